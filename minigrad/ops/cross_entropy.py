@@ -19,11 +19,12 @@ class CrossEntropy(Fused):
     """
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        self.is_counted, self.chosen = places_of(targets, ignore_index)
+        self.is_counted = targets != ignore_index
+        self.is_target = (targets[:, None] == np.arange(x.shape[-1])) & self.is_counted[:, None]
         self.smoothing, self.divisor = label_smoothing, divisor(self.is_counted, reduction, x.dtype)
         self.save(x)
         log_p = LogSoftmax.call(x, dim=-1)
-        expected = log_p[self.chosen]
+        expected = np.sum(np.where(self.is_target, log_p, 0.0), axis=-1)
         if label_smoothing:
             expected = (1 - label_smoothing) * expected + label_smoothing * np.mean(log_p, axis=-1)
         losses = np.where(self.is_counted, -expected, 0.0)
@@ -31,7 +32,7 @@ class CrossEntropy(Fused):
 
     def backward(self, dout, x):
         wanted = np.full(x.shape, self.smoothing / max(x.shape[-1], 1), x.dtype)
-        wanted[self.chosen] += 1 - self.smoothing
+        wanted[self.is_target] += 1 - self.smoothing
         dx = (Softmax.call(x, dim=-1) - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
         return np.where(self.is_counted[:, None], dx, 0.0)  # it selects: 0 * inf would be NaN
 
@@ -62,7 +63,8 @@ class NegativeLogLikelihood(Op):
     fresh_gradients = True
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
-        self.is_counted, self.chosen = places_of(targets, ignore_index)
+        self.is_counted = targets != ignore_index
+        self.chosen = np.arange(len(targets)), np.where(self.is_counted, targets, 0)  # of rows that don't count, class 0
         self.x_shape, self.divisor = x.shape, divisor(self.is_counted, reduction, x.dtype)
         losses = np.where(self.is_counted, -x[self.chosen], 0.0)
         return losses if reduction == "none" else np.asarray(losses.sum(dtype=np.float64) / self.divisor, x.dtype)
@@ -75,9 +77,3 @@ class NegativeLogLikelihood(Op):
 def divisor(is_counted: np.ndarray, reduction: str, dtype: np.dtype):
     """What the sum of the losses is divided by."""
     return is_counted.sum().astype(dtype) if reduction == "mean" else dtype.type(1)
-
-
-def places_of(targets: np.ndarray, ignore_index: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Which rows count, and the index of each row's target; of class 0 in others."""
-    is_counted = targets != ignore_index
-    return is_counted, (np.arange(len(targets)), np.where(is_counted, targets, 0))

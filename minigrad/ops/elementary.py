@@ -158,7 +158,10 @@ def logaddexp_backward_b(dout, a, b):
 
 
 class LogAddExp(Elementwise):
-    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a), both 0 where a = b = -inf"""
+    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a)
+
+    Both are 0 where a = b = -inf.
+    """
 
     function, gradients = np.logaddexp, (logaddexp_backward_a, logaddexp_backward_b)
 

@@ -429,3 +429,12 @@ def test_gelu_and_its_gradient_are_never_subnormal(approximate, activation):
         assert ((sizes == 0) | (sizes >= np.finfo(np.float32).tiny)).all() and np.count_nonzero(sizes) > 1000
     exact = mg.tensor(np.linspace(-15, -13.2 if approximate == "none" else -12, 9), dtype=mg.float64).gelu(approximate).array
     assert (exact < 0).all() and (exact > -np.finfo(np.float32).tiny).any()
+
+
+def test_cross_entropy_over_no_classes_is_nan_if_no_row_counts():
+    def loss():
+        return F.cross_entropy(mg.zeros(2, 0), mg.tensor([-100, -100]))
+
+    with mg.textbook():
+        assert np.isnan(loss().item())
+    assert np.isnan(loss().item())

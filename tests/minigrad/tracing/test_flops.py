@@ -42,6 +42,8 @@ def leaf(*shape):
     (lambda: F.linear(mg.zeros(7, 3), leaf(4, 3), leaf(4)), 84, 84),
     (lambda: F.mlp(leaf(7, 3), leaf(4, 3), None, leaf(2, 4), None), 7 * (12 + 8), 2 * 7 * (12 + 8)),
     (lambda: mg.einsum("ij,jk->ik", leaf(2, 3), leaf(3, 4)), 24, 48),
+    (lambda: mg.einsum("ij,jk->ik", leaf(2, 3), leaf(1, 4)), 24, 48),
+    (lambda: leaf(5) @ mg.zeros(5), 5, 5),
     (lambda: F.scaled_dot_product_attention(leaf(3, 2), leaf(5, 2), leaf(5, 2)), 2 * 3 * 5 * 2, 5 * 3 * 5 * 2),
     (lambda: leaf(2, 3).exp() + leaf(2, 3), 0, 0),
 ])

@@ -30,8 +30,9 @@ OPS = sorted((op for op in below(Op) - NO_FORMULA
 
 
 def inputs_of(op: type) -> list[str]:
-    """The arrays that forward takes: arguments by position; "x" for any number of them."""
-    parameters = list(inspect.signature(op.forward).parameters.values())[1:]
+    """The arrays that forward takes: arguments by position, as gradients of single elements name them; "x" for any number."""
+    takes, *_ = getattr(op, "gradients", (op.forward,))
+    parameters = list(inspect.signature(takes).parameters.values())[1:]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return ["x"]
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
