@@ -94,8 +94,8 @@ class Dependence:
         """
         block = self.between(output, input, matrix)
         n = len(self.outputs[output].shape)
-        kept = [axis % n for axis in as_tuple(output_axes)]
-        kept += [n + axis % (block.ndim - n) for axis in as_tuple(input_axes)]
+        kept = [axis % n for axis in np.atleast_1d(output_axes)]
+        kept += [n + axis % (block.ndim - n) for axis in np.atleast_1d(input_axes)]
         return np.moveaxis(block, kept, range(len(kept))).any(axis=tuple(range(len(kept), block.ndim)))
 
     def __repr__(self) -> str:
@@ -410,7 +410,3 @@ def label(parts: list[Part], n: int) -> str:
 def leading(shape: tuple[int, ...]) -> int:
     """How many of the first axes a map has room for."""
     return max(n for n in range(len(shape) + 1) if n == 0 or math.prod(shape[:n]) <= WIDE)
-
-
-def as_tuple(axes: int | Sequence[int]) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
