@@ -4,18 +4,16 @@ Their formulas are recorded from the functions that ops hand to `backend.element
 say: from what size on a kernel is faster than NumPy, what it takes and gives but float32, and who has another form.
 """
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from .. import backend
 from ..ops import activations, arithmetic, elementary
-from ..per_thread import this_thread
 from ..tape import Op, implements
 from .kernels import elementwise as kernels, formulas
 from .kernels.buffers import empty_like
-from .kernels.copying import are_contiguous
-from .kernels.pointwise import BOOL, FLOAT, Formula, are_alike, is_apart, ndarray
+from .kernels.pointwise import BOOL, FLOAT, Formula, is_apart, ndarray
 from .kernels.thresholds import BYTES, LARGE, SINGLE_PASS, VECTORISED, VECTORISED_IN_512
 
 
@@ -80,12 +78,6 @@ BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(formula_of, functions
     (arithmetic.Div, operator.truediv, arithmetic.div_backward_b),
     *[(row, row.function, row.gradient) for row in elementary.Elementary.__subclasses__()],
 ) if None not in map(formula_of, functions)}
-
-
-def is_by_kernels(op: Op, arrays: Sequence) -> bool:
-    """Are these inputs computed by kernels alone, forward and backward? If some are copied on their way, or empty, no."""
-    by_formulas = None if this_thread.is_textbook else BY_FORMULAS.get(type(op))
-    return are_alike(arrays, *by_formulas) if by_formulas else getattr(op, "by_kernels", False) and are_contiguous(arrays)
 
 
 def elementwise(function: Callable, *operands):

@@ -35,9 +35,11 @@ from ...per_thread import this_thread
 from ...runner import EAGER, READS, SWITCHES, WRITES, Runner, outdate
 from ...tape import taken
 from ...tensor import Tensor
-from ..elementwise import is_by_kernels
+from ..elementwise import BY_FORMULAS
 from ..kernels.buffers import with_strides_of
+from ..kernels.copying import are_contiguous
 from ..kernels.jit import resolved
+from ..kernels.pointwise import are_alike
 from ..per_thread import own
 from ..pool import Pool
 from .code import USERS, whose
@@ -143,7 +145,7 @@ class Capture(Runner):
         for value in inputs:
             self.array_of(value)
         self.transcript.note(op.title, inputs, options, *op.described())
-        self.launches[op] = is_by_kernels(op, arrays)
+        self.launches[op] = _is_by_kernels(op, arrays)
         out = self._forward(op, arrays, options)
         if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
             op.saved = ()  # the capture holds on to the op, and nobody will ask for these
@@ -429,6 +431,12 @@ def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
 
 
 ABSENT, VIEW = object(), object()  # a gradient that is None, or lies in memory that is written to anyway
+
+
+def _is_by_kernels(op, arrays: Sequence) -> bool:
+    """Are these inputs computed by kernels alone, forward and backward? If some are copied on their way, or empty, no."""
+    by_formulas = None if this_thread.is_textbook else BY_FORMULAS.get(type(op))
+    return are_alike(arrays, *by_formulas) if by_formulas else getattr(op, "by_kernels", False) and are_contiguous(arrays)
 
 
 def _as_tuple(gradients: Any) -> tuple:

@@ -458,12 +458,10 @@ def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int
     """(items, operands): where each item of the batch begins, in elements, for operands of given (shape, strides, size of
     an element), broadcast."""
     columns = []
-    for shape_of_operand, strides, itemsize in operands:
-        offsets = np.zeros((), np.int64)
-        for axis, (size, stride) in enumerate(zip(reversed(shape_of_operand), reversed(strides))):
-            offsets = offsets + (np.arange(size) * (stride // itemsize)).reshape(size, *(1,) * axis)
-        columns.append(np.broadcast_to(offsets, batch).ravel())
-    return np.ascontiguousarray(np.stack(columns, axis=1))
+    for sizes, strides, itemsize in operands:
+        steps = [np.arange(size) * (stride // itemsize) for size, stride in zip(sizes, strides)]
+        columns.append(np.broadcast_to(functools.reduce(np.add.outer, steps, 0), batch).ravel())
+    return np.stack(columns, axis=1)
 
 
 def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.ndarray:
