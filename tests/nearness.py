@@ -6,7 +6,8 @@ import math
 import pathlib
 from collections.abc import Iterator
 
-MOST, MOST_FILES = 80, 8  # tests that are named for one mutant: to import a file of them takes as long as to run some
+MOST, MOST_FILES = 80, 12  # tests that are named for one mutant: to import a file of them takes as long as to run some
+HOME = 0.006  # what it says that a test stands in the folder of the package, though it names nothing of it
 STEPS = 4  # from a function to those that call it, to those that call these, ...
 Names = frozenset[str]
 
@@ -53,6 +54,9 @@ class Nearness:
             for name, node in found:
                 for other in mentioned(node) - {name}:
                     self.callers[other].add(name)
+                for decorator in getattr(node, "decorator_list", ()):  # keeps what it is given, or calls it
+                    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+                    self.callers[name] |= mentioned(called)
         self.of_tests = {test: names for file in sorted((checkout / "tests").rglob("test_*.py"))
                          for test, names in self._tests(file.relative_to(checkout).as_posix())}
         self.speakers = collections.Counter(name for names in self.of_tests.values() for name in names)
@@ -99,13 +103,13 @@ class Nearness:
         stem = pathlib.PurePath(path).stem
         found = {name: 0.1 / self.definers[name] for name in self.defined.get(path, ())} | {stem: 0.3}
         found |= {name: 1 / self.definers[name] for name in owner.split(".") if name in self.definers}
-        front = {name: found[name] for name in owner.split(".") if name in found} or {**found}
+        front = {name: found[name] for name in (*owner.split("."), stem) if name in found} if owner else {**found}
         for _ in range(STEPS):
             after: dict[str, float] = {}
             for name, weight in front.items():
-                callers = self.callers[name]
+                callers = [caller for caller in self.callers[name] if self.definers[caller]]
                 for caller in callers:
-                    new = 0.7 * weight / self.definers[caller] / (1 + math.log(len(callers)))
+                    new = 0.7 * weight / self.definers[caller] ** 0.7 / (1 + math.log(len(callers)))
                     if new > max(found.get(caller, 0), 0.002):
                         found[caller] = after[caller] = new
             front = after
@@ -120,7 +124,7 @@ class Nearness:
             names, file = self.of_tests[test], pathlib.PurePath(test[0])
             spoken = sum(weights[name] / (1 + math.log(self.speakers[name])) for name in names & weights.keys())
             home = sum(a == b for a, b in zip(file.parts[1:], parts))
-            return spoken * (1 + 0.5 * home) * (1 + (file.stem in alike)) / (30 + len(names)) ** 0.4
+            return (spoken + HOME * home) * (1 + 0.5 * home) * (1 + (file.stem in alike)) / (30 + len(names)) ** 0.4
 
         found = sorted((test for test in self.of_tests if near(test) > 0), key=near, reverse=True)[:MOST]
         files = [*dict.fromkeys(file for file, _ in found)][:MOST_FILES]
