@@ -1,55 +1,51 @@
+"""Containers of modules and of parameters: lists and dicts of both, and Sequential."""
 import pytest
 
 import minigrad as mg
 import nn
 
 
-def sizes(modules):
-    return [module.out_features for module in modules]
+def module(n):
+    return nn.Linear(1, n)
 
 
-@pytest.mark.parametrize("make", [lambda *modules: nn.Sequential(*modules), lambda *modules: nn.ModuleList(modules)])
-def test_indexed_containers(make):
-    layers = make(*(nn.Linear(1, n) for n in (1, 2, 3)))
-    assert sizes(layers) == [1, 2, 3] and len(layers) == 3 and layers[-1].out_features == 3
-    assert type(layers[1:]) is type(layers) and sizes(layers[1:]) == [2, 3] and layers[1:][0] is layers[1]
-    assert sizes(layers.append(nn.Linear(1, 4))) == [1, 2, 3, 4]
-    layers.insert(1, nn.Linear(1, 9))
-    layers[0] = nn.Linear(1, 8)
-    del layers[2]
-    del layers[-1:]
-    assert sizes(layers) == [8, 9, 3] and sizes(layers.extend([nn.Linear(1, 5)])) == [8, 9, 3, 5]
-    assert list(layers.state_dict())[::2] == [f"{i}.weight" for i in range(4)]
+def sizes(members):
+    return [len(member) if isinstance(member, nn.Parameter) else member.out_features for member in members]
 
 
-def lengths(parameters):
-    return [len(parameter) for parameter in parameters]
+@pytest.mark.parametrize("container, member, name", [
+    (lambda members: nn.Sequential(*members), module, ".weight"), (nn.ModuleList, module, ".weight"),
+    (nn.ParameterList, lambda n: nn.Parameter(mg.zeros(n)), ""), (nn.ParameterList, mg.zeros, ""),
+], ids=["Sequential", "ModuleList", "ParameterList", "ParameterList of Tensors"])
+def test_indexed_containers(container, member, name):
+    members = container([member(n) for n in (1, 2, 3)])
+    assert sizes(members) == [1, 2, 3] and len(members) == 3 and sizes([members[-1]]) == [3]
+    assert type(members[1:]) is type(members) and sizes(members[1:]) == [2, 3] and members[1:][0] is members[1]
+    assert sizes(members.append(member(4))) == [1, 2, 3, 4]
+    members.insert(1, own := nn.Parameter(mg.zeros(9)) if name == "" else member(9))
+    members[0] = member(8)
+    del members[2]
+    del members[-1:]
+    assert sizes(members) == [8, 9, 3] and sizes(members.extend([member(5)])) == [8, 9, 3, 5] and members[1] is own
+    names = [key for key in nn.ModuleDict({"x": members}).state_dict() if key.endswith(name)]
+    assert names == [f"x.{i}{name}" for i in range(4)]
+    assert all(parameter.requires_grad for parameter in members.parameters())
 
 
-def test_parameter_list():
-    parameters = nn.ParameterList(mg.zeros(n) for n in (1, 2, 3))
-    assert lengths(parameters) == [1, 2, 3] and len(parameters) == 3 and parameters[-1].shape == (3,)
-    assert isinstance(parameters[1:], nn.ParameterList) and parameters[1:][0] is parameters[1]
-    assert lengths(parameters.append(mg.zeros(4))) == [1, 2, 3, 4]
-    parameters.insert(1, own := nn.Parameter(mg.zeros(9)))
-    parameters[0] = mg.zeros(8)
-    del parameters[2]
-    del parameters[-1:]
-    assert lengths(parameters) == [8, 9, 3] and lengths(parameters.extend([mg.zeros(5)])) == [8, 9, 3, 5]
-    assert parameters[1] is own and all(isinstance(each, nn.Parameter) and each.requires_grad for each in parameters)
-    assert list(nn.Sequential(parameters).state_dict()) == ["0.0", "0.1", "0.2", "0.3"]
-
-
-def test_parameter_dict():
-    parameters = nn.ParameterDict({"a": mg.zeros(2)})
-    parameters["b"] = mg.zeros(3)
-    parameters.update([("c", nn.Parameter(mg.zeros(4)))])
-    assert list(parameters) == list(parameters.keys()) == ["a", "b", "c"] and lengths(parameters.values()) == [2, 3, 4]
-    assert dict(parameters.items())["c"] is parameters["c"] is parameters.c and "b" in parameters and len(parameters) == 3
-    del parameters["b"]
-    assert list(parameters.state_dict()) == [name for name, _ in parameters.named_parameters()] == ["a", "c"]
-    assert repr(parameters) == ("ParameterDict(\n  (a): Parameter of shape (2,), float32\n"
-                                "  (c): Parameter of shape (4,), float32\n)")
+@pytest.mark.parametrize("container, member, names", [
+    (nn.ModuleDict, module, ["a.weight", "a.bias", "c.weight", "c.bias"]), (nn.ParameterDict, mg.zeros, ["a", "c"])])
+def test_dicts(container, member, names):
+    parts = container({"a": member(2)})
+    parts["b"] = member(3)
+    parts.update([("c", member(9)), ("b", parts["b"])])
+    parts.update({"c": member(4)})
+    assert list(parts) == list(parts.keys()) == ["a", "b", "c"] and sizes(parts.values()) == [2, 3, 4]
+    assert dict(parts.items())["c"] is parts["c"] is parts.c and "b" in parts and len(parts) == 3
+    del parts["b"]
+    assert list(parts.state_dict()) == [name for name, _ in parts.named_parameters()] == names
+    if container is nn.ParameterDict:
+        assert repr(parts) == ("ParameterDict(\n  (a): Parameter of shape (2,), float32\n"
+                               "  (c): Parameter of shape (4,), float32\n)")
 
 
 def test_containers_of_parameters_have_pytorchs_state():
@@ -66,14 +62,3 @@ def test_sequential_calls_in_order_and_keeps_given_names():
     del layers[1]
     assert [name for name, _ in layers.named_children()] == ["up", "down"]
     assert (nn.Sequential()(x).data == x.data).all()
-
-
-def test_module_dict():
-    parts = nn.ModuleDict({"a": nn.Linear(1, 2)})
-    parts["b"] = nn.Linear(1, 3)
-    parts.update([("c", nn.Linear(1, 9)), ("b", parts["b"])])
-    parts.update({"c": nn.Linear(1, 4)})
-    assert list(parts) == list(parts.keys()) == ["a", "b", "c"] and sizes(parts.values()) == [2, 3, 4]
-    assert dict(parts.items())["c"] is parts["c"] is parts.c and "b" in parts and len(parts) == 3
-    del parts["b"]
-    assert list(parts.state_dict()) == ["a.weight", "a.bias", "c.weight", "c.bias"]
