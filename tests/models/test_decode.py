@@ -189,20 +189,19 @@ def test_a_hook_between_two_tokens_is_called(config):
         assert rest != plain[count:]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("batch_size", [1, 5, 17])
-def test_threads_change_no_bit(batch_size, dtype):
-    config = dataclasses.replace(WIDE, dtype=dtype)
-    model, tokens, results = make_model(config), random_tokens(config, batch_size, 53), []
+def test_threads_change_no_bit():
     threads = get_num_threads()
-    try:
-        for count in (1, threads):
-            set_num_threads(count)
-            decoder = CachedDecoder(model, batch_size)
-            results.append([decoder.logits(tokens[:, :end]).tobytes() for end in (50, 51, 53)])
-    finally:
-        set_num_threads(threads)
-    assert results[0] == results[1]
+    for dtype, batch_size in itertools.product(["float32", "float64"], [1, 5, 17]):
+        config = dataclasses.replace(WIDE, dtype=dtype)
+        model, tokens, results = make_model(config), random_tokens(config, batch_size, 53), []
+        try:
+            for count in (1, threads):
+                set_num_threads(count)
+                decoder = CachedDecoder(model, batch_size)
+                results.append([decoder.logits(tokens[:, :end]).tobytes() for end in (50, 51, 53)])
+        finally:
+            set_num_threads(threads)
+        assert results[0] == results[1]
 
 
 def greedy_text(model: nn.Module, prompt: list[int], count: int, said: list[int] = (),
@@ -239,17 +238,13 @@ def unable(*_):
     raise CannotDecode("there is nothing that I know")
 
 
-@pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["small", "llama"])
-def test_texts_side_by_side_are_those_one_by_one(config):
-    model, prompts = make_model(config, 3.0), [[1, 2], [3, 4], [5, 6]]
-    together = np.array(list(generate_batch(model, prompts, 15, temperature=0)))
-    assert together.T.tolist() == [list(generate(model, prompt, 15, temperature=0)) for prompt in prompts]
-
-
-def test_a_model_in_training_generates_without_dropout():
-    model = make_model(dataclasses.replace(SMALL, dropout=0.5), 3.0)
-    texts = [list(generate(model.train(mode), [1], 20, temperature=0)) for mode in (True, False, True)]
-    assert texts[0] == texts[1] == texts[2] and model.training
+def test_texts_side_by_side_are_those_one_by_one_and_without_dropout():
+    for config in (SMALL, LLAMA):
+        model, prompts = make_model(dataclasses.replace(config, dropout=0.5), 3.0).train(), [[1, 2], [3, 4], [5, 6]]
+        together = np.array(list(generate_batch(model, prompts, 15, temperature=0)))
+        assert model.training
+        one_by_one = [list(generate(model.eval(), prompt, 15, temperature=0)) for prompt in prompts]
+        assert together.T.tolist() == one_by_one
 
 
 def test_changed_parameters_are_seen_in_the_next_generation_and_at_the_next_token():
