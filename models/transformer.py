@@ -5,6 +5,7 @@ Letters: B batch, T time, C width, H heads, V vocabulary, L layers.
 import dataclasses
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -34,7 +35,7 @@ def check_number(name: str, value: float, interval: str) -> None:
     """
     least, most = map(float, interval[1:-1].split(","))
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (is_number and least <= value <= most and not (value == least and interval[0] == "(")
+    if not (is_number and least <= value <= min(most, sys.float_info.max) and not (value == least and interval[0] == "(")
             and not (value == most and interval[-1] == ")")):
         low, high = {"(": "more than", "[": "at least"}[interval[0]], {")": "less than", "]": "at most"}[interval[-1]]
         upper = "finite" if most == math.inf else f"{high} {most:g}"

@@ -151,6 +151,7 @@ BAD_CONFIGS = [
     (dict(label_smoothing=1.0), "label_smoothing must be at least 0 and less than 1"),
     (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
     (dict(max_grad_norm=math.nan), "max_grad_norm must be"),
+    (dict(max_grad_norm=10 ** 400), "max_grad_norm must be"),
 ]
 
 
