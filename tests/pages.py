@@ -60,41 +60,12 @@ def mask_set(mask: np.ndarray) -> dict:
 
 
 def mistakes(t: int, d: int) -> dict[str, dict]:
-    """The mutants of study/mistakes/attention.py, as mistakes of the page's steps."""
-    root = math.sqrt(d)
-
-    def at(**steps):
-        return {"steps": {name: {"rule": wrong} if isinstance(wrong, str) else wrong for name, wrong in steps.items()}}
-
-    def masked(mask):
-        return {"recomputes": [mask_set(mask)]}
-
+    """A few mutants of study/mistakes/attention.py, as mistakes of the page's steps: of each kind that a page can make."""
     return {
-        "no scale": at(scores={"rule": "times", "factor": root}),
-        "no scale in dq": at(products={"rule": "times", "input": 0, "factor": root}),
-        "no scale in dk": at(products={"rule": "times", "input": 1, "factor": root}),
-        "scale twice": at(scores={"rule": "times", "factor": 1 / root}),
-        "scale inverted": at(scores={"rule": "times", "factor": d}),
-        "no scale in the weights": {
-            **at(scores={"rule": "times", "factor": 1 / root}),
-            "recomputes": [{"step": "scores", "input": 1, "value": 1.0}]},
-        "dk without transpose": at(products={"rule": "upstream transposed", "input": 1}),
-        "dv without transpose": at(output="matmul: a not transposed"),
-        "dweights without transpose": at(output="matmul: b not transposed"),
-        "no rowsum": at(weights="softmax: no rowsum"),
-        "diagonal only": at(weights="softmax: diagonal only"),
-        "rowsum over queries": at(weights="softmax: wrong axis"),
-        "rowsum averaged": at(weights="softmax: mean"),
-        "no weights in dscores": at(weights="softmax: no weights"),
-        "sign": at(weights="sign"),
-        "no mask": masked(np.ones((t, t), bool)),
-        "mask off by one": masked(np.tri(t, k=-1, dtype=bool) | (np.arange(t) + np.arange(t)[:, None] == 0)),
-        "mask sees one ahead": masked(np.tri(t, k=1, dtype=bool)),
-        "mask transposed": masked(np.tri(t, dtype=bool).T),
-        "dv from scores": at(output={"rule": "matmul: another factor", "input": 1, "tensor": "masked_scores"}),
-        "dq and dk exchanged": {"exchanges": {"q": "k", "k": "q"}},
+        "no scale in dq": {"steps": {"products": {"rule": "times", "input": 0, "factor": math.sqrt(d)}}},
+        "no rowsum": {"steps": {"weights": {"rule": "softmax: no rowsum"}}},
+        "rowsum averaged": {"steps": {"weights": {"rule": "softmax: mean"}}},
+        "dv without transpose": {"steps": {"output": {"rule": "matmul: a not transposed"}}},
+        "mask sees one ahead": {"recomputes": [mask_set(np.tri(t, k=1, dtype=bool))]},
         "dk and dv exchanged": {"exchanges": {"v": "k", "k": "v"}},
-        "dq from q": at(products={"rule": "matmul: a for b", "input": 0}),
-        "k has no gradient": at(k_transposed="zero"),
-        "weights constant": at(weights="zero"),
     }
