@@ -408,6 +408,7 @@ def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opene
     browser.type("k", "2,1", "1.5")
     arrays = [inputs[name][None] for name in "qkv"]
     right = MUTANTS["attention: no rowsum"].right.gradients(inputs["upstream"][None], *arrays)
+    forward = values_of(browser.cells())
     for i, name in enumerate(mistakes(4, 4)):
         browser.choose("#mistakes", i)
         cells = browser.cells()
@@ -421,7 +422,7 @@ def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opene
                 assert cell["wrong"] == (abs(expected[at] - true[at]) > 1e-9 * np.abs([expected, true]).max()), (name, text)
                 marked += cell["wrong"]
         assert marked, name
-        assert not any(cell["wrong"] for key, row in cells.items() if key[1] == "value" for cell in row.values())
+        assert values_of(cells) == forward, name  # forward is as it was
         for tensor in "qkv":
             count = sum(cell["wrong"] for cell in cells[tensor, "gradient"].values())
             assert (f"{count} of 16 in d{tensor}" in browser.text("#mistake")) == bool(count), name
@@ -429,6 +430,12 @@ def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opene
     browser.choose("#mistakes", -1)
     assert_is_engine(browser.cells(), trace_of(inputs))
     assert not browser.driver.find_elements("css selector", ".wrong")
+
+
+def values_of(cells: dict) -> dict[tuple, tuple[str, bool]]:
+    """Of each cell of forward: its number, and whether it is marked as wrong."""
+    return {(name, index): (cell["value"], cell["wrong"]) for (name, kind), row in cells.items() if kind == "value"
+            for index, cell in row.items()}
 
 
 def test_a_wrong_cell_says_so_without_colour(browser, random, opened):
