@@ -4,7 +4,6 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
 from study.mistakes.doctor import Known, Routine
@@ -14,20 +13,11 @@ MOST_KEPT = 4096  # variants of a solution
 
 def source_of(solution: Callable) -> str:
     """The source of a function, below that of the functions of its module that it calls."""
-    found = {solution}
-
-    def collect(code: CodeType) -> None:
-        for name in code.co_names:
-            called = solution.__globals__.get(name)
-            if inspect.isfunction(called) and called.__module__ == solution.__module__ and called not in found:
-                found.add(called)
-                collect(called.__code__)
-        for inner in filter(inspect.iscode, code.co_consts):
-            collect(inner)
-
-    collect(solution.__code__)
-    ordered = sorted(found, key=lambda function: (function is solution, function.__code__.co_firstlineno))
-    return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in ordered)
+    codes = (solution.__code__, *filter(inspect.iscode, solution.__code__.co_consts))
+    found = [solution.__globals__.get(name) for name in {name for code in codes for name in code.co_names}]
+    called = [one for one in found if inspect.isfunction(one) and one.__module__ == solution.__module__]
+    called.sort(key=lambda function: function.__code__.co_firstlineno)
+    return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in (*called, solution))
 
 
 def routine_of(solution: Callable, results: tuple[str, ...], mistakes: dict[str, tuple[str, ...]]) -> Routine:
