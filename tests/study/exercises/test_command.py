@@ -41,7 +41,7 @@ def test_the_list_has_all_exercises_and_what_is_done(run):
         f"  done  {COURSE['softmax'].difficulty}  {'softmax':22}  Softmax"]
 
 
-@pytest.mark.parametrize("names", [list(COURSE)[::6], pytest.param(list(COURSE), marks=pytest.mark.long)])
+@pytest.mark.parametrize("names", [list(COURSE)[::10], pytest.param(list(COURSE), marks=pytest.mark.long)])
 def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, names, capsys):
     def is_not_right_yet(name):
         assert run("start", name) == (0, f"{name}.py\n", "")

@@ -59,6 +59,7 @@ def test_the_same_seed_draws_the_same_inputs(write):
     assert first == again != other
 
 
+@pytest.mark.long
 def test_a_teachers_test_is_three_lines(write, tmp_path):
     write("softmax.py", NO_SUM)
     write("test_homework.py", TEST)
