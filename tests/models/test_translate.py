@@ -67,7 +67,8 @@ def test_a_beam_of_width_1_is_greedy(name, seed):
         assert total == pytest.approx(log_probability(model, source, tuple(tokens)), abs=1e-9)
 
 
-@pytest.mark.parametrize("seed, length_penalty", [(0, 0.0), (1, 1.0)])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(3))
 def test_a_beam_of_everything_finds_the_best_there_is(seed, length_penalty):
     model, source, most = make_model(seed=seed), np.array([3, 4, 3]), 3
     answers = {answer: log_probability(model, source, answer) for answer in all_answers(most)}
