@@ -1,4 +1,4 @@
-"""What holds for every layer: float32 stays, a state goes round, a compiled step has the bits of the plain one, and so on."""
+"""What holds for every layer: its dtype stays, a state goes round, gradients are right, compiling changes no bit."""
 import functools
 import inspect
 
@@ -115,4 +115,5 @@ def test_states_go_round_eval_is_the_same_twice_and_gradients_are_differences(ma
     np.testing.assert_array_equal(results[0], results[2])
     inputs = [x.requires_grad_(x.dtype.kind == "f") for x in inputs_of(kinds, 0, np.float64)]
     report = mg.gradcheck_module(layer.double(), inputs, progress=False, fast_mode=True, directions=1)
-    assert report.verdict == "pass" and len(report.inputs) == len([*layer.parameters(), *(x for x in inputs if x.requires_grad)])
+    leaves = [*layer.parameters(), *(x for x in inputs if x.requires_grad)]
+    assert report.verdict == "pass" and len(report.inputs) == len(leaves)

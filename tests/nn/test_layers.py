@@ -80,9 +80,10 @@ def test_layer_norm_with_another_denominator(eps_at, unbiased, options):
 
 
 REPRS = [
-    "Linear(in_features=2, out_features=3, bias=True, activation='relu')", "Dropout(p=0.5)", "Embedding(5, 4, padding_idx=1)",
-    "LayerNorm((4,), eps=1e-05, elementwise_affine=True)", "RMSNorm((4,), eps=0.5, elementwise_affine=True)", "Embedding(5, 4)",
-    "Flatten(start_dim=0, end_dim=2)", "Unflatten(dim=1, unflattened_size=(2, -1))", "GELU(approximate='tanh')", "Softmax(dim=-1)",
+    "Linear(in_features=2, out_features=3, bias=True, activation='relu')", "Dropout(p=0.5)",
+    "Embedding(5, 4, padding_idx=1)", "Embedding(5, 4)", "GELU(approximate='tanh')", "Softmax(dim=-1)",
+    "LayerNorm((4,), eps=1e-05, elementwise_affine=True)", "RMSNorm((4,), eps=0.5, elementwise_affine=True)",
+    "Flatten(start_dim=0, end_dim=2)", "Unflatten(dim=1, unflattened_size=(2, -1))",
 ]
 
 

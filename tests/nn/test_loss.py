@@ -73,8 +73,9 @@ LOSSES = {
     "BCELoss weight": (
         lambda **o: nn.BCELoss(mg.tensor(WEIGHT), **o), P, T, -WEIGHT * (T * np.log(P) + (1 - T) * np.log(1 - P))),
     "BCEWithLogitsLoss": (lambda **o: nn.BCEWithLogitsLoss(**o), X, T, each(logistic, T, X)),
-    "BCEWithLogitsLoss weights": (lambda **o: nn.BCEWithLogitsLoss(mg.tensor(WEIGHT), pos_weight=mg.tensor(POS_WEIGHT), **o), X, T,
-                                  each(logistic, T, X, WEIGHT, POS_WEIGHT)),
+    "BCEWithLogitsLoss weights": (
+        lambda **o: nn.BCEWithLogitsLoss(mg.tensor(WEIGHT), pos_weight=mg.tensor(POS_WEIGHT), **o), X, T,
+        each(logistic, T, X, WEIGHT, POS_WEIGHT)),
     "KLDivLoss": (lambda **o: nn.KLDivLoss(**o), LOG_P, T, T * (np.log(T) - LOG_P)),
     "KLDivLoss log_target": (lambda **o: nn.KLDivLoss(log_target=True, **o), LOG_P, Y, np.exp(Y) * (Y - LOG_P)),
 }

@@ -15,7 +15,10 @@ def make_optimizer(library=nn, tensor=mg.ones):
 
 
 def make(text, optimizer, module=lr_scheduler, **options):
-    return eval(text, vars(module) | {"made": lambda schedule, *rest, **named: schedule(optimizer, *rest, **named, **options)})
+    def made(schedule, *rest, **named):
+        return schedule(optimizer, *rest, **named, **options)
+
+    return eval(text, vars(module) | {"made": made})
 
 
 SCHEDULES = {  # text: rates of the first group
@@ -49,7 +52,8 @@ def test_rates(text):
     assert rates == pytest.approx(SCHEDULES[text], abs=1e-7)
 
 
-CHAINED = "made(ConstantLR, 0.1, 4), made(ExponentialLR, 0.9), made(LinearLR), made(MultiStepLR, [0, 4, 4], gamma=0.7), made(StepLR, 5)"
+CHAINED = ("made(ConstantLR, 0.1, 4), made(ExponentialLR, 0.9), made(LinearLR), made(MultiStepLR, [0, 4, 4], gamma=0.7), "
+           "made(StepLR, 5)")
 
 
 @pytest.mark.parametrize("text", [text for text in SCHEDULES if "gamma=0.0" not in text] + [CHAINED])  # there, 0 / 0

@@ -43,8 +43,8 @@ def adamw(p, g, state, lr, weight_decay=1e-2, **options):
     return adam(p, g, state, lr, weight_decay=weight_decay, decoupled=True, **options)
 
 
-def muon(p, g, state, lr, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=COEFFICIENTS, eps=1e-7, ns_steps=5,
-         adjust_lr_fn=None):
+def muon(p, g, state, lr, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=COEFFICIENTS, eps=1e-7,
+         ns_steps=5, adjust_lr_fn=None):
     """By the singular values, which the iteration maps one by one."""
     m = state["m"] = momentum * state.get("m", 0) + (1 - momentum) * g
     u, s, v = np.linalg.svd((1 - momentum) * g + momentum * m if nesterov else m, full_matrices=False)
@@ -122,7 +122,8 @@ def test_steps_are_those_of_the_formula(optimizer, options, dtype, tolerance):
         for name, entry in steps[0].state.get(p, {}).items():
             np.testing.assert_allclose(entry, steps[1].state[q][name], rtol=tolerance, atol=tolerance)
         if optimizer is Muon:
-            np.testing.assert_allclose(steps[0].state[p]["momentum_buffer"], states.pop(0)["m"], rtol=tolerance, atol=tolerance)
+            momentum = steps[0].state[p]["momentum_buffer"]
+            np.testing.assert_allclose(momentum, states.pop(0)["m"], rtol=tolerance, atol=tolerance)
 
 
 @dtypes
@@ -417,7 +418,8 @@ def test_a_gradient_counts_when_it_is_there_whichever_array_it_is():
 
 def mixed():
     """Parameters of both dtypes, the last without a gradient."""
-    parameters = [nn.Parameter(p.data.astype([np.float32, np.float64][i % 2])) for i, p in enumerate(make_parameters(SHAPES))]
+    dtypes = np.float32, np.float64
+    parameters = [nn.Parameter(p.data.astype(dtypes[i % 2])) for i, p in enumerate(make_parameters(SHAPES))]
     set_gradients(parameters[:-1], seed=0)
     return parameters
 
@@ -461,8 +463,8 @@ def test_norms_of_any_order(norm_type):
 
 def test_clipping_is_pytorchs():
     torch = pytest.importorskip("torch")
-    for norm_type, max_norm, spoil in ((1, 0.5, None), (2.0, 1.0, None), (2.0, 1e6, None), (3.0, 0.5, None), (math.inf, 0.5, None),
-                                       (2.0, 1.0, np.nan), (2.0, 1.0, np.inf)):
+    for norm_type, max_norm, spoil in ((1, 0.5, None), (2.0, 1.0, None), (2.0, 1e6, None), (3.0, 0.5, None),
+                                       (math.inf, 0.5, None), (2.0, 1.0, np.nan), (2.0, 1.0, np.inf)):
         ours = make_parameters([shape for shape in SHAPES if 0 not in shape])  # PyTorch has no inf norm of nothing
         set_gradients(ours, seed=0)
         if spoil is not None:
@@ -470,8 +472,8 @@ def test_clipping_is_pytorchs():
         theirs = [torch.nn.Parameter(torch.tensor(p.data)) for p in ours]
         for a, b in zip(ours, theirs):
             b.grad = torch.tensor(a.grad.data)
-        norms = clip_grad_norm_(ours, max_norm, norm_type), torch.nn.utils.clip_grad_norm_(theirs, max_norm, norm_type).item()
-        np.testing.assert_allclose(*norms, rtol=1e-12)
+        wanted = torch.nn.utils.clip_grad_norm_(theirs, max_norm, norm_type).item()
+        np.testing.assert_allclose(clip_grad_norm_(ours, max_norm, norm_type), wanted, rtol=1e-12)
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(a.grad.data, b.grad.numpy(), rtol=1e-12)
 

@@ -21,8 +21,9 @@ ARRAYS = {
 CONSTANTS = {
     "ids": rng.integers(0, C, T), "causal": np.triu(np.ones((T, T), bool), 1), "hidden": np.eye(T, S, dtype=bool),
     "by_head": np.stack([np.eye(T, S, k, dtype=bool) for k in (0, 1, 2, 3, 0, -1)]), "added": rng.normal(size=(T, S)),
-    "padding": np.array([[False] * 3 + [True], [False] * 4, [True] + [False] * 3]), "added_by_head": rng.normal(size=(6, T, S)),
-    "square_by_head": np.stack([np.eye(T, k=k, dtype=bool) for k in (0, 1, 2, 3, -1, -2)]), "float_padding": rng.normal(size=(B, S)),
+    "padding": np.array([[False] * 3 + [True], [False] * 4, [True] + [False] * 3]),
+    "square_by_head": np.stack([np.eye(T, k=k, dtype=bool) for k in (0, 1, 2, 3, -1, -2)]),
+    "added_by_head": rng.normal(size=(6, T, S)), "float_padding": rng.normal(size=(B, S)),
 }
 
 
@@ -107,7 +108,8 @@ CALLS = [  # (layer, call)
     (ENCODER, "layer(x, square_by_head)"),
     (ENCODER, "layer(x, x[:, 0, :5].detach())"),
     ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, 'gelu', 0.5, norm_first=True)", "layer(x, y)"),
-    ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, bias=False)", "layer(y, x, memory_mask=hidden.T, tgt_key_padding_mask=padding)"),
+    ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, bias=False)",
+     "layer(y, x, memory_mask=hidden.T, tgt_key_padding_mask=padding)"),
     (DECODER, "layer(x, y)"),
     (DECODER, "layer(x, y, causal, None, None, padding, True)"),
     (DECODER, "layer(row, other, memory_mask=hidden)"),
@@ -117,11 +119,11 @@ CALLS = [  # (layer, call)
     (f"nn.TransformerDecoder({DECODER}, 2)", "layer(x, y, causal, memory_key_padding_mask=padding)"),
     ("nn.Sequential(nn.Linear(8, 4), nn.ReLU(True), nn.LayerNorm(4), nn.Softmax(1))", "layer(x)"),
     *[(source, "layer(x)") for source in (
-        "nn.Linear(8, 4)", "nn.Linear(8, 4, bias=False)", "nn.LayerNorm(8)", "nn.LayerNorm(8, bias=False)",
-        "nn.LayerNorm((3, 8), eps=1e-2)", "nn.LayerNorm([8], elementwise_affine=False)", "nn.RMSNorm(8)", "nn.RMSNorm((3, 8), eps=0.5)",
-        "nn.RMSNorm([8], elementwise_affine=False)", "nn.Flatten()", "nn.Flatten(0, 1)", "nn.Unflatten(2, (2, -1))", "nn.Identity()",
-        "nn.Softmin(dim=1)", "nn.LogSoftmax(dim=0)", "nn.Softmax(-1)", "nn.GELU()", "nn.GELU(approximate='tanh')", "nn.Sigmoid()",
-        "nn.Dropout(0.5).eval()")],
+        "nn.Linear(8, 4)", "nn.Linear(8, 4, bias=False)", "nn.LayerNorm(8)", "nn.LayerNorm(8, bias=False)", "nn.RMSNorm(8)",
+        "nn.LayerNorm((3, 8), eps=1e-2)", "nn.LayerNorm([8], elementwise_affine=False)", "nn.RMSNorm((3, 8), eps=0.5)",
+        "nn.RMSNorm([8], elementwise_affine=False)", "nn.Flatten()", "nn.Flatten(0, 1)", "nn.Unflatten(2, (2, -1))",
+        "nn.Identity()", "nn.Softmin(dim=1)", "nn.LogSoftmax(dim=0)", "nn.Softmax(-1)", "nn.GELU()", "nn.Sigmoid()",
+        "nn.GELU(approximate='tanh')", "nn.Dropout(0.5).eval()")],
     ("nn.Sequential(nn.Flatten(), nn.Tanh())", "layer(x)"),
     ("nn.CrossEntropyLoss()", "layer(p, ids)"),
     ("nn.CrossEntropyLoss(weight.detach())", "layer(p, ids)"),

@@ -21,7 +21,8 @@ def second_derivatives(case):
 
     def computed():
         places = iter(leaves)
-        return apply(case.op, *(next(places) if any(x is y for y in differentiated(case)) else x for x in case.inputs), **case.options)
+        inputs = [next(places) if any(x is y for y in differentiated(case)) else x for x in case.inputs]
+        return apply(case.op, *inputs, **case.options)
 
     variables = [*leaves, Tensor(random.standard_normal(computed().shape), requires_grad=True)]
     directions, steps = ([random.standard_normal(x.shape) for x in variables] for _ in range(2))

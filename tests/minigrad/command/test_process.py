@@ -40,7 +40,7 @@ def start(tmp_path, monkeypatch):
     return run
 
 
-LOST = f"try:\n    exec({INTERRUPT!r})\nexcept BaseException:\n    pass\n"  # as an exception may be as a compiled module starts
+LOST = f"try:\n    exec({INTERRUPT!r})\nexcept BaseException:\n    pass\n"  # as a compiled module may, when it starts
 CANNOT = "minigrad: error: cannot start: so much is lost\n"
 
 
@@ -84,7 +84,8 @@ print("so far nothing was computed", file=sys.stderr)
 
 
 @pytest.mark.parametrize("computes", [
-    "mg.ones(2) + 1; mg.ones(2) * 2", pytest.param("main(['gradcheck'])", marks=pytest.mark.long), "with mg.trace():\n  mg.ones(2) * 2 * 3.0",
+    "mg.ones(2) + 1; mg.ones(2) * 2", pytest.param("main(['gradcheck'])", marks=pytest.mark.long),
+    "with mg.trace():\n  mg.ones(2) * 2 * 3.0",
     "mg.ones(2) + 1; subprocess.run([sys.executable, '-c', 'import minigrad as mg; mg.ones(2) + 1'])",
 ], ids=["ops", "command", "trace", "child"])
 def test_that_numba_is_missing_is_said_once_when_something_is_computed(start, monkeypatch, computes):
