@@ -31,7 +31,7 @@ def positive(*shape):
 def distinct(*shape):
     """All elements 0.1 apart, and at least 0.05 from zero: no kink of max, relu or abs is near."""
     n = int(np.prod(shape))
-    return (random.permutation(n) - n / 2 + 0.5).reshape(shape) * 0.1
+    return np.asarray((random.permutation(n) - n / 2 + 0.5).reshape(shape) * 0.1)
 
 
 @dataclass(eq=False)
@@ -47,6 +47,12 @@ class Case:
         named = {k: getattr(v, "__name__", v) for k, v in self.options.items()}
         options = ",".join(f"{k}={v}" for k, v in named.items() if isinstance(v, (int, float, str)))
         return f"{self.op.__name__}-{shapes}-{options}"
+
+
+def attending(shape, keys, mask=None, rotation=None, **options):
+    """A row of attention: the shape of the queries, and how many keys and values there are."""
+    q, k, v = (normal(*shape[:2], n, shape[3]) for n in (shape[2], keys, keys))
+    return Case(attention.ScaledDotProductAttention, [q, k, v, mask, rotation], naive.attention, options)
 
 
 keep = random.random((4, 5)) > 0.4
@@ -141,12 +147,12 @@ CASES = [
     Case(reduce.Sum, [normal(3, 4, 5)], naive.reduction(sum), dict(axis=(0, -1))),
     Case(reduce.Sum, [normal(3, 4)], naive.reduction(sum), dict(axis=1, keepdims=True)),
     Case(reduce.Sum, [normal(0, 4)], naive.reduction(sum), dict(axis=0)),
-    Case(reduce.Mean, [normal(3, 4, 5)], naive.reduction(lambda v: sum(v) / len(v))),
-    Case(reduce.Mean, [normal(3, 4, 5)], naive.reduction(lambda v: sum(v) / len(v)), dict(axis=(1, 2), keepdims=True)),
+    Case(reduce.Mean, [normal(3, 4, 5)], naive.reduction(naive.mean)),
+    Case(reduce.Mean, [normal(3, 4, 5)], naive.reduction(naive.mean), dict(axis=(1, 2), keepdims=True)),
     Case(statistics.Var, [normal(3, 4)], naive.reduction(naive.variance)),
     Case(statistics.Var, [normal(3, 4, 2)], naive.reduction(lambda v: naive.variance(v, 0)),
          dict(axis=(0, 2), correction=0)),
-    Case(statistics.Std, [normal(3, 4)], naive.reduction(lambda v: math.sqrt(naive.variance(v))),
+    Case(statistics.Std, [normal(3, 4)], naive.reduction(naive.deviation),
          dict(axis=(1,), keepdims=True)),
     Case(reduce.Max, [distinct(3, 4)], naive.reduction(max)),
     Case(reduce.Max, [distinct(3, 4, 2)], naive.reduction(max), dict(axis=(0, 2))),
@@ -271,26 +277,16 @@ CASES = [
     Case(attention.WeightsDropout, [normal(2, 2, 17, 9)], naive.weights_dropout, dropping),
     Case(attention.WeightsDropout, [normal(2, 0, 3)], naive.weights_dropout, dropping),
     Case(attention.WeightsDropout, [normal(3, 70, 42)], naive.weights_dropout, dropping),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
-         naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
-         naive.attention,
-         dict(is_causal=True, scale=0.3)),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
-         naive.Constant(mask), None],
-         naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None, None],
-         naive.attention,
-         dict(is_causal=True)),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
-         naive.Constant(mask), naive.Constant(0.5 * rotation[:, :4])],  # halved: scores are no larger than without
-         naive.attention),
+    attending((2, 3, 5, 4), 7),
+    attending((2, 3, 5, 4), 7, is_causal=True, scale=0.3),
+    attending((2, 3, 5, 4), 7, naive.Constant(mask)),
+    attending((1, 2, 65, 8), 65, is_causal=True),
+    attending((2, 3, 5, 4), 7, naive.Constant(mask), naive.Constant(0.5 * rotation[:, :4])),  # halved: scores stay as small
     Case(attention.PackedAttention, [normal(2, 5, 24), None], naive.packed_attention, dict(num_heads=2)),
     Case(attention.PackedAttention, [normal(2, 65, 36), naive.Constant(rotation)], naive.packed_attention,
          dict(num_heads=2, is_causal=True)),
     Case(attention.PackedAttention, [normal(2, 65, 24), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
-    Case(attention.ScaledDotProductAttention, [normal(2, 2, 18, 4), normal(2, 2, 9, 4), normal(2, 2, 9, 4), None, None],
-         naive.attention, dict(key=dropping["key"], dropout_p=0.4)),
+    attending((2, 2, 18, 4), 9, key=dropping["key"], dropout_p=0.4),
     Case(attention.PackedAttention, [normal(1, 70, 12), naive.Constant(rotation[:, :2])], naive.packed_attention,
          dict(num_heads=2, is_causal=True, key=dropping["key"], dropout_p=0.4)),
 ]
@@ -338,29 +334,14 @@ CASES += [
 ]
 
 CASES += [  # the same for the others
-    Case(reduce.Sum, [normal()], naive.reduction(sum)),
-    Case(reduce.Sum, [normal(5, 61, 59)], naive.reduction(sum), dict(axis=(0, 2))),
-    Case(reduce.Mean, [normal()], naive.reduction(lambda v: sum(v) / len(v))),
-    Case(reduce.Mean, [normal(4, 0)], naive.reduction(lambda v: sum(v) / len(v)), dict(axis=0)),
-    Case(reduce.Mean, [normal(5, 61, 59)], naive.reduction(lambda v: sum(v) / len(v)), dict(axis=(0, 2))),
-    Case(statistics.Var, [normal()], naive.reduction(lambda v: naive.variance(v, 0)), dict(correction=0)),
-    Case(statistics.Var, [normal(4, 0)], naive.reduction(naive.variance), dict(axis=0)),
-    Case(statistics.Var, [normal(5, 61, 59)], naive.reduction(naive.variance), dict(axis=(0, 2))),
-    Case(statistics.Std, [normal()], lambda x, correction: np.array(0.0), dict(correction=0)),
-    Case(statistics.Std, [normal(4, 0)], naive.reduction(lambda v: math.sqrt(naive.variance(v))), dict(axis=0)),
-    Case(statistics.Std, [normal(5, 61, 59)], naive.reduction(lambda v: math.sqrt(naive.variance(v))), dict(axis=(0, 2))),
-    Case(reduce.Max, [normal()], naive.reduction(max)),
-    Case(reduce.Max, [distinct(4, 0)], naive.reduction(max), dict(axis=0)),
-    Case(reduce.Max, [distinct(5, 61, 59)], naive.reduction(max), dict(axis=(0, 2))),
-    Case(reduce.Min, [normal()], naive.reduction(min)),
-    Case(reduce.Min, [distinct(4, 0)], naive.reduction(min), dict(axis=0)),
-    Case(reduce.Min, [distinct(5, 61, 59)], naive.reduction(min), dict(axis=(0, 2))),
-    Case(reduce.LogSumExp, [normal()], naive.reduction(naive.logsumexp)),
-    Case(reduce.LogSumExp, [normal(4, 0)], naive.reduction(naive.logsumexp), dict(axis=0)),
-    Case(reduce.LogSumExp, [normal(5, 61, 59)], naive.reduction(naive.logsumexp), dict(axis=(0, 2))),
-    Case(reduce.Norm, [normal()], naive.norm),
-    Case(reduce.Norm, [normal(4, 0)], naive.norm, dict(axis=0)),
-    Case(reduce.Norm, [normal(5, 61, 59)], naive.norm, dict(axis=(0, 2))),
+    *[Case(op, [draw(*shape)], naive.reduction(function), options)
+      for op, function, draw in [
+          (reduce.Sum, sum, normal), (reduce.Mean, naive.mean, normal), (statistics.Var, naive.variance, normal),
+          (statistics.Std, naive.deviation, normal), (reduce.Max, max, distinct), (reduce.Min, min, distinct),
+          (reduce.LogSumExp, naive.logsumexp, normal), (reduce.Norm, naive.length, normal),
+      ] for shape, options in [((), {}), ((4, 0), dict(axis=0)), ((5, 61, 59), dict(axis=(0, 2)))]
+      if shape or op not in (statistics.Var, statistics.Std)],
+    *[Case(op, [normal()], lambda x, correction: np.array(0.0), dict(correction=0)) for op in (statistics.Var, statistics.Std)],
     Case(reduce.Prod, [normal(3, 0)], lambda x: np.ones(3)),
     Case(reduce.Prod, [normal(0, 3)], lambda x: np.ones(0)),
     Case(reduce.Prod, [normal(LARGE // 3, 3)], lambda x: x[:, 0] * x[:, 1] * x[:, 2]),
@@ -504,13 +485,9 @@ CASES += [  # the same for the others
     Case(embedding.Embedding, [normal(70, 130), normal(40, 130)],
          lambda weight, positions, ids: weight[ids] + positions[:33],
          dict(ids=random.integers(0, 70, (4, 33)))),
-    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None, None],
-         naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None, None],
-         naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None,
-         None],
-         naive.attention, dict(is_causal=True)),
+    attending((0, 3, 5, 4), 7),
+    attending((2, 3, 5, 4), 0),
+    attending((1, 2, 133, 32), 140, is_causal=True),
     Case(attention.PackedAttention, [normal(2, 0, 24), None], lambda x, _, num_heads: x[..., :8], dict(num_heads=2)),
     Case(attention.PackedAttention, [normal(2, 133, 96), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
     Case(attention.PackedAttention, [normal(1, 70, 12), None], naive.packed_attention,

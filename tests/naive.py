@@ -74,9 +74,21 @@ def reduction(function):
     return apply
 
 
+def mean(v):
+    return sum(v) / len(v)
+
+
 def variance(v, correction=1):
-    mean = sum(v) / len(v)
-    return sum((u - mean) ** 2 for u in v) / (len(v) - correction)
+    middle = mean(v)
+    return sum((u - middle) ** 2 for u in v) / (len(v) - correction)
+
+
+def deviation(v):
+    return math.sqrt(variance(v))
+
+
+def length(v):
+    return math.sqrt(sum(u * u for u in v))
 
 
 def logsumexp(v):
@@ -88,11 +100,7 @@ def norm(x, p=2.0, **options):
 
 
 def remainder(rounded):
-    def apply(a, b):
-        pairs = zip(*(x.ravel() for x in np.broadcast_arrays(a, b)))
-        return np.array([u - v * rounded(u / v) for u, v in pairs]).reshape(a.shape)
-
-    return apply
+    return pairwise(lambda u, v: u - v * rounded(u / v))
 
 
 def set_at(x, value, index):
@@ -234,8 +242,8 @@ def log_softmax(x, dim):
 
 def normalized(row, denominator, correction=0):
     """(x - mean) / denominator(variance)"""
-    mean = sum(row) / len(row)
-    return [(u - mean) / denominator(variance(row, correction)) for u in row]
+    middle, divisor = mean(row), denominator(variance(row, correction))
+    return [(u - middle) / divisor for u in row]
 
 
 def layer_norm(x, weight, bias, eps=1e-5):
@@ -250,7 +258,7 @@ def rms_norm(x, weight, eps=1e-5):
 
 
 def normalize(x, dim=-1, eps=1e-12):
-    return np.apply_along_axis(lambda row: row / max(math.sqrt(sum(v * v for v in row)), eps), dim, x)
+    return np.apply_along_axis(lambda row: row / max(length(row), eps), dim, x)
 
 
 def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):

@@ -92,7 +92,7 @@ def test_replay_reads_arrays_as_they_lie(case):
     arrays.append(np.asarray(apply(case.op, *arrays, **case.options).array) + 1)
     places = [i for i, x in enumerate(arrays) if isinstance(x, np.ndarray)]
     for number, layout in enumerate(COPIED, CASES.index(case)):
-        for chosen in (places, [places[number % len(places)]]):
+        for chosen in ([places[number % len(places)]], places):
             laid_out = [mapped(layout if i in chosen else np.array, np.asarray(x) if i in places else x)
                         for i, x in enumerate(arrays)]
             *leaves, upstream = [mg.from_numpy(x) if i in places else x for i, x in enumerate(laid_out)]
