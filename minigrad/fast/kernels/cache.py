@@ -210,14 +210,15 @@ class KernelCache:
         self._count_seconds()
         if cache_folder() is None:
             return
+        path = self._file(signature, compile_result.codegen)
         try:
-            path = self._file(signature, compile_result.codegen)
             payload = internals.to_bytes(compile_result)
             if payload is not None:
                 _write(path, payload)
-            self._unlock(path)
         except Exception as error:  # noqa: BLE001  what cannot be kept is compiled again the next time
             _announce_loss(repr(error))
+        finally:
+            self._unlock(path)
 
     def _unlock(self, path: pathlib.Path) -> None:
         held = self._locks.pop(path, None)
