@@ -320,7 +320,7 @@ class Copy:
                 tempfile.tempdir = None
                 sys.path[:] = [str(self.folder), *(path for path in sys.path if not path.startswith(str(ROOT)))]
                 for name, module in [*sys.modules.items()]:  # the copy has its own
-                    if str(getattr(module, "__file__", "")).startswith(f"{ROOT}/"):
+                    if name != "__main__" and str(getattr(module, "__file__", "")).startswith(f"{ROOT}/"):
                         del sys.modules[name]
                 code = pytest.main([*OPTIONS, *arguments], plugins=[plugin])
                 plugin.found["outcome"] = KILLED if plugin.found["failed"] or code in (3, 4) else SURVIVED
