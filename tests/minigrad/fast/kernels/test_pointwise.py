@@ -70,7 +70,7 @@ ACCURATE = {  # a reference in float64, and ulps
     "tan": (np.tan, 4), "sinh": (np.sinh, 3), "cosh": (np.cosh, 3), "arctan": (np.arctan, 1.6),
     "power": (np.power, 1), "arctan2": (np.arctan2, 1),
 }
-BY_NAME = {row.row: row.function for row in elementary.Elementary.__subclasses__()}
+BY_NAME = {row.__name__.lower(): row.function for row in elementary.Elementary.__subclasses__()}
 UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^-x, leaves float32
 
 
