@@ -82,6 +82,8 @@ WRONG = {
     "size of a tiny upstream": (function(lambda x: 1e-13 * x, lambda d, x: 1e-13 * np.abs(d)), normal(3, 4)),
     "nested outputs": (lambda x: (x * 2.0, {"state": (function(square, lambda d, x: 3 * d * x)(x),)}), normal(3)),
     "kink of many": (function(np.abs, lambda d, x: d * np.where(x == 0, 17.0, np.sign(x))), leaf(np.zeros((12, 12)))),
+    "concave kink of many": (
+        function(lambda x: -np.abs(x), lambda d, x: d * np.where(x == 0, 17.0, -np.sign(x))), leaf(np.zeros((12, 12)))),
     "raises": (function(square, lambda d, x: d[7]), normal(3)),
 }
 
@@ -191,6 +193,7 @@ def test_the_census_sees_a_small_use_beside_a_large_constant():
 def test_taylor_at_special_functions():
     x = normal(3)
     assert "proves nothing" in str(taylor(lambda x: x.softmax(-1).sum(), x))
+    assert "proves nothing" not in str(taylor(square, leaf(np.zeros(3))))  # flat only to first order
     assert taylor(lambda x: x.masked_fill(np.array([True, False, False]), -np.inf).tanh(), x)
     assert taylor(lambda x: x.float().sin().double(), x).verdict != "fail"
     with pytest.raises(ValueError, match="no input or parameter requires a gradient"):
