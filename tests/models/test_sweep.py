@@ -15,6 +15,7 @@ import pytest
 
 from models import checkpoint as checkpoints
 from models import run as runs
+from models import task
 from models.commands import sweep, sweep_run
 from models.commands.grid import MOST_RUNS, SeveralValues, combinations, name_of
 from models.commands.shared import UsageError
@@ -326,8 +327,9 @@ def steps_of(folder: str) -> dict[pathlib.Path, int]:
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
-def test_killed_sweeps_end_as_if_they_had_not_been(run, here, capsys):
+def test_killed_sweeps_end_as_if_they_had_not_been(run, here, monkeypatch):
     """A worker, then the parent, then all at once by Ctrl-C, which saves."""
+    monkeypatch.setattr(task, "TEST_EXAMPLES", 200)  # as in processes of their own
     flags = *MICRO[:-4], "--steps", 200, "--eval-every", 20, *GRID
     assert run("sweep", *flags, "--out", "whole")[0] == 0
 

@@ -271,8 +271,8 @@ LARGE = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)
 CHECKED = {  # a head: what gradcheck's first line says that it saw
     "qkv": (DEFAULT, "gradcheck"),
     "x": (small_head(from_x=True), "gradcheck"),
-    "large": (Head({name: np.random.default_rng(0).normal(size=shape) for name, shape in LARGE.items()}, np.ones((9, 8)),
-                   bias=np.eye(9)), "gradcheck of 4 x 4 parts"),
+    "large": (Head({name: np.random.default_rng(seed).normal(size=shape) for seed, (name, shape) in enumerate(LARGE.items())},
+                   np.ones((9, 8)), bias=np.eye(9)), "gradcheck of 4 x 4 parts"),
 }
 
 
