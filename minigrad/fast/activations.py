@@ -1,7 +1,7 @@
 """GELU and SwiGLU by kernels."""
 from ..ops import activations
 from ..tape import implements
-from .kernels import elementwise as kernels
+from .kernels import activations as kernels
 
 
 @implements(activations.Gelu)

@@ -11,9 +11,9 @@ import numpy as np
 from .. import backend
 from ..ops import activations, arithmetic, elementary
 from ..tape import Op, implements
-from .kernels import elementwise as kernels, formulas
+from .kernels import activations as kernels, formulas
 from .kernels.buffers import empty_like
-from .kernels.pointwise import BOOL, FLOAT, Formula, is_apart, ndarray
+from .kernels.elementwise import BOOL, FLOAT, Formula, is_apart, ndarray
 from .kernels.thresholds import BYTES, LARGE, SINGLE_PASS, VECTORISED, VECTORISED_IN_512
 
 

@@ -5,7 +5,7 @@ Implementations of ops stand in a file for each that `minigrad.ops` has of the s
 from .kernels.adamw import norm
 from .kernels.ahead import start as compile_ahead
 from .kernels.cache import cache_folder
-from .kernels.elementwise import ACTIVATIONS
+from .kernels.activations import ACTIVATIONS
 from .kernels.jit import get_num_threads, set_num_threads
 from .kernels.program import Program
 from .kernels.sampling import sample

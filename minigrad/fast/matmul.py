@@ -5,7 +5,7 @@ from .. import backend
 from ..ops import matmul
 from ..ops.arithmetic import product
 from ..tape import implements
-from .kernels import elementwise, gemm
+from .kernels import activations, gemm
 from .kernels.rows import as_rows, sum_rows
 from .kernels.thresholds import SMALL_TO_SUM
 
@@ -68,8 +68,8 @@ class MLP(matmul.MLP):
     def forward(self, x, expand, expand_bias, project, project_bias, *, approximate="none"):
         self.approximate, use_tanh = approximate, approximate == "tanh"
         hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias)
-        activated = elementwise.empty_apart(hidden)
-        elementwise.gelu_forward(hidden.reshape(-1), activated.reshape(-1), use_tanh)
+        activated = activations.empty_apart(hidden)
+        activations.gelu_forward(hidden.reshape(-1), activated.reshape(-1), use_tanh)
         self.save(x, expand, expand_bias, project, project_bias, hidden)
         out = gemm.matmul(activated, project.T, bias=project_bias)
         return out.reshape(x.shape[:-1] + (project.shape[0],))
@@ -78,8 +78,8 @@ class MLP(matmul.MLP):
         dout = as_rows(dout)
         dexpand = dproject = dproject_bias = dx = None
         dhidden = gemm.matmul(dout, project)  # dgelu so far
-        activated, dexpand_bias = elementwise.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
-        elementwise.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.approximate == "tanh")
+        activated, dexpand_bias = activations.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
+        activations.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.approximate == "tanh")
         if self.needs(4):
             dproject_bias = sum_rows(dout)
         if self.needs(3):

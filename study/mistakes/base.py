@@ -126,7 +126,7 @@ def family(name: str, forward: Callable, backward: Callable, inputs: Callable, w
                                 mistake=mistake, right=right, equivalent=proof[0] if proof else "")
 
 
-def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],
+def elementwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],
               inputs: Callable = lambda r: [r.normal(size=(3, 4))]) -> None:
     """A function of one number, applied to each element: dx = dout * slope(x, out).
 

@@ -1,7 +1,7 @@
 """Mistakes in functions that are applied to each element."""
 import numpy as np
 
-from .base import exchanged, family, normal, pointwise, positive, same
+from .base import elementwise, exchanged, family, normal, positive, same
 
 def both_sides(r):
     """Numbers on both sides of every kink: on one side only, some mistakes are none."""
@@ -13,7 +13,7 @@ def sigmoid(x):
 
 
 def upstream_mistakes(slope):
-    """What is done wrong with dout, whatever the function is: parts of `pointwise`."""
+    """What is done wrong with dout, whatever the function is: parts of `elementwise`."""
     return {
         "no upstream": (f"dout is not used: the chain rule multiplies {slope} by it", dict(upstream=np.ones_like)),
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", dict(upstream=lambda dout: dout**2)),
@@ -25,17 +25,17 @@ def upstream_mistakes(slope):
     }
 
 
-pointwise("relu", lambda x: np.maximum(x, 0), lambda x, out: x > 0, {
+elementwise("relu", lambda x: np.maximum(x, 0), lambda x, out: x > 0, {
     "passes everything": ("the upstream passes where x is negative too", lambda x, out: 1.0),
     "passes the negative": ("the comparison is the wrong way round", lambda x, out: x < 0),
     "leaks": ("leaky_relu's gradient", lambda x, out: np.where(x > 0, 1, 0.01)),
     "multiplies by out": ("out instead of its sign", lambda x, out: out),
 }, both_sides)
-pointwise("abs", np.abs, lambda x, out: np.sign(x), {
+elementwise("abs", np.abs, lambda x, out: np.sign(x), {
     "no sign": ("the gradient of x", lambda x, out: 1.0),
     "multiplies by x": ("x instead of its sign", lambda x, out: x),
 }, both_sides)
-pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
+elementwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
     **upstream_mistakes("1 - out^2"),
     "of x": ("1 - x^2: the input stands for the output, 1 - tanh(x)^2", lambda x, out: 1 - x**2),
     "no square": ("1 - out: the square is missing", lambda x, out: 1 - out),
@@ -76,45 +76,45 @@ pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
     "at dout": ("the derivative is taken at dout instead of x",
                 dict(combine=lambda dout, slope: (1 - np.tanh(dout) ** 2) * dout)),
 })
-pointwise("sigmoid", sigmoid, lambda x, out: out * (1 - out), {
+elementwise("sigmoid", sigmoid, lambda x, out: out * (1 - out), {
     "of x": ("x (1 - x), the input for the output", lambda x, out: x * (1 - x)),
     "half": ("only out", lambda x, out: out),
     "other half": ("only 1 - out", lambda x, out: 1 - out),
     "tanh's": ("1 - out^2", lambda x, out: 1 - out**2),
     "sign": ("the sign is wrong", lambda x, out: out * (out - 1)),
 })
-pointwise("silu", lambda x: x * sigmoid(x), lambda x, out: sigmoid(x) * (1 + x * (1 - sigmoid(x))), {
+elementwise("silu", lambda x: x * sigmoid(x), lambda x, out: sigmoid(x) * (1 + x * (1 - sigmoid(x))), {
     "gate is constant": ("the term through the gate is missing", lambda x, out: sigmoid(x)),
     "only the gate": ("the term of the factor x is missing", lambda x, out: x * sigmoid(x) * (1 - sigmoid(x))),
 })
-pointwise("softplus", lambda x: np.log1p(np.exp(x)), lambda x, out: sigmoid(x), {
+elementwise("softplus", lambda x: np.log1p(np.exp(x)), lambda x, out: sigmoid(x), {
     "of out": ("sigmoid of the output", lambda x, out: sigmoid(out)),
 })
-pointwise("exp", np.exp, lambda x, out: out, {
+elementwise("exp", np.exp, lambda x, out: out, {
     "power rule": ("x e^(x-1)", lambda x, out: x * np.exp(x - 1)),
     "of out": ("e^out", lambda x, out: np.exp(out)),
 })
-pointwise("log", np.log, lambda x, out: 1 / x, {
+elementwise("log", np.log, lambda x, out: 1 / x, {
     "of out": ("1 / out", lambda x, out: 1 / out),
     "base 2": ("the gradient of log2", lambda x, out: 1 / (x * np.log(2))),
     "eps": ("1 / (x + 1e-5), for safety", lambda x, out: 1 / (x + 1e-5)),
 }, positive((3, 4)))
-pointwise("sqrt", np.sqrt, lambda x, out: 0.5 / out, {
+elementwise("sqrt", np.sqrt, lambda x, out: 0.5 / out, {
     "no half": ("1 / out", lambda x, out: 1 / out),
     "of x": ("1 / (2 x)", lambda x, out: 0.5 / x),
     "upside down": ("out / 2", lambda x, out: 0.5 * out),
 }, positive((3, 4)))
-pointwise("rsqrt", lambda x: x**-0.5, lambda x, out: -0.5 * out**3, {
+elementwise("rsqrt", lambda x: x**-0.5, lambda x, out: -0.5 * out**3, {
     "sign": ("the sign is wrong", lambda x, out: 0.5 * out**3),
     "of 1/x": ("out^2 for out^3", lambda x, out: -0.5 * out**2),
 }, positive((3, 4)))
-pointwise("cube", lambda x: x**3, lambda x, out: 3 * x**2, {
+elementwise("cube", lambda x: x**3, lambda x, out: 3 * x**2, {
     "exponent stays": ("3 x^3", lambda x, out: 3 * x**3),
     "no factor": ("x^2", lambda x, out: x**2),
     "factor lowered": ("2 x^2", lambda x, out: 2 * x**2),
 })
-pointwise("cos", np.cos, lambda x, out: -np.sin(x), {"sign": ("sin x", lambda x, out: np.sin(x))})
-pointwise("clamp", lambda x: np.clip(x, -0.5, 0.8), lambda x, out: (x > -0.5) & (x < 0.8), {
+elementwise("cos", np.cos, lambda x, out: -np.sin(x), {"sign": ("sin x", lambda x, out: np.sin(x))})
+elementwise("clamp", lambda x: np.clip(x, -0.5, 0.8), lambda x, out: (x > -0.5) & (x < 0.8), {
     "passes outside": ("the upstream passes outside of the limits too", lambda x, out: 1.0),
     "one limit": ("only the upper limit counts", lambda x, out: x < 0.8),
 }, both_sides)

@@ -39,7 +39,7 @@ from ..elementwise import BY_FORMULAS
 from ..kernels.buffers import with_strides_of
 from ..kernels.copying import are_contiguous
 from ..kernels.jit import resolved
-from ..kernels.pointwise import are_alike
+from ..kernels.elementwise import are_alike
 from ..per_thread import own
 from ..pool import Pool
 from .code import USERS, whose

@@ -91,7 +91,7 @@ def compile_step(parent: str, step: str) -> None:
 def read_line(line: str) -> tuple[CPUDispatcher, tuple[types.Type, ...]]:
     """(kernel, signature) of a line, which has the types as Numba writes them.
 
-    >>> kernel, signature = read_line("elementwise.add_forward (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),)")
+    >>> kernel, signature = read_line("activations.add_forward (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),)")
     >>> kernel.py_func.__name__, len(signature[0])
     ('add_forward', 3)
     """

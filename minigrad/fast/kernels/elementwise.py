@@ -1,177 +1,281 @@
-"""Elementwise kernels of a training step, and what others share; and erf, which NumPy has not. Others: formulas/."""
+"""Formulas of single elements, and kernels that apply them to large arrays: one loop for all of them.
+
+A formula is a function in NumPy's notation, of which recorded.py makes one of numbers; its kernel is compiled when a large
+array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different shapes are
+broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used before.
+"""
+import functools
+import hashlib
 import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy import ndarray
+from numpy.lib.stride_tricks import as_strided
 
-from .buffers import empty_like
-from .jit import jit, kernel
+from .axes import Loops, in_memory_order, inverse, runs
+from .buffers import empty
+from .copying import in_order
+from .formulas.values import Scalar
+from .jit import exact, jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks
-from .simd import constant_like, erf, exp, normal, or_zero, pointer
+from .recorded import Recorded
+from .rows import ELEMENTS, number_of_blocks
+from .simd import INT64, pointer, pointers, shift_each
+from .thresholds import LARGE, MOVED
 
-CLOSE = 256  # elements
-SQRT_2_OVER_PI = 0.7978845608028654
-CUBIC = 0.044715
-FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, also in float64
+FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
 
 
-def empty_apart(like: np.ndarray) -> np.ndarray:
-    """An array for a kernel's output, as np.empty_like(like), but if it is small, with room on both sides.
+class Formula:
+    """A function in NumPy's notation; `of` applies it to arrays, by a kernel.
 
-    Whether two arrays overlap is more than LLVM's quick check can tell of short arrays that lie close together; it then
-    takes a loop that is not vectorised, whose last bits may be others. The same input should give the same bits.
+    `takes` are the dtypes of the first operands; those that follow are float32. If memory is all that takes time, it
+    `only_moves`: then threads share larger arrays only. Of single numbers it may have another `form`, with fewer roundings
+    or passes than it has as a function of arrays.
     """
-    if like.size > CLOSE:
-        return empty_like(like)
-    return np.empty(like.size + 2 * CLOSE, like.dtype)[CLOSE : CLOSE + like.size].reshape(like.shape)
+
+    def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
+                 least_apart: int | None = None, only_moves: bool = False, form: Scalar | Callable | None = None):
+        self.function, self.dtype, self.least = function, dtype, least  # dtype of the result, elements at least
+        self.smallest = least if least_apart is None else min(least, least_apart)  # the same, of elements that lie apart
+        self._takes, self._share = takes, MOVED if only_moves else 1
+        self.form = form and Recorded.as_it_is(form)
+        self._kernels: dict[str, Callable] = {}  # by pattern
+
+    def of(self, *operands) -> np.ndarray | None:
+        """The result; None if that is NumPy's work: for small arrays, and other dtypes than the formula takes."""
+        if not self._takes and are_alike(operands):
+            plan = _plan_of_vectors(operands[0].shape, len(operands))
+            return self._computed(self._kernel(plan.pattern).ungated, plan, [x.reshape(-1) for x in operands])
+        for i, x in enumerate(operands):
+            if isinstance(x, (np.ndarray, np.generic)):
+                if x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT):
+                    return None
+            elif i < len(self._takes) or type(x) not in (float, int):  # no float32, or a Tensor
+                return None
+        operands = [x if type(x) is ndarray else np.array(x, FLOAT) for x in operands]
+        plan = _plan(*[(x.shape, x.strides, x.itemsize, x.flags.behaved) for x in operands])
+        return self._computed(self._kernel(plan.pattern), plan, map(_as_vector, operands, plan.copied))
+
+    def _kernel(self, pattern: str) -> Callable:
+        found = self._kernels.get(pattern)
+        if found is None:
+            source, form = self.form or Recorded.of(self.function, len(pattern))
+            name = f"{self.function.__name__.strip('<>')}_{pattern}_{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+            found = self._kernels[pattern] = _kernel(name, form, pattern, self._share)
+        return found
+
+    def _computed(self, launch: Callable, plan: "_Plan", vectors: Iterable[np.ndarray]) -> np.ndarray:
+        out = empty(plan.shape, self.dtype)
+        vector = out.reshape(-1)
+        launch(plan.loops, plan.strides, vector.view(BYTE) if self.dtype is BOOL else vector, *vectors)
+        return out if plan.order is None else out.transpose(plan.order)
 
 
-@jit
-def near(x):
-    """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
-    return -FAR if x < -FAR else (FAR if x > FAR else x)
+# -------------------------------------------------------------------------------------------------- what lies where
 
 
-@jit
-def normal_gate(v):
-    """(P, d(v P)/dv) for P = P(Z <= v): one exponential gives both P and its density."""
-    p, density = normal(v)
-    return p, p + v * density
+class _Plan(NamedTuple):
+    """Four nested loops through operands that are broadcast.
 
-
-@jit
-def tanh_gate(v):
-    """(P, d(v P)/dv) for P = (1 + tanh u) / 2 = 1 / (1 + e^(-2 u)), u = sqrt(2/pi) (v + 0.044715 v^3)."""
-    number = type(v)
-    one, scale, cubic = number(1), number(2 * SQRT_2_OVER_PI), number(CUBIC)
-    p = one / (one + exp(-scale * (v + cubic * v * v * v)))
-    return p, p + v * (p * (one - p)) * scale * (one + number(3) * cubic * v * v)
-
-
-@elementwise_kernel
-def erf_forward(count, x, out):
-    """x, out (N,): out = erf x"""
-    for i in range(count):
-        out[i] = erf(x[i])
-
-
-@elementwise_kernel
-def add_forward(count, a, b, out):
-    """a, b, out (N,): out = a + b, on all threads"""
-    for i in range(count):
-        out[i] = a[i] + b[i]
-
-
-@jit
-def gelu_values(x, out, count, use_tanh):
-    """out[0:count] = gelu(x[0:count]), on pointers; see `gelu_forward`"""
-    if use_tanh:
-        for i in range(count):
-            v = constant_like(x, near(x[i]))
-            p, _ = tanh_gate(v)
-            out[i] = or_zero(p * (x[i] if x[i] > v else v))
-    else:
-        for i in range(count):
-            v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
-            p, _ = normal_gate(v)
-            out[i] = or_zero(p * v)
-
-
-ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
-GELU, GELU_TANH, RELU, TANH, SIGMOID, _ = range(6)
-
-
-@jit
-def activate(which, x, out, count):
-    """out[0:count] = the activation ACTIVATIONS[which] of x[0:count], on pointers"""
-    zero, one = constant_like(x, 0), constant_like(x, 1)
-    if which == GELU or which == GELU_TANH:
-        gelu_values(x, out, count, which == GELU_TANH)
-    elif which == RELU:
-        for i in range(count):
-            out[i] = zero if x[i] < zero else x[i]  # this way round, NaN stays NaN
-    elif which == TANH:
-        for i in range(count):
-            out[i] = math.tanh(x[i])
-    elif which == SIGMOID:
-        for i in range(count):
-            out[i] = one / (one + exp(-x[i]))
-    else:  # silu
-        for i in range(count):
-            out[i] = x[i] * (one / (one + exp(-x[i])))
-
-
-@elementwise_kernel
-def gelu_forward(count, x, out, use_tanh):
-    """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
-    gelu_values(x, out, count, use_tanh)
-
-
-@elementwise_kernel
-def gelu_backward(count, dout, x, dx, use_tanh):
-    """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
-    if use_tanh:
-        for i in range(count):
-            _, slope = tanh_gate(constant_like(x, near(x[i])))
-            dx[i] = or_zero(dout[i] * slope)
-    else:
-        for i in range(count):
-            _, slope = normal_gate(constant_like(x, near(x[i])))
-            dx[i] = or_zero(dout[i] * slope)
-
-
-@elementwise_kernel
-def swiglu_forward(count, a, b, out):
-    """a, b, out (N,): out = a * s * b, s = 1 / (1 + e^(-a))"""
-    one = constant_like(a, 1)
-    for i in range(count):
-        out[i] = a[i] * (one / (one + exp(-a[i]))) * b[i]
-
-
-@elementwise_kernel
-def swiglu_backward(count, dout, a, b, da, db):
-    """dout, a, b, da, db (N,): da = dout * b * s * (1 + a * (1 - s)), db = dout * a * s; one exponential gives s"""
-    one = constant_like(a, 1)
-    for i in range(count):
-        s = one / (one + exp(-a[i]))
-        da[i] = dout[i] * b[i] * (s + a[i] * s * (one - s))
-        db[i] = dout[i] * a[i] * s
-
-
-@jit
-def gelu_backward_and_forward(x, dx, out, count, use_tanh):
-    """dx[0:count] *= gelu'(x), out[0:count] = gelu(x), on pointers"""
-    if use_tanh:
-        for i in range(count):
-            v = constant_like(x, near(x[i]))
-            p, slope = tanh_gate(v)
-            dx[i] = or_zero(dx[i] * slope)
-            out[i] = or_zero(p * (x[i] if x[i] > v else v))
-    else:
-        for i in range(count):
-            v = constant_like(x, near(x[i]))
-            p, slope = normal_gate(v)
-            dx[i] = or_zero(dx[i] * slope)
-            out[i] = or_zero(p * (x[i] if x[i] > v else v))
-
-
-@jit
-def gelu_rows_backward_block(block, x, dx, out, partial, use_tanh):
-    width = x.shape[1]
-    fill(pointer(partial, block * width), 0, width)
-    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        own = pointer(dx, row * width)
-        gelu_backward_and_forward(pointer(x, row * width), own, pointer(out, row * width), width, use_tanh)
-        add_to(pointer(partial, block * width), own, width)
-
-
-@kernel(parallel=True)
-def gelu_rows_backward(x, dx, out, total, use_tanh):
-    """x, dx, out (N, C), total (C,): dx *= gelu'(x), as in `gelu_backward`, total = sum of dx over rows; out = gelu(x).
-
-    So nobody has to keep gelu(x) from forward.
+    Along the inner loop an operand is "e" if its elements lie side by side, and "n" if it is one number. An operand that
+    lies otherwise is copied first. To read x[:, ::2] in place took 0.55 of the time with 256 rows of 256, where one thread
+    copies, but 1.1 to 3 times as long with a million elements and more.
     """
-    blocks = number_of_blocks(x.shape[0], ROWS)
-    partial = np.empty((blocks, x.shape[1]), x.dtype)
-    parallel_for(gelu_rows_backward_block, blocks, x.size, (x, dx, out, partial, use_tanh))
-    add_blocks(partial, total)
+
+    shape: tuple[int, ...]  # of the result, in the order of memory
+    order: tuple[int, ...] | None  # of its axes, if it is to be transposed
+    loops: tuple[int, ...]  # how long they are
+    pattern: str  # the operands' kinds
+    strides: tuple[tuple[int, ...], ...]  # of each loop, those of the operands, in elements
+    copied: tuple  # of each operand the view to copy, or None
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None, loops: tuple[int, ...],
+           strides: Sequence[tuple[int, ...]], copied: Sequence) -> "_Plan":
+        pattern = "".join(["e" if own[-1] else "n" for own in strides])
+        return cls(shape, order, loops, pattern, tuple(zip(*strides)), tuple(copied))
+
+
+def is_apart(x: np.ndarray) -> bool:
+    """Do no two elements lie side by side, as in x[..., ::2], nor in one place, as in an array that is broadcast?"""
+    return min(map(abs, x.strides)) > x.itemsize
+
+
+def are_alike(operands, *formulas: Formula) -> bool:
+    """Are these contiguous float32 arrays of one shape, large enough for these formulas? Then kernels do all the work."""
+    first = operands[0]
+    if type(first) is not ndarray:
+        return False
+    for formula in formulas:
+        if first.size < formula.least:
+            return False
+    shape = first.shape
+    for x in operands:
+        if type(x) is not ndarray or x.dtype is not FLOAT or x.shape != shape or not x.flags.carray:
+            return False
+    return True
+
+
+def _as_vector(x: np.ndarray, copied: tuple | None) -> np.ndarray:
+    """A vector that begins where the operand does, or its copy: nothing else matters to a kernel that has the strides."""
+    if copied is not None:
+        return in_order(as_strided(x, *copied)).reshape(-1)
+    return x.reshape(-1) if x.flags.c_contiguous else x[(slice(1),) * x.ndim].reshape(-1)
+
+
+@functools.lru_cache(1024)
+def _plan_of_vectors(shape: tuple[int, ...], count: int) -> _Plan:
+    """For contiguous arrays of one shape."""
+    return _Plan.of(shape, None, (1, 1, 1, math.prod(shape)), [(0, 0, 0, 1)] * count, [None] * count)
+
+
+@functools.lru_cache(1024)
+def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], int, bool]) -> _Plan:
+    """For arrays that lie in any way: their shape, strides, size of an element, and whether a kernel can take them."""
+    shape = np.broadcast_shapes(*[own for own, *_ in layouts])
+    wide = [(0,) * (len(shape) - len(own)) + tuple([stride if n > 1 else 0 for n, stride in zip(own, strides)])
+            for own, strides, *_ in layouts]
+    full = (strides for strides in wide if all(stride or n == 1 for n, stride in zip(shape, strides)))
+    order = in_memory_order(next(full, (0,) * len(shape)))  # of the result's axes, too
+    axes = [i for i in order if shape[i] != 1]
+    lengths, seen, copied = [shape[i] for i in axes], [], []
+    for (*_, itemsize, is_behaved), strides in zip(layouts, wide):
+        strides = tuple([strides[i] for i in axes])
+        once = tuple([n if stride else 1 for n, stride in zip(lengths, strides)])  # each element once
+        is_in_place = is_behaved and strides[-1:] in ((), (0,), (itemsize,))
+        seen.append(tuple([n // itemsize for n in strides]) if is_in_place else _in_order(once))
+        copied.append(None if is_in_place else (once, strides))
+    found = runs(lengths, range(len(axes)), *seen)
+    if len(found) > 4:
+        seen, found = [_in_order(lengths)] * len(layouts), [tuple(range(len(axes)))]
+        copied = [(tuple(lengths), tuple([strides[i] for i in axes])) for strides in wide]
+    loops = Loops.of(found, lengths, 1, *seen)
+    is_in_order = axes == sorted(axes)
+    return _Plan.of(shape if is_in_order else tuple([shape[i] for i in order]), None if is_in_order else inverse(order),
+                    loops.shape, loops.strides, copied)
+
+
+def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous array, in elements; 0 along axes of 1."""
+    return tuple([math.prod(shape[i + 1 :]) if n > 1 else 0 for i, n in enumerate(shape)])
+
+
+# ------------------------------------------------------------------------------------------------------ the kernel
+
+
+def _loop(function: Callable, pattern: str) -> Callable:
+    """The loop of a formula: it has no branches, and is vectorised. To that end the formula stands in it, of any length."""
+    function = getattr(function, "py_func", function)
+    code, (first, elements) = exact(function, forceinline=True), _elements_of(pattern)
+
+    @exact
+    def loop(count, out, operands):
+        numbers = first(operands)
+        for i in range(count):
+            out[i] = code(*elements(operands, numbers, i))
+
+    return loop
+
+
+def _loop_with_exceptions(form: Scalar, pattern: str) -> Callable:
+    """The same, and where there is any exception to the formula, a second loop for the exceptions."""
+    usual, (first, elements) = _loop(form.usual, pattern), _elements_of(pattern)
+    rare, exception = exact(form.rare), exact(form.exception)
+
+    @exact
+    def loop(count, out, operands):
+        usual(count, out, operands)
+        numbers = first(operands)
+        found = False
+        for i in range(count):
+            found |= rare(*elements(operands, numbers, i))
+        if found:
+            for i in range(count):
+                if rare(*elements(operands, numbers, i)):
+                    out[i] = exception(*elements(operands, numbers, i))
+
+    return loop
+
+
+def _kernel(name: str, form: Scalar, pattern: str, share: int) -> Callable:
+    """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`. For threads, `share` elements are
+    worth one."""
+    loop = _loop_with_exceptions(form, pattern) if form.rare else _loop(form.usual, pattern)
+
+    @jit
+    def compute_block(block, loops, strides, out, operands):
+        rows, columns = loops[0] * loops[1] * loops[2], loops[3]
+        first, end, start, count = _part(block, rows, columns)
+        starts = shift_each(pointers(operands, 0), strides[3], start)
+        for row in range(first, end):
+            i, j, k = _place(row, loops)
+            of_row = shift_each(shift_each(shift_each(starts, strides[0], i), strides[1], j), strides[2], k)
+            loop(count, pointer(out, row * columns + start), of_row)
+
+    def launch(loops, strides, out, *operands):
+        blocks = _number_of_blocks(loops[0] * loops[1] * loops[2], loops[3])
+        parallel_for(compute_block, blocks, out.size // share, (loops, strides, out, operands))
+
+    launch.__name__ = launch.__qualname__ = name
+    return kernel(launch, parallel=True)
+
+
+@jit
+def _place(row, loops):
+    """Where the outer loops are, at a row: the divisions, which take as long as a short one, only if there are several."""
+    if loops[0] * loops[1] == 1:
+        return 0, 0, row
+    return row // (loops[1] * loops[2]), row // loops[2] % loops[1], row % loops[2]
+
+
+@jit
+def _number_of_blocks(rows, columns):
+    if columns >= ELEMENTS:
+        return rows * number_of_blocks(columns, ELEMENTS)
+    return number_of_blocks(rows, ELEMENTS // max(columns, 1))
+
+
+@jit
+def _part(block, rows, columns):
+    """The first row of a block, its end, its first column and how many: a part of a row, or several rows."""
+    if columns >= ELEMENTS:
+        parts = number_of_blocks(columns, ELEMENTS)
+        start = block % parts * ELEMENTS
+        return block // parts, block // parts + 1, start, min(ELEMENTS, columns - start)
+    together = ELEMENTS // max(columns, 1)
+    return block * together, min(rows, (block + 1) * together), 0, columns
+
+
+@functools.cache
+def _elements_of(pattern: str) -> tuple[Callable, Callable]:
+    """Two functions, of pointers: first(pointers) -> what they point to, and elements(pointers, first, i) -> the same, but
+    for each "e" of the pattern i elements further on. Numbers are read before a loop, as `out` might be one of them."""
+
+    def load(builder, pointers, k, i):
+        return builder.load(builder.gep(builder.extract_value(pointers, k), [i]))
+
+    @intrinsic
+    def first(typing_context, pointers):
+        def codegen(context, builder, signature, arguments):
+            values = [load(builder, arguments[0], k, ir.Constant(INT64, 0)) for k in range(len(pattern))]
+            return context.make_tuple(builder, signature.return_type, values)
+
+        return types.Tuple([kind.dtype for kind in pointers])(pointers), codegen
+
+    @intrinsic
+    def elements(typing_context, pointers, numbers, i):
+        def codegen(context, builder, signature, arguments):
+            pointers, numbers, i = arguments
+            values = [load(builder, pointers, k, i) if kind == "e" else builder.extract_value(numbers, k)
+                      for k, kind in enumerate(pattern)]
+            return context.make_tuple(builder, signature.return_type, values)
+
+        return numbers(pointers, numbers, i), codegen
+
+    return first, elements

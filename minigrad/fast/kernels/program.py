@@ -23,7 +23,7 @@ import numba
 import numpy as np
 
 from .buffers import empty
-from .elementwise import ACTIVATIONS, activate
+from .activations import ACTIVATIONS, activate
 from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, Matrix, at, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
@@ -292,7 +292,7 @@ class Program:
                activation: str | None = None, activated: int = 0) -> None:
         """out = [out +] x @ weight.T [+ bias], for weight (outputs, inputs), bias (outputs,).
 
-        With one of `elementwise.ACTIVATIONS`, also activated = activation(out); with "product", activated *= out.
+        With one of `activations.ACTIVATIONS`, also activated = activation(out); with "product", activated *= out.
         """
         outputs, inputs = weight.shape
         fits = self._held.get(out) == outputs or not accumulate

@@ -1,10 +1,12 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import attention, block, finding, logsumexp, lookup, norms, pointwise, products, rows, training
+from study.exercises.course import (
+    attention, block, elementwise, finding, logsumexp, lookup, norms, products, rows, training,
+)
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
     "Products": products.EXERCISES,
-    "Number by number": pointwise.EXERCISES,
+    "Number by number": elementwise.EXERCISES,
     "Row by row": [*logsumexp.EXERCISES, *rows.EXERCISES],
     "Rows of a table": lookup.EXERCISES,
     "Norms": norms.EXERCISES,

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from study.exercises.course.pointwise import AROUND_1000
+from study.exercises.course.elementwise import AROUND_1000
 from study.exercises.course.routines import with_argument, with_mistakes
 from study.exercises.course.rows import ROWS_APART
 from study.exercises.exercise import Argument, Exercise

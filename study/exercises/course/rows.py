@@ -1,7 +1,7 @@
 """Softmax and what is made of it, row by row."""
 import numpy as np
 
-from study.exercises.course.pointwise import AROUND_1000
+from study.exercises.course.elementwise import AROUND_1000
 from study.exercises.exercise import Argument, Exercise
 from study.mistakes import FUNCTIONS
 from study.mistakes.doctor import Routine, routine_of

@@ -10,7 +10,7 @@ import first_step
 from minigrad.fast.kernels import ahead, cache
 
 ROOT = pathlib.Path(__file__).parents[4]
-ADD = "elementwise.add_forward (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),)"
+ADD = "activations.add_forward (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),)"
 
 
 def run(code, cache_folder, *arguments):
@@ -41,7 +41,7 @@ class TestProcesses:
         (tmp_path / "step.txt").write_text(ADD)
         run(ahead.COMMAND, tmp_path / "cache", str(os.getpid()), str(tmp_path / "step.txt"))
         kept = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("kernels-*/*")}
-        assert {"elementwise.add_forward", "training_step.done"} <= kept
+        assert {"activations.add_forward", "training_step.done"} <= kept
 
     def test_one_whose_parent_is_dead_leaves_it(self, monkeypatch):
         monkeypatch.setattr(ahead, "read_line", lambda line: pytest.fail("it goes on"))

@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from minigrad.fast.kernels import attention, cross_entropy, elementwise, embedding, layer_norm, rms_norm, rows, softmax
+from minigrad.fast.kernels import activations, attention, cross_entropy, embedding, layer_norm, rms_norm, rows, softmax
 
 WIDTHS = [5, 9, 16, 70, 150]
 
@@ -53,7 +53,7 @@ def cross_entropy_rows(x, dx, losses):
 
 def gelu_rows_backward(dout, x, dx, out, total):
     dx[...] = dout
-    elementwise.gelu_rows_backward(x, dx, out, total[0], False)
+    activations.gelu_rows_backward(x, dx, out, total[0], False)
 
 
 APART = {  # their outputs come from empty_apart
@@ -71,13 +71,13 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "rms_norm backward": (rms_norm_backward, 3, 2),
     "rms_norm backward, adding": (rms_norm_backward_adding, 4, 2),
     "cross_entropy": (cross_entropy_rows, 1, 2),
-    "gelu": (lambda x, out: elementwise.gelu_forward(x[0], out[0], False), 1, 1),
-    "gelu backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], False), 2, 1),
-    "gelu tanh": (lambda x, out: elementwise.gelu_forward(x[0], out[0], True), 1, 1),
-    "gelu tanh backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], True), 2, 1),
+    "gelu": (lambda x, out: activations.gelu_forward(x[0], out[0], False), 1, 1),
+    "gelu backward": (lambda dout, x, dx: activations.gelu_backward(dout[0], x[0], dx[0], False), 2, 1),
+    "gelu tanh": (lambda x, out: activations.gelu_forward(x[0], out[0], True), 1, 1),
+    "gelu tanh backward": (lambda dout, x, dx: activations.gelu_backward(dout[0], x[0], dx[0], True), 2, 1),
     "gelu rows backward": (gelu_rows_backward, 2, 3),
-    "add": (lambda a, b, out: elementwise.add_forward(a[0], b[0], out[0]), 2, 1),
-    "erf": (lambda x, out: elementwise.erf_forward(x[0], out[0]), 1, 1),
+    "add": (lambda a, b, out: activations.add_forward(a[0], b[0], out[0]), 2, 1),
+    "erf": (lambda x, out: activations.erf_forward(x[0], out[0]), 1, 1),
     "embedding": (lambda dout, dweight: embedding.embedding_backward(dout, np.array([1, 1, 0]), dweight), 1, 1),
     "sum_rows": (lambda x, total: rows.sum_rows_forward(x, total[0]), 1, 1),
 }
@@ -86,7 +86,7 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_bits_do_not_depend_on_where_the_arrays_lie(name, random):
     launch, read, written = KERNELS[name]
-    least_gap = elementwise.CLOSE if name in APART else 0
+    least_gap = activations.CLOSE if name in APART else 0
     for width, dtype, _ in itertools.product(WIDTHS, (np.float32, np.float64), range(3)):
         inputs = random.standard_normal((read, 3, width))
         results = set()
@@ -101,11 +101,11 @@ def test_the_bits_do_not_depend_on_where_the_arrays_lie(name, random):
 def test_small_outputs_lie_apart_from_all_else():
     for shape in (), (0, 3), (2, 5), (4, 64), (5, 70):
         like = np.zeros(shape, np.float32)
-        out = elementwise.empty_apart(like)
+        out = activations.empty_apart(like)
         assert out.shape == shape and out.dtype == np.float32 and out.flags.carray
-        if 0 < like.size <= elementwise.CLOSE:
+        if 0 < like.size <= activations.CLOSE:
             (low, high), (start, end) = (np.lib.array_utils.byte_bounds(a) for a in (out.base, out))
-            assert min(start - low, high - end) >= 4 * elementwise.CLOSE
+            assert min(start - low, high - end) >= 4 * activations.CLOSE
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from minigrad.fast.elementwise import CASTS, FORMULAS, POWERS, elementwise, formula_of
-from minigrad.fast.kernels import pointwise
-from minigrad.fast.kernels.pointwise import FLOAT, Formula
+from minigrad.fast.kernels import elementwise as kernels
+from minigrad.fast.kernels.elementwise import FLOAT, Formula
 from minigrad.fast.kernels.recorded import Recorded
 from minigrad.ops import activations, arithmetic, binary_cross_entropy, comparison, difference_losses, elementary, statistics
 
@@ -236,7 +236,7 @@ def laid_out():
 
 @pytest.fixture(autouse=True)
 def no_plan_from_before():
-    pointwise._plan.cache_clear()
+    kernels._plan.cache_clear()
 
 
 def odd(x):
@@ -267,7 +267,7 @@ def test_slices_are_read_where_they_are(monkeypatch):
     x = np.random.default_rng(3).standard_normal((100, 400), np.float32)
     operands = [(x[:, :100], x[:, 100:200]), (x[::2, :100], x[50:, 100:200]), (x[::-1, :100], x[0, :100])]
     expected = [weighted.of(a.copy(), b.copy(), 1.0) for a, b in operands]
-    monkeypatch.setattr(pointwise, "in_order", lambda view: view if view.size <= 100 else pytest.fail(f"copied: {view.shape}"))
+    monkeypatch.setattr(kernels, "in_order", lambda view: view if view.size <= 100 else pytest.fail(f"copied: {view.shape}"))
     for (a, b), result in zip(operands, expected):
         np.testing.assert_array_equal(weighted.of(a, b, 1.0), result)
 
@@ -279,7 +279,7 @@ def test_the_result_keeps_the_order_of_axes_in_memory():
 
 def test_what_no_kernel_serves_is_numpys():
     """Small arrays, other dtypes, and what is on the tape."""
-    large = np.ones(pointwise.LARGE, np.float32)
+    large = np.ones(kernels.LARGE, np.float32)
     function = lambda a, b: "NumPy" if isinstance(a, np.ndarray) else a  # noqa: E731
     for a, b in ((large[1:], 1.0), (large.astype(np.float64), 1.0), (large, np.float64(1)), (large, large > 0),
                  (large, np.ones(1)), (large.astype(int), 1)):

@@ -1,0 +1,177 @@
+"""Activations of a training step, and adding, with what they share; and erf, which NumPy lacks. Others: elementwise.py."""
+import math
+
+import numpy as np
+
+from .buffers import empty_like
+from .jit import jit, kernel
+from .parallel import parallel_for
+from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks
+from .simd import constant_like, erf, exp, normal, or_zero, pointer
+
+CLOSE = 256  # elements
+SQRT_2_OVER_PI = 0.7978845608028654
+CUBIC = 0.044715
+FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, also in float64
+
+
+def empty_apart(like: np.ndarray) -> np.ndarray:
+    """An array for a kernel's output, as np.empty_like(like), but if it is small, with room on both sides.
+
+    Whether two arrays overlap is more than LLVM's quick check can tell of short arrays that lie close together; it then
+    takes a loop that is not vectorised, whose last bits may be others. The same input should give the same bits.
+    """
+    if like.size > CLOSE:
+        return empty_like(like)
+    return np.empty(like.size + 2 * CLOSE, like.dtype)[CLOSE : CLOSE + like.size].reshape(like.shape)
+
+
+@jit
+def near(x):
+    """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
+    return -FAR if x < -FAR else (FAR if x > FAR else x)
+
+
+@jit
+def normal_gate(v):
+    """(P, d(v P)/dv) for P = P(Z <= v): one exponential gives both P and its density."""
+    p, density = normal(v)
+    return p, p + v * density
+
+
+@jit
+def tanh_gate(v):
+    """(P, d(v P)/dv) for P = (1 + tanh u) / 2 = 1 / (1 + e^(-2 u)), u = sqrt(2/pi) (v + 0.044715 v^3)."""
+    number = type(v)
+    one, scale, cubic = number(1), number(2 * SQRT_2_OVER_PI), number(CUBIC)
+    p = one / (one + exp(-scale * (v + cubic * v * v * v)))
+    return p, p + v * (p * (one - p)) * scale * (one + number(3) * cubic * v * v)
+
+
+@elementwise_kernel
+def erf_forward(count, x, out):
+    """x, out (N,): out = erf x"""
+    for i in range(count):
+        out[i] = erf(x[i])
+
+
+@elementwise_kernel
+def add_forward(count, a, b, out):
+    """a, b, out (N,): out = a + b, on all threads"""
+    for i in range(count):
+        out[i] = a[i] + b[i]
+
+
+@jit
+def gelu_values(x, out, count, use_tanh):
+    """out[0:count] = gelu(x[0:count]), on pointers; see `gelu_forward`"""
+    if use_tanh:
+        for i in range(count):
+            v = constant_like(x, near(x[i]))
+            p, _ = tanh_gate(v)
+            out[i] = or_zero(p * (x[i] if x[i] > v else v))
+    else:
+        for i in range(count):
+            v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
+            p, _ = normal_gate(v)
+            out[i] = or_zero(p * v)
+
+
+ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
+GELU, GELU_TANH, RELU, TANH, SIGMOID, _ = range(6)
+
+
+@jit
+def activate(which, x, out, count):
+    """out[0:count] = the activation ACTIVATIONS[which] of x[0:count], on pointers"""
+    zero, one = constant_like(x, 0), constant_like(x, 1)
+    if which == GELU or which == GELU_TANH:
+        gelu_values(x, out, count, which == GELU_TANH)
+    elif which == RELU:
+        for i in range(count):
+            out[i] = zero if x[i] < zero else x[i]  # this way round, NaN stays NaN
+    elif which == TANH:
+        for i in range(count):
+            out[i] = math.tanh(x[i])
+    elif which == SIGMOID:
+        for i in range(count):
+            out[i] = one / (one + exp(-x[i]))
+    else:  # silu
+        for i in range(count):
+            out[i] = x[i] * (one / (one + exp(-x[i])))
+
+
+@elementwise_kernel
+def gelu_forward(count, x, out, use_tanh):
+    """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
+    gelu_values(x, out, count, use_tanh)
+
+
+@elementwise_kernel
+def gelu_backward(count, dout, x, dx, use_tanh):
+    """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
+    if use_tanh:
+        for i in range(count):
+            _, slope = tanh_gate(constant_like(x, near(x[i])))
+            dx[i] = or_zero(dout[i] * slope)
+    else:
+        for i in range(count):
+            _, slope = normal_gate(constant_like(x, near(x[i])))
+            dx[i] = or_zero(dout[i] * slope)
+
+
+@elementwise_kernel
+def swiglu_forward(count, a, b, out):
+    """a, b, out (N,): out = a * s * b, s = 1 / (1 + e^(-a))"""
+    one = constant_like(a, 1)
+    for i in range(count):
+        out[i] = a[i] * (one / (one + exp(-a[i]))) * b[i]
+
+
+@elementwise_kernel
+def swiglu_backward(count, dout, a, b, da, db):
+    """dout, a, b, da, db (N,): da = dout * b * s * (1 + a * (1 - s)), db = dout * a * s; one exponential gives s"""
+    one = constant_like(a, 1)
+    for i in range(count):
+        s = one / (one + exp(-a[i]))
+        da[i] = dout[i] * b[i] * (s + a[i] * s * (one - s))
+        db[i] = dout[i] * a[i] * s
+
+
+@jit
+def gelu_backward_and_forward(x, dx, out, count, use_tanh):
+    """dx[0:count] *= gelu'(x), out[0:count] = gelu(x), on pointers"""
+    if use_tanh:
+        for i in range(count):
+            v = constant_like(x, near(x[i]))
+            p, slope = tanh_gate(v)
+            dx[i] = or_zero(dx[i] * slope)
+            out[i] = or_zero(p * (x[i] if x[i] > v else v))
+    else:
+        for i in range(count):
+            v = constant_like(x, near(x[i]))
+            p, slope = normal_gate(v)
+            dx[i] = or_zero(dx[i] * slope)
+            out[i] = or_zero(p * (x[i] if x[i] > v else v))
+
+
+@jit
+def gelu_rows_backward_block(block, x, dx, out, partial, use_tanh):
+    width = x.shape[1]
+    fill(pointer(partial, block * width), 0, width)
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        own = pointer(dx, row * width)
+        gelu_backward_and_forward(pointer(x, row * width), own, pointer(out, row * width), width, use_tanh)
+        add_to(pointer(partial, block * width), own, width)
+
+
+@kernel(parallel=True)
+def gelu_rows_backward(x, dx, out, total, use_tanh):
+    """x, dx, out (N, C), total (C,): dx *= gelu'(x), as in `gelu_backward`, total = sum of dx over rows; out = gelu(x).
+
+    So nobody has to keep gelu(x) from forward.
+    """
+    blocks = number_of_blocks(x.shape[0], ROWS)
+    partial = np.empty((blocks, x.shape[1]), x.dtype)
+    parallel_for(gelu_rows_backward_block, blocks, x.size, (x, dx, out, partial, use_tanh))
+    add_blocks(partial, total)
