@@ -41,7 +41,6 @@ EVERYWHERE = {  # {what is said or found: why}, of all operations
 }
 DIFFERENT = {  # {operation: {what is said or found: why}}
     "__rpow__": {"Integers to negative integer powers": "refused, as by NumPy; in PyTorch they are 0"},
-    "add": {"argument 'alpha'": "left out: a + alpha * b"},
     "argsort": {"result 0: int64 values": TIES},
     "bernoulli": {"requires_grad": CONSTANT},
     "cat": {"dim 1 is out of range for a tensor of shape \\(0,\\)": "refused: PyTorch leaves out (0,), whatever the others are"},
@@ -74,7 +73,6 @@ DIFFERENT = {  # {operation: {what is said or found: why}}
     "scatter": {"argument 'reduce'": "left out: scatter_add", "2.5 does not fit into": "refused: PyTorch cuts it off"},
     "softmax.with_dtype": {"argument 'dtype'": NO_DTYPE},
     "sort": {"result 1: int64 values": TIES},
-    "sub": {"argument 'alpha'": "left out: a - alpha * b"},
     "take_along_dim": {"index -\\d is out of bounds": "refused: positions count from 0 on, as in gather"},
     "tensordot": {"differ in length or number": "refused: an axis of length 1 is not repeated"},
     "topk": {"result 1: int64 values": TIES},

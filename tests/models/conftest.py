@@ -17,12 +17,13 @@ from refusals import one_line
 
 @pytest.fixture(autouse=True)
 def own_folder(request, tmp_path, monkeypatch):
-    """Each test works in a folder of its own. Runs draw nothing, which takes most of their time, unless it asks for
-    `pictures`."""
+    """Each test works in a folder of its own. Runs draw nothing, which takes most of their time, and answer few examples, unless
+    it asks for `pictures` or compares with other processes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(task, "TEST_EXAMPLES", 10)
-    if "pictures" not in request.fixturenames:
-        monkeypatch.setattr(runs, "draw", lambda trainer, folder: [])
+    if "mpiexec" not in request.fixturenames:
+        monkeypatch.setattr(task, "TEST_EXAMPLES", 10)
+        if "pictures" not in request.fixturenames:
+            monkeypatch.setattr(runs, "draw", lambda trainer, folder: [])
 
 
 @pytest.fixture
