@@ -240,11 +240,12 @@ def test_dtypes_and_losses_without_targets():
         assert logits.shape == (3, 5, 9) and logits.dtype == dtype and loss is None and model(tokens, tokens)[1].dtype == dtype
 
 
-def test_labels_can_be_smoothed():
-    model = make("encoder-decoder")
-    logits, loss = model(*arguments("encoder-decoder"), targets("encoder-decoder"), label_smoothing=0.1)
-    log_p, wanted = naive.log_softmax(logits.detach().numpy(), -1), targets("encoder-decoder").numpy()
-    rows = [0.9 * log_p[b, t, wanted[b, t]] + 0.1 * log_p[b, t].mean() for b, t in np.argwhere(wanted != PAD)]
+@pytest.mark.parametrize("name", ["causal", "encoder-decoder"])
+def test_labels_can_be_smoothed(name):
+    model = make(name)
+    logits, loss = model(*arguments(name), targets(name), label_smoothing=0.1)
+    log_p, wanted = naive.log_softmax(logits.detach().numpy(), -1), targets(name).numpy()
+    rows = [0.9 * log_p[b, t, wanted[b, t]] + 0.1 * log_p[b, t].mean() for b, t in np.argwhere(~np.isin(wanted, (-100, PAD)))]
     assert loss.item() == pytest.approx(-np.mean(rows), rel=1e-12)
 
 
