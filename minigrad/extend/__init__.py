@@ -39,6 +39,6 @@ __all__ = [
 ]
 
 
-def refuse_in_capture(what: str, instead: str = "don't compile this step") -> None:
+def refuse_in_capture(what: str, instead: str | None = None) -> None:
     """RuntimeError in a compiled step: this happens once, and a replay would not do it."""
     notice(what, instead=instead)

@@ -274,7 +274,8 @@ class Capture(Runner):
             if not is_input and (type(tensor) is Tracer or not self.transcript.is_from_outside(tensor)):
                 return
             deed, instead = f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside"
-        self._refuse(f"compile: this step {deed}, which a replay would not do; {instead or INSTEAD[deed]}")
+        instead = instead or INSTEAD.get(deed, "don't compile this step")
+        self._refuse(f"compile: this step {deed}, which a replay would not do; {instead}")
 
     def refuse_read(self, tensor: Tensor) -> None:
         self._refuse(

@@ -15,6 +15,7 @@ from minigrad.fast.compiling.capture import Capture
 from minigrad.fast import pool as pools
 from minigrad.fast.pool import Pool
 from minigrad.per_thread import this_thread
+from minigrad.runner import notice
 from minigrad.tensor import apply
 from models import PRESETS, CausalTransformer
 from naive import Constant
@@ -317,6 +318,7 @@ REFUSED = {
     "repeats from outside": (lambda x: x.repeat_interleave(REPEATS), "reads the values"),
     "in place": (writing, "in place"),
     "hook": (with_hook, "hook"),
+    "without advice": (lambda x: notice("hums") or x, "this step hums, which a replay would not do; don't compile this step"),
     "gradient": (lambda x: (W * x).sum().backward() or W.grad, "reads a gradient"),
     "create_graph": (lambda x: (W * x).sum().backward(create_graph=True), "create_graph"),
     "on the tape": (lambda x: W * x, "calls no backward"),
