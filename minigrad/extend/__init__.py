@@ -7,7 +7,7 @@ from ..arrays.versions import latest_write  # latest_write(): when any array was
 from ..arrays.versions import note_write  # note_write(array): a backward that needs its old values is refused
 from ..fast import ACTIVATIONS  # the numbers by which programs name activations
 from ..fast import LIBRARIES  # packages whose code steps don't follow: it says itself what it reads
-from ..fast import FusedAdam, FusedMuon, FusedStep  # steps of optimisers, of all parameters at once; None without kernels
+from ..fast import MultiTensorAdam, MultiTensorMuon, MultiTensorStep  # steps on all parameters at once, or None
 from ..fast import Program  # steps on rows of numbers, such as those of a model, run by one kernel call; None without
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
 from ..fast import compile_ahead  # compile_ahead(): other processes compile what a training step needs
@@ -30,9 +30,8 @@ from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensor
 from .left_out import left_out  # left_out(module, table): the `__getattr__` that names what to take instead
 
 __all__ = [
-    "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "LIBRARIES", "Op", "Program", "apply", "binary",
-    "cache_folder", "changes", "check_dim",
-    "compile_ahead", "compute", "dtype_of_to",
+    "ACTIVATIONS", "HookHandle", "LIBRARIES", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "Program",
+    "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",
     "latest_write", "left_out", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",
     "threading_layer",

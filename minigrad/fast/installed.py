@@ -1,7 +1,5 @@
-"""The engine room's names, and all that it installs.
-
-Implementations of ops stand in a file for each that `minigrad.ops` has of the same name.
-"""
+"""The engine room's names. Importing them installs the implementations of ops: each file implements its namesake in
+`minigrad.ops`."""
 from .kernels.adamw import norm
 from .kernels.ahead import start as compile_ahead
 from .kernels.cache import cache_folder
@@ -18,4 +16,4 @@ from . import (
 from .compiling.capture import keep_grad_in
 from .compiling.compiled import compile
 from .compiling.code import LIBRARIES
-from .fused_steps import FusedAdam, FusedMuon, FusedStep
+from .multi_tensor import MultiTensorAdam, MultiTensorMuon, MultiTensorStep

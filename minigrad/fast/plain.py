@@ -1,4 +1,4 @@
-"""What stands in for the engine room where it is not: the same names, in NumPy, or None for what only kernels can do."""
+"""The engine room's names without kernels: the same in NumPy, or None for what only kernels can do."""
 import functools
 import math
 import os
@@ -12,25 +12,26 @@ from ..runner import Runner
 from ..tensor import Tensor
 from .compiling.places import each
 
-FusedAdam = FusedMuon = FusedStep = Program = None  # optimizers step one parameter after the other, decoding has no cache
+MultiTensorAdam = MultiTensorMuon = MultiTensorStep = None  # optimizers step one parameter at a time
+Program = None  # decoding has no cache
 ACTIVATIONS, LIBRARIES = (), set()
 
 
 class NoticeOfNumba(Runner):
-    """Runs the first op of this process, and says that it could be faster."""
+    """Runs the first op of the process and prints that Numba would make it faster."""
 
     def forward(self, op, inputs, arrays, options):
-        if this_thread.runner is self:  # and no observer is around it
+        if this_thread.runner is self:  # unless an observer wraps it
             this_thread.runner = None
         if os.environ.get("MINIGRAD_FAST") != "0":
-            os.environ["MINIGRAD_FAST"] = "0"  # so that it is said once, and by no process that this one starts
+            os.environ["MINIGRAD_FAST"] = "0"  # say it once, and not again in child processes
             print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba",
                   file=sys.stderr)
         return super().forward(op, inputs, arrays, options)
 
 
 def compile(function: Callable | None = None, *, check: bool = False) -> Callable:
-    """The step itself: nothing is captured. Its results are copies off the tape, as a replay's are."""
+    """The function itself; nothing is captured. Its results are copies off the tape, like those of a replay."""
     if function is None:
         return functools.partial(compile, check=check)
 
@@ -43,18 +44,18 @@ def compile(function: Callable | None = None, *, check: bool = False) -> Callabl
 
 
 def get_num_threads() -> int:
-    """Of minigrad's own: one. NumPy's library for products of matrices may use more."""
+    """One: minigrad's own. NumPy's BLAS may use more."""
     return 1
 
 
 def set_num_threads(count: int) -> None:
-    """It changes nothing here. ValueError unless there are so many cores."""
+    """Changes nothing here. ValueError if there are fewer cores than that."""
     if not 1 <= count <= (os.cpu_count() or 1):
         raise ValueError(f"expected a number of threads from 1 to {os.cpu_count()}, got {count}")
 
 
 def norm(arrays: Iterable[np.ndarray]) -> float:
-    """The square root of the sum of all squares, summed in float64.
+    """The 2-norm of all elements, summed in float64.
 
     >>> norm([np.array([3.0]), np.array([4.0])])
     5.0
@@ -64,10 +65,10 @@ def norm(arrays: Iterable[np.ndarray]) -> float:
 
 def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
            uniform: np.ndarray) -> np.ndarray:
-    """A class (B,), int64, for each row of logits (B, V), by a float64 (B,) that was drawn evenly from 0 to 1.
+    """A class (B,), int64, for each row of logits (B, V), chosen by float64 numbers (B,) drawn uniformly from 0 to 1.
 
-    Classes stand side by side on the line from 0 to 1, the likeliest first, each as wide as its probability; the number
-    falls on one of them. ValueError if the largest logit of a row is not finite.
+    Lay the classes side by side from 0 to 1, most likely first, each as wide as its probability: the number falls on one
+    of them. ValueError if the largest logit of a row is not finite.
 
     >>> sample(np.log([[0.1, 0.6, 0.3]] * 3), 1.0, None, None, np.array([0.59, 0.61, 0.91]))
     array([1, 2, 0])
@@ -82,16 +83,16 @@ def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: flo
     for row, own, number in zip(order, sums, uniform):
         count = len(own) if top_p is None or top_p >= 1 else min(int(np.searchsorted(own, top_p * own[-1])) + 1, len(own))
         rank = min(int(np.searchsorted(own[:count], number * own[count - 1], side="right")), count - 1)
-        drawn.append(row[int(np.searchsorted(own, own[rank]))])  # and not what has no weight
+        drawn.append(row[int(np.searchsorted(own, own[rank]))])  # never a class of weight 0
     return np.array(drawn, np.int64)
 
 
 def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
-    """No step is compiled that would put gradients anywhere."""
+    """No-op: no step is captured here."""
 
 
 def compile_ahead() -> None:
-    """There is nothing to compile."""
+    """No-op: there is nothing to compile."""
 
 
 def cache_folder() -> str:

@@ -3,11 +3,11 @@ from nn.left_out import says_what_is_left_out
 from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_, clip_grad_value_
-from .fused import Joined
 from .lr_scheduler import (
     ANNEALING, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, StepLR,
     warmup_annealing,
 )
+from .multi_tensor import Joined
 from .muon import Muon
 from .optimizer import Optimizer
 from .sgd import SGD

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import FusedAdam
-from nn.optim.fused import FusedOptimizer
+from minigrad.extend import MultiTensorAdam
+from nn.optim.multi_tensor import MultiTensorOptimizer
 
 
-class Adam(FusedOptimizer):
+class Adam(MultiTensorOptimizer):
     """Steps along the mean gradient, divided by its root mean square, element by element; t counts steps from 1.
 
         g = g + weight_decay p
@@ -57,8 +57,8 @@ class Adam(FusedOptimizer):
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_avg_sq") + ("max_exp_avg_sq",) * group["amsgrad"]
 
-    def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedAdam:
-        return FusedAdam(dtype, self.param_groups, self.state, names, decoupled_decay=self.decoupled_decay)
+    def make_step(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> MultiTensorAdam:
+        return MultiTensorAdam(dtype, self.param_groups, self.state, names, decoupled_decay=self.decoupled_decay)
 
 
 class AdamW(Adam):

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import FusedMuon, norm
-from nn.optim.fused import FusedOptimizer
+from minigrad.extend import MultiTensorMuon, norm
+from nn.optim.multi_tensor import MultiTensorOptimizer
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # PyTorch's: large steps for small singular values, which end within 0.7 to 1.2
 SCALES = {  # the step of a matrix of so many rows and columns, in multiples of lr
@@ -16,7 +16,7 @@ SCALES = {  # the step of a matrix of so many rows and columns, in multiples of 
 }
 
 
-class Muon(FusedOptimizer):
+class Muon(MultiTensorOptimizer):
     """Steps along the mean gradient with all its singular values made about 1. Only for matrices; those of hidden layers.
 
         m = momentum m + (1 - momentum) g                           from m = 0
@@ -80,8 +80,8 @@ class Muon(FusedOptimizer):
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",)
 
-    def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedMuon:
-        return FusedMuon(dtype, self.param_groups, self.state, names, blocks_of, polynomials_of, scale_of)
+    def make_step(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> MultiTensorMuon:
+        return MultiTensorMuon(dtype, self.param_groups, self.state, names, blocks_of, polynomials_of, scale_of)
 
 
 def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, float]], eps: float) -> np.ndarray:

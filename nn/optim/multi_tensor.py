@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import FusedStep, norm, opaque
+from minigrad.extend import MultiTensorStep, norm, opaque
 from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import Optimizer
 
 
-class FusedOptimizer(Optimizer):
-    """Base of these. A subclass writes `make_fused`, which does what its `update` says, for all parameters of a dtype.
+class MultiTensorOptimizer(Optimizer):
+    """Base of these. A subclass writes `make_step`, which does what its `update` says, for all parameters of a dtype.
 
     With `max_grad_norm`, a step clips the gradients to that norm on the way, as `clip_grad_norm_` does but without changing
     them; `grad_norm` is the norm they had.
@@ -21,27 +21,27 @@ class FusedOptimizer(Optimizer):
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any], max_grad_norm: float | None):
         self.max_grad_norm = _checked_norm(self, max_grad_norm)
         self.grad_norm: float | None = None
-        self._fused: list[FusedStep] = []  # one per dtype
+        self._steps: list[MultiTensorStep] = []  # one per dtype
         super().__init__(params, defaults)
 
-    def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedStep:
+    def make_step(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> MultiTensorStep:
         """The step of the parameters of a dtype; `names` are those of `state_names`, by group."""
-        raise NotImplementedError(f"{type(self).__name__} has no make_fused()")
+        raise NotImplementedError(f"{type(self).__name__} has no make_step()")
 
-    def fused(self) -> list[FusedStep]:
+    def steps(self) -> list[MultiTensorStep]:
         """The steps of all dtypes, for the groups as they are now."""
         names = [self.state_names(group) for group in self.param_groups]
-        if not self._fused or not self._fused[0].fits(self.state, names):
+        if not self._steps or not self._steps[0].fits(self.state, names):
             dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
-            self._fused = [self.make_fused(dtype, names) for dtype in dtypes]
-        return self._fused
+            self._steps = [self.make_step(dtype, names) for dtype in dtypes]
+        return self._steps
 
     @opaque
     def step(self) -> None:
         self.grad_norm = step_together([self], self.max_grad_norm)
 
     def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
-        return {**self.__dict__, "_fused": []}
+        return {**self.__dict__, "_steps": []}
 
 
 class Joined(Optimizer):
@@ -59,7 +59,7 @@ class Joined(Optimizer):
     3.4641
     """
 
-    def __init__(self, optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None = None):
+    def __init__(self, optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None = None):
         if isinstance(optimizers, Optimizer):
             raise TypeError(f"Joined: expected a list of optimizers, got {type(optimizers).__name__}")
         self.optimizers = list(optimizers)
@@ -68,7 +68,7 @@ class Joined(Optimizer):
         if not self.optimizers:
             raise ValueError("Joined: expected at least one optimizer")
         for optimizer in self.optimizers:
-            if not isinstance(optimizer, FusedOptimizer):
+            if not isinstance(optimizer, MultiTensorOptimizer):
                 raise TypeError(f"Joined: can only join Adam, AdamW and Muon, got {type(optimizer).__name__}")
             if optimizer.max_grad_norm is not None:
                 raise ValueError(f"Joined: one norm is over all gradients; give max_grad_norm to Joined, not to "
@@ -104,23 +104,23 @@ class Joined(Optimizer):
         self.grad_norm = step_together(self.optimizers, self.max_grad_norm)
 
 
-def step_together(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None) -> float | None:
+def step_together(optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None) -> float | None:
     """A step of each, with the gradients of all clipped to one norm, if it is given. The norm they had."""
-    if FusedStep is None:
+    if MultiTensorStep is None:
         return _step_in_numpy(optimizers, max_grad_norm)
-    steps = [(optimizer, fused) for optimizer in optimizers for fused in optimizer.fused()]
-    for _, fused in steps:
-        fused.collect()
+    steps = [(optimizer, step) for optimizer in optimizers for step in optimizer.steps()]
+    for _, step in steps:
+        step.collect()
     clip, grad_norm = 1.0, None
     if max_grad_norm is not None:
-        grad_norm = math.sqrt(sum(fused.squared_norm() for _, fused in steps))
+        grad_norm = math.sqrt(sum(step.squared_norm() for _, step in steps))
         clip = clip_coefficient(grad_norm, max_grad_norm)
-    for optimizer, fused in steps:
-        fused.update(optimizer.param_groups, clip)
+    for optimizer, step in steps:
+        step.update(optimizer.param_groups, clip)
     return grad_norm
 
 
-def _step_in_numpy(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None) -> float | None:
+def _step_in_numpy(optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None) -> float | None:
     """The same without kernels, by each optimizer's `update`."""
     clip, grad_norm = 1.0, None
     for optimizer in optimizers:

@@ -1,5 +1,4 @@
-"""The steps of optimisers over all their parameters at once: see `nn.optim.Adam.update` and `nn.optim.Muon.update` for the
-formulas."""
+"""Optimizer steps on all parameters at once; `nn.optim.Adam.update` and `nn.optim.Muon.update` have the formulas."""
 import weakref
 from typing import Callable, Sequence
 
@@ -14,14 +13,14 @@ from .kernels.gemm import gemm_workspaces
 from .kernels.jit import address, ready
 from .kernels.muon import muon_step, work, workspace_size
 
-COUNTER = "step"  # the name of a number in a parameter's state; all others are of moments
+COUNTER = "step"  # the one number in a parameter's state; everything else is a moment
 
 
-class FusedStep:
-    """All parameters of one dtype as a kernel takes them: addresses, sizes, and moments in one array.
+class MultiTensorStep:
+    """All parameters of one dtype in the form that a kernel takes: addresses, sizes, and the moments in one array.
 
-    `names` has the names in a parameter's state, by group. `state` becomes views of the moments, which are always up to
-    date. A step is collect(), perhaps squared_norm(), then update().
+    `names` lists what a parameter's state holds, for each group. `state` becomes views of the moments, which are always
+    current. A step is collect(), then squared_norm() if the gradients are clipped, then update().
     """
 
     def __init__(self, dtype: np.dtype, param_groups: list[dict], state: dict[Tensor, dict],
@@ -29,10 +28,10 @@ class FusedStep:
         members = [(parameter, group) for group, options in enumerate(param_groups)
                    for parameter in options["params"] if parameter.dtype == dtype and parameter.numel()]
         self.dtype, self.state, self.names = dtype, state, names
-        self.tiny = 16 * float(np.finfo(dtype).tiny)  # moments that are smaller become 0
+        self.tiny = 16 * float(np.finfo(dtype).tiny)  # smaller moments become 0
         self.parameters = [parameter for parameter, _ in members]
         sizes = [parameter.numel() for parameter in self.parameters]
-        self.table = np.zeros((5, len(sizes)), np.int64)  # what kernels know of each parameter
+        self.table = np.zeros((5, len(sizes)), np.int64)  # what kernels know about each parameter
         self.groups, self.offsets, self.steps, self.addresses, self.gradients = self.table
         self.groups[...] = [group for _, group in members]
         self.offsets[1:] = np.cumsum(sizes)[:-1]
@@ -49,17 +48,17 @@ class FusedStep:
             for name in own.keys() & before.keys():
                 own[name][...] = before[name]
             state[parameter] = own
-        self.arrays: list[np.ndarray | None] = [None] * len(sizes)  # whose addresses these are:
-        self.gradient_arrays: list[Callable] = [lambda: None] * len(sizes)  # weak references, as they are freed early
+        self.arrays: list[np.ndarray | None] = [None] * len(sizes)  # whose addresses these are
+        self.gradient_arrays: list[Callable] = [lambda: None] * len(sizes)  # weak references: gradients are freed early
         self.held: list[np.ndarray | None] = []  # the gradients, from collect() to update()
         self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
 
     def fits(self, state: dict[Tensor, dict], names: list[tuple[str, ...]]) -> bool:
-        """Does it hold this state, of such groups?"""
+        """Does it hold this state, for these groups?"""
         return self.state is state and self.names == names
 
     def collect(self) -> None:
-        """Look up where parameters and gradients are now."""
+        """Look up where parameters and gradients are in memory now."""
         for i, parameter in enumerate(self.parameters):
             if parameter.array is not self.arrays[i]:
                 self._take(i, parameter)
@@ -80,7 +79,7 @@ class FusedStep:
         self.addresses[i] = address(array)
 
     def _gradient(self, i: int, array: np.ndarray | None) -> np.ndarray | None:
-        """Another gradient than the last time, as the kernel takes it; its address is noted."""
+        """A gradient that was not there last time, in the form that the kernel takes; its address is noted."""
         if array is None:
             self.gradients[i], self.gradient_arrays[i] = 0, lambda: None  # the same array may come back
             return None
@@ -98,7 +97,7 @@ class FusedStep:
         return float(self.sums.sum())
 
     def update(self, param_groups: list[dict], clip: float) -> None:
-        """Step with the groups' options and the gradients times `clip`; then let the gradients go."""
+        """Step with the groups' options and the gradients times `clip`; then drop the references to the gradients."""
         self.steps += self.gradients != 0
         for i, copy in self.copies.items():
             copy[...] = self.arrays[i]
@@ -113,8 +112,8 @@ class FusedStep:
         raise NotImplementedError
 
 
-class FusedAdam(FusedStep):
-    """Of Adam, or with `decoupled_decay` of AdamW."""
+class MultiTensorAdam(MultiTensorStep):
+    """Adam, or AdamW with `decoupled_decay`."""
 
     def __init__(self, *arguments, decoupled_decay: bool):
         super().__init__(*arguments)
@@ -126,19 +125,19 @@ class FusedAdam(FusedStep):
         adamw_step(self.blocks, self.table, settings, self.moments, clip, self.decoupled_decay, self.tiny)
 
 
-class FusedMuon(FusedStep):
-    """Of Muon: `blocks_of(group)` says into how many blocks matrices are cut, down and across, `polynomials_of(group)`
-    gives (a, b, c) of each step of the iteration, and `scale_of(group, shape)` the step of a block in multiples of lr."""
+class MultiTensorMuon(MultiTensorStep):
+    """Muon: `blocks_of(group)` says into how many blocks matrices are cut, down and across; `polynomials_of(group)` gives
+    (a, b, c) for each step of the iteration; `scale_of(group, shape)` gives a block's step size in multiples of lr."""
 
     def __init__(self, dtype: np.dtype, param_groups: list[dict], state: dict[Tensor, dict], names: list[tuple[str, ...]],
                  blocks_of: Callable, polynomials_of: Callable, scale_of: Callable):
         super().__init__(dtype, param_groups, state, names)
         self.blocks_of, self.polynomials_of, self.scale_of = blocks_of, polynomials_of, scale_of
-        self.cut: list[tuple[int, int]] = []  # the blocks of each group, by which the matrices were cut:
+        self.cut: list[tuple[int, int]] = []  # the blocks of each group that the matrices were cut into
         self.matrices, self.starts = np.zeros((0, 6), np.int64), np.zeros(1, np.int64)
 
     def _cut(self, param_groups: list[dict]) -> None:
-        """The table of matrices, in shares for the threads."""
+        """Make the table of matrices, in one share per thread."""
         self.cut = [self.blocks_of(group) for group in param_groups]
         matrices = []
         for which, (parameter, group) in enumerate(zip(self.parameters, self.groups)):
@@ -169,7 +168,7 @@ class FusedMuon(FusedStep):
 
 
 def shared(work: Sequence[float], shares: int) -> list[list[int]]:
-    """Numbers of pieces of work in shares of about the same size: the largest first, to whoever has least so far.
+    """Indices of pieces of work, in shares of about the same size: the largest first, each to the smallest share so far.
 
     >>> shared([1.0, 3.0, 2.0, 2.0], 2)
     [[1, 0], [2, 3]]
