@@ -1,7 +1,7 @@
 """Follow a computation number by number, forward and backward: `mg.trace`.
 
-trace.py keeps what ran, as steps.py has it, and shows as text; names.py finds what to call each tensor; formulas.py has
-the formula of each op; plain.py makes of it what JSON takes; shares.py says where a gradient comes from.
+trace.py records what runs, as the steps of steps.py; names.py names the tensors; formulas.py reads formulas from
+docstrings; plain.py converts to what JSON holds; shares.py says where a gradient comes from; page/ makes it interactive.
 """
 from .shares import shares
 from .steps import Step, TracedTensor

@@ -1,4 +1,4 @@
-"""`trace` keeps each operation with its inputs, its output, and the gradients that pass: forward and backward, by name."""
+"""`trace` records each operation with its inputs, its output and its gradients, forward and backward."""
 import html
 import inspect
 import os
@@ -18,50 +18,44 @@ from ..ops.in_place import Identity
 from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Op
 from ..tensor import Tensor
-from . import names as naming
 from . import page
 from .formulas import formula
+from .names import Naming
 from .plain import plain
 from .steps import Step, Text, TracedTensor, as_table
 
 
 class Trace(Observer):
-    """What ran in a block: `steps` and `tensors` in their order. See `trace`."""
+    """What ran in a block: its `steps` and `tensors`, in order. See `trace`."""
 
     def __init__(self, spelled_out: bool = False, names: Mapping[str, Tensor] | None = None):
         self.spelled_out = spelled_out
         self.tensors: list[TracedTensor] = []
         self.steps: list[Step] = []
-        self.title = "Trace"  # of its page: the function's name, if there is one
+        self.title = "Trace"  # of its page: the function's name, if it has one
         self.result: Any = None  # what the traced function returned
         self._given = {id(tensor): name for name, tensor in (names or {}).items()}
-        self._known: dict[Any, tuple[Any, TracedTensor]] = {}  # by node, else by id: what must live on, what was kept
+        self._known: dict[Any, tuple[Any, TracedTensor]] = {}  # by node, else by id; the tensor keeps its id taken
         self._step_of: dict[Op, Step] = {}
-        self._passed: list[Op] = []  # those whose gradients the last walk passed on
-        self._outermost = None  # the frame whose variables name tensors
-        self._traced_code = None  # of the function that is traced, or of the block
-        self._depth: dict[TracedTensor, int] = {}  # how many frames inwards the variable is that it is called by
-        self._fallback: dict[TracedTensor, tuple[str, int]] = {}  # names for what no variable holds, and their depth
-        self._instruction = None  # of the program, that made the last output
-        self._expected = None  # (output, frame, instruction, variable) of the name that it may get
+        self._walked: list[Op] = []  # the ops of the last backward pass
+        self._naming = Naming()
         self._running = None  # (op, inputs, options) of the step between its forward and its Tensor
-        self._spelled: list[Tensor] = []  # the result of a definition, which takes the place of the fused op's
-        self._is_inside = False  # of an op: what it does itself by operations is no step
+        self._spelled: list[Tensor] = []  # the result of a definition, which replaces the fused op's
+        self._is_inside = False  # an op: the operations that it runs itself are no steps
 
-    # ------------------------------------------------------------------------------------------------ looking on
+    # ------------------------------------------------------------------------------------------------ recording
 
     def __enter__(self):
         super().__enter__()
-        if self._outermost is None:
-            self._outermost = sys._getframe(1)
-            self._traced_code = self._outermost.f_code
+        if self._naming.outermost is None:
+            frame = sys._getframe(1)
+            self._naming.start(frame, frame.f_code)
         return self
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
-        self._name_variables(self._outermost)
-        self._outermost = self._expected = None
-        self._name_the_rest()
+        self._name_variables(self._naming.outermost)
+        self._naming.finish(self.tensors, {step.output: step.op.lower() for step in self.steps})
 
     def forward(self, op, inputs, arrays, options):
         if self._is_inside:
@@ -71,7 +65,7 @@ class Trace(Observer):
             result = type(op).definition(*inputs, **options)
             if is_tensor(result):
                 self._spelled.append(result)
-                self._fallback[self._traced(result)] = "output", sys.maxsize
+                self._naming.suggest(self._traced(result), "output")
                 return result.array
         traced = [self._traced(value) if is_tensor(value) else value for value in inputs]
         self._name_variables(sys._getframe(1))
@@ -96,7 +90,7 @@ class Trace(Observer):
             step = Step(op.title, *formula(type(op)), inputs, options, output)
             self.steps.append(step)
             self._step_of[op] = step
-            self._expect_a_name(output, sys._getframe(1))
+            self._naming.expect(output, sys._getframe(1))
         return tensor
 
     def backward(self, op, dout, sums):
@@ -111,11 +105,11 @@ class Trace(Observer):
         return gradients
 
     def _keep_gradients(self, step: Step, op: Op, dout, gradients: tuple) -> None:
-        if self._passed and op.order >= self._passed[-1].order:  # a walk goes from the youngest to the oldest: a new one
-            self._passed = []
+        if self._walked and op.order >= self._walked[-1].order:  # a walk goes from the youngest op to the oldest: a new one
+            self._walked = []
         if step.gradients:  # of an earlier walk over the same steps
-            self._keep_the_last_walk()
-        self._passed.append(op)
+            self._forget_earlier_walks()
+        self._walked.append(op)
         step.output.gradient = _copy(dout)
         for value, parent, gradient in zip(step.inputs, op.parents, gradients):
             if parent is None or gradient is None or not isinstance(value, TracedTensor):
@@ -124,9 +118,8 @@ class Trace(Observer):
             step.gradients.append(unbroadcast(_copy(gradient), value.shape, step.op).astype(value.value.dtype))
         _add_up(step)
 
-    def _keep_the_last_walk(self) -> None:
-        """Forget the gradients that earlier walks sent."""
-        steps = [self._step_of[op] for op in self._passed]
+    def _forget_earlier_walks(self) -> None:
+        steps = [self._step_of[op] for op in self._walked]
         kept = [(step, step.gradients, step.output.gradient) for step in steps]
         for step in self.steps:
             step.gradients = []
@@ -135,10 +128,10 @@ class Trace(Observer):
         for step, step.gradients, step.output.gradient in kept:
             _add_up(step)
 
-    # ------------------------------------------------------------------------------------------------ which is which
+    # ------------------------------------------------------------------------------------------------ which tensor is which
 
     def _traced(self, tensor: Tensor) -> TracedTensor:
-        """What is kept of this tensor; kept now, if it is new or was changed in place."""
+        """The record of this tensor; a new one if there is none, or if the tensor was changed in place."""
         known = self._of(tensor)
         if known is not None and np.array_equal(known.value, tensor.array, equal_nan=tensor.array.dtype.kind == "f"):
             return known
@@ -146,7 +139,7 @@ class Trace(Observer):
 
     def _of(self, tensor: Tensor) -> TracedTensor | None:
         node = tensor.node
-        while isinstance(node, Identity) and node not in self._known:  # a write in place gave it a new place
+        while isinstance(node, Identity) and node not in self._known:  # a write in place gave it a new node
             node = node.parents[0]
         _, known = self._known.get(id(tensor) if node is None else node, (None, None))
         return known
@@ -159,68 +152,22 @@ class Trace(Observer):
             tensor.node.traced = kept
         return kept
 
-    def _expect_a_name(self, output: TracedTensor, innermost) -> None:
-        """What the program is about to assign the output to, if this is all that the assigned expression computes."""
-        frames = naming.frames_within(innermost, self._outermost)
-        depth = max((i for i, frame in enumerate(frames) if naming.has_names(frame, self._traced_code)), default=0)
-        frame = frames[depth]
-        instruction, name = (id(frame), frame.f_lasti), naming.assigned(frame)
-        if instruction == self._instruction:  # the output before was but a part of it
-            self._fallback.pop(self.steps[-2].output, None)
-        if name is not None:
-            self._fallback[output] = name, depth
-            self._expected = output, frame, frame.f_lasti, name
-        self._instruction = instruction
-
-    def _check_the_expected_name(self) -> None:
-        """The output has not the name of a variable that took a list of several, or another tensor."""
-        if self._expected is None or self._expected[1].f_lasti == self._expected[2]:  # it is still to be assigned
-            return
-        output, frame, _, name = self._expected
-        self._expected = None
-        value = frame.f_locals.get(name)
-        if isinstance(value, (list, tuple, dict, set)) or is_tensor(value) and self._of(value) not in (None, output):
-            self._fallback.pop(output, None)
-
     def _name_variables(self, innermost) -> None:
-        """Name what variables hold; the first name stays. A tensor's own name comes before all."""
-        self._check_the_expected_name()
+        """Record the names of tensors and of the variables that hold them now."""
+        self._naming.check_expected(self._of)
         for tensor, kept in self._known.values():
             if tensor.name:
-                kept.name = tensor.name
-                self._depth.pop(kept, None)
-        for depth, frame in enumerate(naming.frames_within(innermost, self._outermost)):
-            for name, tensor in naming.tensors_in(frame, naming.has_names(frame, self._traced_code)):
-                kept = self._of(tensor)
-                if kept is not None and not kept.name:
-                    kept.name, self._depth[kept] = name, depth
+                self._naming.set_by_hand(kept, tensor.name)
+        self._naming.read_variables(innermost, self._of)
 
-    def _name_the_rest(self) -> None:
-        """After the op what no variable held; and no name twice."""
-        found = [self._name_and_rank(kept, i) for i, kept in enumerate(self.tensors)]
-        ops = {step.output: step.op.lower() for step in self.steps}
-        names = [name or ops.get(kept, kept.kind) for kept, (name, _) in zip(self.tensors, found)]
-        for kept, name in zip(self.tensors, naming.numbered(names, [rank for _, rank in found])):
-            kept.name = name
-
-    def _name_and_rank(self, kept: TracedTensor, i: int) -> tuple[str, tuple]:
-        """The name, if there is one, and who of several comes first: an input, what was named by hand, then the last that
-        the outermost variable of that name held."""
-        name, depth = (kept.name, self._depth.get(kept)) if kept.name else self._fallback.get(kept, ("", None))
-        if kept.kind == "input":
-            return name, (0, i)
-        if depth is not None:
-            return name, (2, depth, -i)
-        return name, (1 if name else 3, i)
-
-    # ------------------------------------------------------------------------------------------------ what was kept
+    # ------------------------------------------------------------------------------------------------ showing
 
     def __getitem__(self, name: str) -> TracedTensor:
-        """The tensor of this name; KeyError names those that there are."""
+        """The tensor of this name; KeyError lists the names."""
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
-        raise KeyError(f"trace: no tensor is called {name!r}; there are {', '.join(t.name for t in self.tensors)}")
+        raise KeyError(f"trace: no tensor is named {name!r}; the names are {', '.join(t.name for t in self.tensors)}")
 
     def table(self) -> str:
         """The steps with their formulas, values and gradients, as text."""
@@ -234,15 +181,15 @@ class Trace(Observer):
         return graph_of(on_tape[-1], values, gradients)
 
     def save(self, path: str | os.PathLike, *, title: str = "", overwrite: bool = False) -> pathlib.Path:
-        """Write a page that shows all of it, to be pointed at, stepped through and edited; the path of the file.
+        """Write an interactive page, one file that works offline, and return its path. See `minigrad.tracing.page`.
 
-        It needs no network. A file that is there is replaced only if it is such a page, or with `overwrite`, else
-        FileExistsError. ValueError if there are more numbers than a page shows. See `minigrad.tracing.page`.
+        An existing file is replaced only if it is such a page, or with `overwrite`; else FileExistsError. ValueError if the
+        trace has more numbers than a page shows.
         """
         return page.write(self.as_dict(), path, extras={"title": title} if title else {}, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """The same page in a frame, for a notebook; the table, if there is too much for a page."""
+        """The page in a frame, for a notebook; the table, if the trace is too large for a page."""
         try:
             content = page.html(self.as_dict())
         except ValueError:
@@ -251,7 +198,7 @@ class Trace(Observer):
         return f'<iframe title="Trace" style="{style}" srcdoc="{html.escape(content)}"></iframe>'
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in lists, numbers and strings, as JSON has them; numbers that are not finite as "NaN", "Infinity"."""
+        """The trace as JSON can hold it; numbers that are not finite are the strings "NaN", "Infinity", "-Infinity"."""
         return {
             "title": self.title,
             "result": self.steps[-1].output.name if self.steps else None,
@@ -275,19 +222,19 @@ class Trace(Observer):
 
 def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, spelled_out: bool = False,
           names: Mapping[str, Tensor] | None = None) -> Trace:
-    """Keep each operation with its inputs, its output, and the gradients that pass, forward and backward.
+    """Record each operation with its inputs, its output and its gradients, forward and backward.
 
-    `with trace() as t:` keeps what runs in the block; `trace(function, *inputs)` runs function(*inputs), and backward from
-    its result if that is a scalar, or if the `gradient` that it is to start with is given; no leaf's `grad` changes.
-    Inputs that are no Tensors become tensors, and floats among them require a gradient.
+    `with trace() as t:` records what runs in the block. `trace(function, *inputs)` runs function(*inputs), then backward
+    from its result if that is a scalar or if a `gradient` to start with is given; it changes no leaf's `grad`. Inputs that
+    are not Tensors become Tensors, which require a gradient if they hold floats.
 
-    `t.steps` and `t.tensors` have what ran, `t["scores"]` the tensor of that name, with its `value` and `gradient`;
-    `t.table()` prints it, `t.graph()` draws it, `t.save(path)` makes a page of it. `spelled_out=True` shows fused
-    operations by their definition. Everything is copied, so it is for small tensors.
+    `t.steps` and `t.tensors` list what ran, `t["scores"]` is the tensor of that name, with its `value` and `gradient`.
+    `t.table()` prints the trace, `t.graph()` draws it, `t.save(path)` writes it as a page. `spelled_out=True` shows fused
+    operations by their definition. Everything is copied, so keep tensors small.
 
-    A tensor is called as its `name`, as `names` has it, as its path if it is a parameter, or as the variable that holds it
-    in your code; if there is none, as its op. A variable that takes one value after the other, as in a loop, has its own
-    name at the end, and before it h_1, h_2, ...; but an input keeps its name, and what comes after x is x_2, x_3.
+    A tensor's name is its `name` attribute, its name in `names`, its path if it is a parameter, or else the variable that
+    holds it in your code; a result without any is named after its op. A variable that is rebound, as in a loop, names its
+    last value; those before are h_1, h_2, ... An input keeps its name: what is later bound to x is x_2, x_3, ...
 
     >>> import minigrad as mg
     >>> def attend(q, k, v):
@@ -303,48 +250,44 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     >>> [step.op for step in t.steps]
     ['Permute', 'MatMul', 'Softmax', 'MatMul', 'Mul', 'Sum']
     """
-    kept = Trace(spelled_out, names)
-    if getattr(function, "__name__", "<lambda>") != "<lambda>":
-        kept.title = function.__name__
+    recorded = Trace(spelled_out, names)
     if function is None:
         if inputs:
             raise TypeError("trace: expected a function before its inputs")
-        return kept
+        return recorded
     if not callable(function):
         hint = "; the trace of a matrix is x.trace()" if is_tensor(function) or isinstance(function, np.ndarray) else ""
         raise TypeError(f"trace: expected a function and its inputs, got {type(function).__name__}{hint}")
-    inputs = [_leaf(value) for value in inputs]
-    kept._outermost, kept._traced_code = inspect.currentframe(), getattr(function, "__code__", None)
-    with kept:
+    if getattr(function, "__name__", "<lambda>") != "<lambda>":
+        recorded.title = function.__name__
+    inputs = [value if is_tensor(value) else _leaf(value) for value in inputs]
+    recorded._naming.start(inspect.currentframe(), getattr(function, "__code__", None))
+    with recorded:
         for value in inputs:
-            if is_tensor(value):
-                kept._traced(value).kind = "input"
-        kept.result = result = function(*inputs)
+            recorded._traced(value).kind = "input"
+        recorded.result = result = function(*inputs)
         if not is_tensor(result) and gradient is not None:
-            raise TypeError(f"trace: a gradient was given, but the function returned {type(result).__name__}, no Tensor")
+            raise TypeError(f"trace: a gradient was given, but the function returned {type(result).__name__}, not a Tensor")
         if is_tensor(result) and (gradient is not None or result.node is not None and result.numel() == 1):
             with no_grad():
                 walk = float_errors.ignored(tape.walk)
                 walk({result.node: result.upstream(gradient)}, current(), retain_graph=True, found={})
-    return kept
+    return recorded
 
 
-def _leaf(value: Any) -> Any:
-    """A tensor of what is none yet, to be differentiated if it has floats."""
-    if is_tensor(value):
-        return value
+def _leaf(value: Any) -> Tensor:
     array = np.asarray(value)
     return Tensor(array, requires_grad=array.dtype.kind == "f", dtype=array.dtype)
 
 
 def _options(step: Step) -> dict[str, Any]:
-    """The step's options; an index as a tuple always, as x[i] is x[i,]: in a list it could not be told from an array."""
+    """The step's options; an index always as a tuple, x[i] as x[i,], since as a list it would look like an array."""
     index = step.options.get("index", ())
     return step.options if type(index) is tuple else {**step.options, "index": (index,)}
 
 
 def _add_up(step: Step) -> None:
-    """Add to the gradients of a step's inputs what it sent them."""
+    """Add what a step sent to the gradients of its inputs."""
     for value, sent in zip(step.inputs, step.gradients):
         if sent is not None:
             value.gradient = sent if value.gradient is None else value.gradient + sent

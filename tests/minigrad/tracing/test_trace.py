@@ -241,7 +241,7 @@ def test_parameters_are_called_by_their_path():
 
 def test_a_name_that_is_not_there_lists_those_that_are():
     t = mg.trace(lambda x: x.exp().sum(), leaf(2))
-    with pytest.raises(KeyError, match="no tensor is called 'y'; there are x, exp, sum"):
+    with pytest.raises(KeyError, match="no tensor is named 'y'; the names are x, exp, sum"):
         t["y"]
 
 
@@ -496,7 +496,7 @@ def test_in_a_notebook_a_trace_is_its_page_or_its_table():
     (lambda: mg.trace(mg.ones(2, 2)), "the trace of a matrix is x.trace()"),
     (lambda: mg.trace(3), "expected a function and its inputs, got int"),
     (lambda: mg.trace(None, 3), "expected a function before its inputs"),
-    (lambda: mg.trace(lambda: 3, gradient=1.0), "the function returned int, no Tensor"),
+    (lambda: mg.trace(lambda: 3, gradient=1.0), "the function returned int, not a Tensor"),
 ])
 def test_bad_calls(call, says):
     with pytest.raises(TypeError) as error:
