@@ -1,38 +1,47 @@
-"""A function of `nn.functional` as a module, with its options as attributes; activations and losses are such modules."""
+"""A function of `nn.functional` as a module, with its options as attributes: activations and losses are such modules."""
+import inspect
 from collections.abc import Callable
+from typing import Any
 
 from minigrad import Tensor
 from nn.module import Module
 
 
 class FunctionModule(Module):
-    """y = function(*inputs, **options). A subclass names the function, whose docstring it takes over, and the
-    options that are Tensors: buffers.
+    """y = function(*inputs, **options). A subclass names the function, whose docstring it takes over.
 
-    >>> from nn import functional as F
-    >>> class Leaky(FunctionModule, function=F.leaky_relu):
-    ...     def __init__(self, negative_slope: float = 0.01):
-    ...         super().__init__(negative_slope=negative_slope)
+    The function's inputs are the arguments annotated `Tensor`. All others are options, in the module's constructor as in
+    the function; those annotated `Tensor | None` become buffers.
+
     >>> import minigrad as mg
-    >>> Leaky(0.5), Leaky(0.5)(mg.tensor([-2.0, 4.0])).tolist()
-    (Leaky(negative_slope=0.5), [-1.0, 4.0])
+    >>> def scaled(x: Tensor, factor: float = 2.0) -> Tensor:
+    ...     return x * factor
+    >>> class Scaled(FunctionModule, function=scaled): ...
+    >>> Scaled(0.5), Scaled(0.5)(mg.tensor([-2.0, 4.0])).tolist()
+    (Scaled(factor=0.5), [-1.0, 2.0])
     """
 
     function: Callable[..., Tensor]
-    tensors: tuple[str, ...] = ()  # names of options that are Tensors or None
+    __signature__: inspect.Signature
 
-    def __init_subclass__(cls, function: Callable[..., Tensor] | None = None, tensors: tuple[str, ...] = ()):
+    def __init_subclass__(cls, function: Callable[..., Tensor] | None = None):
         super().__init_subclass__()
         if function is not None:
-            cls.function, cls.tensors = staticmethod(function), tensors
+            cls.function = staticmethod(function)
             cls.__doc__ = cls.__doc__ or function.__doc__
+            parameters = inspect.signature(function).parameters.values()
+            cls.__signature__ = inspect.Signature([p for p in parameters if p.annotation is not Tensor])
 
-    def __init__(self, inplace: bool = False, **options):
-        """`inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own."""
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
-        self.names = tuple(options)
-        for name, value in options.items():
-            if name in self.tensors:
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
+        bound.apply_defaults()
+        self.names = tuple(bound.arguments)
+        for name, value in bound.arguments.items():
+            if self.__signature__.parameters[name].annotation == (Tensor | None):
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)
@@ -41,4 +50,5 @@ class FunctionModule(Module):
         return self.function(*inputs, **{name: getattr(self, name) for name in self.names})
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.names if name not in self.tensors)
+        shown = [name for name in self.names if name != "inplace" and name not in self._buffers]
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)

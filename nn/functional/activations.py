@@ -1,4 +1,7 @@
-"""Activations: elementwise functions, and a table of those that a layer can be given by name."""
+"""Activations: elementwise functions, and a table of those that a layer can be given by name.
+
+`inplace` is there for code written for PyTorch, and changes nothing: results have memory of their own.
+"""
 from collections.abc import Callable
 
 from minigrad import Tensor, ops
@@ -6,9 +9,9 @@ from minigrad.extend import apply, floating
 from nn.checks import same_dtype
 
 
-def _elementwise(name: str, op: type, doc: str) -> Callable[[Tensor], Tensor]:
+def _elementwise(name: str, op: type, doc: str) -> Callable[..., Tensor]:
     """The function of this name that applies the op."""
-    def function(x: Tensor) -> Tensor:
+    def function(x: Tensor, inplace: bool = False) -> Tensor:
         return apply(op, floating(x))
 
     function.__name__ = function.__qualname__ = name
@@ -37,7 +40,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 
 def relu(x: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0). `inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own."""
+    """max(x, 0)."""
     return x.relu()
 
 
@@ -68,12 +71,12 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
 ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu}
 
 
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(x: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, else negative_slope * x; so is the gradient, and at 0 it is the slope."""
     return apply(ops.activations.LeakyRelu, floating(x), slope=float(negative_slope))
 
 
-def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+def elu(x: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289); at 0 the gradient is alpha."""
     return apply(ops.activations.Elu, floating(x), alpha=float(alpha))
 
@@ -81,12 +84,12 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
 
 
-def selu(x: Tensor) -> Tensor:
+def selu(x: Tensor, inplace: bool = False) -> Tensor:
     """1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 across layers (Klambauer et al., arXiv:1706.02515)."""
     return apply(ops.activations.Elu, floating(x), alpha=SELU_ALPHA, scale=SELU_SCALE)
 
 
-def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+def celu(x: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha (e^(x / alpha) - 1): its gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
     if not alpha > 0:
         raise ValueError(f"celu: alpha must be positive, got {alpha!r}")
@@ -98,7 +101,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return apply(ops.activations.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
 
 
-def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x clamped to [min_val, max_val], integers as integers; the gradient is 0 outside and at both ends."""
     if not min_val < max_val:
         raise ValueError(f"hardtanh: min_val must be less than max_val, got {min_val!r} and {max_val!r}")
@@ -107,6 +110,6 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     return apply(ops.activations.Hardtanh, floating(x), low=float(min_val), high=float(max_val))
 
 
-def relu6(x: Tensor) -> Tensor:
+def relu6(x: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6); the gradient at 0 and at 6 is 0."""
     return hardtanh(x, 0.0, 6.0)

@@ -165,9 +165,9 @@ def test_a_function_is_called_as_pytorchs_and_gives_the_same(source):
 
 
 ASKED = {  # what runs in PyTorch, and what is asked here instead of computing something else
-    "nn.Softmax()(x)": "missing 1 required positional argument: 'dim'",  # PyTorch takes axis 0 or 1, and warns
-    "nn.LogSoftmax()(x)": "missing 1 required positional argument: 'dim'",
-    "nn.Softmin()(x)": "missing 1 required positional argument: 'dim'",
+    "nn.Softmax()(x)": "missing a required argument: 'dim'",  # PyTorch takes axis 0 or 1, and warns
+    "nn.LogSoftmax()(x)": "missing a required argument: 'dim'",
+    "nn.Softmin()(x)": "missing a required argument: 'dim'",
     "F.softmax(x)": "missing 1 required positional argument: 'dim'",
     "F.mse_loss(p, q, False)": "takes 2 positional arguments but 3 were given",  # there size_average
     "F.l1_loss(p, q, False)": "takes 2 positional arguments but 3 were given",
@@ -227,7 +227,6 @@ OTHER_DEFAULTS = {  # {name: {argument: why another}}
 LEFT_OUT = {  # {argument: why}
     "size_average reduce": "deprecated there: reduction= says it",
     "device dtype": "of Linear, Embedding, LayerNorm, RMSNorm; for others .to(dtype): there is one device",
-    "inplace": "of the functions but relu and dropout: it would change nothing",
     "max_norm norm_type scale_grad_by_freq sparse _weight _freeze": "of embeddings: rows are looked up, and no more",
     "min_value max_value": "deprecated there: min_val and max_val",
     "enable_nested_tensor mask_check": "of TransformerEncoder: for speed there, and of nothing here",

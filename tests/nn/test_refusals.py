@@ -43,7 +43,7 @@ REFUSED = {
     RMSNorm((3, 0))  # ValueError: RMSNorm: normalized_shape
     RMSNorm(3)(zeros(2, 4))  # ValueError: rms_norm: expected x of shape (..., 3,), got (2, 4)
     Dropout(nan)  # ValueError: Dropout: p must be a probability
-    GELU("erf")  # ValueError: GELU: approximate must be 'none' or 'tanh'
+    GELU("erf")(x)  # ValueError: gelu: approximate is 'none' or 'tanh', got 'erf'
     CELU(0.0)(x)  # ValueError: celu: alpha must be positive, got 0.0
     Hardtanh(1.0, 1.0)(x)  # ValueError: hardtanh: min_val must be less than max_val, got 1.0 and 1.0
     patchify(zeros(1, 1, 4, 6), 3)  # ValueError: must divide height and width, got size 3 and an image 4 x 6
