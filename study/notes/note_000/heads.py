@@ -3,8 +3,9 @@
 import numpy as np
 
 import minigrad as mg
+import nn
 from study.notes.claims import FALSE, claims_of, require
-from study.notes.helpers import attend, check_gradients, largest, normal, plain_attention, refusal, require_equal
+from study.notes.helpers import attend, check_gradients, largest, mhsa, normal, plain_attention, refusal, require_equal
 from study.notes.note_000.shared import ATTENTION
 
 claim = claims_of("000")
@@ -32,6 +33,8 @@ def heads_with_full_rank_read_outs():
     single.out_weights.data[0] = np.eye(D)
     without.load_state_dict({name: single.state_dict()[name] for name in without.state_dict()})
     require_equal(single(mg.tensor(x)), without(mg.tensor(x)))
+    packed = nn.MultiHeadAttention(D, H).double()  # the heads of a block, side by side in one matrix
+    require_equal(packed(mg.tensor(x[None]))[0], mhsa(packed, x))
     return (f"{H} heads are the sum of {H} single ones times their read-outs, within {difference:.0e}, with {count} = "
             "H (2 K D + D²) parameters; one head whose read-out is I is attention without one")
 

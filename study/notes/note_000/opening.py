@@ -8,7 +8,7 @@ import nn
 from models.encoder_decoder import Encoder
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import attend, largest, longest_chain, normal, normalised, plain_attention, require_equal
+from study.notes.helpers import attend, largest, longest_chain, mhsa, normal, normalised, plain_attention, require_equal
 from study.notes.note_000.shared import ATTENTION
 
 claim = claims_of("000")
@@ -23,12 +23,13 @@ def attention_is_quadratic_and_an_rnn_sequential():
     entire sequence in parallel. The cost of attention is O(T²)."""
     D, lengths = 8, (8, 16, 32)
     mg.manual_seed(0)
-    attention, rnn = nn.MultiHeadAttention(D, 2), nn.RNN(D, D, batch_first=True)
+    attention, rnn = nn.MultiHeadAttention(D, 2).double(), nn.RNN(D, D, batch_first=True).double()
     pairs, depths = [], []
     for T in lengths:
-        x = mg.randn(1, T, D)
+        x = mg.tensor(normal(T, 1, T, D))
         with mg.count_flops() as of_attention:
             y = attention(x)
+        require_equal(y[0], mhsa(attention, x.array[0]))
         with mg.count_flops() as of_rnn:
             states, _ = rnn(x)
         linear = of_attention.forward_counts["Linear"]
@@ -112,9 +113,10 @@ def blocks_keep_the_shape():
     x, changes = mg.tensor(normal(0, 2, 5, 8)), []
     for M in range(5):
         mg.manual_seed(M)
-        config = TransformerConfig(context=5, layers=M, heads=2, width=8, positions="none", final_norm=False)
+        config = TransformerConfig(context=5, layers=M, heads=2, width=8, final_norm=False)
         encoder = Encoder(config).double()
-        y, one_by_one = encoder(x), x
+        start = x + encoder.position_embedding.weight.detach()
+        y, one_by_one = encoder(x), start
         require(len(encoder.blocks) == M, f"{len(encoder.blocks)} blocks instead of {M}")
         for block in encoder.blocks:
             one_by_one = block(one_by_one)
@@ -123,7 +125,7 @@ def blocks_keep_the_shape():
         with_norm = Encoder(dataclasses.replace(config, final_norm=True)).double()
         with_norm.load_state_dict(encoder.state_dict(), strict=False)
         require_equal(with_norm(x), normalised(one_by_one.array))
-        changes.append(largest(y, x))
+        changes.append(largest(y, start))
     require(changes[0] == 0 and min(changes[1:]) > 0, f"the input changed by {changes}")
-    return ("a batch (2, 5, 8) keeps its shape through 0 to 4 blocks, applied one after another; none is the "
-            f"identity, and four change it by up to {changes[4]:.1f}")
+    return ("a batch (2, 5, 8), positions added, keeps its shape through 0 to 4 blocks, applied one after another; zero "
+            f"blocks are the identity, and four change it by up to {changes[4]:.1f}")

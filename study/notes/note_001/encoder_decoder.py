@@ -5,7 +5,7 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.attention_maps import attention_maps
-from models.encoder_decoder import PAD, Encoder, EncoderDecoder
+from models.encoder_decoder import PAD, Decoder, Encoder, EncoderDecoder
 from models.task import FIRST
 from models.transformer import Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
@@ -34,6 +34,10 @@ def an_encoder_is_a_decoder_without_the_mask():
     require_causal(influence(decoder, x))
     weakest = influence(whole, x).min()
     require(weakest > 1e-4, f"the weakest influence is {weakest:.0e}")
+    by_blocks = mg.tensor(x) + whole.position_embedding.weight[:6]
+    for block in whole.blocks:
+        by_blocks = block(by_blocks)
+    require_equal(whole(mg.tensor(x)), by_blocks)
     padding = mg.tensor([[False] * 4 + [True] * 2])  # which no token looks at
     require_equal(whole(mg.tensor(x), padding)[:, :4], whole(mg.tensor(x[:, :4])))
     return ("with the same parameters, all 36 pairs of 6 tokens have an influence on each other in an encoder's block "
@@ -96,14 +100,17 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
     same = nn.Attention(8, heads=2).double()
     require_equal(same(mg.tensor(z), mg.tensor(z)), same(mg.tensor(z)))
 
-    block = Block(TransformerConfig(width=8, heads=2), has_memory=True).double()  # of a decoder
+    decoder = Decoder(TransformerConfig(context=3, layers=1, width=8, heads=2, positions="none", final_norm=False)).double()
+    (block,) = decoder.blocks
     for seed, parameter in enumerate(block.parameters()):
         parameter.data[...] = normal(seed, *parameter.shape)
+    norms = sum(isinstance(module, nn.LayerNorm) for module in block.modules())
+    require(norms == 3, f"{norms} norms for self-attention, cross-attention and the MLP")
     x, memory = mg.tensor(z), mg.tensor(normal(2, 1, 5, 8))
     y = x + block.attention(block.ln_1(x), is_causal=True)
     y = y + block.cross_attention(block.ln_context(y), memory[:, :3])
     y = y + block.mlp(block.ln_2(y))
-    require_equal(block(x, memory=memory, memory_padding=mg.tensor([[False] * 3 + [True] * 2])), y)
+    require_equal(decoder(x, memory, mg.tensor([[False] * 3 + [True] * 2])), y)
     return (f"3 queries and 5 keys, of other widths: the formulas, in loops, within {difference:.0e}; gradients reach "
             f"z, h and all matrices, right within {error:.0e}; with h = z it is self-attention")
 

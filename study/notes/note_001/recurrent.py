@@ -146,6 +146,7 @@ def gradients_of_an_rnn_vanish_or_explode_with_distance():
     for state in states[1:]:
         expected = np.diag(1 - state**2) @ W_hh @ expected
     require_equal(first_to_last(states_of(rnn), x)[0], expected)
+    require_equal(first_to_last(lambda x: rnn(x[:, 2:], rnn(x[:, :2])[1])[0], x)[0], expected)  # through the state alone
 
     lengths = 4, 16, 64
     makers = {"as it starts": lambda: states_of(recurrent_network()), "larger": lambda: states_of(recurrent_network(3)),

@@ -3,14 +3,15 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from models.encoder_decoder import Encoder
 from models.tasks import TASKS
-from models.transformer import Block, TransformerConfig
+from models.transformer import TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, after_fit, check_gradients, heads_of, influence, largest, matrices, over_seeds, read_out_loss, refusal,
     require_causal, require_equal, softmax,
 )
-from study.notes.note_004.shared import ATTENTION, BLOCK, RNN, in_two_places, randn
+from study.notes.note_004.shared import ATTENTION, RNN, in_two_places, randn
 
 claim = claims_of("004")
 
@@ -49,23 +50,23 @@ def one_index_for_two_keys():
 
 @claim("A22", "Self-Attention", "true if there are neither positions nor a causal mask",
        formula="if I permute the order of x, the output of y is exactly the same, but permuted",
-       ours='TransformerConfig(positions="none"), Block(config, is_causal=False)', code=f"{ATTENTION}, {BLOCK}",
+       ours='Encoder(TransformerConfig(positions="none"))', code=f"{ATTENTION}, models/encoder_decoder.py:Encoder",
        also=("000: Positional Encodings", "003: Positional encoding", "004: Transformers: Wrapup"))
 def permuted_tokens_give_permuted_features():
     """Self-attention is permutation-equivariant: tokens in another order give the same outputs in that order."""
     order = np.random.default_rng(0).permutation(7)
     x = randn(1, 7, 8)
 
-    def violation(is_causal, kind):
+    def violation(positions, is_causal=False):
         mg.manual_seed(0)
-        block = Block(TransformerConfig(width=8, heads=2), is_causal).double()
-        positions = nn.PositionEncoding(kind, 8)
-        return largest(block(positions(x[:, order])), block(positions(x))[:, order])
+        encoder = Encoder(TransformerConfig(context=7, layers=1, width=8, heads=2, positions=positions)).double()
+        encoder.blocks[0].is_causal = is_causal
+        return largest(encoder(x[:, order]), encoder(x)[:, order])
 
-    plain, positioned, causal = violation(False, "none"), violation(False, "sinusoidal"), violation(True, "none")
-    require(plain < EXACT, f"a block is not equivariant: {plain:.0g}")
+    plain, positioned, causal = violation("none"), violation("sinusoidal"), violation("none", is_causal=True)
+    require(plain < EXACT, f"an encoder is not equivariant: {plain:.0g}")
     require(min(positioned, causal) > 0.01, f"with positions {positioned:.0g}, causal {causal:.0g}")
-    return (f"a block's outputs are permuted as its inputs are, within {plain:.0g}; not with positions (off by "
+    return (f"an encoder's outputs are permuted as its inputs are, within {plain:.0g}; not with positions (off by "
             f"{positioned:.2f}), nor with a causal mask ({causal:.2f})")
 
 
@@ -239,6 +240,7 @@ def alignment_with_swapped_indices():
     """c_i is the sum over j of alpha_ij h_j, with alpha_ij from [h_i, s_j]."""
     layer, s, h, of_s, of_h = alignment(steps=2)
     found = require_equal(layer(s, h)[0][0], softmax(scores_of(layer, of_s, of_h)) @ h.array[0])
+    require_equal(layer(s, h, mg.tensor([[False] * 4 + [True] * 2]))[0], layer(s, h[:, :4])[0])  # a mask is over j
     literal = softmax(scores_of(layer, of_h, of_s))
     require(literal.shape == (6, 2), f"literal weights have shape {literal.shape}")  # which do not multiply 6 states
     layer, s, h, of_s, of_h = alignment(steps=6)

@@ -5,6 +5,7 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from models.encoder_decoder import Encoder
 from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
 from study.notes.claims import FALSE, claims_of, require
@@ -90,17 +91,17 @@ def without_recurrence_gradients_may_vanish_or_explode():
 
 
 @claim("A23", "Transformers: Wrapup", formula='"Jack gave water to Jill" and "Jill gave water to Jack"',
-       ours='nn.PositionEncoding("none" or "sinusoidal", D)', code=f"{POSITIONS}, {BLOCK}")
+       ours='Encoder(TransformerConfig(positions="none" or "sinusoidal"))',
+       code=f"{POSITIONS}, models/encoder_decoder.py:Encoder")
 def jack_and_jill_are_confused():
     """Jack gave water to Jill, Jill gave water to Jack: without positions both sentences have the same features."""
     words = ["Jack", "gave", "water", "to", "Jill"]
-    mg.manual_seed(0)
-    embedding, block = nn.Embedding(5, 8).double(), Block(TransformerConfig(width=8, heads=2), is_causal=False).double()
 
-    def features(sentence, kind):
-        ids = mg.tensor(np.array([[words.index(word) for word in sentence.split()]]))
-        x = nn.PositionEncoding(kind, 8)(embedding(ids))
-        return dict(zip(sentence.split(), block(x).array[0]))
+    def features(sentence, positions):
+        mg.manual_seed(0)
+        config = TransformerConfig(vocabulary_size=5, context=5, layers=1, heads=2, width=8, positions=positions)
+        ids = mg.tensor([[words.index(word) for word in sentence.split()]])
+        return dict(zip(sentence.split(), Encoder(config).double()(ids).array[0]))
 
     differences = {}
     for kind in ("none", "sinusoidal"):
