@@ -1,5 +1,5 @@
 """Containers of modules and of parameters, by index or by name."""
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import groupby
 
 from minigrad import Tensor
@@ -7,12 +7,15 @@ from nn.module import Module, Parameter
 
 
 class _Members(Module):
-    """Its members are its attributes of one kind, modules or parameters."""
+    """Members are the attributes of one kind, modules or parameters."""
 
     kind: type = Module
 
     def _named(self) -> list[tuple[str, Module | Parameter]]:
         return self._own(self.kind)
+
+    def __len__(self) -> int:
+        return len(self._named())
 
     def _add(self, name: str, member: Module | Parameter) -> None:
         self._register(name, member, self.kind)
@@ -35,9 +38,6 @@ class _Indexed(_Members):
         for name, _ in self._named():
             delattr(self, name)
         self.extend(members)
-
-    def __len__(self) -> int:
-        return len(self._named())
 
     def __iter__(self) -> Iterator:
         return iter(self._members())
@@ -139,25 +139,17 @@ class ModuleList(_Indexed):
         return lines
 
 
-class _Dict(_Members):
+class _Dict(_Members, MutableMapping):
     """Members by name, as in a dict."""
+
+    __eq__, __hash__ = Module.__eq__, Module.__hash__  # a Mapping equals any other with the same items
 
     def __init__(self, members: Mapping | Iterable[tuple] = ()):
         super().__init__()
         self.update(members)
 
-    def update(self, members: Mapping | Iterable[tuple]) -> None:
-        for name, member in dict(members).items():
-            self._add(name, member)
-
-    def __len__(self) -> int:
-        return len(self._named())
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.keys()
+        return iter(dict(self._named()))
 
     def __getitem__(self, name: str):
         return dict(self._named())[name]
@@ -169,15 +161,6 @@ class _Dict(_Members):
         if name not in self:
             raise KeyError(name)
         delattr(self, name)
-
-    def keys(self):
-        return dict(self._named()).keys()
-
-    def values(self):
-        return dict(self._named()).values()
-
-    def items(self):
-        return dict(self._named()).items()
 
 
 class ModuleDict(_Dict):
