@@ -8,7 +8,7 @@ tensor([-0.0599, -0.1628,  0.2227])
 """
 import importlib
 
-from . import command  # first of all: if Python imports this package to run the command, that begins here
+from . import command  # must be first: if Python imports this package to run the command, the command starts here
 from . import random
 from .arrays.devices import accelerator, backends, cuda, device, mps, xpu
 from .arrays.dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
@@ -37,15 +37,15 @@ from numpy import finfo, iinfo
 
 __version__ = "0.1.0"
 
-# The names of dtypes in PyTorch. A tensor is of bool, int64, float32 or float64; who asks for another is told so.
+# PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.
 bool, short, int, long = bool_, int16, int32, int64
 half, float, double = float16, float32, float64
 Size = tuple
 numel = Tensor.numel
 
-# Packages that import this one, and not the reverse.
+# Packages that import this one, never the other way round.
 ABOVE = {"nn": "nn", "optim": "nn.optim", "utils": "nn.utils", "models": "models", "study": "study"}
-# Names of rooms that few programs enter, and that take a third of the time of `import minigrad`.
+# Names that few programs use, from modules that take a third of the time of `import minigrad`.
 LATER = {
     "GradcheckReport": "gradcheck", "gradcheck_module": "gradcheck", "gradgradcheck": "gradcheck", "load": "serialization",
     "save": "serialization", "graph": "drawing.graph", "trace": "tracing", "count_flops": "tracing.flops",
@@ -57,10 +57,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str):
-    """torch.nn, torch.optim, torch.utils.data in files written for PyTorch: looked up when they are asked for.
+    """Import on first use: the packages ABOVE, as files written for PyTorch name them, and the names for LATER.
 
-    They are libraries on top of minigrad. So nothing here may import them, or use them: `import minigrad` must work, and
-    take no longer, without them. tests/test_layers_of_imports.py checks that this is the only place of the kind.
+    The packages are built on minigrad, so nothing here may import or use them: `import minigrad` must work without them
+    and be just as fast. tests/test_layers_of_imports.py checks that this is the only such place.
     """
     if name in ABOVE:
         return importlib.import_module(ABOVE[name])
@@ -73,7 +73,7 @@ def __getattr__(name: str):
 
 concat = cat
 
-# The methods that are functions too: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py, draws in random.py.
+# Methods that are also functions: mg.exp(x) is x.exp(). Each is defined in ops/<heading>.py, random draws in random.py.
 FUNCTIONS = {
     "arithmetic":
         "abs add addcdiv addcmul ceil div floor floor_divide fmod frac lerp mul neg pow reciprocal remainder round "

@@ -1,7 +1,7 @@
 """What ops need of arrays beyond NumPy's own functions: in NumPy, each in a few lines.
 
-Another function may do the same in another way for the arrays that it is made for (`replaced_by`), as one that launches
-kernels. Ops don't know of it: they call `backend.sum`, whoever that is. Inside `textbook` what stands here runs.
+Faster functions, such as those that launch kernels, can take their places (`replaced_by`). Ops need not know: they call
+`backend.sum`, whichever that is. Inside `textbook` the functions of this file run.
 """
 import functools
 from types import SimpleNamespace
@@ -13,19 +13,19 @@ from .per_thread import this_thread
 
 
 def is_tensor(value: Any) -> bool:
-    """Is it a Tensor? All that the files below tensor.py know of one is that it can apply ops."""
-    return hasattr(type(value), "apply_op")  # of the class: an object's own __getattr__ is not asked
+    """Is it a Tensor? All that the files below tensor.py know about Tensors is that they can apply ops."""
+    return hasattr(type(value), "apply_op")  # of the class, so that no object's own __getattr__ is called
 
 
-in_numpy = SimpleNamespace()  # what stands here of what has been replaced
+in_numpy = SimpleNamespace()  # this file's versions of the functions that have been replaced
 replacements: dict[str, Callable] = {}
-asks_threads = False  # does each call ask whether its thread is inside `textbook`?
+asks_threads = False  # does each call check whether its thread is inside `textbook`?
 
 
 def replaced_by(**functions: Callable) -> None:
     """Put these in place of the functions of the same names, which ops call as `backend.x`.
 
-    They give the same results, to a rounding or two, and hand what they don't take to `backend.in_numpy`.
+    They give the same results, up to a rounding or two, and pass what they don't handle on to `backend.in_numpy`.
     """
     unknown = functions.keys() - globals().keys()
     if unknown:
@@ -37,7 +37,7 @@ def replaced_by(**functions: Callable) -> None:
 
 
 def ask_threads() -> None:
-    """From now on each call asks whether its thread is inside `textbook`: that takes time, so only if somebody ever is."""
+    """Let each call check from now on whether its thread is inside `textbook`: not before one is, since that takes time."""
     global asks_threads
     if not asks_threads:
         asks_threads = True
@@ -56,9 +56,9 @@ def _unless_textbook(plain: Callable, replacement: Callable) -> Callable:
 
 
 def elementwise(function: Callable, *operands):
-    """function(*operands), which are arrays that broadcast, and numbers: element by element.
+    """function(*operands), element by element; the operands are numbers, and arrays that broadcast.
 
-    The function lives as long as the program: a kernel may be made of it, and kept.
+    The function must live as long as the program: a kernel may be made of it, and cached.
     """
     return function(*operands)
 
@@ -72,12 +72,12 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
-    """make(shape, dtype), np.empty or np.zeros, for what is kept, as parameters are."""
+    """make(shape, dtype), where make is np.empty or np.zeros, for long-lived arrays such as parameters."""
     return make(shape, dtype)
 
 
 def copy(x: np.ndarray, out: np.ndarray) -> None:
-    """out[...] = x, which is broadcast."""
+    """out[...] = x, broadcast."""
     out[...] = x
 
 
@@ -136,7 +136,7 @@ def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims:
 
 
 def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
-    """np.cumsum, each sum rounded once to the dtype of x; `reverse` begins at the end.
+    """np.cumsum, each sum rounded once to the dtype of x; `reverse` starts at the end.
 
     >>> running_sum(np.array([1.0, 2.0, 3.0]), 0), running_sum(np.array([1.0, 2.0, 3.0]), 0, True)
     (array([1., 3., 6.]), array([6., 5., 3.]))
@@ -151,12 +151,12 @@ def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> n
 
 
 def argmax(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
-    """Where the largest element is, the first of equal ones."""
+    """The index of the largest element, the first of equal ones."""
     return np.argmax(x, axis, keepdims=keepdims)
 
 
 def argmin(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
-    """Where the smallest element is, the first of equal ones."""
+    """The index of the smallest element, the first of equal ones."""
     return np.argmin(x, axis, keepdims=keepdims)
 
 
@@ -169,33 +169,33 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
 
 
 def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
-    """out[index] += x, where an index that repeats adds each time, floats in float64."""
+    """out[index] += x, where a repeated index adds each time; floats are added in float64."""
     sums = np.zeros(out.shape, np.float64 if x.dtype.kind == "f" else x.dtype)
     np.add.at(sums, index, x)
     out += sums
 
 
 def takes_twice(shape: tuple[int, ...], index: Any) -> bool:
-    """Does an index take an element of an array of this shape twice?"""
+    """Does the index take an element of an array of this shape twice?"""
     marks = np.zeros(shape, bool)
     marks[index] = True
     return np.count_nonzero(marks) < marks[index].size
 
 
 def along(dim: int, indices: np.ndarray) -> tuple:
-    """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
+    """The index for which x[index][i, j] = x[i, indices[i, j]] if dim = 1, and so on."""
     return tuple([indices if i == dim else np.arange(n).reshape((n,) + (1,) * (indices.ndim - 1 - i))
                   for i, n in enumerate(indices.shape)])
 
 
 def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """(a copy, the lowest, the highest) of integers; of none, 0 and -1 are these."""
+    """(a copy, the lowest, the highest) of integers; 0 and -1 if there are none."""
     out = copied(positions)
     return (out, out.min(), out.max()) if out.size else (out, 0, -1)
 
 
 def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
-    """np.argwhere, (count, ndim): over several axes, NumPy's own takes three times as long."""
+    """np.argwhere, (count, ndim), in a third of the time that NumPy takes over several axes."""
     places, found = np.flatnonzero(x), []
     for n in x.shape[:0:-1]:
         above = places // n
@@ -205,9 +205,9 @@ def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
 
 
 def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
-    """The indices that sort x along an axis, or those at the places from `start` to `end` in that order.
+    """The indices that sort x along an axis, or the slice of them from `start` to `end`.
 
-    Equal elements stay in order, and NaN counts as the largest.
+    Equal elements stay in order; NaN counts as the largest.
 
     >>> x = np.array([3.0, 1.0, 3.0, 2.0])
     >>> argsort(x, 0), argsort(x, 0, True), argsort(x, 0, True, 1, 3)

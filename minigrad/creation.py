@@ -1,16 +1,16 @@
-"""Making tensors: from data, filled, and drawn at random (from `mg.manual_seed`'s generator, or the one that is given).
+"""Creating tensors: from data, filled, or drawn at random (by `mg.manual_seed`'s generator, or a given one).
 
-What is taken for `device` is described in devices.py: there is one, "cpu".
+The only `device` is "cpu", see devices.py.
 """
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import random
+from . import backend, random
 from .arrays.devices import device as checked_device
 from .arrays.dlpack import imported
 from .arrays.dtypes import as_array, as_dtype, float32, int64
-from . import backend
+from .ops.numpy_protocol import named
 from .ops.operands import sizes
 from .random import Generator
 from .tensor import Tensor, wrap
@@ -25,12 +25,12 @@ def _with_options(made: Tensor, requires_grad: bool = False, device: Any = None)
 
 
 def _fresh(array: np.ndarray, requires_grad: bool, device: Any, dtype: Any = None) -> Tensor:
-    """A tensor of an array that nobody else holds."""
+    """A tensor of an array that nothing else holds."""
     return _with_options(wrap(as_array(array, dtype)), requires_grad, device)
 
 
 def _given(data: Any, dtype: Any, copy: bool | None) -> Tensor:
-    """A tensor of what the caller has. A replay of a compiled step takes the values anew from an array or a Tensor."""
+    """A tensor of the caller's data. Each replay of a compiled step reads an array or a Tensor again."""
     if isinstance(data, (np.ndarray, Tensor)):
         return Tensor.constant(as_array, data, dtype, copy)
     return wrap(as_array(data, dtype, copy))
@@ -56,16 +56,16 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """The data as a tensor: itself, or one that shares an array's memory, if nothing has to be converted."""
+    """The data as a tensor: if nothing has to be converted, a tensor itself, or one that shares an array's memory."""
     if isinstance(data, Tensor):
         return data.to(dtype, device=device)
     return _with_options(_given(data, dtype, None), device=device)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory, if its dtype is one of a tensor's.
+    """A tensor that shares the array's memory, unless its dtype has to be converted.
 
-    The tape cannot see what is written to that array; write through `tensor.data`, or use `detect_anomaly()`.
+    The tape cannot see writes to that array; write through `tensor.data`, or use `detect_anomaly()`.
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy expects a NumPy array, got {type(array).__name__}")
@@ -73,9 +73,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor in the memory of an array or a tensor of another library, such as PyTorch; see dlpack.py.
+    """A tensor that shares the memory of an array or a tensor of another library, such as PyTorch; see dlpack.py.
 
-    TypeError if its dtype is none of a tensor's; BufferError if it requires a gradient or is on another device.
+    TypeError if a tensor cannot have its dtype; BufferError if it requires a gradient or is on another device.
     """
     return wrap(imported(source))
 
@@ -110,7 +110,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
 
 
 def _in_kind_of(dtype: np.dtype, *numbers: float) -> Sequence[float]:
-    """The numbers as integers, if they are for a tensor of integers: PyTorch converts them first."""
+    """The numbers, as integers if the tensor's dtype is: PyTorch converts them first."""
     return [int(n) for n in numbers] if dtype.kind == "i" else numbers
 
 
@@ -130,7 +130,7 @@ def arange(
 def linspace(
     start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
-    """`steps` numbers, evenly from start to end, both included; integers are cut off towards 0.
+    """`steps` evenly spaced numbers from start to end, both included; integers are truncated towards 0.
 
     >>> linspace(0, 1, 5), linspace(4.3, -3, 4, dtype=int64)
     (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([ 4,  1,  0, -3]))
@@ -141,7 +141,7 @@ def linspace(
     start, end = (value.item() if isinstance(value, Tensor) else value for value in (start, end))
     start, end = _in_kind_of(dtype, start, end)
     place, step = np.arange(steps), (end - start) / max(steps - 1, 1)
-    is_first_half = place < max(steps // 2, 1)  # each is counted from the nearer end
+    is_first_half = place < max(steps // 2, 1)  # each number is computed from the nearer end
     numbers = np.where(is_first_half, start + step * place, end - step * (steps - 1 - place))
     return _fresh(numbers, requires_grad, device, dtype)
 
@@ -150,14 +150,14 @@ def _drawn(
     draw: Callable[..., np.ndarray], *values, requires_grad: bool = False, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """A tensor of what draw(generator, *values) gives; a replay of a compiled step draws anew."""
+    """A tensor of draw(generator, *values); each replay of a compiled step draws again."""
     dtype = None if dtype is None else as_dtype(dtype)
     drawn = Tensor.constant(lambda *arrays: as_array(draw(random.generator(generator), *arrays), dtype), *values)
     return _with_options(drawn, requires_grad, device)
 
 
 def rand(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
-    """Uniform between 0 and 1. Options are requires_grad, device and generator, as of all that draw."""
+    """Uniform between 0 and 1. As for all random tensors, options are requires_grad, device and generator."""
     return _drawn(lambda generator: generator.random(_shape(shape, size), _floating(dtype)), **options)
 
 
@@ -167,7 +167,7 @@ def randn(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
 
 
 def normal(mean: Tensor | float, std: Tensor | float, size: Size = None, dtype: Any = None, **options) -> Tensor:
-    """Normal with these means and standard deviations, one for each element or for all. The draw has no gradient."""
+    """Normal with these means and standard deviations, one for all elements or one each. Draws have no gradient."""
     if dtype is None:
         dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
     shape = None if size is None else sizes((size,))
@@ -191,28 +191,20 @@ def randperm(n: int, **options) -> Tensor:
     return _drawn(lambda generator: generator.permutation(n), **options)
 
 
-def zeros_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+def _like(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The form of a function that takes the shape of x, and its dtype by default."""
+
+    def like(x: Tensor, dtype: Any = None, **options) -> Tensor:
+        return make(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+
+    return named(like, f"{make.__name__}_like")
 
 
-def ones_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+zeros_like, ones_like, empty_like, rand_like, randn_like = map(_like, (zeros, ones, empty, rand, randn))
 
 
 def full_like(x: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype, requires_grad, device)
-
-
-def empty_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
-
-
-def rand_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-    return rand(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
-
-
-def randn_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-    return randn(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
 
 
 def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None, **options) -> Tensor:

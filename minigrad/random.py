@@ -1,6 +1,6 @@
-"""The one generator that everything random draws from: initial weights, dropout, `randn` and friends.
+"""The generator that everything random draws from by default: initial weights, dropout, `randn` and the like.
 
-`Generator` makes others, for who wants numbers that do not depend on what else is drawn: randn(3, generator=g).
+A `Generator` of your own gives numbers that do not depend on what else is drawn: randn(3, generator=g).
 """
 import contextlib
 import functools
@@ -20,14 +20,14 @@ _generator = np.random.default_rng()
 _rank = 0  # see `portion`
 
 if hasattr(os, "register_at_fork"):
-    # A fork waits until no other thread draws: the child would inherit a lock that nobody opens. Parent and child go on
-    # from the same state, as with NumPy's and PyTorch's global generators.
+    # A fork waits until no other thread draws, or the child would inherit a lock that is never released. Parent and child
+    # continue from the same state, as with NumPy's and PyTorch's global generators.
     _lock = _generator.bit_generator.lock
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Generator:
-    """A source of random numbers of its own, for the functions that take `generator`. It starts the same every time.
+    """An independent source of random numbers, for functions that take `generator`. Each starts in the same state.
 
     >>> import minigrad as mg
     >>> mg.randperm(5, generator=Generator().manual_seed(7)).tolist() == mg.randperm(5, generator=Generator()).tolist()
@@ -44,28 +44,28 @@ class Generator:
 
     @opaque
     def manual_seed(self, seed: int) -> "Generator":
-        """Start anew from `seed`: what is drawn afterwards is the same as after `mg.manual_seed(seed)`."""
+        """Restart from `seed`: later draws are the same as after `mg.manual_seed(seed)`."""
         _start(self.numpy_generator, seed)
         self._seed = int(seed)
         return self
 
     def initial_seed(self) -> int:
-        """What it was started from."""
+        """The last seed."""
         return self._seed
 
     def get_state(self) -> dict[str, Any]:
-        """Where it is, as a dict that JSON can hold."""
+        """The state, as a dict that JSON can hold."""
         return generator(self).bit_generator.state
 
     @opaque
     def set_state(self, state: dict[str, Any]) -> "Generator":
-        """Go on from where `get_state` was called."""
+        """Continue from where `get_state` was called."""
         self.numpy_generator.bit_generator.state = state
         return self
 
 
 def generator(own: Generator | None = None) -> np.random.Generator:
-    """NumPy's generator that is drawn from: the one of all, or `own`."""
+    """The NumPy generator to draw from: the shared one, or that of `own`."""
     notice("draws from the generator in Python")
     if own is None:
         return _generator
@@ -82,7 +82,7 @@ def _start(numpy_generator: np.random.Generator, seed: int) -> None:
 
 @opaque
 def manual_seed(seed: int) -> np.random.Generator:
-    """Start the generator anew from `seed`, a non-negative int: what is drawn afterwards is the same every time.
+    """Restart the generator from `seed`, a non-negative int: later draws are the same every time.
 
     >>> a = manual_seed(7).random(); b = manual_seed(7).random(); a == b
     True
@@ -92,14 +92,14 @@ def manual_seed(seed: int) -> np.random.Generator:
 
 
 def get_state() -> dict[str, Any]:
-    """Where the generator is, as a dict that JSON can hold."""
+    """The state of the generator, as a dict that JSON can hold."""
     notice("looks at the generator's state")
     return _generator.bit_generator.state
 
 
 @opaque
 def set_state(state: dict[str, Any]) -> None:
-    """Go on from where `get_state` was called."""
+    """Continue from where `get_state` was called."""
     _generator.bit_generator.state = state
 
 
@@ -124,8 +124,8 @@ def portion(rank: int, size: int) -> Iterator[None]:
 
 
 def key_of_batch(count: int) -> np.ndarray:
-    """(2,), of which dropout makes a mask: 64 bits that are drawn, the same ones for all portions of a batch, and the
-    position in the whole batch of the first of this portion's `count` elements."""
+    """(2,), the key of a dropout mask: 64 random bits, the same for all portions of a batch, and the position in the whole
+    batch of the first of this portion's `count` elements."""
     drawn = generator().bit_generator.random_raw()
     return np.array([drawn, _rank * count], np.uint64).view(np.int64)
 
@@ -133,10 +133,10 @@ def key_of_batch(count: int) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------ masks, from a key
 #
 # Dropout's numbers come from Threefry-4x32 with 13 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-# 2011). It makes four words of 32 bits of a counter and a key. An element is dropped if its word is below p * 2^32. Each
-# word serves two elements, as it is and with its halves exchanged, so a counter serves eight. The lower half decides only
-# where the upper one is that of p * 2^32, once in 65,536 times: two such elements are independent but for 1e-5. Elements
-# that share a counter lie 16 apart: element 16 s + l of a group of 128 has slot s of the group's l-th counter.
+# 2011), which turns a counter and a key into four 32-bit words. An element is dropped if its word is below p * 2^32. Each
+# word serves two elements, as it is and with its halves swapped, so a counter serves eight. The lower half matters only
+# if the upper half equals that of p * 2^32, once in 65,536 times: two such elements are independent up to 1e-5. Elements
+# that share a counter are 16 apart: element 16 s + l of a group of 128 has slot s of the group's l-th counter.
 
 LANES, SLOTS = 16, 8  # counters of a group, and elements that a counter serves
 ROUNDS = 13
@@ -149,7 +149,7 @@ def rotated(word, count: int):
 
 
 def threefry(counter, key) -> list:
-    """Four words, of the four of a counter and the four of a key: arrays of uint32, which broadcast.
+    """Four words, from the four of a counter and the four of a key: arrays of uint32, which broadcast.
 
     >>> [f"{word[0]:08x}" for word in threefry([np.zeros(1, np.uint32)] * 4, [np.zeros(1, np.uint32)] * 4)]
     ['531c7e4f', '39491ee5', '2c855a92', '3d6abf9a']
@@ -169,7 +169,7 @@ def threefry(counter, key) -> list:
 
 
 def four_words(number: np.ndarray) -> tuple:
-    """Of numbers of 64 bits: the lower half, the upper half, and two that are zero."""
+    """64-bit numbers as four words: the lower half, the upper half, and two zeros."""
     number = number.view(np.uint64)
     low, high = number.astype(np.uint32), (number >> np.uint64(32)).astype(np.uint32)
     return low, high, np.zeros_like(low), np.zeros_like(low)
@@ -197,12 +197,12 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: Genera
     with np.errstate(over="ignore", invalid="ignore"):
         ends = np.cumsum(weights, axis=-1, dtype=np.float64)
     if not (np.isfinite(ends).all() and (weights >= 0).all()):
-        raise ValueError("multinomial: expected weights that are finite and not negative, got an inf, NaN or one below 0")
+        raise ValueError("multinomial: expected finite weights >= 0, got an infinite, NaN or negative one")
     needed = 1 if replacement else num_samples
     if (np.count_nonzero(weights, axis=-1) < needed).any():
-        raise ValueError(f"multinomial: a row of weights has fewer than {needed} that are not zero")
+        raise ValueError(f"multinomial: a row has fewer than {needed} nonzero weights")
     shape, source = weights.shape[:-1] + (num_samples,), generator(own)
-    if not replacement:  # the first to come, if these are the rates at which they come: waiting is exponential then
+    if not replacement:  # the first arrivals, if the weights are rates: waiting times are exponential
         with np.errstate(divide="ignore"):
             log_waiting = np.log(source.standard_exponential(weights.shape)) - np.log(weights)
         return in_order(np.argsort(log_waiting, axis=-1)[..., :num_samples])
@@ -224,10 +224,9 @@ _source = generator  # where an argument has that name
 
 class RandomMethods:
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None):
-        """Positions drawn at random, with these weights: of a vector, or of each row of a matrix. They have no gradient.
+        """Random positions, drawn with these weights: in a vector, or in each row of a matrix. They have no gradient.
 
-        Without replacement no position is drawn twice, and an error says if too few have a weight. The weights need not
-        sum to 1.
+        Without replacement, no position is drawn twice, so enough weights must be nonzero. They need not sum to 1.
         """
         if self.dtype.kind != "f":
             raise TypeError(f"multinomial: expected weights of a floating dtype, got {self.dtype}")
@@ -241,28 +240,28 @@ class RandomMethods:
         return self.constant(draw, self)
 
     def bernoulli(self, *, generator: Generator | None = None):
-        """1 with the probability that stands there, else 0, element by element. The draw has no gradient."""
+        """For each element, which is a probability, 1 with that probability, else 0. Draws have no gradient."""
         return self.constant(functools.partial(_tossed, own=generator), self)
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None):
-        """Drawn anew: normal with this mean and standard deviation."""
+        """Fill with normal random numbers of this mean and standard deviation."""
         return self._drawn_anew("normal_", _source(generator).normal(mean, std, self.shape))
 
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None):
-        """Drawn anew: uniform from low up to, but not including, high."""
+        """Fill with uniform random numbers from low up to, but not including, high."""
         values = _source(generator).uniform(low, high, self.shape)
-        if low < high and self.dtype.kind == "f":  # in this dtype, the last of them would be rounded to high
+        if low < high and self.dtype.kind == "f":  # in this dtype, the largest could be rounded to high
             values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
         return self._drawn_anew("uniform_", values)
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None):
-        """Drawn anew: waiting times for what happens `lambd` times per unit of time."""
+        """Fill with exponential random numbers: waiting times for events that happen `lambd` times per unit of time."""
         if not lambd > 0:
             raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
         return self._drawn_anew("exponential_", _source(generator).exponential(1 / lambd, self.shape))
 
     def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None):
-        """Drawn anew: 1 with probability p, else 0, in any dtype."""
+        """Fill with 1 with probability p, else 0, in any dtype."""
         if not 0 <= p <= 1:
             raise ValueError(f"bernoulli_: p must be a probability, from 0 to 1, got {p!r}")
         return self.write((_source(generator).random(self.shape) < p).astype(self.dtype))

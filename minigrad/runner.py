@@ -1,11 +1,11 @@
-"""Who does what a Python thread computes.
+"""What runs the operations of a Python thread.
 
-The engine hands its work to the thread's `Runner`: an op forward or backward, a gradient that arrives at a leaf, any
-other function of arrays. It also tells the runner when Python reads values, or does what happens only once.
+The engine passes its work to the thread's `Runner`: an op's forward or backward, a gradient that reaches a leaf, any
+other function of arrays. It also tells the runner when Python reads values or does something that happens only once.
 
-- `EAGER`, which runs where nothing else was asked for, does the work and no more.
-- An `Observer` looks on inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are such.
-- `Capture` (fast/compiling/capture.py) writes the work down, so that `compile` can do it again.
+- `EAGER`, the default, only does the work.
+- An `Observer` watches inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are observers.
+- `Capture` (fast/compiling/capture.py) records the work, so that `compile` can replay it.
 """
 import contextlib
 import functools
@@ -25,19 +25,19 @@ class Runner:
     """Does the work."""
 
     def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
-        """The output of an op for these inputs: Tensors and others; `arrays` are theirs."""
+        """The output of an op; `inputs` are Tensors and other values, `arrays` the arrays of the Tensors among them."""
         return op.forward(*arrays, **options)
 
     def made(self, tensor):
-        """A Tensor has been made of a result."""
+        """Called with each new Tensor that holds a result; returns the one to use."""
         return tensor
 
     def early(self, roots: dict) -> dict:
-        """Which leaves come earlier in a walk from these roots than they are old: as if they had these orders."""
+        """The leaves to visit sooner than their age says in a walk from these roots, each with the order to use instead."""
         return {}
 
     def backward(self, op, dout, sums: dict) -> tuple:
-        """The gradients of an op's inputs; on the tape themselves if dout is a Tensor."""
+        """The gradients of an op's inputs, which are on the tape if dout is a Tensor."""
         if type(dout) is not np.ndarray and is_tensor(dout):
             gradients = dout.through(op)
         elif op.accumulates_into is None or (accumulated := taken(op, sums)) is None:
@@ -47,25 +47,25 @@ class Runner:
         return gradients if type(gradients) is tuple else (gradients,)
 
     def run_hooks(self, node, gradient) -> Any:
-        """What a node's hooks make of its gradient."""
+        """The gradient after all of the node's hooks."""
         for hook in node.hooks:
             gradient = hook(gradient)
         return gradient
 
     def fit(self, gradient, parent, op, i: int) -> Any:
-        """The gradient of op's input i in the shape and dtype of the value that it belongs to, which parent has."""
+        """The gradient of op's input i in the shape and dtype of that input's node, parent."""
         if gradient.shape != parent.shape:
             gradient = self.call(unbroadcast, gradient, parent.shape, f"{op.title}, input {i}")
         return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
 
     def add(self, total, gradient, is_fresh: bool) -> Any:
-        """The sum of two gradients; in place if nobody else holds the first."""
+        """The sum of two gradients, in place if nothing else holds the first."""
         return self.call(operator.iadd if is_fresh and isinstance(total, np.ndarray) else operator.add, total, gradient)
 
     def accumulate(self, node, gradient, is_fresh: bool) -> None:
-        """Add a gradient that arrived to `node.grad`, which is an array until somebody looks at it, then a Tensor.
+        """Add a gradient to `node.grad`, which stays an array until it is read as a Tensor.
 
-        `is_fresh` says that nobody else holds the array. A gradient on the tape makes a new Tensor.
+        `is_fresh` says that nothing else holds the array. A gradient on the tape makes a new Tensor.
         """
         if type(gradient) is not np.ndarray and is_tensor(gradient):
             node.grad = gradient.clone() if node.grad is None else gradient + node.grad
@@ -81,23 +81,23 @@ class Runner:
             hook()
 
     def differentiate(self, outputs: Sequence, inputs: Sequence) -> None:
-        """Told before a walk back from these outputs, for these inputs or for the leaves."""
+        """Called before a walk back from these outputs to these inputs, or to the leaves."""
 
     def call(self, function: Callable, *arguments) -> Any:
         """function(*arguments), an array computed from arrays."""
         return function(*arguments)
 
     def compute(self, function: Callable, *values) -> Any:
-        """The same of the arrays of Tensors, where Tensors are given."""
+        """The same, but a Tensor among the values stands for its array."""
         return function(*[value.array if is_tensor(value) else value for value in values])
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
-        """function(*arguments, **options), which reads and writes Tensors in its own way."""
+        """function(*arguments, **options), which reads and writes Tensors by itself."""
         return function(*arguments, **options)
 
     def notice(self, deed: str, tensor=None, instead: str | None = None) -> None:
-        """Told what Python does itself, beside ops: READS a tensor, WRITES to one, ... One that cannot have it raises, and
-        says what to do `instead`."""
+        """Called when Python does something outside of ops: READS a tensor, WRITES to one, ... A runner that cannot allow
+        it raises an error, which says what to do `instead`."""
 
 
 EAGER = Runner()
@@ -106,9 +106,9 @@ READS, WRITES, SWITCHES = "reads a tensor", "writes to a tensor in place", "chan
 
 @contextlib.contextmanager
 def textbook() -> Iterator[None]:
-    """Ops that are applied inside, in this Python thread, run as `minigrad.ops` has them: in NumPy, and not as kernels.
+    """Inside, in this Python thread, ops run as `minigrad.ops` defines them: in NumPy, without kernels.
 
-    An op keeps the backward that it was applied with, so both are in NumPy if the whole of a step stands inside.
+    An op keeps the backward that it was applied with, so put the whole step inside to have both in NumPy.
 
     >>> import minigrad as mg
     >>> with mg.textbook():
@@ -125,13 +125,13 @@ def textbook() -> Iterator[None]:
 
 
 class Observer(Runner):
-    """Looks on, inside a `with` block, while the runner before does the work. Subclasses add to forward or backward."""
+    """Watches inside a `with` block while the previous runner does the work. Subclasses extend forward or backward."""
 
-    _inner: Runner | None = None  # the runner before, inside the block
+    _inner: Runner | None = None  # the previous runner, inside the block
 
     def __enter__(self):
         if self._inner is not None:
-            raise RuntimeError(f"{type(self).__name__}: this one is entered already; make another for the block inside")
+            raise RuntimeError(f"{type(self).__name__}: already entered; make another one for the inner block")
         before = current()
         before.notice("observes operations (detect_anomaly, count_flops, trace)")
         self._inner = before
@@ -149,7 +149,7 @@ class Observer(Runner):
         return self._inner.made(tensor)
 
     def backward(self, op, dout, sums):
-        return self._inner.backward(op, dout, {})  # to see what each op makes by itself
+        return self._inner.backward(op, dout, {})  # without sums, to see what each op computes by itself
 
 
 def current() -> Runner:
@@ -158,12 +158,12 @@ def current() -> Runner:
 
 
 def compute(function: Callable, *values) -> Any:
-    """function(*values), an array computed from arrays and from those of Tensors. A compiled step does it each time."""
+    """function(*values), an array; a Tensor among the values stands for its array. Each replay computes it again."""
     return current().compute(function, *values)
 
 
 def opaque(function: Callable) -> Callable:
-    """Decorate a function that reads and writes Tensors in its own way: a compiled step calls it each time."""
+    """Decorate a function that reads and writes Tensors by itself: each replay calls it."""
 
     @functools.wraps(function)
     def wrapper(*arguments, **options):
@@ -174,21 +174,21 @@ def opaque(function: Callable) -> Callable:
 
 
 def notice(deed: str, tensor=None, instead: str | None = None) -> None:
-    """Tell the runner of this Python thread what Python does itself."""
+    """Tell the runner of this Python thread what Python does outside of ops."""
     current().notice(deed, tensor, instead)
 
 
-generation = 0  # incremented by changes that captured steps cannot detect, as when a module's attribute is set
+generation = 0  # counts changes that captured steps cannot detect, as when a module's attribute is set
 
 
 def outdate() -> None:
-    """Whatever has been captured has to be captured anew."""
+    """Make all captured steps be captured again."""
     global generation
     generation += 1
 
 
 def changes() -> int:
-    """How often `outdate` was called: as when a module was given another attribute or hook."""
+    """How often `outdate` was called, as by setting an attribute of a module or adding a hook."""
     return generation
 
 

@@ -1,9 +1,9 @@
 """Tensor: an array that remembers how it was made.
 
-A Tensor is `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods name an
+A Tensor has `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods name an
 operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it on the tape. What an operation computes,
-and its gradient, is in `ops`; who runs it, in runner.py.
-Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `versions.note_write`.
+and its gradient, is in `ops`; what runs it, in runner.py.
+Users see the array as `data`, which tells the tape about writes; code that writes to `array` calls `versions.note_write`.
 """
 import functools
 import warnings
@@ -11,12 +11,11 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import ops, tape
+from . import backend, ops, tape
 from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
 from .arrays.versions import check_current
-from . import backend
 from .ops.operands import sizes
 from .per_thread import this_thread
 from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
@@ -28,7 +27,7 @@ ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backw
 
 
 class Tensor(ops.Methods):
-    """An n-dimensional array with gradients. The data are copied, but those of a Tensor are shared.
+    """An n-dimensional array with gradients. Data is copied, except that of a Tensor, which is shared.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
     >>> y = (x * x).sum()
@@ -37,12 +36,12 @@ class Tensor(ops.Methods):
     tensor([2., 4.])
     """
 
-    frozen: Node | None = None  # the place on the tape of a leaf while it does not require a gradient
-    made = 0  # the age of one that has no place on the tape, as `node.order` is on it
+    frozen: Node | None = None  # the node of a leaf while it does not require a gradient
+    made = 0  # the age of a tensor without a node, as `node.order` is with one
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         copy = None if isinstance(data, Tensor) else True
-        if this_thread.runner is not None and isinstance(data, (Tensor, np.ndarray)):  # a replay takes it anew
+        if this_thread.runner is not None and isinstance(data, (Tensor, np.ndarray)):  # each replay reads it again
             self._array = this_thread.runner.compute(as_array, data, dtype, copy)
         else:
             self._array = as_array(data, dtype, copy)
@@ -67,7 +66,7 @@ class Tensor(ops.Methods):
     def array(self, array: np.ndarray) -> None: self._array = array
 
     def _values(self) -> np.ndarray:
-        """The array for Python that looks at it, which the runner is told."""
+        """The array, for Python code that reads its values; the runner is told."""
         notice(READS, self)
         return self._array
 
@@ -106,7 +105,7 @@ class Tensor(ops.Methods):
 
     @property
     def grad(self) -> "Tensor | None":
-        """The gradient that has accumulated here: of a leaf, or of a computed tensor after retain_grad()."""
+        """The accumulated gradient of a leaf, or of a computed tensor after retain_grad()."""
         if this_thread.runner is not None:
             notice("reads a gradient in Python")
         node = self.node or self.frozen
@@ -115,7 +114,7 @@ class Tensor(ops.Methods):
                 warnings.warn(
                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
                     f"won't be populated during backward(): this one was made by {node.title}. Call retain_grad() on it "
-                    "before backward(), or look at the leaf that it was made of", stacklevel=2,
+                    "before backward(), or use the leaf that it was made from", stacklevel=2,
                 )
             return None
         if isinstance(node.grad, np.ndarray):
@@ -139,11 +138,11 @@ class Tensor(ops.Methods):
             came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
             raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
         if gradient.dtype != self.dtype:
-            raise TypeError(f"grad: expected a Tensor of {self.dtype}, as this is, got {gradient.dtype}; see .to(dtype)")
+            raise TypeError(f"grad: expected a {self.dtype} Tensor, like this one, got {gradient.dtype}; see .to(dtype)")
         node.grad = gradient
 
     def grad_array(self) -> np.ndarray | None:
-        """The array of `grad`, for an optimizer that does not keep it: a compiled step may write to it again."""
+        """The array of `grad`, for optimizers, which must not keep it: a compiled step may write to it again."""
         node = self.node or self.frozen
         gradient = None if node is None else node.grad
         return gradient.array if isinstance(gradient, Tensor) else gradient
@@ -166,8 +165,8 @@ class Tensor(ops.Methods):
     ) -> None:
         """Add d(sum of self * gradient)/d(leaf) to the `grad` of every leaf below. A scalar needs no gradient.
 
-        `create_graph` puts the gradients themselves on the tape, to be differentiated again; `retain_graph`, which
-        follows it, keeps what backward needs for a second time.
+        `create_graph` puts the gradients themselves on the tape, to be differentiated again. `retain_graph`, by default
+        the same, keeps what a second backward needs.
 
         >>> x = Tensor([3.0], requires_grad=True)
         >>> (x * x * x).backward()
@@ -186,11 +185,11 @@ class Tensor(ops.Methods):
             this_thread.grad_enabled = before
 
     def upstream(self, gradient: "Tensor | None", on_tape: bool = False) -> "np.ndarray | Tensor":
-        """The checked gradient to start a backward with, by default 1; a Tensor if the walk is to be on the tape."""
+        """The checked gradient that backward starts with, by default 1; a Tensor if the walk is on the tape."""
         if self.node is None:
             raise RuntimeError(
-                "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "
-                "has requires_grad=True, or it was computed under no_grad()"
+                "element 0 of tensors does not require grad and does not have a grad_fn: nothing that this tensor was "
+                "computed from has requires_grad=True, or it was computed under no_grad()"
             )
         if versions.on_tape:
             check_current("backward", (self,))
@@ -210,7 +209,7 @@ class Tensor(ops.Methods):
         return gradient.to(self.dtype) if isinstance(gradient, Tensor) else wrap(array)
 
     def register_hook(self, hook: "Callable[[Tensor], Tensor | None]") -> "HookHandle":
-        """Call hook(gradient) when the whole gradient of this tensor is there; what it returns replaces the gradient.
+        """Call hook(gradient) once the whole gradient of this tensor has arrived; what it returns replaces the gradient.
 
         >>> x = Tensor([3.0], requires_grad=True)
         >>> handle = x.register_hook(lambda gradient: gradient * 10.0)
@@ -236,8 +235,7 @@ class Tensor(ops.Methods):
     def register_post_accumulate_grad_hook(self, hook: "Callable[[Tensor], None]") -> "HookHandle":
         """Call hook(self) when backward has added the whole gradient of this leaf to `grad`.
 
-        A compiled step calls it too, as soon as the gradient is complete: while those of earlier layers are still to be
-        computed.
+        A compiled step calls it too, as soon as the gradient is complete, before those of earlier layers are computed.
 
         >>> x = Tensor([3.0], requires_grad=True)
         >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
@@ -261,20 +259,20 @@ class Tensor(ops.Methods):
         self.node.name = name
 
     def _before(self) -> "Tensor":
-        """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
+        """This tensor as input of an operation whose result overwrites it: on the tape a copy, which may be saved."""
         if not (self.requires_grad and this_thread.grad_enabled):
             return self
         check_current("in place", (self,))
         return wrap(self._array.copy(), self.node)
 
     def detach(self) -> "Tensor":
-        """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
+        """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""
         return wrap(self._array) if this_thread.runner is None else self.constant(np.asarray, self)
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
-        """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
-        runner = this_thread.runner  # asked only if it is not the plain one, since calls take time
+        """Run an operation on Tensors, arrays, scalars or None; on the tape if one of them requires a gradient."""
+        runner = this_thread.runner  # called only if it is not EAGER, since calls take time
         arrays, wants_gradient = [], False
         for value in inputs:
             if isinstance(value, Tensor):
@@ -309,12 +307,12 @@ class Tensor(ops.Methods):
         return tensor if runner is None else runner.made(tensor)
 
     def through(self, op: Op) -> Any:
-        """The gradients of op's inputs if this is its output's, on the tape themselves.
+        """The gradients of op's inputs, on the tape, if this is the gradient of its output.
 
-        Among what op saved, an input or the output takes its place on the tape again. What else it has saved is made again,
-        on the tape, by its forward.
+        Inputs and outputs among op's saved arrays get their places on the tape back. Anything else that op saved is
+        recomputed, on the tape, by its forward.
         """
-        kind = vars(type(op)).get("textbook") or type(op)  # a subclass of an implementation has a backward of its own
+        kind = vars(type(op)).get("textbook") or type(op)  # a subclass of an implementation has its own backward
         if isinstance(op, Fused) and op.saves_inputs:
             again = blank(kind)
             again.parents = op.parents
@@ -325,16 +323,16 @@ class Tensor(ops.Methods):
 
     @staticmethod
     def constant(function: Callable, *values) -> "Tensor":
-        """function(*values), of arrays where Tensors are given, as a result that has no gradient."""
+        """function(*values) as a Tensor without a gradient; a Tensor among the values stands for its array."""
         runner = this_thread.runner
         if runner is None:
             return wrap(np.asarray(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
         return runner.made(wrap(np.asarray(runner.compute(function, *values))))
 
-    # ------------------------------------------------------------------------------------------------ new ones
+    # ------------------------------------------------------------------------------------------------ new tensors
 
     def new_tensor(self, data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
-        """A tensor with a copy of the data, in this tensor's dtype if no other is given; so are those below."""
+        """A tensor with a copy of the data; this and the methods below use this tensor's dtype by default."""
         return Tensor(as_array(data, copy=True), requires_grad, dtype_of_to(dtype or self.dtype, to_device=device))
 
     def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
@@ -347,7 +345,7 @@ class Tensor(ops.Methods):
 
 
 def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
-    """A Tensor of an array that is known to be right: no checks, no copy."""
+    """A Tensor of an array that is known to be valid: no checks, no copy."""
     tensor = blank(Tensor)
     tensor._array = array
     tensor.node = node
@@ -360,7 +358,7 @@ apply = Tensor.apply_op
 
 
 def places_of(inputs: Sequence, arrays: list) -> tuple:
-    """The places on the tape of an operation's inputs, whose arrays are told apart; None for what has no place."""
+    """The nodes of an operation's inputs, or None; in `arrays`, views replace what could be confused."""
     if len(inputs) == 1:
         return (inputs[0].node,)
     parents = tuple([value.node if isinstance(value, Tensor) else None for value in inputs])
@@ -370,8 +368,8 @@ def places_of(inputs: Sequence, arrays: list) -> tuple:
 
 
 def _tell_apart(arrays: list, parents: Sequence) -> None:
-    """Give each input an array object of its own where one array has two places on the tape, as in x * x.detach():
-    saved arrays are known again by their identity."""
+    """Replace arrays by views where one array has two places on the tape, as in x * x.detach(), since saved arrays are
+    recognised by identity."""
     places = {}
     for i, array in enumerate(arrays):
         if isinstance(array, np.ndarray) and places.setdefault(id(array), parents[i]) is not parents[i]:
@@ -379,12 +377,12 @@ def _tell_apart(arrays: list, parents: Sequence) -> None:
 
 
 def _placed(place: Node | None, array: Any) -> Any:
-    """A Tensor of this array at a place on the tape; the array itself, if it has none."""
+    """A Tensor of this array at a place on the tape; without a place, the array itself."""
     return array if place is None else wrap(np.asarray(array), place)
 
 
 class HookHandle:
-    """A hook is registered, as one more of the tuple owner.attribute; `remove()` takes it off again."""
+    """A registered hook, which was appended to the tuple owner.attribute; `remove()` takes it out again."""
 
     def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
         notice("registers a hook")

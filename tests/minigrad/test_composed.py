@@ -232,7 +232,7 @@ def test_samples_of_rows_follow_the_seed(replacement):
 
 
 @pytest.mark.parametrize("weights, words", [
-    ([1.0, 0.0, 0.0], "fewer than 2 that are not zero"),  # PyTorch draws one of weight zero
+    ([1.0, 0.0, 0.0], "fewer than 2 nonzero weights"),  # PyTorch draws one of weight zero
     ([1.0, math.inf, 1.0], "finite"),
     ([1e308, 1e308, 1e308], "finite"),
 ])

@@ -46,7 +46,7 @@ def test_an_observer_cannot_observe_itself(make):
     observer, x = make(), leaf(1.0)
     for _ in range(2):  # one after the other is allowed
         with observer, make():
-            with pytest.raises(RuntimeError, match="entered already; make another"):
+            with pytest.raises(RuntimeError, match="already entered; make another one"):
                 with observer:
                     pass
             assert (x * 2.0).item() == 2.0

@@ -41,7 +41,7 @@ ERRORS = {
     "numpy of a leaf": (lambda: mg.ones(1, requires_grad=True).numpy(), RuntimeError, "Use tensor.detach().numpy()"),
     "asarray of a leaf": (lambda: np.asarray(mg.ones(1, requires_grad=True)), RuntimeError, "Use tensor.detach().numpy()"),
     "grad of another dtype": (lambda: setattr(mg.ones(2, 3, requires_grad=True), "grad", a23.double()), TypeError,
-                              "grad: expected a Tensor of float32, as this is, got float64"),
+                              "grad: expected a float32 Tensor, like this one, got float64"),
     "grad of the wrong shape": (lambda: setattr(mg.ones(2, requires_grad=True), "grad", a23), ValueError, "shape (2,)"),
     "unknown ufunc": (lambda: np.cbrt(a23), TypeError, "np.cbrt is not supported on Tensors"),
     "unknown function": (lambda: np.fft.fft(a23), TypeError, "np.fft is not supported on Tensors"),
