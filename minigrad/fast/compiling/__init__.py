@@ -1,1 +1,1 @@
-"""Compiled steps: a step is captured once, as the calls that it makes, and replayed."""
+"""Compiled steps: the calls that a step makes are captured once, then replayed."""

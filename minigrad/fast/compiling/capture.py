@@ -1,29 +1,29 @@
-"""Capturing a computation: each call that computes, on which arrays, so that it can be made again without the tape.
+"""Capturing a step: which functions it calls on which arrays, so that a replay can call them again without the tape.
 
-`minigrad.compile` (compiled.py) captures and replays. `Capture` is the runner of the thread while a step is captured, so
-the engine hands it all that it computes:
+`minigrad.compile` (compiled.py) captures and replays. While a step is captured, `Capture` is the thread's runner, so the
+engine hands it every computation:
 
-- an op that is `by_kernels` is noted as the kernels that it launches, forward and backward;
-- any other op as its own `forward` and `backward`, to be run again, with the result copied to where it was;
-- what the tape adds up, and other functions of arrays, as calls of these functions;
-- what is opaque, such as an optimizer's step, as it stands, Python and all.
+- an op that is `by_kernels` is captured as the kernels that it launches, forward and backward;
+- any other op as its `forward` and `backward`, which a replay calls, copying the results into the captured memory;
+- sums on the tape, and other functions of arrays, as calls of these functions;
+- what is opaque, such as an optimizer's step, as a call of the whole, Python included.
 
-Results lie in a pool of the capture's own and are freed as ever, so memory is used again within the step. The noted
-calls refer to it by address only. What outlives the step is copied out of it: results at once, gradients when somebody
-looks at them (see `_Arrival`). What Python does with values is not seen and cannot be replayed, so Tensors made by the step
-are `Tracer`s, which show none. What would make a replay another computation than the step itself is refused, or outdates
-what was captured:
+Results lie in the capture's own pool and are freed as usual, so memory is reused within the step; captured calls refer to
+it by address only. What outlives the step is copied out: results at once, gradients when somebody looks at them (see
+`_Arrival`). What Python does with values cannot be replayed, so the step sees `CapturedTensor`s, which show none. Whatever
+would make a replay compute something else than the step is either refused, or outdates the capture:
 
-- a Tensor from outside that has another array or another place on the tape, or a hook: see `Capture.sources`;
-- an attribute of any module that has been set, or a hook registered: `runner.outdate`;
-- what else Python reads or sets: `surroundings.Surroundings`.
+- a Tensor from outside gets another array, another place on the tape, or a hook: see `Capture.sources`;
+- a module's attribute is set, or a hook registered: `runner.outdate`;
+- anything else changes that Python reads or sets: `surroundings.Surroundings`.
 
-All calls are noted in a `Transcript`, too. A `Rehearsal` makes only that, when Python runs the step once more.
+All calls are also noted in a `Transcript`. When Python runs the step again, a `Rehearsal` makes a transcript only.
 """
 import contextlib
 import functools
 import gc
 import sys
+import types
 import weakref
 from typing import Any, Callable, Sequence
 
@@ -43,11 +43,11 @@ from ..kernels.elementwise import are_alike
 from ..per_thread import own
 from ..pool import Pool
 from .code import USERS, whose
-from .places import Nothing, Undo
+from .places import NoUndo, Undo
 from .surroundings import Surroundings
 from .transcript import Transcript, outside
 
-INSTEAD = {  # of what the engine tells a runner that Python does
+INSTEAD = {  # what to do instead of what a step may not do
     WRITES: "make a new tensor, or don't compile this step",
     "reads a gradient in Python": "read it outside (an optimizer with max_grad_norm clips inside its step)",
     "registers a hook": "register it outside",
@@ -62,22 +62,22 @@ class Refused(RuntimeError):
     """This step cannot be captured."""
 
 
-class Tracer(Tensor):
-    """A Tensor of a step while it is captured: it has a shape, a dtype and a place on the tape, but shows no values."""
+class CapturedTensor(Tensor):
+    """A Tensor of a step that is being captured: it has a shape, a dtype and a place on the tape, but shows no values."""
 
     @classmethod
-    def of(cls, array: np.ndarray, node, capture: "Capture") -> "Tracer":
-        tracer = cls.__new__(cls)
-        tracer.node, tracer._memory, tracer._capture = node, array, capture
-        tracer.number = capture.transcript.number(array)
-        return tracer
+    def of(cls, array: np.ndarray, node, capture: "Capture") -> "CapturedTensor":
+        tensor = cls.__new__(cls)
+        tensor.node, tensor._memory, tensor._capture = node, array, capture
+        tensor.number = capture.transcript.number(array)
+        return tensor
 
     @property
     def _array(self) -> np.ndarray:
-        """The memory, for the step's operations. RuntimeError after the step: it may be used for something else."""
+        """The memory, for the step's operations. RuntimeError after the step, when it may hold something else."""
         if this_thread.runner is not self._capture:
-            raise Refused("compile: this tensor was made while a step was captured, and has no values; return what is "
-                               "wanted outside")
+            raise Refused("compile: this tensor was made while a step was captured and has no values; return from the step "
+                          "what you need outside")
         return self._memory
 
     @property
@@ -89,20 +89,13 @@ class Tracer(Tensor):
     dtype = property(lambda self: self._memory.dtype)
 
     def __repr__(self) -> str:
-        return f"Tracer(shape={self._memory.shape}, dtype={self._memory.dtype})"
+        return f"CapturedTensor(shape={self._memory.shape}, dtype={self._memory.dtype})"
 
     _repr_html_ = None  # it has no numbers to show
 
 
-class _Address:
-    """An array's place in memory, and nothing that keeps it alive."""
-
-    def __init__(self, array: np.ndarray):
-        self.__array_interface__ = array.__array_interface__
-
-
 class Capture(Runner):
-    """The calls of a step in order, as (function, arguments), and the pool in which their results lie."""
+    """The calls of a step in order, as (function, arguments), and the pool that holds their results."""
 
     def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
         self.around = around
@@ -110,15 +103,15 @@ class Capture(Runner):
         self.transcript = Transcript(tick())
         self.undo = Undo(places=around.places.values() if around else ())
         self.opaque_arguments: list = []
-        self.inputs: list[Tracer] = []
-        self.changed: list = []  # places that Python has changed
+        self.inputs: list[CapturedTensor] = []
+        self.changed: list = []  # places that Python changed
         self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
-        self.opening = 0  # how many calls, of what is opaque, come before anything is computed
+        self.opening = 0  # the number of opaque calls before anything is computed
         self.arrivals: list[_Arrival] = []
-        self.launches = weakref.WeakKeyDictionary()  # of ops applied here: does a replay only launch their kernels?
+        self.launches = weakref.WeakKeyDictionary()  # by op applied here: does a replay only launch its kernels?
         self.is_differentiated = False  # has a gradient arrived at a leaf?
-        self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node that they had
+        self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node they had
 
     def __enter__(self) -> "Capture":
         self._pool_before, own.pool, this_thread.runner = own.pool, self.pool, self
@@ -129,10 +122,10 @@ class Capture(Runner):
 
     @contextlib.contextmanager
     def _suspended(self):
-        """Inside, all is as in a replay: nothing is noted, and memory comes from the thread's own pool."""
+        """As in a replay: nothing is captured, and memory comes from the thread's own pool."""
         own.pool, this_thread.runner = self._pool_before, None
         profile = sys.getprofile()
-        sys.setprofile(None)  # a replay runs this code, too
+        sys.setprofile(None)  # a replay runs this code too
         try:
             yield
         finally:
@@ -148,14 +141,14 @@ class Capture(Runner):
         self.launches[op] = _is_by_kernels(op, arrays)
         out = self._forward(op, arrays, options)
         if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
-            op.saved = ()  # the capture holds on to the op, and nobody will ask for these
+            op.saved = ()  # no backward will need these, but the capture keeps the op alive
         return out
 
-    def made(self, tensor: Tensor) -> Tracer:
-        return Tracer.of(tensor._array, tensor.node, self)
+    def made(self, tensor: Tensor) -> CapturedTensor:
+        return CapturedTensor.of(tensor._array, tensor.node, self)
 
     def early(self, roots: dict) -> dict:
-        """A leaf comes when the oldest op that it is an input of has run: its gradient is whole, and can go elsewhere."""
+        """A leaf's gradient is complete, and its memory free for others, once the oldest op with this input has run."""
         early, seen, waiting = {}, set(roots), list(roots)
         while waiting:
             op = waiting.pop()
@@ -171,18 +164,17 @@ class Capture(Runner):
         if is_tensor(dout):
             self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
         if op not in self.launches:
-            self._refuse(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
-                         f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
+            self._refuse(f"compile: backward reaches {op.title}, which made a tensor of shape {op.shape} outside this "
+                         "step; compute that inside, or pass it as an input, detached")
         accumulated = None if op.accumulates_into is None else taken(op, sums)
         self.transcript.note(f"backward of {op.title}", accumulated is not None)
-        gradients = self._backward(op, dout, accumulated)
+        gradients = self._backward(op, dout, {} if accumulated is None else {"accumulated": accumulated})
         for gradient in gradients:
             if gradient is not None:
                 self.transcript.own(gradient)
         return gradients
 
-    def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
-        options = {} if accumulated is None else {"accumulated": accumulated}
+    def _backward(self, op, dout: np.ndarray, options: dict) -> tuple:
         if self.launches[op] and dout.flags.carray and dout.size:
             return _as_tuple(self._by_launches(op.backward, (dout, *op.saved), options))
         with self._suspended():
@@ -193,7 +185,7 @@ class Capture(Runner):
         targets = [ABSENT if g is None else VIEW if is_view else self.lent(g) for g, is_view in zip(gradients, are_views)]
         saved = tuple(map(self.lent, op.saved)) if self.launches[op] else None
         if op.passes_gradient and targets[0] is VIEW:
-            return tuple(gradients)  # a view of the same memory each time
+            return tuple(gradients)  # always a view of the same memory
         options = {name: self.lent(array) for name, array in options.items()}
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
@@ -208,7 +200,7 @@ class Capture(Runner):
     def accumulate(self, node, gradient: np.ndarray, is_fresh: bool) -> None:
         if node.retains_grad:
             self._refuse(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
-                         "not obey; return what you want to see, or don't compile this step")
+                         "ignore; return what you want to see, or don't compile this step")
         self.is_differentiated = True
         self.transcript.note("accumulate", outside(node, f"the gradient of a tensor of shape {node.shape}")
                              if node.order < self.transcript.began else node.shape)
@@ -232,7 +224,7 @@ class Capture(Runner):
     def call(self, function: Callable, *arguments) -> np.ndarray:
         with self._suspended():
             result = function(*arguments)
-        if any(result is value for value in arguments):  # computed in place
+        if any(result is value for value in arguments):  # in place
             self.note(function, arguments)
             return result
         if _is_view(result, arguments):
@@ -243,7 +235,7 @@ class Capture(Runner):
 
     def compute(self, function: Callable, *values) -> np.ndarray:
         self.transcript.note(getattr(function, "__name__", "a function"), function, values)
-        result = np.asarray(self.call(function, *map(self.array_of, values)))  # which may be a number of NumPy's
+        result = np.asarray(self.call(function, *map(self.array_of, values)))  # it may be a NumPy scalar
         if not any(result is value for value in values):
             self.transcript.own(result)
         return result
@@ -266,12 +258,12 @@ class Capture(Runner):
         return result
 
     def notice(self, deed: str, tensor: Tensor | None = None, instead: str | None = None) -> None:
-        """Refuse what a replay would not repeat."""
+        """Refuse what a replay would not do."""
         if deed == READS:
             self.refuse_read(tensor)
         if deed == SWITCHES:
             is_input = any(tensor is given for given in self.inputs)
-            if not is_input and (type(tensor) is Tracer or not self.transcript.is_from_outside(tensor)):
+            if not is_input and (type(tensor) is CapturedTensor or not self.transcript.is_from_outside(tensor)):
                 return
             deed, instead = f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside"
         instead = instead or INSTEAD.get(deed, "don't compile this step")
@@ -279,41 +271,41 @@ class Capture(Runner):
 
     def refuse_read(self, tensor: Tensor) -> None:
         self._refuse(
-            f"compile: this step reads the values of a tensor of shape {tensor.shape} from Python (as item(), bool(), "
+            f"compile: this step reads the values of a tensor of shape {tensor.shape} in Python (as item(), bool(), "
             "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
             "outside, or don't compile this step"
         )
 
     def _refuse(self, message: str) -> None:
-        """Refused, and whatever the step does with the exception, so it stays."""
+        """Refuse for good: the step may catch the exception, so it is kept."""
         self.refusal = self.refusal or Refused(message)
         raise self.refusal
 
-    # ------------------------------------------------------------------------------------------------ how it is done
+    # ------------------------------------------------------------------------------------------------ how it works
 
     def array_of(self, value: Any) -> Any:
-        """A Tensor's array, anything else as it is. The step reads it: if it was not made here, what is captured holds
-        while the Tensor has this array and this node."""
+        """A Tensor's array; anything else unchanged. The capture is valid while Tensors from outside keep their arrays and
+        nodes."""
         if not is_tensor(value):
             return value
-        if type(value) is not Tracer:
+        if type(value) is not CapturedTensor:
             self.sources.setdefault(id(value), (value, value._array, value.node))
         return value._array
 
     def lent(self, value: Any) -> Any:
-        """The same array for a noted call: if its memory is the pool's, without holding on to it; so in a tuple."""
+        """The array, or a tuple of arrays, for a captured call: memory of the pool is not kept alive by it."""
         if type(value) is tuple:
             return tuple(map(self.lent, value))
         if isinstance(value, np.ndarray) and self.pool.owns(value):
-            return np.asarray(_Address(value))
+            return np.asarray(types.SimpleNamespace(__array_interface__=value.__array_interface__))
         return value
 
     def note(self, function: Callable, arguments: Sequence) -> None:
-        """To be called again, on the same arrays."""
+        """Capture a call on these arrays."""
         self.calls.append(resolved(function, tuple(map(self.lent, arguments))))
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """A copy in the pool, with the same strides: sums go through memory in its order, and their bits depend on it."""
+        """A copy in the pool with the same strides: the bits of a sum depend on the order in memory."""
         copy = with_strides_of(array, self.pool.empty)
         copy[...] = array
         return copy
@@ -333,7 +325,7 @@ class Capture(Runner):
         return out
 
     def _by_launches(self, function: Callable, arguments: Sequence, options: dict) -> Any:
-        """function(*arguments, **options), noted as the kernels that it launches."""
+        """function(*arguments, **options), captured as the kernels that it launches."""
         own.observe_launch = self.note
         try:
             return function(*arguments, **options)
@@ -342,16 +334,16 @@ class Capture(Runner):
 
 
 class Rehearsal(Capture):
-    """The step by Python once more, in the memory of a captured one, which stays as it is: only a transcript is made."""
+    """Python runs the step again, in the memory of its capture, which stays unchanged: it only makes a transcript."""
 
     def __init__(self, around: Surroundings, pool: Pool):
         super().__init__(around, pool)
-        self.undo = Nothing()  # what it does stands, and copies take memory
-        self.ran: dict = {}  # code of the user that ran, with its globals and its first argument
-        self._apart = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # code that runs at any time
+        self.undo = NoUndo()  # what it does is final, and copies take memory
+        self.ran: dict = {}  # the user's code that ran, with its globals and first argument
+        self._apart = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # code that may run at any time
 
     def run(self, function: Callable, *arguments) -> Any:
-        """function(*arguments), as the step; the code that runs is noted, unless somebody else is told of it."""
+        """function(*arguments) as the step; the code that runs is noted, unless a profiler is already set."""
         if sys.getprofile() is not None:
             return function(*arguments)
         sys.setprofile(self._note_run)
@@ -362,7 +354,7 @@ class Rehearsal(Capture):
 
     def _note_run(self, frame, event: str, _) -> None:
         code = frame.f_code
-        module = frame.f_globals.get("__name__")  # none where a program has made the code
+        module = frame.f_globals.get("__name__")  # missing in generated code
         if event != "call" or code in self.ran or module is None or whose(module) is not USERS:
             return
         if code in self._apart or code.co_name == "__del__" or frame.f_back and frame.f_back.f_code in self._apart:
@@ -374,8 +366,7 @@ class Rehearsal(Capture):
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
         return self.call(functools.partial(op.forward, **options), *arrays)
 
-    def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
-        options = {} if accumulated is None else {"accumulated": accumulated}
+    def _backward(self, op, dout: np.ndarray, options: dict) -> tuple:
         gradients = _as_tuple(self.call(functools.partial(op.backward, **options), dout, *op.saved))
         return tuple(None if g is None else np.asarray(g) for g in gradients)
 
@@ -390,14 +381,14 @@ class Rehearsal(Capture):
 
 
 class _Arrival:
-    """A gradient arrives at a leaf. `grad` is where each replay computes it anew; or a copy, in one place too, if others
-    use that memory. So an optimizer need not look up where gradients are.
+    """A gradient arrives at a leaf. Each replay computes it in the same memory, or copies it to one place if the step
+    reuses that memory, so an optimizer need not look up where gradients are.
 
-    It is only lent to the leaf: whoever looks at it is given a copy (`Tensor.grad`), and what `grad` still refers to when
-    the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, they do.
+    The memory is only lent to the leaf: `Tensor.grad` gives users a copy, and what the leaf still holds when the next
+    replay begins is copied then (`leave`). A leaf may also say where its gradient should lie (`keep_grad_in`).
     """
 
-    __slots__ = ("gradient", "is_lent", "memory", "node")  # there is one for each parameter, called in each replay
+    __slots__ = ("gradient", "is_lent", "memory", "node")  # one per parameter, called in each replay
 
     def __init__(self, node, gradient: np.ndarray, memory: np.ndarray, is_lent: bool):
         self.node, self.gradient, self.memory, self.is_lent = node, gradient, memory, is_lent
@@ -414,16 +405,16 @@ class _Arrival:
             hook()
 
     def leave(self) -> None:
-        """The memory is about to be written to: what the leaf has there goes elsewhere."""
+        """The memory is about to be overwritten: copy what the leaf still holds there."""
         if self.is_lent and self.node.grad is self.memory:
             self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
 
 
-MEMORY = weakref.WeakKeyDictionary()  # of leaves that say where their gradients are to lie
+MEMORY = weakref.WeakKeyDictionary()  # of leaves that say where their gradients should lie
 
 
 def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
-    """From now on compiled steps put the leaf's gradient into this C-contiguous array; None: into memory of their own."""
+    """From now on compiled steps put the leaf's gradient into this C-contiguous array, or if None into their own memory."""
     if memory is not None and (memory.shape != leaf.shape or memory.dtype != leaf.dtype or not memory.flags.carray):
         raise ValueError(f"keep_grad_in expects a contiguous array of shape {leaf.shape} and dtype {leaf.dtype}, got "
                          f"{memory.shape} and {memory.dtype}")
@@ -431,11 +422,11 @@ def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
     outdate()
 
 
-ABSENT, VIEW = object(), object()  # a gradient that is None, or lies in memory that is written to anyway
+ABSENT, VIEW = object(), object()  # a gradient that is None, or is a view of memory that is written anyway
 
 
 def _is_by_kernels(op, arrays: Sequence) -> bool:
-    """Are these inputs computed by kernels alone, forward and backward? If some are copied on their way, or empty, no."""
+    """Do kernels alone compute these inputs, forward and backward? Not if some must be copied first, or are empty."""
     by_formulas = None if this_thread.is_textbook else BY_FORMULAS.get(type(op))
     return are_alike(arrays, *by_formulas) if by_formulas else getattr(op, "by_kernels", False) and are_contiguous(arrays)
 
@@ -445,7 +436,7 @@ def _as_tuple(gradients: Any) -> tuple:
 
 
 def _is_fixed(op) -> bool:
-    """Does the op do the same in each call? A user's Function may not."""
+    """Does the op make the same calls each time? A user's Function may not."""
     return getattr(op, "is_fixed", True)
 
 
@@ -462,7 +453,7 @@ def _run(_, function: Callable, *arguments) -> None:
 def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
     result = function(*arguments)
     if np.shape(result) != target.shape:
-        raise RuntimeError(f"compile: a result has shape {np.shape(result)} in this call, and had {target.shape} when the "
+        raise RuntimeError(f"compile: a result has shape {np.shape(result)} in this call, but had {target.shape} when the "
                            "step was captured; don't compile this step")
     target[...] = result
 

@@ -1,11 +1,11 @@
-"""What a function's code names, and whose code it is. It is read from the bytecode alone: no value is looked at.
+"""What names a function's code uses, and whose code it is, from its bytecode alone: no value is looked at.
 
 >>> def step(x):
 ...     scale = settings.scales
 ...     return model(x).mean() * scale.first
 >>> [(chain.name, *chain.attributes) for chain in named(step.__code__).chains]
 [('settings', 'scales'), ('model',), ('x',), ('scale', 'first')]
->>> named(step.__code__).loose  # of what a call returns, which is known only when the code runs
+>>> named(step.__code__).loose  # attributes of what a call returns, known only when the code runs
 {'mean'}
 """
 import dis
@@ -14,9 +14,9 @@ import sys
 import types
 from typing import Any, Iterable, Iterator, NamedTuple
 
-LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: what it reads, it tells in other ways
+LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: they report what they read
 OURS, OTHERS, USERS = "ours", "others'", "the user's"
-HEAP_TYPE = 1 << 9  # a flag of classes that are made at run time
+HEAP_TYPE = 1 << 9  # a flag of classes made at run time
 
 IMPORT, GLOBAL, CELL, LOCAL = "import", "global", "cell", "local"
 KINDS = {"NAME": GLOBAL, "GLOBAL": GLOBAL, "GLOBALS": GLOBAL, "DEREF": CELL, "CLASSDEREF": CELL, "FAST": LOCAL}
@@ -25,17 +25,17 @@ ROOTS = ("IMPORT_NAME", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDER
 SET_VARIABLES = ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_GLOBAL", "DELETE_NAME", "DELETE_DEREF")
 ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
 SET_ATTRIBUTES = ("STORE_ATTR", "DELETE_ATTR")
-LEFT_OUT = {"EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "COPY"}  # they may stand within a chain of names
+LEFT_OUT = {"EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "COPY"}  # which may interrupt a chain of names
 BY_STRING = {"getattr", "setattr", "hasattr", "delattr", "globals", "attrgetter", "methodcaller", "getattr_static"}
-OF_ALL = {"vars", "__dict__", "eval", "exec", "asdict", "astuple", "replace", "copy", "deepcopy"}  # read all attributes
+READS_ALL = {"vars", "__dict__", "eval", "exec", "asdict", "astuple", "replace", "copy", "deepcopy"}  # all attributes
 CHANGING = {"append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "update", "setdefault", "add",
             "discard", "sort", "reverse", "fill", "popitem"}  # methods of containers
 
 
 def whose(part: Any) -> str:
-    """Whose code a function, a class, or a module (or its name) is: `OURS`, `OTHERS`, `USERS`, which alone is followed."""
+    """Whose a function, a class, or a module (or its name) is: `OURS`, `OTHERS` or `USERS`, which alone is followed."""
     if isinstance(part, types.FunctionType):
-        part = part.__globals__.get("__name__")  # what wraps another has that one's __module__
+        part = part.__globals__.get("__name__")  # a wrapper has the __module__ of what it wraps
     elif isinstance(part, types.ModuleType):
         part = part.__name__
     elif isinstance(part, type):
@@ -47,8 +47,8 @@ def whose(part: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _whose_package(package: str) -> str:
-    """Does it come with Python, or is it installed beside it? Users' code is elsewhere, and libraries have no end."""
-    if package == "__main__":  # the user's, also where an installed program runs it, as `python -m pytest` or IPython
+    """`OTHERS` for the standard library and installed packages, else `USERS`."""
+    if package == "__main__":  # the user's, also if an installed program such as pytest or IPython runs it
         return USERS
     folder = str(getattr(sys.modules.get(package), "__file__", None))
     is_library = package in sys.stdlib_module_names or package.startswith("namedtuple_")
@@ -56,7 +56,7 @@ def _whose_package(package: str) -> str:
 
 
 class Chain(NamedTuple):
-    """A variable, and the attributes that are read or set one after the other, such as a.b.c."""
+    """A variable and attributes read or set one after the other, such as a.b.c."""
 
     kind: str
     name: str
@@ -64,22 +64,22 @@ class Chain(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What code names."""
+    """The names that code uses."""
 
     chains: list[Chain]
-    loose: set[str]  # attributes of what is known only when it runs
-    strings: list[str]  # that may name attributes, too
-    reads_all: bool  # may it read any attribute of what it has in hand?
+    loose: set[str]  # attributes of objects that are known only when the code runs
+    strings: list[str]  # that may also name attributes
+    reads_all: bool  # may it read any attribute of its objects?
     inner: list[types.CodeType]
 
 
 def named(code: types.CodeType) -> Named:
-    """What this code names, without that of functions inside."""
+    """The names that this code uses, not counting those of functions inside it."""
     names, chains, loose, strings = set(code.co_names), [], set(), []
     if by_string := names & BY_STRING:
         texts = [text for text in code.co_consts if isinstance(text, str)]
         strings = [part for text in texts for part in text.split(".") if part.isidentifier()]
-    chain = None  # that the next instruction may lengthen
+    chain = None  # the next instruction may lengthen it
     for load in _instructions(code):
         *others, name = _names(load)
         if load.opname in ATTRIBUTES + SET_ATTRIBUTES:
@@ -94,19 +94,19 @@ def named(code: types.CodeType) -> Named:
             chains.append(chain or Chain(_kind(load), name, []))
     if "globals" in names:
         chains += [Chain(GLOBAL, text, []) for text in strings]
-    reads_all = bool(names & OF_ALL) or len(strings) < len(by_string)  # some are computed
+    reads_all = bool(names & READS_ALL) or len(strings) < len(by_string)  # some are computed
     reads_all |= any(load.opname == "MATCH_CLASS" for load in _instructions(code))
     inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
     return Named(chains, {*loose, *strings}, strings, reads_all, inner)
 
 
 def _kind(load: dis.Instruction) -> str:
-    """Where the variable is."""
+    """Where the variable lives."""
     return IMPORT if load.opname == "IMPORT_NAME" else KINDS.get(load.opname.rpartition("_")[2], LOCAL)
 
 
 def line_of(codes: Iterable[types.CodeType], key: str) -> str:
-    """Where code sets the variable or attribute of this name, as "file:line"; or, of contents, where it changes them."""
+    """Where code sets the variable or attribute of this name, or changes its contents, as "file:line"."""
     def lines(opnames: tuple, names: set) -> Iterator[tuple]:
         for code in codes:
             for load in _instructions(code):
@@ -126,5 +126,5 @@ def _instructions(code: types.CodeType) -> list[dis.Instruction]:
 
 
 def _names(load: dis.Instruction) -> tuple:
-    """The variables that an instruction names; some name two."""
+    """The variables that an instruction names: one or two."""
     return load.argval if isinstance(load.argval, tuple) and "FAST" in load.opname else (load.argval,)

@@ -1,7 +1,8 @@
-"""A computation captured once and replayed: the same kernels on the same memory, without the tape and without layers.
+"""A step captured once and replayed: the same kernels on the same memory, without the tape and without layers.
 
-A replay is the step, or there is an error. What the step takes as given is found from its code (surroundings.py) and looked
-at before each replay; and more and more rarely the step is run by Python again, and compared call by call (transcript.py).
+A replay gives what the step would give, or an error. What the step takes as constant is found from its code
+(surroundings.py) and checked before each replay; and ever more rarely, Python runs the step again and compares it call by
+call (transcript.py).
 """
 import bisect
 import functools
@@ -20,35 +21,35 @@ from ...tensor import Tensor, wrap
 from ..kernels import ahead
 from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
-from .capture import Capture, Refused, Rehearsal, Tracer
+from .capture import Capture, Refused, Rehearsal, CapturedTensor
 from .code import line_of
 from .places import REPLAYED, TOLD, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
 
-MOST_CAPTURED = 8  # of one step: for as many shapes of inputs; then the oldest goes
+MOST_CAPTURED = 8  # captures of one step, such as for different shapes; then the oldest goes
 
 
 def compile(function: Callable | None = None, *, check: bool = False) -> "Compiled":
-    """A faster form of `function(*tensors)`, such as a training step: captured at the first call, and then replayed.
+    """A faster form of `function(*tensors)`, such as a training step: captured at the first call, then replayed.
 
-    A replay makes the same calls on the same memory again, so its results have the same bits. Layers, checks, the tape and
-    fresh memory are left out: they cost time, and more than the kernels if the model is tiny. The contract:
+    A replay makes the same calls on the same memory, so its results have the same bits. It skips layers, checks, the tape
+    and fresh memory, which in a tiny model take longer than the kernels. The contract:
 
-    - The step takes Tensors, and returns Tensors, in tuples, lists or dicts, or None. Results are copies, off the tape.
-    - It may call backward(), optimizers and schedulers, draw by minigrad's functions, and clear gradients.
-    - Tensors and NumPy arrays from outside are read anew in each call, as inputs are.
-    - Variables, attributes, and what lists, dicts, arrays and objects hold are read when the step is captured. If one has
-      changed, or a module, the grad mode, the number of threads, or a shape, the step is captured anew. (Lists of more than
-      131,072 items and arrays of more than 16 MB are not looked at; what Python reads of them is as below.)
+    - The step takes Tensors and returns None, or Tensors in tuples, lists or dicts. Results are copies, off the tape.
+    - It may call backward(), optimizers and schedulers, draw random numbers with minigrad, and clear gradients.
+    - Tensors and NumPy arrays from outside are read again in each call, like inputs.
+    - Variables, attributes, and the contents of lists, dicts, arrays and objects are read when the step is captured. When
+      one of them changes, or a module, the grad mode, the number of threads, or a shape, the step is captured again. (Lists
+      of more than 131,072 items and arrays of more than 16 MB are not checked; the last but one point holds for them.)
     - What a replay would not do is refused at the first call, by name, with nothing changed: setting a variable or an
       attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators.
-    - What Python decides in a way that cannot be seen from outside is found out: at calls 2, 3, 4, 8, 16, ... Python runs
-      the step, and a RuntimeError says what it did otherwise than before. Until then, such replays were wrong.
-    - Prints and other effects on the world happen only when Python runs the step.
+    - Decisions of Python that nothing else reveals are noticed at calls 2, 3, 4, 8, 16, ...: Python runs the step again,
+      and a RuntimeError says what it did differently. The replays before that were wrong.
+    - Prints and other side effects happen only when Python runs the step.
 
-    `constants()` of what is returned lists what is taken as given. With `check`, each call is made by Python too, from the
-    same state, and compared to the bit: slow, and for whoever doubts.
+    `constants()` of the result lists what is taken as constant. With `check`, Python also makes each call, from the same
+    state, and the results are compared bit by bit; that is slow.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -66,15 +67,15 @@ def compile(function: Callable | None = None, *, check: bool = False) -> "Compil
         return functools.partial(compile, check=check)
     if hasattr(function, "named_parameters"):
         raise TypeError(f"compile: expected a function, such as a training step, got a model ({type(function).__name__}); "
-                        "write the step that calls it, with backward() and the optimizer's step(), and compile that")
+                        "write a step that calls it, with backward() and the optimizer's step(), and compile that")
     return Compiled(function, check)
 
 
 class Constant(NamedTuple):
-    """What a captured step takes as given: a variable, or a number or an array that one of its calls was given."""
+    """What a captured step takes as constant: a variable, or a number or array passed to one of its calls."""
 
     name: str
-    where: str  # "file:line" of a call; of a variable, nothing
+    where: str  # "file:line" of a call; empty for a variable
     value: Any
 
 
@@ -85,22 +86,22 @@ class Compiled:
         self.function, self.check = function, check
         self.calls = 0
         self._captured: dict[tuple, _Captured] = {}
-        self._ran: dict = {}  # code of the user's that has run in it: see `Rehearsal.ran`
-        self._of_objects: dict[int, Compiled] = {}  # as a method of objects that have no attributes of their own, by id
+        self._ran: dict = {}  # the user's code that has run: see `Rehearsal.ran`
+        self._of_objects: dict[int, Compiled] = {}  # as a method of objects without a __dict__, by id
         functools.update_wrapper(self, function)
 
     def __get__(self, owner: Any, kind: type | None = None) -> "Compiled":
-        """The step as a method: each object has a captured step of its own, and keeps it."""
+        """The step as a method: each object keeps its own compiled step."""
         if owner is None:
             return self
         own = getattr(owner, "__dict__", None)
         steps, key = (own, f"{self.__qualname__}, compiled") if type(own) is dict else (self._of_objects, id(owner))
-        if key not in steps or steps[key].function.__self__ is not owner:  # what was copied has the other's
+        if key not in steps or steps[key].function.__self__ is not owner:  # a copied object has the original's
             steps[key] = Compiled(self.function.__get__(owner, kind), self.check)
         return steps[key]
 
     def __call__(self, *inputs: Tensor, **named) -> Any:
-        if this_thread.runner is not None:  # within another step that is captured, or observed
+        if this_thread.runner is not None:  # inside a step that is being captured, or observed
             return self.function(*inputs, **named)
         if named:
             raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")
@@ -123,17 +124,17 @@ class Compiled:
             return result
         self._captured[key] = new
         if known is not None and new.transcript.difference(known.transcript) is None:
-            new.count = known.count + 1  # nothing that matters has changed
+            new.count = known.count + 1  # nothing relevant has changed
         for oldest in list(self._captured)[:-MOST_CAPTURED]:
-            self._captured.pop(oldest, None)  # another thread may have been faster
+            self._captured.pop(oldest, None)  # another thread may have removed it
         return result
 
     def forget(self) -> None:
-        """Capture anew at the next call."""
+        """Capture again at the next call."""
         self._captured.clear()
 
     def constants(self) -> list[Constant]:
-        """What the step takes as given, as it was captured last: first variables, then what its calls were given.
+        """What the last capture takes as constant: variables first, then arguments of calls.
 
         >>> __name__, scale = "a_file_of_the_user", 2.0
         >>> step = compile(lambda x: x * scale + 1)
@@ -163,7 +164,7 @@ class Compiled:
 
 
 def _form(x: Tensor) -> tuple:
-    """What two inputs have in common for which the same captured step serves: all but their values."""
+    """What inputs must share to use the same capture: everything but their values."""
     if type(x) is not Tensor:
         raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
                         "minigrad.tensor, detach() a parameter, or let the step read them from outside")
@@ -178,34 +179,34 @@ def _form(x: Tensor) -> tuple:
 
 
 def _modes() -> tuple[int, bool, bool]:
-    """What a computation depends on beside its inputs, in this Python thread."""
+    """What a computation depends on apart from its inputs, in this Python thread."""
     return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook
 
 
 class _Captured:
-    """A captured step, with the arrays of its inputs and results."""
+    """A captured step with the arrays of its inputs and results."""
 
     def __init__(self, step: Capture, inputs: Sequence[np.ndarray], results: Any, call: int):
         self.pool, self.arrivals, self.sources = step.pool, step.arrivals, list(step.sources.values())
         self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
-        self.rehearsed: Sequence = ()  # the arrivals of the last call, if it was a rehearsal
+        self.rehearsed: Sequence = ()  # the arrivals of the last call, if that was a rehearsal
         self.inputs, self.results = inputs, results
         self.around, self.transcript, self.opaque = step.around, step.transcript, step.opaque_arguments
         self.look_at(step.around)
-        self.count = 1  # calls, which are compared at 2, 3, 4, 8, ...
-        self.last_run = call  # of the step's calls, the last one that Python made
-        # Memory that the step may write to: the places in it where something begins, and where all of before has ended.
+        self.count = 1  # calls; Python verifies number 2, 3, 4, 8, ...
+        self.last_run = call  # the last call that Python made
+        # Memory that the step may write to: where spans begin, and where all spans up to there have ended.
         spans = sorted(span for span in (_span(array) for _, array, _ in self.sources if self.opaque) if span[0] < span[1])
         self.starts, self.ends = [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
     def look_at(self, around: Surroundings) -> None:
-        """What is now is what `is_current` looks for."""
-        self.generation = changes()  # modules that the step makes have told, too
+        """`is_current` compares with the present state from now on."""
+        self.generation = changes()  # counting modules that the step itself makes
         places = around.to_check({id(tensor) for tensor, _, _ in self.sources})
         self.reads, self.values = [place.read for place in places], [place.value for place in places]
 
     def is_current(self) -> bool:
-        """Does what it was captured with still hold?"""
+        """Is everything as it was when the step was captured?"""
         if self.generation != changes():
             return False
         for now, value in zip(map(operator.call, self.reads), self.values):
@@ -217,14 +218,14 @@ class _Captured:
         return True
 
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
-        """Does an input share memory with a tensor from outside that the step may write to, before it reads the input?"""
+        """Might the step write to an input's memory, through a tensor from outside, before it reads the input?"""
         known, starts = self.around.known, self.starts
         for tensor in inputs:
             array = tensor._array
-            if id(tensor) in known:  # the step may ask whether it is the same
+            if id(tensor) in known:  # the step may compare the two by identity
                 return True
             if array.dtype.kind == "f" and any(tensor is arrival.node.grad for arrival in self.arrivals):
-                return True  # ids are no gradients
+                return True  # integers are no gradients
             if starts:
                 start, end = _span(array)
                 place = bisect.bisect_left(starts, end)
@@ -236,7 +237,7 @@ class _Captured:
     def replay(self, inputs: Sequence[Tensor]) -> Any:
         for array, tensor in zip(self.inputs, inputs):
             array[...] = tensor.array
-        for function, arguments in self.opening:  # which may clear gradients
+        for function, arguments in self.opening:  # they may clear gradients
             function(*arguments)
         self.leave()
         for function, arguments in self.calls:
@@ -244,13 +245,13 @@ class _Captured:
         return copied(self.results)
 
     def leave(self) -> None:
-        """Gradients that lie where the step is about to write go elsewhere."""
+        """Move gradients away from where the step is about to write."""
         for arrival in self.rehearsed or self.arrivals:
             arrival.leave()
         self.rehearsed = ()
 
     def checked_replay(self, step: Compiled, inputs: Sequence[Tensor]) -> Any:
-        """The replay, compared with the function itself from the same state: results, tensors, gradients, optimizers."""
+        """A replay, compared with the function itself from the same state: results, tensors, gradients, optimizers."""
         touched = [tensor for tensor, _, _ in self.sources] + self.opaque
         self.around.begin()
         undo = Undo(*touched, places=self.around.places.values())
@@ -260,12 +261,12 @@ class _Captured:
         result = self.replay(inputs)
         for (name, a), (_, b) in zip(expected, [*_leaves(result, "the result"), *self._state()]):
             if not same_bits(a, b):
-                raise RuntimeError(f"compile: check: at call {step.calls} the replay has other bits than the step itself "
-                                   f"in {name}")
+                raise RuntimeError(f"compile: check: at call {step.calls} the bits of {name} differ between the replay "
+                                   "and the step itself")
         return result
 
     def _state(self) -> list[tuple[str, np.ndarray]]:
-        """All that the step may have changed, by names."""
+        """Everything that the step may have changed, by name."""
         found = [("the state of minigrad's generator", np.array(repr(random.get_state())))]
         for tensor, array, _ in self.sources:
             found += _leaves([tensor, tensor.grad_array()], f"a tensor of shape {array.shape} or its gradient")
@@ -284,10 +285,10 @@ def _span(array: np.ndarray) -> tuple[int, int]:
 
 
 def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | None = None) -> tuple[Any, _Captured | None]:
-    """A step's results, and what it did, unless it may have written to the inputs; in the memory of what was captured
-    `before`, if that is given.
+    """A step's results and its capture; no capture if the step may have written to the inputs. Given what was captured
+    `before`, Python runs the step again in that memory.
 
-    Refused, and nothing is changed, if a replay would not do the same."""
+    If a replay would not do the same: `Refused`, with nothing changed."""
     arrays = [with_strides_of(x.array) for x in inputs]
     for array, x in zip(arrays, inputs):
         array[...] = x.array
@@ -298,17 +299,17 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
     step = Rehearsal(around, before.pool) if before else Capture(around)
     try:
         with step:
-            tracers = [Tracer.of(as_given(array, x.array), None, step) for array, x in zip(arrays, inputs)]
-            tracers = [tracers[i] for i in first_places(inputs) or range(len(tracers))]
-            step.inputs = tracers
-            results = step.run(function, *tracers) if before and before.count == 2 else function(*tracers)
+            tensors = [CapturedTensor.of(as_given(array, x.array), None, step) for array, x in zip(arrays, inputs)]
+            tensors = [tensors[i] for i in first_places(inputs) or range(len(tensors))]
+            step.inputs = tensors
+            results = step.run(function, *tensors) if before and before.count == 2 else function(*tensors)
             step.transcript.ends(results)
             results = each(results, lambda value: _array_of(value, step))
-        if step.refusal is not None:  # and the step has caught it
+        if step.refusal is not None:  # the step has caught it
             raise step.refusal
         if _modes() != modes:
-            raise Refused("compile: this step leaves another grad mode or number of threads than it found, which a replay "
-                          "would not; set them outside, or in a with block")
+            raise Refused("compile: this step leaves another grad mode or number of threads behind, which a replay would "
+                          "not; set them outside, or in a with block")
         known = _Captured(step, arrays, results, compiled.calls)
         _refuse_changes(around, step.changed)
     except Refused:
@@ -319,28 +320,28 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
     if before is not None:
         compiled._ran.update(step.ran)
         around.add(step.ran)
-    elif known.may_write_to(inputs):  # it has read copies: once more, from where they lie
+    elif known.may_write_to(inputs):  # it has read copies: run it again on the inputs themselves
         step.undo.restore()
         return each(function(*inputs), _off_the_tape), None
     return copied(results), known
 
 
 def as_given(array: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """An array for the values of an input, as the step sees it."""
+    """The array that stands for an input, read-only if the input is."""
     array = array.view()
     array.flags.writeable = given.flags.writeable
     return array
 
 
 def first_places(inputs: Sequence[Tensor]) -> list[int]:
-    """For each input the first place at which it stands; nothing if none stands twice."""
+    """For each input the index of its first occurrence; empty if all differ."""
     ids = list(map(id, inputs))
     return list(map(ids.index, ids)) if len(set(ids)) < len(ids) else []
 
 
 def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> Any:
-    """The result of a captured step as Python makes it. RuntimeError if it does something else than was captured; what it
-    did then stands."""
+    """A captured step's results, computed by Python. RuntimeError if it does something else than was captured;
+    what it did is not undone."""
     known.leave()
     result, now = captured(compiled, inputs, known)
     difference, known.rehearsed = now.transcript.difference(known.transcript), now.arrivals
@@ -348,9 +349,8 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
     last, known.last_run = known.last_run, compiled.calls
     if difference:
         wrong = f"; replays since call {last + 1} may have been wrong" if compiled.calls - last > 1 else ""
-        raise RuntimeError(f"compile: at call {compiled.calls} this step is another one than the one captured: {difference}"
-                           f"{wrong}. This call was made by Python; pass what changes as an input, or don't compile this "
-                           "step")
+        raise RuntimeError(f"compile: at call {compiled.calls} this step did something else than was captured: {difference}"
+                           f"{wrong}. Python made this call; pass what changes as an input, or don't compile this step")
     return result
 
 
@@ -363,7 +363,7 @@ def _refuse_changes(around: Surroundings, changed: list) -> None:
 
 
 class NoTensors(Refused, TypeError):
-    """A step returned something else."""
+    """A step returned something other than Tensors."""
 
 
 def _array_of(value: Any, step: Capture) -> np.ndarray | None:
@@ -374,8 +374,8 @@ def _array_of(value: Any, step: Capture) -> np.ndarray | None:
         raise NoTensors("compile: a compiled step returns Tensors, in tuples, lists or dicts, or None, "
                         f"got {type(value).__name__}")
     if value.requires_grad and not step.is_differentiated:
-        raise Refused("compile: a replay's results are off the tape, and this step calls no backward(); call it "
-                      "inside, or compute under no_grad()")
+        raise Refused("compile: a replay's results are off the tape, and this step calls no backward(); call it inside, "
+                      "or compute under no_grad()")
     return step.array_of(value)
 
 
@@ -384,12 +384,12 @@ def _off_the_tape(value: Tensor | None) -> Tensor | None:
 
 
 def copied(results: Any) -> Any:
-    """Tensors with copies of the results."""
+    """Copies of the results, as Tensors."""
     return each(results, lambda array: None if array is None else wrap(array.copy(order="K")))
 
 
 def _leaves(results: Any, name: str) -> list[tuple[str, np.ndarray]]:
-    """The arrays of all that is in tuples, lists and dicts."""
+    """All arrays in nested tuples, lists and dicts."""
     found = []
     each(results, lambda value: found.append((name, np.asarray(value.array if isinstance(value, Tensor) else value))))
     return found

@@ -1,4 +1,4 @@
-"""What may change: how it is looked at, compared, and set back."""
+"""Places that may change: how they are read, compared and restored."""
 import collections
 import functools
 import inspect
@@ -21,22 +21,22 @@ from .code import OURS, USERS, whose
 
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
-EQUAL = {int, float, str, bytes, bytearray, bool}  # equal ones are the same; of others, one object is
+EQUAL = {int, float, str, bytes, bytearray, bool}  # compared by value; others by identity
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 
 OF_LEAF = "grad", "grad_is_lent", "hooks", "accumulation_hooks", "retains_grad", "name"
 LOOKED_AT = "looked at"  # before each replay
-TOLD = "told"  # captured steps are told when it is set
+TOLD = "told"  # setting it outdates captured steps
 DRAWN = "drawn from"  # a generator of random numbers, or an iterator: a step that draws from it is refused
 REPLAYED = "replayed"  # minigrad's own generator: a replay draws from it as the step does
 
 
 class Place:
-    """Something that may change: a variable, an attribute, what is inside of a value."""
+    """Something that may change: a variable, an attribute, the contents of a value."""
 
     def __init__(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = LOOKED_AT):
         self.within, self.key, self.name, self.read, self.write, self.kind = within, key, name, read, write, kind
-        self.value = self.latest = read()  # when the function began; after what was last allowed to change it
+        self.value = self.latest = read()  # when the function began; after the last change that was allowed
 
     def has_changed(self) -> bool:
         return not same(self.read(), self.latest)
@@ -47,7 +47,7 @@ class Place:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Are these one object, or equal numbers or strings, or tuples of such?"""
+    """Are these the same object, or equal numbers or strings, or tuples of such?"""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -58,7 +58,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 class Undo:
-    """What values were, and all that they hold: arrays, containers, and objects of the library such as optimizers.
+    """Saves values with everything they hold: arrays, containers, and the library's objects such as optimizers.
 
     >>> options = {"lr": 0.1, "moment": np.zeros(2)}
     >>> undo = Undo(options)
@@ -69,12 +69,12 @@ class Undo:
     """
 
     def __init__(self, *values: Any, places: Collection[Place] = ()):
-        self._found, self._saved = places, {}  # places that others have found; by id of a value, what is inside
+        self._found, self._saved = places, {}  # places found elsewhere; contents, by id of the value
         for value in values:
             self.save(value)
 
     def save(self, value: Any) -> None:
-        """Remember what this is now, unless that is known."""
+        """Remember the current state, unless it is saved already."""
         waiting = [value]
         while waiting:
             value = waiting.pop()
@@ -89,24 +89,24 @@ class Undo:
                 waiting += value
 
     def restore(self) -> None:
-        """Set everything back to what it was."""
-        for place in (*self._saved.values(), *self._found):  # which were seen before anything was saved
+        """Set everything back."""
+        for place in (*self._saved.values(), *self._found):  # which were found before anything was saved
             place.restore()
 
 
-class Nothing(Undo):
-    """For a step that is not undone."""
+class NoUndo(Undo):
+    """For a step that is final."""
 
     def save(self, value: Any) -> None: ...
 
 
 def is_ours(kind: type) -> bool:
-    """Is it a class of the library, or made from one?"""
+    """Is it a class of this library, or derived from one?"""
     return any(whose(base) == OURS for base in kind.__mro__)
 
 
 def each(results: Any, function: Callable) -> Any:
-    """function of all that is in tuples, named ones too, lists and dicts, in the same form."""
+    """Apply the function to everything in nested tuples, named tuples, lists and dicts, keeping the structure."""
     if type(results) in (dict, collections.OrderedDict):
         return type(results)((key, each(value, function)) for key, value in results.items())
     if type(results) in (tuple, list):
@@ -116,10 +116,10 @@ def each(results: Any, function: Callable) -> Any:
     return function(results)
 
 
-# ---------------------------------------------------------------------------------------------------- inside of values
+# ---------------------------------------------------------------------------------------------- contents of values
 
 def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] | None:
-    """How to look at what is inside of a value and may change, how to set that back, and what kind of place it is."""
+    """How to read the contents of a value, if they can change, how to restore them, and what kind of place it is."""
     if isinstance(value, Tensor):
         return _attributes(value, "_array", "node", "frozen")
     if isinstance(value, np.ndarray) and value.dtype.hasobject:
@@ -137,7 +137,7 @@ def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] |
 
 
 def _attributes(value: Any, *names: str) -> tuple[Callable, Callable, str]:
-    """As `inside`, of these attributes. By name: Python finds them in half the time while nobody has asked for __dict__."""
+    """Like `inside`, for these attributes. By name: that takes half the time while nobody has asked for __dict__."""
     def write(before: tuple) -> None:
         for name, part in zip(names, before):
             setattr(value, name, part)
@@ -146,11 +146,11 @@ def _attributes(value: Any, *names: str) -> tuple[Callable, Callable, str]:
 
 
 def _leave(value: Any, before: Any) -> None:
-    """It cannot be set back."""
+    """It cannot be restored."""
 
 
 def _refill(container: Any, before: tuple) -> None:
-    """Put back what it held, whatever a subclass of the user's makes of its methods."""
+    """Put the former contents back, even if a user's subclass overrides the methods."""
     kind = next(base for base in type(container).__mro__ if whose(base) is not USERS)
     kind.clear(container)
     if isinstance(container, dict):
@@ -161,7 +161,7 @@ def _refill(container: Any, before: tuple) -> None:
 
 
 def _bytes_of(array: np.ndarray) -> Callable[[], bytes | bytearray]:
-    """A function that returns what an array holds: the same object until that changes, so that nothing large is copied."""
+    """A function that returns an array's bytes: the same object until they change, so nothing large is copied."""
     if not (type(array) is np.ndarray and array.flags.c_contiguous and array.size):
         return array.tobytes
     now, before = memoryview(array.reshape(-1).view(np.uint8)), bytearray()
@@ -184,14 +184,14 @@ def _refill_bytes(value: bytearray | memoryview, before: bytes) -> None:
     (value if isinstance(value, bytearray) else value.cast("B"))[:] = before
 
 
-INSIDE = [  # types, how to look at it, how to set it back, what kind of place
+INSIDE = [  # types, how to read the contents, how to restore them, the kind of place
     (dict, lambda value: lambda: (*dict.keys(value), *dict.values(value)), _refill, LOOKED_AT),
     (types.MappingProxyType, lambda value: lambda: (*value, *value.values()), _leave, LOOKED_AT),
     ((list, set, collections.deque), lambda value: functools.partial(tuple, value), _refill, LOOKED_AT),
     (np.ndarray, _bytes_of, _refill_array, LOOKED_AT),
     ((bytearray, memoryview), lambda value: functools.partial(bytes, value), _refill_bytes, LOOKED_AT),
     (ContextVar, lambda value: functools.partial(value.get, MISSING), ContextVar.set, LOOKED_AT),
-    (weakref.ref, lambda value: lambda: id(value()), _leave, LOOKED_AT),  # it must not live longer by this
+    (weakref.ref, lambda value: lambda: id(value()), _leave, LOOKED_AT),  # which must not be kept alive
     ((random.Random, np.random.RandomState, np.random.BitGenerator),
      lambda value: lambda: pickle.dumps(value.__getstate__()),
      lambda value, state: value.__setstate__(pickle.loads(state)), DRAWN),

@@ -1,15 +1,15 @@
-"""What a function takes as given: the variables and attributes that it reads or sets, and what is inside of them.
+"""What a function takes as constant: the variables and attributes that it reads or sets, and their contents.
 
-Python decides anew in each call, a replay does not. `Surroundings` finds what the decisions rest on, before the function
-runs: from its code (code.py) and from the values around it. It follows
+Python decides again in each call, a replay does not. `Surroundings` finds what the decisions depend on before the function
+runs, from its code (code.py) and from the values it can reach. It follows
 
-- chains of names that begin at a global, at a variable of a function around, or at `self`, such as `self.config.scale`;
-- functions that such a chain leads to, through methods, decorators, partials, properties, and modules' `forward`;
-- what a chain ends in, as that may go anywhere: contents of containers, and attributes of objects whose names occur in
-  the code where it is not known of what.
+- chains of names that begin at a global, at a variable of an enclosing function, or at `self`, such as `self.config.scale`;
+- functions at the end of such a chain, through methods, decorators, partials, properties, and modules' `forward`;
+- the value at the end of a chain, which may be passed anywhere: contents of containers, and attributes whose names occur in
+  the code on objects that are not known yet.
 
-Each thing found is a `Place` (places.py). What cannot be found from the code is told afterwards by the functions that ran
-(`add`), and at last found by comparing whole runs (compiled.py).
+Each thing found is a `Place` (places.py). What the code does not show, the functions that ran show afterwards (`add`), and
+finally a comparison of whole runs (compiled.py).
 """
 import builtins
 import functools
@@ -28,13 +28,13 @@ from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, named, whose
 from .places import CONTAINERS, LOOKED_AT, MISSING, REPLAYED, SIMPLE, TOLD, Place, inside, is_ours
 
 MOST_PLACES = MOST_OBJECTS = 10_000  # of one function
-LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; a larger one is not looked at
+LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; larger ones are not checked
 OF_DATACLASSES = {"__eq__", "__repr__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__"}
 NOTHING: dict = {}
 
 
 class Scope(NamedTuple):
-    """The variables of code: globals, those of functions around it, and the first argument, by name, if it is known."""
+    """The variables of code by name: globals, those of enclosing functions, and the first argument if it is known."""
 
     variables: dict
     cells: dict[str, types.CellType]
@@ -50,40 +50,40 @@ class Surroundings:
     """
 
     def __init__(self, function: Callable, ran: dict | None = None):
-        self.places: dict[tuple, Place] = {}  # by what they are in and their key
-        self.codes: dict[types.CodeType, None] = {}  # that have been read
-        self.known: dict[int, Any] = {}  # objects that the code has in hand, by id
-        self._seen: dict[Any, Any] = {}  # what has been followed, by id
-        self._loose: set[str] = set()  # names of attributes of what is known only when the code runs
-        self._strings: set[str] = set()  # those of them that strings name
-        self._read_whole: set[int] = set()  # ids of objects of which any attribute may be read
+        self.places: dict[tuple, Place] = {}  # by id of the owner, and key
+        self.codes: dict[types.CodeType, None] = {}  # already read
+        self.known: dict[int, Any] = {}  # objects that the code can reach, by id
+        self._seen: dict[Any, Any] = {}  # already followed, by id
+        self._loose: set[str] = set()  # names of attributes of objects known only when the code runs
+        self._strings: set[str] = set()  # those named by strings
+        self._read_whole: set[int] = set()  # ids of objects whose attributes may all be read
         self._open: dict[int, tuple[Any, str, set]] = {}  # (object, its name, names of attributes followed), by id
         self._follow(function, getattr(function, "__name__", type(function).__name__))
         self._settle()
         self.add(ran or {})
 
     def begin(self) -> None:
-        """The function is about to run: what is now, is as it was."""
+        """The function is about to run: take the present state as the original one."""
         generator = own_random.generator()
         self._note(generator, "state", "minigrad's generator", *inside(generator)[:2], REPLAYED)
         for place in self.places.values():
             place.value = place.latest = place.read()
 
     def changed(self) -> list[Place]:
-        """The places that have been changed since `allow`, or since the beginning."""
+        """The places that have changed since `allow`, or since the beginning."""
         return [place for place in self.places.values() if place.kind is not REPLAYED and place.has_changed()]
 
     def allow(self) -> None:
-        """What has changed until now was changed by what a replay does, too."""
+        """Accept all changes so far: a replay makes them too."""
         for place in self.places.values():
             place.latest = place.read()
 
     def to_check(self, apart: set[int]) -> list[Place]:
-        """The places that must be looked at before a replay, apart from those in objects of these ids."""
+        """The places to check before a replay, except those in objects with these ids."""
         return [place for (within, _), place in self.places.items() if place.kind is LOOKED_AT and within not in apart]
 
     def add(self, ran: dict[types.CodeType, tuple[dict, Any]]) -> None:
-        """Functions have run, with these globals and first arguments; those that were not found before are read now."""
+        """Read the functions that ran, with these globals and first arguments, and were not found before."""
         for code, (variables, first) in ran.items():
             if code not in self.codes:
                 self._read(code, Scope(variables, {}, _first(code, MISSING if first is None else first)))
@@ -96,22 +96,22 @@ class Surroundings:
             self.places[id(within), key] = Place(within, key, name, read, write, kind)
 
     def _variable(self, scope: Mapping, key: str, name: str, owner: Any = None, kind: str = LOOKED_AT) -> Any:
-        """The value of a variable in a dict, or of an owner's attribute; where it could be changed is noted."""
+        """The value of a variable in a dict, or of an owner's attribute; its place is noted."""
         within, put = (scope, _set_item) if owner is None else (owner, _set_attribute)
         self._note(within, key, name, functools.partial(scope.get, key, MISSING), functools.partial(put, within, key), kind)
         return scope.get(key, MISSING)
 
     def _slot(self, owner: Any, key: str, name: str) -> Any:
-        """The value of an attribute that no dict holds."""
+        """The value of an attribute that is not in a dict."""
         read = functools.partial(getattr, owner, key, MISSING)
         self._note(owner, key, name, read, functools.partial(_set_attribute, owner, key))
         return read()
 
     def _inside(self, value: Any, name: str) -> bool:
-        """What is inside of a value that can change, and what it holds. Is it such a value?"""
+        """Follow the contents of a value, if they can change. Can they?"""
         is_container, look = isinstance(value, CONTAINERS), inside(value)
         if is_container:
-            self._opens(value, name)  # its class may be the user's
+            self._opens(value, name)  # its class may be a user's
         is_large_array = isinstance(value, np.ndarray) and value.nbytes > LARGEST_ARRAY
         if is_large_array or is_container and len(value) > LARGEST_CONTAINER:
             return True
@@ -126,11 +126,11 @@ class Surroundings:
     # ------------------------------------------------------------------------------------------------ values
 
     def _follow(self, value: Any, name: str) -> None:
-        """A value that the function has in hand: it may call it, look into it, or hand it on."""
+        """Follow a value that the function can reach: it may call it, look into it, or pass it on."""
         is_simple = isinstance(value, (*SIMPLE, types.CodeType, weakref.WeakKeyDictionary))  # the latter is a cache
         if value is MISSING or is_simple or id(value) in self._seen or len(self._seen) > MOST_OBJECTS:
             return
-        if isinstance(value, types.MethodType):  # made anew each time that it is looked up
+        if isinstance(value, types.MethodType):  # a new one at each look-up
             if inside(value.__self__):
                 self._follow(value.__self__, name)
             self._function(value.__func__, value.__self__, name)
@@ -167,13 +167,13 @@ class Surroundings:
         self._opens(value, name)
 
     def _opens(self, value: Any, name: str) -> None:
-        """Attributes of this may be read by names, unless it tells or is a library's."""
+        """The names in the code may be attributes of this value, unless it reports changes or is a library's."""
         is_library = isinstance(value, (type, types.ModuleType)) and whose(value) is not USERS
         if not (is_library or _tells(value)):
             self._open.setdefault(id(value), (value, name, set()))
 
     def _settle(self) -> None:
-        """Follow attributes of objects by names, until there is nothing new."""
+        """Follow attributes by name until nothing new is found."""
         count = -1
         while count != (count := len(self._seen) + len(self.places) + len(self._loose)):
             for value, name, followed in list(self._open.values()):
@@ -189,8 +189,7 @@ class Surroundings:
                         self._follow(self._attribute(value, key, name), f"{name}.{key}")
 
     def _attribute(self, value: Any, key: str, name: str) -> Any:
-        """The value of an attribute, if it is there and no code has to run for it. Each place is noted where it could be
-        changed."""
+        """The value of an attribute, if it exists and needs no code to run. The places where it could change are noted."""
         path = f"{name}.{key}"
         self.known[id(value)] = value
         if _tells(value) or inside(value) or isinstance(value, CONTAINERS):
@@ -235,7 +234,7 @@ class Surroundings:
         return found
 
     def _of_class(self, kind: type, key: str, name: str) -> Any:
-        """What a class or those that it inherits from have of this name; where it could be changed is noted."""
+        """The attribute of a class or its bases; each place where it could be changed is noted."""
         for base in kind.__mro__:
             if whose(base) is USERS:
                 self._variable(vars(base), key, name, owner=base)
@@ -244,7 +243,7 @@ class Surroundings:
         return MISSING
 
     def _methods(self, kind: type, names: Iterable[str], owner: Any, name: str) -> None:
-        """Methods that are called without being named."""
+        """Follow methods that are called without being named."""
         for key in names:
             method = _in_class(kind, key)
             method = method.fget if isinstance(method, property) else _attributes_of(method).get("__wrapped__", method)
@@ -263,9 +262,9 @@ class Surroundings:
         self._seen[function, id(owner)] = owner
         code = function.__code__
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
-        if owner is not MISSING and not code.co_argcount:  # it is among *arguments
+        if owner is not MISSING and not code.co_argcount:  # it is one of *arguments
             self._follow(owner, name)
-        if whose(function) is not USERS:  # it may be around a function of the user's
+        if whose(function) is not USERS:  # it may wrap a user's function
             for cell in cells.values():
                 self._function(_contents(cell), owner, name)
             return
@@ -275,7 +274,7 @@ class Surroundings:
         self._read(code, Scope(function.__globals__, cells, _first(code, owner)))
 
     def _read(self, code: types.CodeType, scope: Scope) -> None:
-        """What code names, and that of functions inside."""
+        """Follow the names in code, and in functions inside it."""
         self.codes[code] = None
         names = named(code)
         self._loose |= names.loose
@@ -294,7 +293,7 @@ class Surroundings:
                 self._read(inner, scope)
 
     def _end(self, chain: Chain, scope: Scope) -> tuple[Any, str]:
-        """What a chain leads to, and its name; MISSING if that is known only when the code runs."""
+        """The value at the end of a chain, and its name; MISSING if it is known only when the code runs."""
         value, name = self._root(chain, scope), chain.name
         for key in chain.attributes:
             value = MISSING if value is MISSING else self._attribute(value, key, name)
@@ -325,7 +324,7 @@ def _first(code: types.CodeType, owner: Any) -> dict[str, Any]:
 
 
 def _items(container: Any) -> list[tuple[Any, Any]]:
-    """What a container holds, with keys or indices."""
+    """A container's items, with keys or indices."""
     if isinstance(container, dict):
         return list(dict.items(container))
     return list(container.items() if isinstance(container, types.MappingProxyType) else enumerate(container))
@@ -356,20 +355,20 @@ def _in_class(kind: type, key: str) -> Any:
 
 
 def _tells(value: Any) -> bool:
-    """Does it tell captured steps when an attribute is set, as nn.Module does?"""
+    """Does setting an attribute outdate captured steps, as in nn.Module?"""
     setter = type(value).__setattr__
     return isinstance(setter, types.FunctionType) and whose(setter) is OURS
 
 
 def _operators(kind: type) -> list[str]:
-    """The methods of the user's classes that Python calls without their being named."""
+    """The methods of a user's class that Python calls without naming them."""
     return [key for base in kind.__mro__ if whose(base) is USERS for key in vars(base)
             if key.startswith("__") and key not in ("__init__", "__new__", "__post_init__", "__init_subclass__")
             and not ("__dataclass_fields__" in vars(base) and key in OF_DATACLASSES)]
 
 
 def _bound(found: Any, value: Any, kind: type) -> Any:
-    """A class's attribute as an object has it, or the class itself."""
+    """A class's attribute, bound to the object or to the class itself."""
     is_method = isinstance(found, (types.FunctionType, staticmethod, classmethod))
     return found.__get__(None if value is kind else value, kind) if is_method else found
 
@@ -377,5 +376,5 @@ def _bound(found: Any, value: Any, kind: type) -> Any:
 def _contents(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # nothing yet, as of a function that refers to itself
+    except ValueError:  # still empty, as in a function that refers to itself
         return MISSING

@@ -1,10 +1,10 @@
-"""What a step did, call by call, to be compared with what it does another time.
+"""What a step did, call by call, for comparison with what it does another time.
 
-Each call has a title, the user's line that made it, and what it was given:
+Each call has a title, the user's line that made it, and its arguments:
 
-- what the step has made itself, by number: values may differ each time, where they come from may not;
-- Tensors from outside, by identity: they are read anew each time;
-- all else by value, as a replay takes it as given: numbers, options, arrays that Python made, functions.
+- what the step itself made, by number: the values may differ each time, but not where they come from;
+- Tensors from outside, by identity: they are read again each time;
+- everything else by value, since a replay takes it as constant: numbers, options, arrays made in Python, functions.
 """
 import functools
 import sys
@@ -20,34 +20,34 @@ from ...random import Generator
 from .code import USERS, whose
 from .places import SIMPLE
 
-NUMBERS = float, complex, np.generic  # which are the same if their bits are
-PARTS = {  # what functions consist of
+NUMBERS = float, complex, np.generic  # compared bit by bit
+PARTS = {  # by which functions are compared
     functools.partial: ("func", "args", "keywords"), types.FunctionType: ("__code__", "__closure__", "__defaults__"),
     types.CellType: ("cell_contents",), types.MethodType: ("__func__", "__self__"),
     staticmethod: ("__func__",), classmethod: ("__func__",),
 }
 
 
-class Thing(NamedTuple):
-    """What is the same if it has the same identity: a tensor that the step made, by its number; what it did not, by id."""
+class ByIdentity(NamedTuple):
+    """Compared by identity: a tensor that the step made by its number, anything else by its id."""
 
     identity: Any
     shown: str
 
     def __eq__(self, other: Any) -> bool:
-        return type(other) is Thing and self.identity == other.identity
+        return type(other) is ByIdentity and self.identity == other.identity
 
     def __repr__(self) -> str:
         return self.shown
 
 
-class Given(NamedTuple):
-    """An array that Python made, or that lies outside."""
+class ByValue(NamedTuple):
+    """An array made in Python, or outside the step: compared by value."""
 
     array: np.ndarray
 
     def __eq__(self, other: Any) -> bool:
-        return type(other) is Given and (self.array is other.array or same_bits(self.array, other.array))
+        return type(other) is ByValue and (self.array is other.array or same_bits(self.array, other.array))
 
     def __repr__(self) -> str:
         return np.array2string(self.array, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
     title: str
     where: str  # the user's line, as "file:line"
-    given: tuple
+    given: tuple  # its arguments
 
     def __str__(self) -> str:
         return f"{self.title} ({self.where})"
@@ -70,17 +70,17 @@ class Transcript:
     def __init__(self, began: int):
         self.began = began  # when the step began, by the engine's clock
         self.calls: list[Call] = []
-        self._memories: dict[int, weakref.ref] = {}  # the arrays that own what the step has made, by id
+        self._memories: dict[int, weakref.ref] = {}  # the arrays that own the memory of what the step made, by id
         self._count = 0
 
     def number(self, array: np.ndarray) -> int:
-        """The number of a tensor that the step makes now, of this array."""
+        """The number of a new tensor that the step makes of this array."""
         self.own(array)
         self._count += 1
         return self._count
 
     def own(self, array: np.ndarray) -> None:
-        """The step has made this array."""
+        """The step made this array."""
         memory = owner(array)
         self._memories[id(memory)] = weakref.ref(memory)
 
@@ -88,11 +88,11 @@ class Transcript:
         self.calls.append(Call(title, users_line(), tuple(map(self._fact, given))))
 
     def ends(self, results: Any) -> None:
-        """The step has returned these."""
+        """The step returned these."""
         self.calls.append(Call("return", "at its end", (self._fact(results),)))
 
     def _fact(self, value: Any) -> Any:
-        """What is compared of it."""
+        """What of an argument is compared."""
         if isinstance(value, SIMPLE):
             return value
         if is_tensor(value):
@@ -104,7 +104,7 @@ class Transcript:
         if isinstance(value, np.ndarray):
             return self._of_array(value)
         if isinstance(value, types.CodeType):
-            return Thing(value, f"the function {value.co_qualname}")
+            return ByIdentity(value, f"the function {value.co_qualname}")
         parts = next((names for kind, names in PARTS.items() if isinstance(value, kind)), None)
         if parts is not None:
             return tuple(self._fact(getattr(value, name)) for name in parts)
@@ -117,16 +117,16 @@ class Transcript:
         return type(value).__qualname__ if is_new else outside(value, type(value).__qualname__)
 
     def is_from_outside(self, value: Any) -> bool:
-        """Was this Tensor or Generator there before the step began?"""
+        """Did this Tensor or Generator exist before the step began?"""
         return (value.made if getattr(value, "node", None) is None else value.node.order) <= self.began
 
-    def _of_array(self, array: np.ndarray) -> Thing | Given:
+    def _of_array(self, array: np.ndarray) -> ByIdentity | ByValue:
         memory = owner(array)
         reference = self._memories.get(id(memory))
-        return made(0) if reference is not None and reference() is memory else Given(array)
+        return made(0) if reference is not None and reference() is memory else ByValue(array)
 
     def difference(self, before: "Transcript") -> str | None:
-        """In words, how this step differs from one of before; None if it does not."""
+        """How this step differs from an earlier one, in words; None if it does not."""
         for now, then in zip(self.calls, before.calls):
             if now.title != then.title:
                 return f"it called {now}, where it had called {then}"
@@ -138,11 +138,11 @@ class Transcript:
         return f"it did not call {then[0]}, which it did when it was captured" if fewer else None
 
     def constants(self) -> list[tuple[str, str, Any]]:
-        """(what it was given to, where, value) of the numbers and arrays that are not computed anew."""
+        """(title of the call, where, value) for numbers and arrays that a replay does not compute again."""
         found = []
         for call in self.calls:
             found += [(call.title, call.where, getattr(fact, "array", fact)) for fact in _leaves(call.given)
-                      if isinstance(fact, (*NUMBERS, int, Given)) and not isinstance(fact, bool)]
+                      if isinstance(fact, (*NUMBERS, int, ByValue)) and not isinstance(fact, bool)]
         return found
 
 
@@ -154,14 +154,14 @@ def users_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def made(number: int) -> Thing:
-    """The tensor that the step made as its n-th; 0 for an array that it made."""
-    return Thing(number, f"tensor {number} of those that it made")
+def made(number: int) -> ByIdentity:
+    """The n-th tensor that the step made; 0 for an array that it made."""
+    return ByIdentity(number, f"tensor {number} of those that it made")
 
 
-def outside(value: Any, kind: str) -> Thing:
-    """A Tensor, or an object, that the step did not make."""
-    return Thing((id(value),), f"another object ({kind})")
+def outside(value: Any, kind: str) -> ByIdentity:
+    """A Tensor or other object that the step did not make."""
+    return ByIdentity((id(value),), f"another object ({kind})")
 
 
 def _different(a: Any, b: Any) -> tuple[Any, Any] | None:

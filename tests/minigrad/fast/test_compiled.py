@@ -323,7 +323,7 @@ REFUSED = {
     "create_graph": (lambda x: (W * x).sum().backward(create_graph=True), "create_graph"),
     "on the tape": (lambda x: W * x, "calls no backward"),
     "a mode left behind": (leaves_another_mode, "leaves another grad mode"),
-    "a graph from outside": (with_graph_from_outside, "Mul, which was applied outside of this step"),
+    "a graph from outside": (with_graph_from_outside, "Mul, which made a tensor .* outside this step"),
     "an observer inside": (under_an_observer, "observes operations"),
     "the textbook": (enters_the_textbook, r"enters or leaves textbook\(\).*enter it outside"),
     "a draw in Python": (lambda x: x * mg.random.generator().random(), "draws from the generator in Python"),
