@@ -66,7 +66,8 @@ def over_axis_0(h):
 
 
 def root(h):
-    return 1 / math.sqrt(h.q.shape[-1])
+    """The scale, 1 / sqrt(d) unless the caller has another."""
+    return 1 / math.sqrt(h.q.shape[-1]) if h.factor is None else h.factor
 
 
 def of_the_width(h):
@@ -76,8 +77,8 @@ def of_the_width(h):
 
 WRONG_SCALES = {
     "no scale": (lambda h: 1.0, "the scale 1 / sqrt(d) is missing"),
-    "scale twice": (lambda h: 1 / h.q.shape[-1], "1 / d stands for 1 / sqrt(d) (no square root, or the scale twice)"),
-    "scale inverted": (lambda h: math.sqrt(h.q.shape[-1]), "multiplied by sqrt(d) where it should be divided"),
+    "scale twice": (lambda h: root(h) ** 2, "1 / d stands for 1 / sqrt(d) (no square root, or the scale twice)"),
+    "scale inverted": (lambda h: 1 / root(h), "multiplied by sqrt(d) where it should be divided"),
 }
 SCALED = {  # where a scale stands
     "": (("scale_q", "scale_k"), "in dq and dk"),
@@ -194,7 +195,7 @@ def scores_backward(
     dout, q, k, *, upstream=lambda dout: dout, scale_q=root, scale_k=root, turn_q=lambda a: a, turn_k=turned,
     keys=lambda h: h.k, queries=lambda h: h.q, order=lambda dq, dk: (dq, dk),
 ):
-    h = Values(dout=upstream(dout), q=q, k=k)
+    h = Values(dout=upstream(dout), q=q, k=k, factor=None)
     return order(turn_q(h.dout) @ keys(h) * scale_q(h), turn_k(h.dout) @ queries(h) * scale_k(h))
 
 
@@ -276,18 +277,21 @@ def full_attention(q, k, v):
     return softmax(scores(q, k)) @ v
 
 
-def attention_backward(
-    dout, q, k, v, *, block=2, upstream=lambda dout: dout, products=lambda h: h.q @ turned(h.k), scale=root, see=causal,
-    hide=with_infinity, normalise=lambda h: softmax(h.hidden), masked=lambda h: h.p,
-    for_weights=lambda h: h.dout @ turned(h.v),
-    weigh=lambda h: h.p * h.dp, total=row, outer=lambda h: h.p, inner=lambda h: h.outer * (h.dp - h.rowsum),
-    keep=lambda h: h.ds, sign=1.0, turn_q=lambda a: a, turn_k=turned, turn_v=turned, keys=lambda h: h.k,
-    queries=lambda h: h.q, scale_q=root, scale_k=root, weights=lambda h: h.p, values=lambda h: h.dout,
-    scale_v=lambda h: 1.0, for_q=lambda h: h.ds, for_k=lambda h: h.ds, order=lambda dq, dk, dv: (dq, dk, dv),
+def attention_values(
+    dout, q, k, v, *, block=2, factor=None, bias=0.0, upstream=lambda dout: dout, products=lambda h: h.q @ turned(h.k),
+    scale=root, see=causal, hide=with_infinity, normalise=lambda h: softmax(h.hidden), masked=lambda h: h.p,
+    for_weights=lambda h: h.dout @ turned(h.v), weigh=lambda h: h.p * h.dp, total=row, outer=lambda h: h.p,
+    inner=lambda h: h.outer * (h.dp - h.rowsum), keep=lambda h: h.ds, sign=1.0, turn_q=lambda a: a, turn_k=turned,
+    turn_v=turned, keys=lambda h: h.k, queries=lambda h: h.q, scale_q=root, scale_k=root, weights=lambda h: h.p,
+    values=lambda h: h.dout, scale_v=lambda h: 1.0, for_q=lambda h: h.ds, for_k=lambda h: h.ds,
+    order=lambda dq, dk, dv: (dq, dk, dv),
 ):
-    """Of causal attention. `block` is the size of the tiles, for mistakes in how they are put together."""
-    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block, softmax=softmax)
-    h.scores = products(h) * scale(h)
+    """Causal attention's backward, as all that it computes: the recomputed scores and weights p, and every gradient.
+
+    `block` is the size of the tiles, for mistakes in combining them; `bias` is added to the scores.
+    """
+    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block, factor=factor, softmax=softmax)
+    h.scores = products(h) * scale(h) + bias
     h.seen = see(h)
     h.hidden = hide(h)
     h.p = normalise(h)
@@ -296,7 +300,13 @@ def attention_backward(
     dq = turn_q(for_q(h)) @ keys(h) * scale_q(h)
     dk = turn_k(for_k(h)) @ queries(h) * scale_k(h)
     dv = turn_v(weights(h)) @ values(h) * scale_v(h)
-    return order(dq, dk, dv)
+    h.dq, h.dk, h.dv = order(dq, dk, dv)
+    return h
+
+
+def attention_backward(dout, q, k, v, **parts):
+    h = attention_values(dout, q, k, v, **parts)
+    return h.dq, h.dk, h.dv
 
 
 def averaged(a, axis):
@@ -372,7 +382,7 @@ ATTENTION = {  # mistakes that have nothing to do with a mask
     "k has no gradient": ("dk is zero: only q and v get a gradient", dict(order=lambda dq, dk, dv: (dq, 0 * dk, dv))),
     "v has no gradient": ("dv is zero: only q and k get a gradient", dict(order=lambda dq, dk, dv: (dq, dk, 0 * dv))),
     "weights constant": ("the gradient through the weights is missing: only v gets one",
-                         dict(order=lambda dq, dk, dv: (0 * dq, 0 * dk, dv))),
+                         dict(for_weights=lambda h: 0 * h.p)),
     "no upstream": ("the upstream gradient is not used: 1 stands for dout", dict(upstream=np.ones_like)),
     "upstream twice": ("all gradients are twice too large", dict(upstream=lambda dout: 2 * dout)),
     "batch summed": ("dv is averaged over the batch: each of its elements has keys and values of its own",
@@ -405,7 +415,7 @@ CAUSAL = {  # mistakes in the causal mask
     "mask sees one ahead": ("backward's causal mask shows one token too many: the next one",
                             dict(see=lambda h: np.tri(*h.scores.shape[-2:], 1, dtype=bool))),
     "mask transposed": ("backward's mask hides the past, and should hide what comes after the token",
-                        dict(see=lambda h: turned(causal(h)))),
+                        dict(see=lambda h: turned(np.tri(*h.scores.shape[:-3:-1], dtype=bool)))),
     "mask inverted": ("backward's mask is used the wrong way round: it hides the past and the token itself, so the last "
                       "sees nothing, and is NaN", dict(see=lambda h: ~causal(h))),
     "mask inverted, -1e9 added": ("backward's mask is used the wrong way round: -1e9 is added where a token may look",

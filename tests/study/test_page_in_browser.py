@@ -55,8 +55,7 @@ def array_of(cells: dict[str, dict], key: str = "value") -> np.ndarray:
 def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
     """Each gradient that the page shows is the wrong one, and marked exactly where it is wrong."""
     cells = browser.cells()
-    h = mistakes.forward(head, head.inputs)
-    right = mistakes.backward(head, h, head.upstream, {})
+    right = mistakes.run(head, head.inputs, head.upstream, {})[1]
     wrong = mistake.gradients(head, head.inputs, head.upstream)
     for name in head.inputs:
         found, marked = (array_of(cells[name, "gradient"], key) for key in ("value", "wrong"))
