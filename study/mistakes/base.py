@@ -1,7 +1,7 @@
-"""How a wrong backward is written: the right one, in plain NumPy, with one of its parts exchanged.
+"""How a wrong backward is written: the right one, in plain NumPy, with some of its parts replaced.
 
 A `Differentiable` has a forward, and a backward whose parts are keyword arguments with the right defaults. A `Mutant` names
-the parts that it exchanges, so a mistake is one line of data.
+the parts that it replaces, so a mistake is one line of data.
 """
 import inspect
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ spare(__file__)
 
 @dataclass(frozen=True, repr=False)
 class Differentiable:
-    """A right function: forward(*inputs) -> out, backward(dout, *inputs, **parts) -> one gradient per input.
+    """A function and its gradient: forward(*inputs) -> out, backward(dout, *inputs, **parts) -> one gradient per input.
 
-    `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants. Printed, it
-    says what it computes, and for which inputs.
+    `inputs(generator)` draws inputs to check it on: floats get gradients, integers and booleans are constants. Printed, it
+    says what it computes, and on which inputs it is checked.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Differentiable:
     inputs: Callable[[np.random.Generator], list]
     changes: dict[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
-    names: tuple[str, ...] = ()  # of the inputs, if they are not those that backward has for them
+    names: tuple[str, ...] = ()  # of the inputs; by default, what backward calls them
     statement: str = ""  # what forward computes, in a line
 
     @property
@@ -46,14 +46,14 @@ class Differentiable:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """The arguments that get a gradient, in their order."""
+        """The arguments that get a gradient, in order."""
         return tuple(name for name in self.arguments if name not in self.constants)
 
     @property
     def op(self) -> type[Op]:
-        """The function as an operation of the tape. It saves its inputs.
+        """The function as an op on the tape, which saves its inputs.
 
-        Its backward is NumPy code, and means arrays: the variance of a Tensor divides by N - 1, that of an array by N.
+        Its backward is NumPy code and must see arrays: a Tensor's variance divides by N - 1, an array's by N.
         """
 
         def forward(op, *arrays):
@@ -62,7 +62,7 @@ class Differentiable:
 
         def backward(op, dout, *arrays):
             if isinstance(dout, Tensor):
-                raise RuntimeError(f"{self.name}: a backward in NumPy cannot be differentiated itself (create_graph=True)")
+                raise RuntimeError(f"{self.name}: a backward in NumPy cannot itself be differentiated (create_graph=True)")
             is_float = [np.asarray(a).dtype.kind == "f" for a in arrays]
             names = self.arguments
             if len(names) != len(arrays):  # backward(dout, *inputs)
@@ -95,7 +95,7 @@ class Differentiable:
 
 @dataclass(frozen=True, repr=False)
 class Mutant(Differentiable):
-    """A function with a wrong backward; `equivalent` is the proof that it is right after all, if it is."""
+    """A function with a wrong backward; `equivalent` proves that it is right after all, if it is."""
 
     mistake: str = ""
     right: Differentiable | None = None
@@ -113,10 +113,10 @@ MUTANTS: dict[str, Mutant] = {}
 def family(name: str, forward: Callable, backward: Callable, inputs: Callable, wrong: dict[str, tuple],
            equivalent: dict[str, tuple] | None = None, constants: tuple[str, ...] = (),
            telling: Callable | None = None) -> None:
-    """Enter a function and its mutants.
+    """Register a function and its mutants.
 
-    wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
-    `telling` draws what mutants are checked on, if some of them are right on what `inputs` draws for the function.
+    wrong: {name: (the mistake in a sentence, {part: its replacement})}; equivalent: the same, with a proof.
+    `telling` draws the mutants' inputs, if some of them are right on those that `inputs` draws for the function.
     """
     statement = STATEMENTS.get(name, "")
     right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants, statement=statement)
@@ -130,20 +130,19 @@ def elementwise(name: str, function: Callable, slope: Callable, wrong: dict[str,
               inputs: Callable = lambda r: [r.normal(size=(3, 4))]) -> None:
     """A function of one number, applied to each element: dx = dout * slope(x, out).
 
-    wrong: {name: (the mistake in a sentence, the slope that stands there instead, or {part: ...})}.
+    wrong: {name: (the mistake in a sentence, the wrong slope, or {part: its replacement})}.
     """
 
     def backward(dout, x, *, upstream=same, value=function, slope=slope, combine=np.multiply, finish=same):
         return finish(combine(upstream(dout), slope(x, value(x))))
 
-    changed = {key: (mistake, change if isinstance(change, dict) else {"slope": change})
-               for key, (mistake, change) in wrong.items()}
-    family(name, function, backward, inputs, changed)
+    family(name, function, backward, inputs, replaced("slope", wrong))
 
 
-def exchanged(part: str, table: dict[str, tuple]) -> dict[str, tuple]:
-    """{name: (the mistake in a sentence, what stands there instead)} as `family` wants it, all in one part."""
-    return {name: (sentence, {part: wrong}) for name, (sentence, wrong) in table.items()}
+def replaced(part: str, wrong: dict[str, tuple]) -> dict[str, tuple]:
+    """{name: (the mistake in a sentence, what replaces `part`, or {part: its replacement} for others)} for `family`."""
+    return {name: (sentence, change if isinstance(change, dict) else {part: change})
+            for name, (sentence, change) in wrong.items()}
 
 
 def same(a: np.ndarray) -> np.ndarray:
@@ -151,12 +150,12 @@ def same(a: np.ndarray) -> np.ndarray:
 
 
 def last(a: np.ndarray) -> np.ndarray:
-    """Sum over the last axis, which stays."""
+    """The sum over the last axis, which is kept."""
     return a.sum(-1, keepdims=True)
 
 
 def turned(a: np.ndarray) -> np.ndarray:
-    """The last two axes exchanged."""
+    """The last two axes swapped."""
     return np.swapaxes(a, -1, -2)
 
 

@@ -1,13 +1,12 @@
 """Mistakes in a sum and in a product whose factors are broadcast."""
 import numpy as np
 
-from .base import family, normal, same
+from .base import family, normal, replaced, same
 
 
 def copied(g, a):
-    """The axes of g along which a was copied: (those in front of a's own, those where a has size 1, counted in a)."""
-    sizes = list(enumerate(np.shape(a)))
-    return tuple(range(np.ndim(g) - np.ndim(a))), tuple(axis for axis, n in sizes if n == 1)
+    """The axes of g along which a was copied: (those before a's own, those where a has size 1, counted in a)."""
+    return tuple(range(np.ndim(g) - np.ndim(a))), tuple(axis for axis, n in enumerate(np.shape(a)) if n == 1)
 
 
 def unbroadcast(g, a):
@@ -22,19 +21,19 @@ def mean_of_copies(g, a):
 
 
 def first_copy(g, a):
-    """The gradient of the first copy, in the place of the sum over all of them."""
+    """The gradient of the first copy in place of the sum over all."""
     front, ones = copied(g, a)
     g = g[(0,) * len(front)]
     return g[tuple(slice(1) if axis in ones else slice(None) for axis in range(np.ndim(a)))]
 
 
 def if_copied(reduce):
-    """What is done to the gradient only where its shape is not the input's."""
+    """Reduces the gradient only where its shape differs from the input's."""
     return lambda g, a: reduce(g) if np.shape(g) != np.shape(a) else g
 
 
 def sum_of_ones(g, a, keepdims=True):
-    """Summed where a has size 1, as if the axes of g were counted from the front as those of a are."""
+    """Summed where a has size 1, counting the axes of g from the front, like those of a."""
     return g.sum(copied(g, a)[1], keepdims=keepdims)
 
 
@@ -62,7 +61,7 @@ def of_the_others(g, a):
     return g.sum(others, keepdims=True) if ones else g
 
 
-# {name: (the mistake in a gradient d, what stands for the sum over the copies)}
+# {name: (the mistake in a gradient d, what replaces the sum over the copies)}
 COPIES = {
     "mean": ("{d} is averaged over the copies of {a}, but the uses of a number add: take the sum, not the mean",
              mean_of_copies),
@@ -72,7 +71,7 @@ COPIES = {
     "wrong axis": ("{d} is summed over the wrong axis: sum over those along which {a} was copied, not over its own",
                    of_the_others),
 }
-# the same, with a shape that is not the input's
+# the same, with a shape other than the input's
 SHAPES = {
     "not summed": ("{d} is not summed over the copies of {a}, so it has the shape of the output and not of {a}",
                    lambda g, a: g),
@@ -111,8 +110,9 @@ SHAPES = {
 
 
 def in_gradient(table: dict[str, tuple], d: str, part: str) -> dict[str, tuple]:
-    """The mistakes of a table like COPIES in one gradient, "db", as `family` wants them."""
-    return {name: (sentence.format(d=d, a=d.removeprefix("d")), {part: wrong}) for name, (sentence, wrong) in table.items()}
+    """The mistakes of a table like COPIES in one gradient, such as "db"."""
+    a = d.removeprefix("d")
+    return replaced(part, {name: (sentence.format(d=d, a=a), wrong) for name, (sentence, wrong) in table.items()})
 
 
 def add_backward(dout, a, b, *, upstream=same, sum_a=unbroadcast, sum_b=unbroadcast, finish_a=same, finish_b=same):
@@ -146,7 +146,7 @@ def sums_multiplied(dout, other, own):
     return unbroadcast(dout, own) * unbroadcast(np.broadcast_to(other, dout.shape), own)
 
 
-# {name: (the mistake in a gradient d, what stands for dout * the other factor)}
+# {name: (the mistake in a gradient d, what replaces dout * the other factor)}
 FACTORS = {
     "no factor": ("{d} is dout itself; it has to be multiplied by the other factor", lambda dout, other, own: dout),
     "own factor": ("{d} is dout times {a} itself; the derivative of a product by {a} is the other factor",
@@ -161,7 +161,7 @@ FACTORS = {
     "dout added": ("dout is added to the other factor in {d}: the chain rule multiplies",
                    lambda dout, other, own: dout + other),
 }
-# the same, where it only is one if {a} was copied
+# the same; these are mistakes only if {a} was copied
 EARLY = {
     "sums multiplied": ("in {d} the sum of dout is multiplied by the sum of the other factor; multiply first, then sum",
                         sums_multiplied),

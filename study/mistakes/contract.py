@@ -1,7 +1,7 @@
-"""Backwards whose numbers are right, or nearly, and which still break what a backward promises."""
+"""Backwards whose numbers are right, or nearly so, but which break what a backward promises."""
 import numpy as np
 
-from .base import family, normal
+from .base import family, normal, replaced
 
 
 def square_backward(dout, x, *, finish=lambda dx, dout, x: dx):
@@ -24,17 +24,12 @@ def slowly_growing(dx, dout, x, calls=[0]):  # noqa: B006  the mistake is that i
     return dx * (1 + 1e-9 * calls[0])
 
 
-def finishing(wrong: dict[str, tuple]) -> dict[str, tuple]:
-    """{name: (mistake, finish)} as `family` wants it."""
-    return {name: (mistake, dict(finish=finish)) for name, (mistake, finish) in wrong.items()}
-
-
 def away_from_zero(r):
     return [r.uniform(0.5, 2, (3, 4)) * r.choice([-1, 1], (3, 4))]
 
 
 def near_the_middle(dx):
-    """True for one entry."""
+    """True at one entry."""
     return (np.arange(dx.size) == dx.size // 2 + 1).reshape(dx.shape)
 
 
@@ -42,7 +37,7 @@ def without_last_row(dx):
     return dx * (np.arange(len(dx)) < len(dx) - 1).reshape(-1, *[1] * (dx.ndim - 1))
 
 
-family("square", lambda x: x * x, square_backward, away_from_zero, finishing({
+family("square", lambda x: x * x, square_backward, away_from_zero, replaced("finish", {
     "relative error 1e-4": ("a constant with too few digits", lambda dx, dout, x: 1.0001 * dx),
     "relative error 1e-6": ("a constant in float32", lambda dx, dout, x: 1.000001 * dx),
     "one entry": ("one entry is 0.1% off", lambda dx, dout, x: dx * (1 + 1e-3 * near_the_middle(dx))),
@@ -79,10 +74,11 @@ family("square", lambda x: x * x, square_backward, away_from_zero, finishing({
     "writes to the input": ("computes in place, in a saved array, and does not quite restore it", writes_saved),
 }))
 family("mul", lambda x, y: x * y,
-       lambda dout, x, y, *, finish=lambda dx, dy: (dx, dy): finish(dout * y, dout * x), normal((3, 4), (3, 4)), {
-    "input forgotten": ("the second input's gradient is zero", dict(finish=lambda dx, dy: (dx, 0 * dy))),
-    "exchanged": ("each input gets the other's gradient", dict(finish=lambda dx, dy: (dy, dx))),
-})
+       lambda dout, x, y, *, finish=lambda dx, dy: (dx, dy): finish(dout * y, dout * x), normal((3, 4), (3, 4)),
+       replaced("finish", {
+    "input forgotten": ("the second input's gradient is zero", lambda dx, dy: (dx, 0 * dy)),
+    "exchanged": ("each input gets the other's gradient", lambda dx, dy: (dy, dx)),
+}))
 family("add", lambda x, y: x + y, lambda dout, x, y, *, finish=lambda dout: (dout.copy(), dout.copy()): finish(dout),
        normal((3, 4), (3, 4)), {
     "shared gradients": ("both inputs get the same array, promised to be fresh: whoever adds to one changes both",

@@ -1,10 +1,11 @@
-"""Mistakes in functions that are applied to each element."""
+"""Mistakes in elementwise functions."""
 import numpy as np
 
-from .base import elementwise, exchanged, family, normal, positive, same
+from .base import elementwise, family, normal, positive, replaced, same
+
 
 def both_sides(r):
-    """Numbers on both sides of every kink: on one side only, some mistakes are none."""
+    """Numbers on both sides of every kink: on one side, some of the mistakes change nothing."""
     return [(r.permuted(np.linspace(-2, 2, 12)) + 0.1 * r.normal(size=12)).reshape(3, 4)]
 
 
@@ -13,7 +14,7 @@ def sigmoid(x):
 
 
 def upstream_mistakes(slope):
-    """What is done wrong with dout, whatever the function is: parts of `elementwise`."""
+    """Mistakes with dout, whatever the function: parts of `elementwise`."""
     return {
         "no upstream": (f"dout is not used: the chain rule multiplies {slope} by it", dict(upstream=np.ones_like)),
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", dict(upstream=lambda dout: dout**2)),
@@ -193,7 +194,7 @@ def dropout_backward(
 
 family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
        lambda r: [r.normal(size=(4, 5)), r.permuted(np.arange(20) < 11).reshape(4, 5)], {
-    **exchanged("passes", {
+    **replaced("passes", {
         "new mask": ("backward draws a mask of its own; it has to be forward's",
                      lambda keep, x: np.random.default_rng().random(keep.shape) < 1 - DROPPED),
         "no mask": ("the mask is missing: no gradient passes where forward dropped", lambda keep, x: 1.0),
@@ -202,7 +203,7 @@ family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
         "mask and relu": ("the gradient passes where the mask keeps and x is positive; the sign of x plays no part",
                           lambda keep, x: keep & (x > 0)),
     }),
-    **exchanged("scale", {
+    **replaced("scale", {
         "no scale": ("1 / (1 - p) is missing: forward has scaled what it kept", lambda p, keep: 1.0),
         "scale twice": ("1 / (1 - p) is applied twice", lambda p, keep: 1 / (1 - p) ** 2),
         "multiplied": ("multiplied by 1 - p instead of divided by it", lambda p, keep: 1 - p),
@@ -215,7 +216,7 @@ family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
                     lambda p, keep: 1 / keep.mean()),
         "root": ("divided by the root of 1 - p", lambda p, keep: (1 - p) ** -0.5),
     }),
-    **exchanged("upstream", {
+    **replaced("upstream", {
         "no upstream": ("dout is not used: mask / (1 - p) has to be multiplied by it", lambda dout, x: np.ones_like(dout)),
         "forward": ("x stands for dout: this is forward's output", lambda dout, x: x),
         "times x": ("multiplied by x as well: the derivative of x * mask / (1 - p) has no x", lambda dout, x: dout * x),

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from .base import exchanged, family, same
+from .base import family, replaced, same
 from .elementwise import sigmoid, upstream_mistakes
 
 erf = np.vectorize(math.erf)
@@ -41,7 +41,7 @@ def silu_slope(x):
     return sigmoid(x) * (1 + x * (1 - sigmoid(x)))
 
 
-SUMS = exchanged("combine", {  # of the two terms, for both forms of gelu
+SUMS = replaced("combine", {  # of the two terms, for both forms of gelu
     "minus": ("the second term is subtracted: the product rule adds",
               lambda dout, switch, through, x: dout * (switch - through)),
     "terms multiplied": ("the two terms of the product rule are multiplied: they add",
@@ -72,7 +72,7 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
                    dict(through=lambda x, bell: 0.0)),
     "no x": ("the density is not multiplied by x: the product rule gives P(x) + x P'(x)",
              dict(through=lambda x, bell: bell)),
-    **exchanged("bell", {
+    **replaced("bell", {
         "no sqrt(2 pi)": ("the density is not normalised: it is e^(-x^2 / 2) / sqrt(2 pi)", lambda x: np.exp(-x * x / 2)),
         "no half": ("e^(-x^2) stands for e^(-x^2 / 2): erf's derivative is taken at x, not at x / sqrt(2)",
                     lambda x: np.exp(-x * x) / math.sqrt(2 * math.pi)),
@@ -109,7 +109,7 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
                             lambda x: -x * density(x)),
         "P for its derivative": ("P stands for its own derivative, the density", below),
     }),
-    **exchanged("switch", {
+    **replaced("switch", {
         "no P": ("the first term is missing: P(x) itself, from the factor x", lambda x: 0.0),
         "P without sqrt(2)": ("P is 0.5 (1 + erf(x)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x))),
         "one half for P": ("0.5 stands for P(x) in the first term: erf is missing in it", lambda x: 0.5),
@@ -127,7 +127,7 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "relu's step": ("1 for positive x stands for P", lambda x: x > 0),
         "density for P": ("the density stands for P in the first term", density),
     }),
-    **exchanged("through", {
+    **replaced("through", {
         "x squared": ("the density is multiplied by x^2: one x is right", lambda x, bell: x * x * bell),
         "out times the density": ("the density is multiplied by gelu(x) instead of x", lambda x, bell: x * below(x) * bell),
         "x added": ("x is added to the density instead of multiplied by it", lambda x, bell: x + bell),
@@ -159,7 +159,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
     **UPSTREAM,
     "erf's": ("the derivative of the exact form stands for that of the tanh form",
               dict(combine=lambda dout, switch, through, x: gelu_backward(dout, x))),
-    **exchanged("inner", {
+    **replaced("inner", {
         "no inner": ("the derivative of tanh's argument is missing: the chain rule multiplies by it",
                      lambda x, root, cubic: 1.0),
         "cubic not derived": ("x^2 lacks its factor 3 in the derivative of tanh's argument: (x^3)' = 3 x^2",
@@ -195,7 +195,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "root squared": ("sqrt(2 / pi) stands twice in the derivative of tanh's argument",
                          lambda x, root, cubic: root**2 * (1 + 3 * cubic * x * x)),
     }),
-    **exchanged("squash", {
+    **replaced("squash", {
         "no square": ("1 - tanh stands for 1 - tanh^2, the derivative of tanh", lambda t, u: 1 - t),
         "no squash": ("the derivative of tanh is missing: 1 - tanh^2", lambda t, u: 1.0),
         "square alone": ("tanh^2 stands for 1 - tanh^2, the derivative of tanh", lambda t, u: t * t),
@@ -206,7 +206,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "cosh not squared": ("1 / cosh(u) stands for 1 / cosh(u)^2, the derivative of tanh", lambda t, u: 1 / np.cosh(u)),
         "sigmoid's slope": ("t (1 - t) is the form of sigmoid's derivative; tanh's is 1 - t^2", lambda t, u: t * (1 - t)),
     }),
-    **exchanged("first", {
+    **replaced("first", {
         "no first": ("the first term is missing: 0.5 (1 + tanh), from the factor x", lambda t: 0.0),
         "first without half": ("the first term lacks its 0.5: it is 0.5 (1 + tanh)", lambda t: 1 + t),
         "first without 1": ("the first term is 0.5 tanh: the 1 is missing", lambda t: 0.5 * t),
@@ -216,7 +216,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "brackets in the first": ("the first term is 0.5 * 1 + 0.25 tanh: half of tanh is right", lambda t: 0.5 + 0.25 * t),
         "first is one half": ("the first term is 0.5: tanh is missing in it", lambda t: 0.5 + 0 * t),
     }),
-    **exchanged("through", {
+    **replaced("through", {
         "tanh is constant": ("the term through tanh is missing: both factors of 0.5 x and 1 + tanh depend on x",
                              lambda x, slope: 0 * x),
         "second without half": ("the second term lacks its 0.5: it is 0.5 x times the derivative of tanh",
@@ -227,7 +227,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "half squared": ("the second term has 0.5 twice", lambda x, slope: 0.25 * x * slope),
         "x squared": ("the second term has x twice", lambda x, slope: 0.5 * x * x * slope),
     }),
-    **exchanged("cubic", {
+    **replaced("cubic", {
         **{f"coefficient {wrong}": (f"the coefficient of x^3 is {wrong}; it is 0.044715", wrong)
            for wrong in (0.44715, 0.0044715)},
         "coefficient 0.44175": ("the coefficient of x^3 is 0.044175; two digits of 0.044715 are exchanged", 0.044175),
@@ -238,7 +238,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "coefficient 0": ("the term of x^3 is missing, in tanh's argument and in its derivative", 0.0),
         "coefficient's sign": ("the term of x^3 is subtracted; it is added", -CUBIC),
     }),
-    **exchanged("root", {
+    **replaced("root", {
         "root of pi / 2": ("sqrt(pi / 2) stands for sqrt(2 / pi)", math.sqrt(math.pi / 2)),
         "2 / pi": ("2 / pi stands for its root, sqrt(2 / pi)", 2 / math.pi),
         "sqrt(2) / pi": ("sqrt(2) / pi stands for sqrt(2 / pi): pi belongs under the root", math.sqrt(2) / math.pi),
@@ -250,7 +250,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         **{f"root {digits}": (f"{digits} stands for sqrt(2 / pi): too few digits", digits)
            for digits in (0.8, 0.798, 0.7979, 0.79788, 0.797885)},
     }),
-    **exchanged("argument", {
+    **replaced("argument", {
         **{f"{wrong} in tanh": (f"{wrong} stands for 0.044715 in tanh's argument",
                                 lambda x, root, cubic, wrong=wrong: root * (x + wrong * x**3))
            for wrong in (0.44715, 0.0044715)},

@@ -1,7 +1,7 @@
 """Mistakes in embedding: rows of a table, looked up by number."""
 import numpy as np
 
-from .base import exchanged, family, same
+from .base import family, replaced, same
 
 
 def embedding_backward(
@@ -68,7 +68,7 @@ def some_ids(r):
 
 
 family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_of_ids, {
-    **exchanged("scatter", {
+    **replaced("scatter", {
         "overwrites": ("a repeated id keeps its last gradient only: dweight[ids] = dout overwrites, and dweight[ids] += "
                        "dout adds once for each row that occurs; np.add.at adds each time", overwrite),
         "adds once": ("dweight[ids] += dout adds once only for a repeated id: NumPy reads all rows first, then writes; "
@@ -87,7 +87,7 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
         "largest": ("a repeated id gets the largest of its gradients; they add", np.maximum.at),
         "subtracts": ("the gradients are subtracted: they add", np.subtract.at),
     }),
-    **exchanged("after", {
+    **replaced("after", {
         "averages": ("divided by how often an id stands there: the gradients of its uses add, they are not averaged",
                      lambda dweight, ids: dweight / np.maximum(times_of_use(dweight, ids), 1)),
         "times its uses": ("multiplied by how often an id stands there: adding has counted them already",
@@ -101,11 +101,11 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
         "twice": ("dweight is twice too large", lambda dweight, ids: 2 * dweight),
         "zero": ("dweight is zero", lambda dweight, ids: 0 * dweight),
     }),
-    **exchanged("shift", {
+    **replaced("shift", {
         "off by one": ("the gradient goes to the next row: row ids + 1 for row ids", 1),
         "off by one down": ("the gradient goes to the row before: row ids - 1 for row ids", -1),
     }),
-    **exchanged("value", {
+    **replaced("value", {
         "counts": ("dout is not used: dweight counts how often each id stands there",
                    lambda dout, weight, ids: np.ones_like(dout)),
         "times the weight": ("multiplied by the row of the table: looking up is linear, the factor is 1",
@@ -115,13 +115,13 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
                         lambda dout, weight, ids: dout.sum(-1, keepdims=True)),
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout, weight, ids: dout**2),
     }),
-    **exchanged("result", {
+    **replaced("result", {
         "not scattered": ("dout itself is returned, a row for each id; its rows have to be added to those of the table",
                           lambda dweight, dout, weight, ids: dout),
         "looked up": ("rows are looked up, as in forward, and multiplied by dout; backward adds dout to the rows of zeros",
                       lambda dweight, dout, weight, ids: dout * weight[ids]),
     }),
-    **exchanged("start", {
+    **replaced("start", {
         "starts from the weight": ("the gradients are added to a copy of the table; start from zeros", np.copy),
         "starts from ones": ("the gradients are added to ones; a row that is not used has the gradient zero", np.ones_like),
     }),

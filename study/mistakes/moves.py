@@ -1,13 +1,12 @@
 """Mistakes in functions that move elements."""
 import numpy as np
 
-from .base import family, normal, turned
+from .base import family, normal, replaced, turned
 
 
 def moves(name, forward, back, wrong, inputs=normal((3, 3, 3))):
-    """A function that moves elements: dx = back(dout, x), where x is asked for its shape."""
-    changed = {key: (mistake, dict(back=wrong_back)) for key, (mistake, wrong_back) in wrong.items()}
-    family(name, forward, lambda dout, x, *, back=back: back(dout, x).copy(), inputs, changed)
+    """A function that moves elements: dx = back(dout, x), which needs x for its shape only."""
+    family(name, forward, lambda dout, x, *, back=back: back(dout, x).copy(), inputs, replaced("back", wrong))
 
 
 def untouched(dout, x):
@@ -71,11 +70,11 @@ def cat_backward(dout, a, b, *, cut=lambda dout, n: (dout[..., :n], dout[..., n:
     return tuple(part.copy() for part in cut(dout, a.shape[-1]))
 
 
-family("cat", lambda a, b: np.concatenate([a, b], -1), cat_backward, normal((3, 2), (3, 2)), {
-    "exchanged": ("each input gets the other's part", dict(cut=lambda dout, n: (dout[..., n:], dout[..., :n]))),
-    "same part": ("both inputs get the first part", dict(cut=lambda dout, n: (dout[..., :n], dout[..., :n]))),
-    "interleaved": ("cut into even and odd columns", dict(cut=lambda dout, n: (dout[..., ::2], dout[..., 1::2]))),
-})
+family("cat", lambda a, b: np.concatenate([a, b], -1), cat_backward, normal((3, 2), (3, 2)), replaced("cut", {
+    "exchanged": ("each input gets the other's part", lambda dout, n: (dout[..., n:], dout[..., :n])),
+    "same part": ("both inputs get the first part", lambda dout, n: (dout[..., :n], dout[..., :n])),
+    "interleaved": ("cut into even and odd columns", lambda dout, n: (dout[..., ::2], dout[..., 1::2])),
+}))
 
 
 def reused_backward(dout, x, *, paths=lambda dout, x: dout * np.tanh(x) + dout * x * (1 - np.tanh(x) ** 2)):

@@ -1,7 +1,7 @@
 """Mistakes in matrix products and linear layers."""
 import numpy as np
 
-from .base import exchanged, family, normal, same, turned
+from .base import family, normal, replaced, same, turned
 
 
 def in_order(*gradients):
@@ -35,9 +35,9 @@ UPSTREAM = {
 }
 
 family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
-    **exchanged("upstream", UPSTREAM),
+    **replaced("upstream", UPSTREAM),
     **endings({"da": "finish_a", "db": "finish_b"}),
-    **exchanged("for_a", {
+    **replaced("for_a", {
         "b not transposed": ("da = dout @ b: b has to be transposed, da = dout @ b^T (on squares the shapes fit by chance)",
                              lambda dout, a, b: dout @ b),
         "wrong side": ("da = b^T @ dout: b^T stands on the wrong side, as b stood on the right",
@@ -68,7 +68,7 @@ family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
         "da averaged": ("da is divided by the number of columns of dout: its terms add, they are not averaged",
                         lambda dout, a, b: dout @ turned(b) / dout.shape[-1]),
     }),
-    **exchanged("for_b", {
+    **replaced("for_b", {
         "a not transposed": ("db = a @ dout: a has to be transposed, db = a^T @ dout (on squares the shapes fit by chance)",
                              lambda dout, a, b: a @ dout),
         "wrong side for b": ("db = dout @ a^T: a^T stands on the wrong side, as a stood on the left",
@@ -174,12 +174,12 @@ X_SHAPES = {
 
 
 family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, normal((4, 4), (4, 4), (4,)), {
-    **exchanged("upstream", UPSTREAM),
+    **replaced("upstream", UPSTREAM),
     **endings({"dx": "finish_x", "dweight": "finish_weight"}),
     "sign in dbias": ("dbias has the wrong sign", dict(finish_bias=lambda g: -g)),
     "dbias twice": ("dbias is twice too large", dict(finish_bias=lambda g: 2 * g)),
-    **exchanged("for_x", X_SHAPES), **exchanged("for_weight", WEIGHT_SHAPES), **exchanged("for_bias", BIAS_SHAPES),
-    **exchanged("for_x", {
+    **replaced("for_x", X_SHAPES), **replaced("for_weight", WEIGHT_SHAPES), **replaced("for_bias", BIAS_SHAPES),
+    **replaced("for_x", {
         "weight transposed": ("dx = dout @ weight^T: forward has transposed the weight already, so dx = dout @ weight",
                               lambda dout, x, weight: dout @ weight.T),
         "x not needed": ("x gets no gradient: the layer below needs it", lambda dout, x, weight: None),
@@ -197,7 +197,7 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
         "dx overwritten": ("dx has the last term of its sum only: in a loop, = overwrites where += adds",
                            lambda dout, x, weight: dout[..., -1:] @ weight[-1:]),
     }),
-    **exchanged("for_weight", {
+    **replaced("for_weight", {
         "weight's gradient transposed": ("dweight is transposed: x^T @ dout has the shape (in, out), and the weight (out, "
                                          "in)",
                                          lambda dout, x, weight: as_rows(x).T @ as_rows(dout)),
@@ -232,7 +232,7 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
                            lambda dout, x, weight: np.outer(as_rows(dout).sum(0), as_rows(x).sum(0))),
         "weight's gradient is x": ("dweight is x^T x, without dout", lambda dout, x, weight: as_rows(x).T @ as_rows(x)),
     }),
-    **exchanged("for_bias", {
+    **replaced("for_bias", {
         "bias over the wrong axis": ("dbias is summed within rows; sum over the rows, so that one number per feature stays",
                                      lambda dout, bias: as_rows(dout).sum(1)),
         "bias averaged": ("dbias is the mean over the rows; the bias is used by each of them, and uses add",

@@ -3,7 +3,7 @@ from functools import partial
 
 import numpy as np
 
-from .base import exchanged, family, last, normal, same
+from .base import family, last, normal, replaced, same
 
 MATRICES = (2, 4, 4)  # each axis but one is as long as the others: on a square a wrong axis has the right shape
 
@@ -52,7 +52,7 @@ def through_the_maximum(dout, x):
 
 
 # what p is taken to be
-PROBABILITIES = exchanged("probabilities", {
+PROBABILITIES = replaced("probabilities", {
     "softmax over the batch": ("softmax itself runs over axis 0 in backward; each row along the last axis is one",
                              lambda x: softmax(x, 0)),
     "softmax over the last axis but one": ("softmax itself runs over the last axis but one in backward; each row along the "
@@ -72,12 +72,12 @@ PROBABILITIES = exchanged("probabilities", {
     "negative exponent": ("e^-x stands for e^x in softmax", lambda x: softmax(-x)),
     "uniform": ("p is taken to be 1 / N for all", lambda x: np.full_like(x, 1 / x.shape[-1])),
 })
-UPSTREAM = exchanged("upstream", {
+UPSTREAM = replaced("upstream", {
     "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
     "upstream averaged": ("dout is divided by the number of rows: no mean was taken in forward",
                           lambda dout: dout * dout.shape[-1] / dout.size),
 })
-ENDINGS = exchanged("finish", {
+ENDINGS = replaced("finish", {
     "twice": ("dx is twice too large", lambda dx: 2 * dx),
     "halved": ("dx is half as large as it should be", lambda dx: dx / 2),
     "sign": ("dx has the wrong sign", lambda dx: -dx),
@@ -90,7 +90,7 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
     **ENDINGS, **UPSTREAM,
     "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
                     dict(upstream=np.ones_like)),
-    **exchanged("total", {
+    **replaced("total", {
         "no rowsum": ("the sum over the row is missing: every output depends on every input of its row", np.zeros_like),
         "diagonal only": ("p (1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
                           same),
@@ -110,7 +110,7 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
         "last of the row": ("the row's sum has its last term only: in a loop, = overwrites where += adds",
                             lambda a: a[..., -1:]),
     }),
-    **exchanged("product", {
+    **replaced("product", {
         "no upstream in the sum": ("the row's sum is one of p, which is 1; it has to be one of p * dout",
                                    lambda p, dout, x: p),
         "no p in the sum": ("the row's sum is one of dout; it has to be weighted, one of p * dout",
@@ -126,7 +126,7 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
         "dout squared in the sum": ("the row's sum has a dout too many: p * dout * dout for p * dout",
                                     lambda p, dout, x: p * dout * dout),
     }),
-    **exchanged("combine", {
+    **replaced("combine", {
         "of x": ("x stands for p in the first term: x * dout - p * sum", lambda p, dout, s, x: x * dout - p * s),
         "of x outside": ("x stands for p as the factor: x * (dout - sum)", lambda p, dout, s, x: x * (dout - s)),
         "e^x outside": ("e^x stands for p as the factor of dout - sum", lambda p, dout, s, x: np.exp(x) * (dout - s)),
@@ -186,7 +186,7 @@ log_softmax_backward = partial(
 family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal((4, 4)), {
     **ENDINGS, **UPSTREAM,
     "no upstream": ("dout is not used: the chain rule multiplies the Jacobian by it", dict(upstream=np.ones_like)),
-    **exchanged("total", {
+    **replaced("total", {
         "no sum": ("dout - p: the sum of dout over the row is missing; it is 1 only for a one-hot dout", np.ones_like),
         "diagonal only": ("(1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
                           same),
@@ -205,7 +205,7 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
         "last of the row": ("the sum of dout has its last term only: in a loop, = overwrites where += adds",
                             lambda a: a[..., -1:]),
     }),
-    **exchanged("product", {
+    **replaced("product", {
         "weighted sum": ("the sum is one of p * dout, as in softmax; log_softmax's is one of dout alone",
                          lambda p, dout, x: p * dout),
         "x in the sum": ("the sum is one of x * dout; it has to be one of dout", lambda p, dout, x: x * dout),
@@ -213,7 +213,7 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
                            lambda p, dout, x: np.log(softmax(x)) * dout),
         "dout squared in the sum": ("the sum is one of dout^2; it has to be one of dout", lambda p, dout, x: dout**2),
     }),
-    **exchanged("combine", {
+    **replaced("combine", {
         "no p": ("p is missing in the second term: dout - p * (sum of dout)", lambda p, dout, s, x: dout - s),
         "sum is added": ("the second term is added: dout - p * (sum of dout)", lambda p, dout, s, x: dout + p * s),
         "only the sum": ("the first term, dout itself, is missing", lambda p, dout, s, x: -p * s),
@@ -303,23 +303,23 @@ def square_logits_and_targets(r):
 
 
 family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, {
-    **exchanged("finish", {
+    **replaced("finish", {
         "sign": ("onehot - p stands for p - onehot: the sign is wrong", lambda dx: -dx),
         "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
         "squared": ("the gradient is squared", lambda dx: dx**2),
         "summed over rows": ("the gradient is summed over the rows; each row of logits has its own", lambda dx: dx.sum(0)),
         "zero": ("the gradient is zero", lambda dx: 0 * dx),
     }),
-    **exchanged("upstream", {
+    **replaced("upstream", {
         "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1", lambda dout: 1.0),
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
         "divided by the upstream": ("divided by dout instead of multiplied by it", lambda dout: 1 / dout),
     }),
-    **exchanged("rows", {
+    **replaced("rows", {
         "ignored rows left out": ("the rows with an ignored target are left out; they stay, with a gradient of zero",
                                   lambda dx, counted: dx[counted]),
     }),
-    **exchanged("count", {
+    **replaced("count", {
         "no mean": ("not divided by the number of targets: the loss is their mean, not their sum", lambda counted, dx: 1.0),
         "mean over all": ("divided by the number of all rows; the mean runs over those whose target is not ignored",
                           lambda counted, dx: len(dx)),
@@ -333,7 +333,7 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
                                     lambda counted, dx: 1 / counted.sum()),
         "one more": ("divided by the number of targets + 1", lambda counted, dx: counted.sum() + 1),
     }),
-    **exchanged("mask", {
+    **replaced("mask", {
         "ignored rows count": ("rows with an ignored target get p as their gradient; it has to be zero",
                                lambda counted, dx, targets: 1.0),
         "class 0 ignored": ("rows whose target is class 0 get no gradient: only -100 is ignored",
@@ -346,7 +346,7 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "first row": ("only the first row gets a gradient", only_row(0)),
         "last row": ("only the last row gets a gradient: in a loop, = overwrites where += adds", only_row(-1)),
     }),
-    **exchanged("subtract", {
+    **replaced("subtract", {
         "no target": ("1 is not subtracted at the target: p stands for p - onehot", lambda p, hot, rows, classes: p),
         "target twice": ("2 is subtracted at the target instead of 1", lambda p, hot, rows, classes: p - 2 * hot),
         "target added": ("1 is added at the target instead of subtracted", lambda p, hot, rows, classes: p + hot),

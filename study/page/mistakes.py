@@ -1,7 +1,7 @@
 """Known wrong backwards of attention, and what a gradient check says of them.
 
-A mistake is one of `study.mistakes.MUTANTS`: the parts of attention's backward that it replaces there are replaced here too,
-in a head of any size and scale.
+A mistake is one of `study.mistakes.MUTANTS`: the parts of attention's backward that it replaces there are replaced here
+too, in a head of any size and scale.
 """
 import dataclasses
 import textwrap
@@ -51,7 +51,7 @@ class Mistake:
     name: str  # in study.mistakes.MUTANTS
     title: str
     sentence: str
-    steps: dict[str, dict] = dataclasses.field(default_factory=dict)  # {step: its rule in `minigrad/tracing/page/mistakes.js`}
+    steps: dict[str, dict] = dataclasses.field(default_factory=dict)  # {step: its rule in tracing/page/mistakes.js}
     exchanges: dict[str, str] = dataclasses.field(default_factory=dict)  # which input gets whose gradient in the end
 
     @property
@@ -145,8 +145,10 @@ MISTAKES = [
     # ---- q @ k^T ----
     Mistake("attention: dk without transpose", "dk not transposed", "dscores @ q for dscores^T @ q.",
             at("products", "upstream transposed", input=1)),
-    Mistake("attention: dq from q", "dq from q", "dscores @ q for dscores @ k.", at("products", "matmul: a for b", input=0)),
-    Mistake("attention: k has no gradient", "k is constant", "Only q and v get a gradient.", at("products", "zero", input=1)),
+    Mistake("attention: dq from q", "dq from q", "dscores @ q for dscores @ k.",
+            at("products", "matmul: a for b", input=0)),
+    Mistake("attention: k has no gradient", "k is constant", "Only q and v get a gradient.",
+            at("products", "zero", input=1)),
     Mistake("attention: dq and dk exchanged", "dq and dk exchanged", "The gradient of q is given to k, and that of k to q.",
             exchanges={"q": "k", "k": "q"}),
     # ---- weights @ v ----
