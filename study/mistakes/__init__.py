@@ -1,4 +1,4 @@
-"""Wrong backwards, to try a gradient check on, or a student; `minigrad.gradcheck.mutants` has them too.
+"""Wrong backwards to test a gradient check, or a student, with; also available as `minigrad.gradcheck.mutants`.
 
 >>> from minigrad.gradcheck import gradcheck, mutants
 >>> print(mutants.FUNCTIONS["attention"])

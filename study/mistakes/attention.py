@@ -1,6 +1,6 @@
 """Mistakes in attention and its parts: scores, masked softmax, causal and full attention.
 
-Queries are (..., M, D), keys and values (..., N, D). All parts of a backward see `h`, which holds what was computed so far.
+Queries are (..., M, D), keys and values (..., N, D). All parts of a backward get `h`, the values computed so far.
 """
 import math
 from functools import partial
@@ -10,9 +10,9 @@ import numpy as np
 
 from .base import family, last, normal, turned
 
-B, H, T, D = 2, 2, 4, 4  # of the inputs: T = D, so a missing transpose still has the right shape
+B, H, T, D = 2, 2, 4, 4  # T = D, so that a missing transpose still has the right shape
 
-# ---- the parts, and mistakes that several functions have in common ----
+# ---- the parts, and mistakes common to several functions ----
 
 
 def causal(h):
@@ -36,19 +36,19 @@ def plus_a_billion(h):
 
 
 def softmax(scores, axis=-1):
-    """NaN in a row of -inf."""
+    """NaN for a row of -inf."""
     e = np.exp(scores - scores.max(axis, keepdims=True))
     return e / e.sum(axis, keepdims=True)
 
 
 def less_the_maximum(scores, axis=-1):
-    """e^(scores - maximum): zeros in a row of -inf."""
+    """e^(scores - maximum); zeros for a row of -inf."""
     largest = scores.max(axis, keepdims=True)
     return np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
 
 
 def safe_softmax(scores, axis=-1):
-    """Zeros in a row of -inf."""
+    """Zeros for a row of -inf."""
     e = less_the_maximum(scores, axis)
     return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
 
@@ -71,7 +71,7 @@ def root(h):
 
 
 def of_the_width(h):
-    """Of all heads (..., heads, M, D) together; of a matrix, there is one."""
+    """The scale for the width of all heads (..., heads, M, D) together; a matrix is one head."""
     return 1 / math.sqrt(math.prod(h.q.shape[-3:-2]) * h.q.shape[-1])
 
 
@@ -80,7 +80,7 @@ WRONG_SCALES = {
     "scale twice": (lambda h: root(h) ** 2, "1 / d stands for 1 / sqrt(d) (no square root, or the scale twice)"),
     "scale inverted": (lambda h: 1 / root(h), "multiplied by sqrt(d) where it should be divided"),
 }
-SCALED = {  # where a scale stands
+SCALED = {  # where the scale is wrong
     "": (("scale_q", "scale_k"), "in dq and dk"),
     " in dq": (("scale_q",), "in dq"),
     " in dk": (("scale_k",), "in dk"),
@@ -227,7 +227,7 @@ def masked_softmax_backward(
 
 
 def dscores(h, masked, weigh, total, outer, inner, keep):
-    """From the gradient of the weights to that of the scores."""
+    """The gradient of the scores from that of the weights."""
     h.p = masked(h)
     h.weighed = weigh(h)
     h.rowsum = total(h)
@@ -243,7 +243,7 @@ def scores_and_mask(r):
     return [r.normal(size=(B, T, T)), mask]
 
 
-EMPTY_ROWS = {  # of a mask that lets a row see nothing
+EMPTY_ROWS = {  # rows in which everything is masked
     "empty rows are NaN": ("a row in which nothing may be looked at becomes NaN: the softmax of -inf alone is 0 / 0; it "
                            "has to be zeros", dict(normalise=lambda h: softmax(h.hidden))),
     "empty rows are uniform": ("a row in which nothing may be looked at gets equal weights, as all of it is -1e9: it has "
@@ -310,7 +310,7 @@ def attention_backward(dout, q, k, v, **parts):
 
 
 def averaged(a, axis):
-    """The mean over a leading axis, for each of its elements; the same if there is none."""
+    """The mean over a leading axis in place of each of its elements; unchanged if there is no such axis."""
     return a if a.ndim < 3 + axis else np.broadcast_to(a.mean(axis, keepdims=True), a.shape)
 
 
@@ -319,7 +319,7 @@ def heads_first(r):
 
 
 def one_query_behind(h):
-    """Of causal attention: a token does not see itself."""
+    """A causal mask that also hides the token itself."""
     return np.tri(*h.scores.shape[-2:], -1, dtype=bool)
 
 
@@ -333,7 +333,7 @@ def softmax_of_all(h):
     return softmax(h.scores)
 
 
-ATTENTION = {  # mistakes that have nothing to do with a mask
+ATTENTION = {  # mistakes unrelated to the mask
     **scales(SCALED),
     "scale of the width": ("1 / sqrt(heads * d) for 1 / sqrt(d) in dq and dk: a score is the product of one head's q and k",
                            dict.fromkeys(("scale_q", "scale_k"), of_the_width)),

@@ -1,4 +1,4 @@
-"""What is wrong with a backward that somebody wrote?"""
+"""What is wrong with someone's backward?"""
 import difflib
 from dataclasses import replace
 from typing import Callable
@@ -14,7 +14,7 @@ DRAWS = 6  # inputs that a backward is tried on
 
 
 def function_named(name: str) -> Differentiable:
-    """One of FUNCTIONS; ValueError, with the nearest name, if there is none."""
+    """One of FUNCTIONS; a ValueError that suggests the nearest name if there is none."""
     if name not in FUNCTIONS:
         nearest = difflib.get_close_matches(name, FUNCTIONS, 1, 0.0)[0]
         raise ValueError(f"there is no function {name!r}; did you mean {nearest!r}? See mutants.FUNCTIONS")
@@ -22,16 +22,16 @@ def function_named(name: str) -> Differentiable:
 
 
 def with_backward(name: str, backward: Callable) -> Differentiable:
-    """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
+    """The function `name` with someone's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
     right = function_named(name)
     return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs, {}, right.constants,
                           right.arguments, right.statement)
 
 
 def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
-    """What is wrong with backward(dout, *inputs) of the function `name`, from what it gives for several inputs?
+    """What is wrong with backward(dout, *inputs) of the function `name`, judging by its results on several inputs?
 
-    The answer is true if a mistake is known; `is_right` if nothing is wrong. If backward raises, that is described.
+    The diagnosis is true if it names a mistake; `is_right` if nothing is wrong. If backward raises, it says so.
 
     >>> found = diagnose("tanh", lambda dout, x: dout * (1 - np.tanh(x)))
     >>> found.names, found.certainty
@@ -49,7 +49,7 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
         try:
             with np.errstate(all="ignore"):
                 found = backward(dout.copy(), *[a.copy() for a in arrays])
-        except Exception as error:  # noqa: BLE001  whatever it raises is to be described
+        except Exception as error:  # noqa: BLE001  whatever it raises is described
             raised.append(f"it raises {told(error)}")
             continue
         found = found if type(found) is tuple else (found,)

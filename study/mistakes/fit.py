@@ -1,18 +1,18 @@
-"""Do gradients fit their inputs? This is asked before the tape sees them, which would sum what was not summed."""
+"""Do gradients fit their inputs? Checked before the tape sees them, which would sum what was left unsummed."""
 from typing import Any, Sequence
 
 import numpy as np
 
 
 class UnfitGradients(RuntimeError):
-    """What a backward returned cannot be the gradients: their number, or a type, dtype or shape."""
+    """What a backward returned cannot be the gradients: wrong number, type, dtype or shape."""
 
 
 def fitted(found: tuple, inputs: Sequence[Any], names: Sequence[str], learned: Sequence[bool], needed: Sequence[bool]
            ) -> tuple[np.ndarray | None, ...]:
-    """A gradient for each input, None for constants; UnfitGradients if that is not what was found.
+    """A gradient for each input, None for constants; raises UnfitGradients if `found` cannot be that.
 
-    Constants, which are not `learned`, may be left out. Only where a gradient is `needed` may there not be None.
+    Constants, which are not `learned`, may be left out. None is also allowed for an input whose gradient is not `needed`.
 
     >>> bias = np.zeros(4)
     >>> fitted((np.ones((3, 4)),), [bias], ["bias"], [True], [True])
@@ -38,7 +38,7 @@ def fitted(found: tuple, inputs: Sequence[Any], names: Sequence[str], learned: S
 
 
 def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool) -> str:
-    """Why this is no gradient of x, in a sentence, or ""."""
+    """Why this cannot be the gradient of x, in a sentence, or ""."""
     x = np.asarray(x)
     if gradient is None:
         return f"d{name} is None, and {name} needs a gradient" if is_needed else ""
@@ -52,7 +52,7 @@ def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool) -> str:
 
 
 def how_to_sum(came: tuple[int, ...], shape: tuple[int, ...], name: str) -> str:
-    """What takes a gradient of shape `came` to its input's shape, if that is a sum over what was broadcast."""
+    """How to reduce a gradient of shape `came` to its input's shape, if it only lacks a sum over broadcast axes."""
     extra = len(came) - len(shape)
     if extra < 0 or any(n not in (1, came[i + extra]) for i, n in enumerate(shape)):
         return ""

@@ -1,4 +1,4 @@
-"""Mistakes in gelu: x P(x), where P(x) is the probability of less than x, and its approximation with tanh."""
+"""Mistakes in gelu, x P(Z <= x) for a standard normal Z, and in its approximation with tanh."""
 import math
 
 import numpy as np
@@ -16,7 +16,7 @@ def density(x):
 
 
 def below(x):
-    """P(Z <= x), Z standard normal"""
+    """P(Z <= x) for a standard normal Z."""
     return 0.5 * (1 + erf(x / math.sqrt(2)))
 
 
@@ -28,7 +28,7 @@ def gelu_backward(
 
 
 def other_function(name, slope):
-    """The derivative of another function, where `combine` stands in gelu's backward."""
+    """The derivative of another function, for the part `combine` of gelu's backward."""
     return f"the derivative of {name} stands for gelu's", lambda dout, switch, through, x: dout * slope(x)
 
 
@@ -41,7 +41,7 @@ def silu_slope(x):
     return sigmoid(x) * (1 + x * (1 - sigmoid(x)))
 
 
-SUMS = replaced("combine", {  # of the two terms, for both forms of gelu
+SUMS = replaced("combine", {  # how the two terms are combined, in both forms of gelu
     "minus": ("the second term is subtracted: the product rule adds",
               lambda dout, switch, through, x: dout * (switch - through)),
     "terms multiplied": ("the two terms of the product rule are multiplied: they add",

@@ -1,4 +1,4 @@
-"""What does a gradient checker that somebody wrote not see, and whom does it accuse wrongly?"""
+"""Which mistakes does someone's gradient checker miss, and which right functions does it reject?"""
 import inspect
 from typing import Any, Callable, Iterable, Iterator
 
@@ -13,10 +13,10 @@ from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 def grade_checker(checker: Callable[..., bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
     """What a checker gets wrong: {"missed": mutants, "false alarms": right functions, "errors": a line for each function}.
 
-    checker(function, inputs) gets a Differentiable and Tensors; checker(forward, backward, inputs) gets NumPy arrays, and
-    functions of them: forward(*inputs), and backward(dout, *inputs), a tuple with a gradient for each input, None for
-    integers and booleans. It answers True or False. If it raises, a wrong backward has been noticed, and a right one not
-    been judged, which is an error; so is any other answer.
+    checker(function, inputs) gets a Differentiable and Tensors. checker(forward, backward, inputs) gets NumPy arrays and
+    functions of them: forward(*inputs) and backward(dout, *inputs), which returns a tuple with a gradient for each input,
+    None for integers and booleans. It must return True or False; any other answer is an error. Raising counts as noticing
+    a wrong backward, but as an error for a right one.
 
     >>> grade_checker(lambda function, inputs: False, seeds=[0])["missed"]
     []
@@ -40,7 +40,7 @@ def grade_checker(checker: Callable[..., bool], seeds: Iterable[int] = range(3))
 
 
 def to_judge(is_plain: bool) -> Iterator[Differentiable]:
-    """Wrong functions and right ones. What breaks a promise to the tape only is right where there is no tape."""
+    """Wrong functions, then right ones. A mutant that only breaks a promise to the tape is right without a tape."""
     yield from (mutant for mutant in MUTANTS.values()
                 if not mutant.equivalent and not (is_plain and "fresh_gradients" in mutant.changes))
     yield from FUNCTIONS.values()
@@ -57,7 +57,7 @@ def takes_arrays(checker: Callable) -> bool:
 
 
 def answer_of(checker: Callable, function: Differentiable, seed: int, is_plain: bool, is_wrong: bool) -> tuple[bool, str]:
-    """(what it answers, "") or (False, why that is no answer)"""
+    """(the answer, "") or (False, why there is none)"""
     try:
         if is_plain:
             answer: Any = checker(function.forward, function.gradients, function.inputs(np.random.default_rng(seed)))

@@ -19,7 +19,7 @@ def merge(x):
 
 
 def split_only(x, heads):
-    """(..., T, heads, d): not transposed."""
+    """(..., T, heads, d), not transposed."""
     return x.reshape(*x.shape[:-1], heads, -1)
 
 
@@ -32,7 +32,7 @@ def merge_by_reshape(x):
 
 
 def split_interleaved(x, heads):
-    """Each head takes every so-many-th column."""
+    """Each head takes every heads-th column."""
     return np.moveaxis(x.reshape(*x.shape[:-1], -1, heads), -1, -3)
 
 
@@ -42,7 +42,7 @@ def merge_interleaved(x):
 
 
 def merge_transposed(x):
-    """The heads side by side, but each transposed before it is written row by row."""
+    """The heads side by side, each transposed before it is written row by row."""
     return merge_by_reshape(turned(x))
 
 
@@ -55,7 +55,7 @@ def one_head(which):
 
 
 def without_head(which):
-    """Merges the heads but for one, whose columns are zero."""
+    """Merges the heads with one of them set to zero."""
     return lambda x: merge(np.where((np.arange(x.shape[-3]) == which % x.shape[-3])[:, None, None], 0.0, x))
 
 
@@ -120,6 +120,7 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
                            dict(normalise=lambda h: softmax(h.hidden, -3),
                                 total=lambda h: h.weighed.sum(-3, keepdims=True))),
 })
+
 
 def self_attention(x):
     heads = split(x, H)

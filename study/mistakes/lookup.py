@@ -28,7 +28,7 @@ def add_once(dweight, ids, dout):
 
 
 def once_in_a_row(dweight, ids, dout):
-    """Row by row of ids; their rows are their elements if they have one axis."""
+    """Adds row by row of ids, or one by one if ids has a single axis."""
     for row, values in zip(ids, dout):
         dweight[row] += values
 
@@ -39,7 +39,7 @@ def once_in_a_column(dweight, ids, dout):
 
 
 def only(part):
-    """Adds for a part of the ids, along their first axis."""
+    """Adds only for this part of the ids, along their first axis."""
     return lambda dweight, ids, dout: np.add.at(dweight, ids[part], dout[part])
 
 
@@ -54,7 +54,7 @@ def times_of_use(dweight, ids):
 
 
 def but(row):
-    """All of the gradient, but for one row, which gets zero."""
+    """The gradient with one row set to zero."""
     return lambda dweight, ids: dweight * (np.arange(len(dweight)) != row)[:, None]
 
 
@@ -63,7 +63,7 @@ def a_row_of_ids(r):
 
 
 def some_ids(r):
-    """One id stands there so often that it repeats within a row and within a column."""
+    """One id occurs so often that it repeats within a row and within a column."""
     return [r.normal(size=(6, 3)), r.permuted(np.array([0, 1, 4, 4, 4, 4])).reshape(2, 3)]
 
 

@@ -1,9 +1,9 @@
-"""Mistakes in layer norm, RMS norm, and a residual connection around a norm: x (..., N), weight and bias (N,)."""
+"""Mistakes in layer norm, RMS norm and a residual connection around a norm: x (..., N), weight and bias (N,)."""
 from types import SimpleNamespace as Values
 
 import numpy as np
 
-from .base import family, last, normal
+from .base import family, last, normal, replaced, same
 
 EPS = 1e-5
 
@@ -70,7 +70,23 @@ def layer_norm_inputs(r):
     return [*rows_and_weight(r), 0.3 * r.normal(size=4)]
 
 
-DEVIATION = {  # mistakes in what a row is divided by, in layer norm and in RMS norm
+def wrong_sums(name, parameter, part):
+    """Mistakes in the sum over the rows that gives a parameter's gradient."""
+    return replaced(part, {
+        f"{name} averaged": (f"d{parameter} is averaged over the rows: each row used the {parameter}, so what they say adds",
+                             average_of_rows),
+        f"{name} over the wrong axis": (f"d{parameter} is summed within the rows (axis -1), and should be summed over them",
+                                        lambda a: a.sum(-1)),
+        f"{name} not summed": (f"d{parameter} is not summed over the rows: one {parameter} serves all of them", same),
+        f"{name} over everything": (f"d{parameter} is summed over the features too: each feature has a {parameter} of its own",
+                                    np.sum),
+        f"{name} of the last row": (f"d{parameter} has the last row's part alone: it is overwritten row by row, not added to",
+                                    last_row),
+        f"{name} zero": (f"d{parameter} is zero", lambda a: 0 * over_rows(a)),
+    })
+
+
+DEVIATION = {  # mistakes in what a row is divided by, in layer norm and RMS norm
     "wrong eps": ("eps is 1e-6 in backward, whatever eps is: use the eps that forward used",
                   dict(inverse=lambda var, eps: 1 / np.sqrt(var + 1e-6))),
     "no eps": ("eps is missing in backward: forward divides by sqrt(variance + eps)",
@@ -150,19 +166,10 @@ GAIN = {  # mistakes in where the weight goes, and in its gradient
                          dict(gain=lambda h: h.dout * h.x_hat * h.weight)),
     "gain divided by the deviation": ("dweight is divided by the deviation once more: x_hat has been already",
                                       dict(gain=lambda h: h.dout * h.x_hat * h.rstd)),
-    "gain averaged": ("dweight is averaged over the rows: each row used the weight, so what they say adds",
-                      dict(gain_sum=average_of_rows)),
-    "gain over the wrong axis": ("dweight is summed within the rows (axis -1), and should be summed over them",
-                                 dict(gain_sum=lambda a: a.sum(-1))),
-    "gain not summed": ("dweight is not summed over the rows: one weight serves all of them", dict(gain_sum=lambda a: a)),
-    "gain over everything": ("dweight is summed over the features too: each feature has a weight of its own",
-                             dict(gain_sum=np.sum)),
-    "gain of the last row": ("dweight has the last row's part alone: it is overwritten row by row, not added to",
-                             dict(gain_sum=last_row)),
-    "gain zero": ("dweight is zero", dict(gain_sum=lambda a: 0 * over_rows(a))),
+    **wrong_sums("gain", "weight", "gain_sum"),
     "gain's sign": ("dweight has the wrong sign", dict(gain_sum=lambda a: -over_rows(a))),
 }
-NORM = {  # and the rest of what both have in common
+NORM = {  # the other mistakes that both have in common
     "sign": ("dx has the wrong sign", dict(factor=-1.0)),
     "first term divided": ("dx_hat itself is divided by N; only the sums over the row are", dict(
         first=lambda h: h.dx_hat / h.x.shape[-1])),
@@ -175,7 +182,7 @@ NORM = {  # and the rest of what both have in common
     "output for x_hat": ("the output stands for x_hat throughout: x_hat is what it was before the weight",
                          dict(normalise=lambda h: h.c * h.rstd * h.weight + h.bias)),
 }
-LAYER_NORM = {  # of layer norm alone
+LAYER_NORM = {  # mistakes in layer norm alone
     "no mean term": ("the path through the mean is missing: moving x_i moves the row's mean, and so all its outputs",
                      dict(shift=none)),
     "no x_hat term": ("the path through the variance is missing: moving x_i moves the row's variance, and so the whole row",
@@ -224,13 +231,7 @@ LAYER_NORM = {  # of layer norm alone
                            dict(direction=lambda h: h.x)),
     "gain of the centred x": ("dweight has the centred x where x_hat belongs: it is not divided by the deviation",
                               dict(gain=lambda h: h.dout * h.c)),
-    "bias averaged": ("dbias is averaged over the rows: each row used the bias, so what they say adds",
-                      dict(offset_sum=average_of_rows)),
-    "bias over the wrong axis": ("dbias is summed within the rows (axis -1), and should be summed over them",
-                                 dict(offset_sum=lambda a: a.sum(-1))),
-    "bias not summed": ("dbias is not summed over the rows: one bias serves all of them", dict(offset_sum=lambda a: a)),
-    "bias over everything": ("dbias is summed over the features too: each feature has a bias of its own",
-                             dict(offset_sum=np.sum)),
+    **wrong_sums("bias", "bias", "offset_sum"),
     "both not summed": ("dweight and dbias are not summed over the rows: one weight and one bias serve all of them",
                         dict(gain_sum=lambda a: a, offset_sum=lambda a: a)),
     "both over features": ("dweight and dbias are summed within the rows (axis -1), and should be summed over them",
@@ -239,9 +240,6 @@ LAYER_NORM = {  # of layer norm alone
                              dict(gain_sum=np.sum, offset_sum=np.sum)),
     "both averaged": ("dweight and dbias are averaged over the rows: each row used them, so what they say adds",
                       dict(gain_sum=average_of_rows, offset_sum=average_of_rows)),
-    "bias of the last row": ("dbias has the last row's part alone: it is overwritten row by row, not added to",
-                             dict(offset_sum=last_row)),
-    "bias zero": ("dbias is zero", dict(offset_sum=lambda a: 0 * over_rows(a))),
     "bias' sign": ("dbias has the wrong sign", dict(offset_sum=lambda a: -over_rows(a))),
     "bias with weight": ("dbias is multiplied by the weight: the derivative by the bias is 1",
                          dict(offset=lambda h: h.dx_hat)),
@@ -264,7 +262,7 @@ def scaled_rms_norm(x, weight, eps=EPS):
 
 
 def scaled_rms_norm_backward(dout, x, weight, *, centre=lambda x: x, shift=none, **parts):
-    """Layer norm's, without mean and bias."""
+    """Layer norm's backward, without mean and bias."""
     return layer_norm_backward(dout, x, weight, 0.0, centre=centre, shift=shift, **parts)[:2]
 
 
@@ -289,11 +287,11 @@ LAYER_NORM_FOR_RMS = {
     "statistics of everything": ("one mean square of the whole array, where each row has its own",
                                  dict(spread=lambda h: over_everything(h.c**2), stretch=over_everything)),
 }
-IN_RMS_NORM = {"the centred x": "x", "deviation": "RMS", "variance": "mean square"}  # for layer norm's words
+IN_RMS_NORM = {"the centred x": "x", "deviation": "RMS", "variance": "mean square"}  # layer norm's terms: RMS norm's
 
 
 def in_rms_norm(wrong):
-    """Layer norm's mistakes, in RMS norm's words."""
+    """Layer norm's mistakes, in RMS norm's terms."""
     def said(sentence):
         for word, other in IN_RMS_NORM.items():
             sentence = sentence.replace(word, other)

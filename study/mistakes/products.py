@@ -17,7 +17,7 @@ def matmul_backward(
 
 
 def endings(table):
-    """What is done to a finished gradient: {(d, part): ...} -> sign, twice, zero for each."""
+    """Mistakes in finished gradients, {gradient: the part that finishes it}: wrong sign, twice, zero."""
     found = {}
     for d, part in table.items():
         found |= {
@@ -125,7 +125,7 @@ family("batched_matmul", lambda a, b: a @ b, batched_backward, normal((3, 3), (3
 
 
 def as_rows(x):
-    """The axes in front as one."""
+    """All leading axes as one."""
     return x.reshape(-1, x.shape[-1])
 
 
@@ -140,11 +140,11 @@ def linear_backward(
 
 
 def of_each(dout, x):
-    """The weight's gradient of each matrix of a batch."""
+    """The weight's gradient for each matrix of a batch."""
     return turned(dout) @ x
 
 
-# mistakes in the sum over rows that leave another shape than the bias has
+# mistakes in the sum over rows that leave a shape other than the bias's
 BIAS_SHAPES = {
     "bias over axis 1": ("dbias is summed over axis 1; sum over all axes but the last", lambda dout, bias: dout.sum(1)),
     "bias over the first axis": ("dbias is summed over axis 0 only: right for a matrix x, but with more axes in front "

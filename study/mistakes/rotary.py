@@ -1,4 +1,4 @@
-"""Mistakes in rotary positions: x (..., T, D), of which each pair of neighbours is turned by an angle (T, D / 2)."""
+"""Mistakes in rotary positions: each pair of neighbours in x (..., T, D) is turned by an angle (T, D / 2)."""
 from types import SimpleNamespace as Values
 
 import numpy as np
@@ -7,7 +7,7 @@ from .base import family, normal
 
 
 def angles_of(x):
-    """As nn.Attention has them: t / 10000^(2i / D)."""
+    """As in nn.Attention: t / 10000^(2i / D)."""
     T, D = x.shape[-2:]
     return np.arange(1, T + 1)[:, None] / 10000 ** (np.arange(0, D, 2) / D)
 
@@ -46,7 +46,7 @@ def rotary_backward(
 
 
 def in_two_halves(angles):
-    """The angles of the even and of the odd elements, if they stand one half after the other."""
+    """The angles of the even and the odd elements, if [angles, angles] is split into neighbours."""
     return neighbours(np.concatenate([angles, angles], axis=-1))
 
 
@@ -57,12 +57,12 @@ def one_further(x):
 
 
 def overwritten(even, odd):
-    """Pairs that overlap, one written after the other: of all but the last pair, the first element stays."""
+    """Overlapping pairs, written one after the other: all but the last keep only their first element."""
     return np.concatenate([even, odd[..., -1:], 0 * odd[..., 1:]], axis=-1)
 
 
 def repeated(angles):
-    """The angles of the two halves of a row, if each stands twice in a row."""
+    """The angles of the two halves of a row, if each angle is repeated twice in a row."""
     return halves(np.repeat(angles, 2, axis=-1))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from .base import family, last, normal, replaced, same
 
-MATRICES = (2, 4, 4)  # each axis but one is as long as the others: on a square a wrong axis has the right shape
+MATRICES = (2, 4, 4)  # square matrices, on which a wrong axis still gives the right shape
 
 
 def softmax(x, axis=-1):
@@ -14,7 +14,7 @@ def softmax(x, axis=-1):
 
 
 def columns(a):
-    """Sum over axis 0, which stays."""
+    """The sum over axis 0, which is kept."""
     return a.sum(0, keepdims=True)
 
 
@@ -27,12 +27,12 @@ def last_but_one(a):
 
 
 def last_one(a):
-    """1 for the last of each row, 0 for the others."""
+    """True for the last element of each row."""
     return np.broadcast_to(np.arange(a.shape[-1]) == a.shape[-1] - 1, a.shape)
 
 
 def of_everything(x):
-    """One softmax of the whole array."""
+    """One softmax over the whole array."""
     return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
 
 
@@ -46,7 +46,7 @@ def softmax_backward(
 
 
 def through_the_maximum(dout, x):
-    """Also the gradient through the maximum that is subtracted first."""
+    """Includes the gradient through the maximum, which is subtracted first."""
     dx = softmax_backward(dout, x)
     return dx - last(dx) * (x == x.max(-1, keepdims=True))
 
@@ -258,14 +258,14 @@ def cross_entropy(x, targets):
 
 
 def at(p, rows, columns):
-    """1 at these places, 0 elsewhere. Whoever exchanges them has no % where they fit, and elsewhere an error."""
+    """1 at (rows, columns), 0 elsewhere. The % is for swapped indices: without it they raise unless the shape is square."""
     hot = np.zeros_like(p)
     hot[rows % len(p), columns % p.shape[1]] = 1
     return hot
 
 
 def ignored_are(chosen):
-    """Rows with an ignored target are as if it were this class."""
+    """An ignored target is taken for this class."""
     def pass_all(counted, dx, targets):
         hot = np.zeros_like(dx)
         hot[~counted, chosen] = 1
@@ -296,7 +296,7 @@ def logits_and_targets(r):
 
 
 def square_logits_and_targets(r):
-    """As many rows as classes: exchanged indices still fit. A row is ignored, another one has class 0."""
+    """As many rows as classes, so that swapped indices still fit. One row is ignored, another has class 0."""
     targets = r.integers(0, 6, size=6)
     targets[r.permutation(6)[:2]] = IGNORED, 0
     return [r.normal(size=(6, 6)), targets]

@@ -1,4 +1,4 @@
-"""What each function computes, in a line, for whoever is to write its backward."""
+"""What each function computes, in one line, for someone who is to write its backward."""
 
 STATEMENTS = {
     "matmul": "out = a @ b, of matrices",

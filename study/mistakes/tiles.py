@@ -1,4 +1,4 @@
-"""Mistakes in attention that is computed tile by tile."""
+"""Mistakes in attention computed tile by tile."""
 import numpy as np
 
 from .attention import attention_backward, causal_attention, softmax
@@ -11,7 +11,7 @@ def tiles(n, block):
 
 
 def is_in(h, relation):
-    """Of each pair of positions: what holds of their tiles."""
+    """For each pair of positions, relation(tile of the query, tile of the key)."""
     row, column = (tiles(n, h.block) for n in h.scores.shape[-2:])
     return relation(row[:, None], column)
 
@@ -39,7 +39,7 @@ def not_rescaled(h):
 
 
 def in_last_tile(h, a):
-    """Zero but in the last tile that is visited: the one on the diagonal."""
+    """Zero except in the last tile visited, the one on the diagonal."""
     return np.where(is_in(h, np.equal), a, 0.0)
 
 
