@@ -72,17 +72,16 @@ def layer_norm_inputs(r):
 
 def wrong_sums(name, parameter, part):
     """Mistakes in the sum over the rows that gives a parameter's gradient."""
+    d = f"d{parameter}"
     return replaced(part, {
-        f"{name} averaged": (f"d{parameter} is averaged over the rows: each row used the {parameter}, so what they say adds",
+        f"{name} averaged": (f"{d} is averaged over the rows: each row used the {parameter}, so what they say adds",
                              average_of_rows),
-        f"{name} over the wrong axis": (f"d{parameter} is summed within the rows (axis -1), and should be summed over them",
+        f"{name} over the wrong axis": (f"{d} is summed within the rows (axis -1), and should be summed over them",
                                         lambda a: a.sum(-1)),
-        f"{name} not summed": (f"d{parameter} is not summed over the rows: one {parameter} serves all of them", same),
-        f"{name} over everything": (f"d{parameter} is summed over the features too: each feature has a {parameter} of its own",
-                                    np.sum),
-        f"{name} of the last row": (f"d{parameter} has the last row's part alone: it is overwritten row by row, not added to",
-                                    last_row),
-        f"{name} zero": (f"d{parameter} is zero", lambda a: 0 * over_rows(a)),
+        f"{name} not summed": (f"{d} is not summed over the rows: one {parameter} serves all of them", same),
+        f"{name} over everything": (f"{d} is summed over the features too: each feature has a {parameter} of its own", np.sum),
+        f"{name} of the last row": (f"{d} has the last row's part alone: it is overwritten row by row, not added to", last_row),
+        f"{name} zero": (f"{d} is zero", lambda a: 0 * over_rows(a)),
     })
 
 
