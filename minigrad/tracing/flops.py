@@ -1,4 +1,4 @@
-"""How much there is to compute: multiply-adds, counted from the shapes that operations are given."""
+"""Multiply-adds of matrix products, counted from shapes: `mg.count_flops`."""
 import collections
 import math
 
@@ -8,8 +8,8 @@ from ..ops.matmul import MLP, Dot, Linear, MatMul
 from ..runner import Observer
 from ..tape import Op
 
-ALWAYS = -1  # a product that backward takes whatever needs a gradient
-Products = list[tuple[int, tuple[int, ...]]]  # (multiply-adds, the inputs for whose gradients backward takes as many)
+ALWAYS = -1  # in place of an input: backward computes this product whichever gradients are needed
+Products = list[tuple[int, tuple[int, ...]]]  # (multiply-adds, for the gradients of which inputs backward repeats them)
 
 
 def of_einsum(op, factors, output) -> Products:
@@ -25,10 +25,10 @@ def of_mlp(op, arrays, output) -> Products:
 def of_attention(heads: int, features: int, queries: int, keys: int, is_causal: bool) -> Products:
     seen = sum(min(t + 1, keys) for t in range(queries)) if is_causal else queries * keys
     size = heads * features * seen
-    return [(size, (ALWAYS,) * 3), (size, (ALWAYS,) * 2)]  # scores: dq, dk, and once more; out: dv and dweights
+    return [(size, (ALWAYS,) * 3), (size, (ALWAYS,) * 2)]  # scores: again, dq and dk; out: dv and dweights
 
 
-PRODUCTS = {  # of ops that multiply matrices, by (op, arrays, output)
+PRODUCTS = {  # by op: a function of (op, arrays, output)
     MatMul: lambda op, arrays, output: [(output.size * arrays[0].shape[-1], (0, 1))],
     Linear: lambda op, arrays, output: [(output.size * arrays[0].shape[-1], (0, 1))],
     Dot: lambda op, arrays, output: [(arrays[0].size, (0, 1))],
@@ -47,11 +47,11 @@ def products_of(op: Op, arrays, output) -> Products:
 
 
 class count_flops(Observer):
-    """Inside this block multiply-adds of matrix products are counted, operation by operation, forward and backward.
+    """Counts the multiply-adds of matrix products in a block, op by op, forward and backward.
 
-    `forward_counts` and `backward_counts` are Counters by the operation's name, `total` is the sum of all. A multiply-add
-    is two floating-point operations. What is done once for each element (norms, activations, softmax) is not counted, and a
-    causal attention counts the keys that are seen. Backward of attention counts the scores again, which are recomputed.
+    `forward_counts` and `backward_counts` are Counters by the op's name; `total` is the sum of both. A multiply-add is two
+    floating-point operations. Elementwise work (norms, activations, softmax) is not counted. Causal attention counts
+    only the keys that are seen, and its backward counts the scores again, since it recomputes them.
 
     >>> import minigrad as mg
     >>> a, b = mg.ones(2, 3, requires_grad=True), mg.ones(3, 4)

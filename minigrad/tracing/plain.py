@@ -1,4 +1,4 @@
-"""Arrays, options and other values as lists, numbers and strings."""
+"""Arrays, options and other values in what JSON can hold."""
 import math
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """The same in what JSON has; numbers that are not finite as "NaN", "Infinity", "-Infinity", and integers of more
-    than 53 bits, of which JavaScript would lose some, as text.
+    """The value as lists, numbers and strings. Numbers that are not finite become "NaN", "Infinity", "-Infinity"; integers
+    of more than 53 bits, which JavaScript would round, become text.
 
     >>> plain({"index": (slice(None), 1), "mask": np.array([True, False]), "fill": -np.inf})
     {'index': [{'slice': [None, None, None]}, 1], 'mask': [True, False], 'fill': '-Infinity'}

@@ -1,4 +1,4 @@
-"""Where a gradient comes from: how much of it arrives by each way."""
+"""Where a gradient comes from: how much of it arrives along each path."""
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,12 +10,12 @@ from .trace import Trace
 
 
 def shares(trace: Trace, name: str, through: Sequence[tuple[str, str]] | None = None) -> dict[tuple[str, str], np.ndarray]:
-    """What arrives in the gradient of a tensor by each of these ways: {(step, input): a share}.
+    """How much of a tensor's gradient arrives along each path: {(step, input): its share}.
 
-    A way is named by a step, called as its output, and one of the step's inputs: what the step sends to that input goes on
-    from there to the tensor. Without `through`, these are the steps that take the tensor itself, and their shares add up
-    to its gradient. Backward must have run with retain_graph=True, as in `trace(function, *inputs)`. ValueError for a way
-    that is not there.
+    A path is named by a step, which has its output's name, and one of its inputs: the share is what the step sends to that
+    input, carried on from there to the tensor. Without `through`, the paths are the steps that use the tensor itself, and
+    their shares add up to its gradient. Backward must have run with retain_graph=True, as `trace(function, *inputs)` does.
+    ValueError if there is no such path.
 
     >>> import minigrad as mg
     >>> def residual(x):
@@ -30,19 +30,19 @@ def shares(trace: Trace, name: str, through: Sequence[tuple[str, str]] | None = 
     """
     tensor = trace[name]
     if through is None:
-        through = [(step.output.name, name) for step in trace.steps if _takes(step, tensor)]
-    return {way: _arrives(trace, tensor, *way) for way in through}
+        through = [(step.output.name, name) for step in trace.steps if _uses(step, tensor)]
+    return {path: _share(trace, tensor, *path) for path in through}
 
 
-def _takes(step: Step, tensor: TracedTensor) -> bool:
-    return any(value is tensor for value in step.inputs)  # not `in`: an array among them would be compared
+def _uses(step: Step, tensor: TracedTensor) -> bool:
+    return any(value is tensor for value in step.inputs)  # not `in`, which would compare arrays
 
 
-def _arrives(trace: Trace, tensor: TracedTensor, step_name: str, input_name: str) -> np.ndarray:
+def _share(trace: Trace, tensor: TracedTensor, step_name: str, input_name: str) -> np.ndarray:
     step = next((step for step in trace.steps if step.output.name == step_name), None)
     taken = trace[input_name]
-    if step is None or not _takes(step, taken):
-        raise ValueError(f"shares: no step that makes {step_name!r} takes {input_name!r}")
+    if step is None or not _uses(step, taken):
+        raise ValueError(f"shares: there is no step {step_name!r} that uses {input_name!r}")
     if not step.gradients:
         raise ValueError("shares: backward has not run")
     sent = sum(gradient for value, gradient in zip(step.inputs, step.gradients) if value is taken and gradient is not None)

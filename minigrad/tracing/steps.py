@@ -1,4 +1,4 @@
-"""What a trace keeps of a tensor and of an operation, and that as text."""
+"""The records of a trace, a tensor and an operation, and their text."""
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +9,11 @@ from ..tape import Node
 
 @dataclass(eq=False)
 class TracedTensor:
-    """A tensor as it was when it was used: a copy of its value, and the gradient that arrived."""
+    """A copy of a tensor's value when it was used, and of its gradient."""
 
     value: np.ndarray
-    kind: str  # "result" of a step, "input" that may learn or was handed in, "constant"
-    node: Node | None  # its place on the tape
+    kind: str  # "result" of a step, "input" (an argument, or what requires a gradient), "constant"
+    node: Node | None  # on the tape
     name: str = ""
     gradient: np.ndarray | None = None
 
@@ -28,25 +28,25 @@ class TracedTensor:
 
 @dataclass(eq=False)
 class Step:
-    """One operation that ran. `gradients` are what its backward sent to each input, in the input's shape."""
+    """An operation that ran. `gradients` holds what its backward sent to each input, in the input's shape."""
 
     op: str
     formula: str
     backward: str
-    inputs: list[Any]  # TracedTensors; scalars, arrays and None as they are
+    inputs: list[Any]  # TracedTensors, scalars, arrays, None
     options: dict[str, Any]
     output: TracedTensor
-    gradients: list[np.ndarray | None] = field(default_factory=list)  # empty: no backward ran
+    gradients: list[np.ndarray | None] = field(default_factory=list)  # empty if no backward ran
 
 
 class Text(str):
-    """Text that an interpreter shows as it is."""
+    """Text that an interactive session prints without quotes."""
 
     __repr__ = str.__str__
 
 
 def as_table(tensors: list[TracedTensor], steps: list[Step]) -> str:
-    """The inputs, the steps forward with what they made, and backward with what they sent."""
+    """The inputs, then each step forward with its output, and backward with the gradients that it sends."""
     forward = [_call(step) for step in steps]
     inputs = [tensor for tensor in tensors if tensor.kind != "result"]
     parts = ["inputs", *(_numbers(tensor.name, tensor.value) for tensor in inputs), "", "forward"]
@@ -56,7 +56,7 @@ def as_table(tensors: list[TracedTensor], steps: list[Step]) -> str:
     parts += ["", "backward"]
     ran = [(i, step) for i, step in enumerate(steps, 1) if step.gradients]
     if not ran:
-        parts.append("  has not run: call backward() in the block, or give trace a gradient to start with")
+        parts.append("  has not run: call backward() in the block, or pass trace a gradient to start with")
     for i, step in reversed(ran):
         parts.append(f"{i}. {forward[i - 1]}    {step.backward}".rstrip())
         sent_to = [(value.name, sent) for value, sent in zip(step.inputs, step.gradients) if sent is not None]
@@ -68,7 +68,7 @@ def as_table(tensors: list[TracedTensor], steps: list[Step]) -> str:
 
 
 def _call(step: Step) -> str:
-    """As Softmax(scores, dim=-1)."""
+    """Softmax(scores, dim=-1)"""
     inputs = [_short(value) for value in step.inputs]
     options = [f"{name}={_short(value)}" for name, value in step.options.items()]
     return f"{step.op}({', '.join(inputs + options)})"

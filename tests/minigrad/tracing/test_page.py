@@ -133,12 +133,12 @@ def test_a_page_has_a_limit_and_says_it():
 
 @pytest.mark.parametrize("extras, message", [
     ({"colour": 1}, r"extras: unknown \['colour'\]"),
-    ({"layout": [["q", "w"]]}, r"tensors that the trace has not: \['w'\]"),
+    ({"layout": [["q", "w"]]}, r"tensors that are not in the trace: \['w'\]"),
     ({"steps": {"weights": {"joins": ["gone"]}}}, r"\['gone'\]"),
     ({"mistakes": [{"name": "m", "steps": {"dscores": {"rule": "sign"}}}]}, r"\['dscores'\]"),
     ({"switches": [{"name": "s", "label": "s", "number": {"step": "gone", "input": 1, "value": 2}}]}, r"\['gone'\]"),
     ({"shares": [{"tensor": "q", "through": [{"label": "x", "tensor": "gone"}]}]}, r"\['gone'\]"),
-    ({"steps": {"weights": {"forward": {"formula": "<math><mi>a</math>"}}}}, "the forward formula of 'weights' is no MathML"),
+    ({"steps": {"weights": {"forward": {"formula": "<math><mi>a</math>"}}}}, "the forward formula of 'weights' is not valid MathML"),
 ])
 def test_extras_that_name_what_is_not_there(random, extras, message):
     with pytest.raises(ValueError, match=message):
@@ -153,7 +153,7 @@ def test_only_a_page_is_overwritten_unasked(random, tmp_path):
 
     other = tmp_path / "notes.html"
     other.write_text("my notes")
-    with pytest.raises(FileExistsError, match="is no page of minigrad's"):
+    with pytest.raises(FileExistsError, match="is not a page of minigrad's"):
         page.write(trace, other)
     assert other.read_text() == "my notes"
     page.write(trace, other, overwrite=True)
@@ -161,7 +161,7 @@ def test_only_a_page_is_overwritten_unasked(random, tmp_path):
 
     for content in (path.read_text() + "my notes", f'my notes on <meta name="generator" content="{page.GENERATOR}">'):
         other.write_text(content)
-        with pytest.raises(FileExistsError, match="is no page of minigrad's"):
+        with pytest.raises(FileExistsError, match="is not a page of minigrad's"):
             page.write(trace, other)
         assert other.read_text() == content
     page.write(trace, other, overwrite=True)

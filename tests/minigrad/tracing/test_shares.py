@@ -42,7 +42,7 @@ def test_gradients_stay_as_they_were():
 
 @pytest.mark.parametrize("way", [("nowhere", "x"), ("masked", "squares"), ("squares", "masked")])
 def test_a_way_that_is_not_there(way):
-    with pytest.raises(ValueError, match=f"no step that makes '{way[0]}' takes '{way[1]}'"):
+    with pytest.raises(ValueError, match=f"there is no step '{way[0]}' that uses '{way[1]}'"):
         shares(mg.trace(several_uses, X), "x", [way])
 
 

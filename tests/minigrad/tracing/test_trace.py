@@ -477,7 +477,7 @@ def test_a_trace_saves_itself_as_a_page_and_replaces_no_other_file(tmp_path):
     t.save(path)
     assert "a &lt; b" not in path.read_text() and "<title>attend</title>" in path.read_text()
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match="is no page of minigrad's"):
+    with pytest.raises(FileExistsError, match="is not a page of minigrad's"):
         t.save(path)
     assert path.read_text() == "mine"
     t.save(path, overwrite=True)
