@@ -75,7 +75,7 @@ class Browser:
             })""")
         found = {}
         for tensor, kind, index, cell in rows:
-            assert index not in found.setdefault((tensor, kind), {}), f"{tensor} {kind} {index} stands there twice"
+            assert index not in found.setdefault((tensor, kind), {}), f"{tensor} {kind} {index} appears twice"
             found[tensor, kind][index] = cell
         return found
 

@@ -1,6 +1,6 @@
-"""Attention's backward on a page, to be touched: `minigrad study`.
+"""Attention's backward on an interactive page: `minigrad study`.
 
-attention.py and block.py are the computations, which are traced step by step; inputs.py and trained.py are where their
-numbers come from, a file or a trained model; formulas.py says what each step does, mistakes.py what can go wrong, shares.py
-where a gradient comes from; pages.py puts it together for `minigrad.tracing.page`, which makes the HTML.
+attention.py and block.py are the computations, traced step by step; inputs.py and trained.py get their numbers from a
+file or a trained model; formulas.py explains each step, mistakes.py has wrong backwards, shares.py the paths of gradients.
+pages.py puts it all together for `minigrad.tracing.page`, which makes the HTML.
 """

@@ -1,11 +1,11 @@
-"""One head of attention as plain steps in float64, which a trace keeps one by one:
+"""One head of attention as plain steps in float64, which a trace records one by one:
 
     q, k, v       = x @ w_q, x @ w_k, x @ w_v      where it starts from x
-    scores        = q @ k^T * scale                (Tq, Tk), + bias where positions add one
-    masked_scores = scores; -inf where the mask is False: above the diagonal, if it is causal
+    scores        = q @ k^T * scale                (Tq, Tk), + bias if there is one
+    masked_scores = scores, and -inf where the mask is False
     weights       = softmax(masked_scores), row by row
     output        = weights @ v                    (Tq, Dv), and @ w_o where it starts from x
-    loss          = sum(output * upstream)         the loss of a small read-out: its gradient at output is upstream
+    loss          = sum(output * upstream)         so that the gradient at output is upstream
 """
 import dataclasses
 import math
@@ -20,17 +20,40 @@ FROM_X = "x", "w_q", "w_k", "w_v", "w_o"
 
 
 @dataclasses.dataclass(frozen=True)
-class Head:
-    """The numbers that a head computes with: those of FROM_Q_K_V or FROM_X, and the upstream gradient of its output.
+class Inputs:
+    """The inputs of a computation by their names, and the upstream gradient of its output."""
+
+    inputs: dict[str, np.ndarray]
+    upstream: np.ndarray
+    causal: bool = True
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """The numbers of queries and keys."""
+        return len(self.upstream), len(self.inputs.get("k", self.upstream))
+
+    @property
+    def mask(self) -> np.ndarray:
+        """(Tq, Tk), True where a query attends to a key."""
+        return np.tri(*self.tokens, dtype=bool) if self.causal else np.ones(self.tokens, dtype=bool)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The inputs as named Tensors in float64 that require gradients."""
+        found = {name: mg.tensor(array, dtype=mg.float64, requires_grad=True) for name, array in self.inputs.items()}
+        for name, tensor in found.items():
+            tensor.name = name
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Head(Inputs):
+    """The inputs of a head, FROM_Q_K_V or FROM_X, and the upstream gradient of its output.
 
     q (Tq, D), k (Tk, D), v (Tk, Dv), upstream (Tq, Dv); or x (T, C), w_q, w_k (C, D), w_v (C, Dv), w_o (Dv, C') and
     upstream (T, C'). `bias` (Tq, Tk) is added to the scores.
     """
 
-    inputs: dict[str, np.ndarray]
-    upstream: np.ndarray
-    causal: bool = True
-    scale: float | None = None  # what q @ k^T is multiplied by; None: 1 / sqrt(D)
+    scale: float | None = None  # of q @ k^T; None: 1 / sqrt(D)
     bias: np.ndarray | None = None
     labels: tuple[str, ...] = ()  # of the tokens
 
@@ -43,25 +66,6 @@ class Head:
         """The scale as a number."""
         size = self.inputs["w_k" if self.starts_from_x else "k"].shape[1]
         return 1 / math.sqrt(size) if self.scale is None else self.scale
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """How many queries and keys there are."""
-        if self.starts_from_x:
-            return 2 * self.inputs["x"].shape[:1]
-        return self.inputs["q"].shape[0], self.inputs["k"].shape[0]
-
-    @property
-    def mask(self) -> np.ndarray:
-        """(Tq, Tk), True where a query sees a key."""
-        return np.tri(*self.tokens, dtype=bool) if self.causal else np.ones(self.tokens, dtype=bool)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The inputs as named Tensors in float64 that require gradients."""
-        found = {name: mg.tensor(array, dtype=mg.float64, requires_grad=True) for name, array in self.inputs.items()}
-        for name, tensor in found.items():
-            tensor.name = name
-        return found
 
 
 def attention(head: Head, inputs: dict[str, Tensor]) -> Tensor:
@@ -98,7 +102,7 @@ def attention(head: Head, inputs: dict[str, Tensor]) -> Tensor:
     return loss
 
 
-DEFAULT = Head(  # token 0 sees itself only, token 3 is torn between two others
+DEFAULT = Head(  # token 0 sees only itself; token 3 attends to two others
     {"q": np.array([[1.0, 0.5, -0.5], [-0.5, 1.5, 1.0], [2.0, -1.0, 0.5], [0.5, 1.0, -1.5]]),
      "k": np.array([[1.0, -0.5, 0.5], [0.5, 1.0, -1.0], [-1.0, 0.5, 2.0], [1.5, 0.5, -0.5]]),
      "v": np.array([[1.0, 0.0, -1.0], [0.0, 2.0, 0.5], [-1.0, 1.0, 1.5], [2.0, -1.0, 0.0]])},

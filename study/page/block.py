@@ -1,7 +1,7 @@
 """A whole block of a transformer, attention and MLP, as plain steps in float64, with any placement of norms and residuals.
 
-It is `models.transformer.Block` without biases and dropout, its fused parts spelled out. What x is multiplied by stands to
-its right, so a matrix here is the transpose of a Linear's weight.
+It is `models.transformer.Block` without biases and dropout, its fused parts spelled out. Matrices multiply x from the
+right, so each is the transpose of a Linear's weight.
 """
 import dataclasses
 import math
@@ -13,35 +13,23 @@ import minigrad as mg
 import nn.functional as F
 from minigrad import Tensor
 from models.transformer import PLACEMENTS
+from study.page.attention import Inputs
 
 T, C, HIDDEN = 3, 4, 6  # of the block on the page
 SUBLAYERS = "attention", "mlp"
 
 
 @dataclasses.dataclass(frozen=True)
-class BlockInputs:
-    """The numbers that a block computes with: x (T, C), w_q, w_k, w_v, w_o (C, C), w_in (C, hidden), w_out (hidden, C), the
-    gains of its norms, gain_attention and gain_mlp (C), where there are; and the upstream gradient of its output (T, C)."""
+class BlockInputs(Inputs):
+    """The inputs of a block: x (T, C), w_q, w_k, w_v, w_o (C, C), w_in (C, hidden), w_out (hidden, C), and gain_attention
+    and gain_mlp (C) of the norms that it has; and the upstream gradient of its output (T, C)."""
 
-    inputs: dict[str, np.ndarray]
-    upstream: np.ndarray
     placement: str = "pre"  # a key of PLACEMENTS
     heads: int = 1
-    causal: bool = True
-
-    @property
-    def mask(self) -> np.ndarray:
-        """(T, T), True where a token sees another."""
-        tokens = len(self.upstream)
-        return np.tri(tokens, dtype=bool) if self.causal else np.ones((tokens, tokens), dtype=bool)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The inputs as Tensors that require gradients."""
-        return {name: mg.tensor(array, dtype=mg.float64, requires_grad=True) for name, array in self.inputs.items()}
 
 
 def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 1) -> BlockInputs:
-    """A block of numbers with one decimal, which are easy to read."""
+    """A block with random numbers of one decimal, which are easy to read."""
     generator = np.random.default_rng(seed)
     shapes = {"x": (T, C), "w_q": (C, C), "w_k": (C, C), "w_v": (C, C), "w_o": (C, C), "w_in": (C, HIDDEN),
               "w_out": (HIDDEN, C)}
@@ -50,13 +38,11 @@ def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 1) -> 
     for name, sublayer in zip(SUBLAYERS, PLACEMENTS[placement]):
         if sublayer.norm_before or sublayer.norm_after:
             inputs[f"gain_{name}"] = generator.uniform(0.5, 1.5, size=C).round(1)
-    return BlockInputs(inputs, generator.normal(size=(T, C)).round(1), placement, heads, causal)
+    return BlockInputs(inputs, generator.normal(size=(T, C)).round(1), causal, placement, heads)
 
 
 def block(numbers: BlockInputs, inputs: dict[str, Tensor]) -> Tensor:
     """The loss sum(output * upstream) of a block with these Tensors as its inputs."""
-    for name, tensor in inputs.items():
-        tensor.name = name
     attended = sublayer(0, numbers, inputs, inputs["x"], lambda inner: attend(numbers, inputs, inner))
     output = sublayer(1, numbers, inputs, attended, lambda inner: mlp(inputs, inner))
     output.name = "output"
@@ -68,7 +54,7 @@ def block(numbers: BlockInputs, inputs: dict[str, Tensor]) -> Tensor:
 
 def sublayer(which: int, numbers: BlockInputs, inputs: dict[str, Tensor], x: Tensor, function: Callable[[Tensor], Tensor]
              ) -> Tensor:
-    """As `models.transformer.Block` does it: a norm before or after, and what is added to the function's result."""
+    """A sublayer of `models.transformer.Block`: its norm before or after, and its residual connection."""
     name, rule = SUBLAYERS[which], PLACEMENTS[numbers.placement][which]
 
     def norm(x: Tensor) -> Tensor:
@@ -82,7 +68,7 @@ def sublayer(which: int, numbers: BlockInputs, inputs: dict[str, Tensor], x: Ten
 
 
 def attend(numbers: BlockInputs, inputs: dict[str, Tensor], x: Tensor) -> Tensor:
-    """Attention of all heads, with its output projection. With several, (T, C) is split into (H, T, D)."""
+    """Multi-head attention with its output projection."""
     T, C, H = *x.shape, numbers.heads
 
     def split(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""`minigrad study`: attention's backward on a page, to be touched."""
+"""`minigrad study`: attention's backward on an interactive page."""
 import argparse
 import pathlib
 import webbrowser
@@ -10,21 +10,21 @@ from study.page import block, inputs, pages, trained
 from study.page.attention import DEFAULT
 
 PAGE = "study.html"
-OF_A_CHECKPOINT = "text", "layer", "head"  # flags that go with --checkpoint alone
+OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", metavar="FILE.json",
                         help="your own numbers: q, k, v and upstream, or x with w_q, w_k, w_v, w_o; causal, scale, labels")
-    parser.add_argument("--checkpoint", metavar="RUN", help="a head of a trained model: a run's folder, or a checkpoint")
-    parser.add_argument("--text", help="with --checkpoint: what the model reads")
+    parser.add_argument("--checkpoint", metavar="RUN", help="a head of a trained model: a folder of a run, or a checkpoint")
+    parser.add_argument("--text", help="with --checkpoint: the text that the model reads")
     parser.add_argument("--layer", type=int, help="with --checkpoint: the layer, counted from 1 (default: 1)")
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
-                        help=f"a whole block, attention and MLP, with its norms: {', '.join(PLACEMENTS)} (default: pre)")
-    parser.add_argument("--out", metavar="PAGE", default=PAGE, help=f"where the page goes (default: {PAGE})")
-    parser.add_argument("--force", action="store_true", help="overwrite a file that is no such page")
-    parser.add_argument("--no-open", action="store_true", help="write the page, and open no browser")
+                        help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
+    parser.add_argument("--out", metavar="PAGE", default=PAGE, help=f"the file to write (default: {PAGE})")
+    parser.add_argument("--force", action="store_true", help="overwrite the file even if it is not such a page")
+    parser.add_argument("--no-open", action="store_true", help="write the page without opening a browser")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,20 +39,20 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(error) from None
     print(path)
     if "no_open" not in given and not opened(path):
-        print(f"no browser opens here; open {path.absolute().as_uri()} in one")
+        print(f"could not open a browser; open {path.absolute().as_uri()} in one")
     return 0
 
 
 def page_of(given: dict) -> pages.Page:
-    """The page that the flags ask for; ValueError if it cannot be."""
+    """The page that the flags ask for; ValueError if it cannot be made."""
     if "block" in given:
         return pages.page_of_block(block.draw(given["block"]))
     if "checkpoint" in given:
         layer, head = given.get("layer", 1), given.get("head", 1)
         return pages.page_of_head(
             trained.head_of_run(given["checkpoint"], given["text"], layer, head), f"Head {head} of layer {layer}",
-            f"As {given['checkpoint']} computes it on {given['text']!r}, taken to float64. The upstream gradient is what "
-            "the model's own loss sends here: the mean cross-entropy of each next character.")
+            f"As {given['checkpoint']} computes it on {given['text']!r}, in float64. The upstream gradient comes from the "
+            "model's own loss, the mean cross-entropy of the next tokens.")
     if "input" in given:
         try:
             return pages.page_of_head(inputs.read(given["input"]))
@@ -62,24 +62,25 @@ def page_of(given: dict) -> pages.Page:
 
 
 def check_flags(given: dict) -> None:
-    """UsageError for flags that do not go together."""
+    """UsageError for flags that exclude or need each other."""
     if len(sources := [name for name in ("input", "checkpoint", "block") if name in given]) > 1:
-        raise UsageError(f"--{sources[0]} and --{sources[1]} are two pages; give one of them")
+        raise UsageError(f"--{sources[0]} and --{sources[1]} ask for different pages; give one of them")
     if "checkpoint" in given and "text" not in given:
         raise UsageError("--checkpoint needs a text for the model to read; give one with --text")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):
-        raise UsageError(f"--{alone[0]} goes with --checkpoint RUN, a trained model; give both")
+        raise UsageError(f"--{alone[0]} needs --checkpoint RUN, a trained model; give both")
 
 
 def check_place(path: pathlib.Path, overwrite: bool) -> None:
-    """UsageError if the page cannot be written there, or would overwrite what is none."""
+    """UsageError if the page cannot be written there, or would overwrite another kind of file."""
     if path.exists() and not path.is_file():
         kind = "folder" if path.is_dir() else "pipe, socket or device"
         raise UsageError(f"{path} is a {kind}; name a file with --out")
     check_writable(path.parent)
     try:
         if path.is_file() and not overwrite and not is_page(path):
-            raise UsageError(f"{path} is there, and is no page of minigrad's; give another name with --out, or --force")
+            raise UsageError(f"{path} already exists and is not a page of minigrad's; give another name with --out, or "
+                             "--force")
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}); give another name with --out") from None
 

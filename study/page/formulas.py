@@ -1,5 +1,5 @@
-"""What the page says of each step of attention and of a block, forward and backward: the formula, and its derivation in two
-or three lines, in the words of `minigrad/ops/attention.py` and `softmax.py`. Tensors have the SYMBOLS of textbooks.
+"""What the page says of each step of attention and of a block, forward and backward: its formula, and a short derivation.
+Tensors have the SYMBOLS of textbooks.
 """
 from collections.abc import Container
 
@@ -20,11 +20,11 @@ def step(title: str, forward: tuple[str, ...], backward: tuple[str, ...], joins:
 
 
 def projection(name: str, title: str) -> dict:
-    """x @ w_q and its like"""
+    """x @ w_q, x @ w_k or x @ w_v"""
     out, weight = SYMBOLS[name], SYMBOLS[f"w_{name}"]
     return step(
         title,
-        (f"{out} = X {weight}", f"Each row of `{out}` is that token's row of `X`, as `{weight}` sees it."),
+        (f"{out} = X {weight}", f"Each row of `{out}` is that token's row of `X`, multiplied by `{weight}`."),
         (f"d{weight} = X^T d{out}",
          f"A matrix product sends a gradient to both factors: `d{weight} = X^T d{out}`, and `d{out} {weight}^T` to `X`.",
          "`X` is used three times, so `dX` is the sum of what arrives through `Q`, `K` and `V`."))
@@ -33,35 +33,35 @@ def projection(name: str, title: str) -> dict:
 SCORES_BACK = (
     "dQ = s dS K,  dK = s dS^T Q",
     "`S_ij = s sum_d Q_id K_jd`, so raising `Q_id` raises `S_ij` by `s K_jd`.",
-    "`Q_id` is in all scores of row `i`: `dQ_id = s sum_j dS_ij K_jd`, the keys, each by the gradient of its score.",
+    "`Q_id` is in all scores of row `i`: `dQ_id = s sum_j dS_ij K_jd`, the keys weighted by the gradients of their scores.",
     "`K_jd` is in all scores of column `j`: `dK_jd = s sum_i dS_ij Q_id`. Hence the transpose.")
-VARIANCE = "`s = 1 / sqrt(D)` keeps the variance of the scores, whatever `D` is."
+VARIANCE = "`s = 1 / sqrt(D)` keeps the variance of the scores the same for every `D`."
 SCORES = step(
-    "Scores: how well each query and key agree",
+    "Scores: how well each query matches each key",
     ("S_ij = s sum_d Q_id K_jd", "`S = s Q K^T`: the scalar product of query `i` and key `j`, times a scale.", VARIANCE),
     SCORES_BACK, joins=("k_transposed", "products"))
 SCORES_WITH_BIAS = step(
-    "Scores: how well each query and key agree, and how far apart they are",
-    ("S_ij = s sum_d Q_id K_jd + B_ij", "`S = s Q K^T + B`, where `B` is what the model learnt of each distance `i - j`.",
+    "Scores: how well each query matches each key, plus a bias by distance",
+    ("S_ij = s sum_d Q_id K_jd + B_ij", "`S = s Q K^T + B`, where `B` is what the model learned for each distance `i - j`.",
      VARIANCE),
     SCORES_BACK, joins=("k_transposed", "products", "scaled_products"))
 MASKED = step(
-    "Mask: no token sees those after it",
+    "Mask: no token attends to later ones",
     ("M = S, and -∞ where masked", "A masked score is `-∞`, so its weight will be `e^(-∞) = 0`."),
     ("dS = dM, and 0 where masked",
-     "What is masked has weight 0, and `dM` is a multiple of the weight, so it is 0 there already. This is why textbooks "
-     "have one `dS` for both."))
+     "A masked score has weight 0, and `dM` is a multiple of the weight, so it is 0 there already. This is why textbooks "
+     "write one `dS` for both."))
 WEIGHTS = step(
-    "Softmax: scores to weights",
+    "Softmax: from scores to weights",
     ("P_ij = e^(M_ij) / (sum_n e^(M_in))", "Each row is positive and sums to 1: what one key gains, the others lose."),
     ("dM_ij = P_ij (dP_ij - sum_n dP_in P_in)",
-     "By the quotient rule `(∂P_in) / (∂M_ij) = P_in ([n = j] - P_ij)`: raising a score raises its weight, at the cost of "
-     "all in proportion to their weights.",
-     "All weights of the row add: `dM_ij = sum_n dP_in P_in ([n = j] - P_ij)`, and taking `P_ij` out gives the formula.",
-     "The last sum is one number for each row, and each row of `dM` sums to 0."))
+     "By the quotient rule `(∂P_in) / (∂M_ij) = P_in ([n = j] - P_ij)`: raising a score adds to its weight, and takes "
+     "a proportional share from every weight of the row.",
+     "Summed over the row's weights, `dM_ij = sum_n dP_in P_in ([n = j] - P_ij)`; factoring out `P_ij` gives the formula.",
+     "The last sum is one number per row, and each row of `dM` sums to 0."))
 READ_OUT = step(
-    "Loss of a small read-out",
-    ("L = sum_id O_id U_id", "Whatever loss follows has some gradient at `O`. Here it is `U`, and you may edit it."),
+    "Loss",
+    ("L = sum_id O_id U_id", "Any loss has some gradient at the output. This one has `U`, which you can edit."),
     ("dO = U", "`L` is linear in `O`: raising `O_id` raises `L` by `U_id` times as much."), joins=("read_out",))
 
 
@@ -78,35 +78,35 @@ def product(name: str, title: str) -> dict:
 
 
 PROJECTED = step(
-    "Output projection", ("O = A W_o", "What the head has read, put into the terms of the tokens."),
+    "Output projection", ("O = A W_o", "Maps what the head has gathered back to the width of the tokens."),
     ("dA = dO W_o^T,  dW_o = A^T dO", "A matrix product sends a gradient to both factors."))
 
 
 def of_head(head: Head) -> dict[str, dict]:
-    """The words of each step of a head."""
+    """What the page says of each step of a head."""
     steps = {"scores": SCORES if head.bias is None else SCORES_WITH_BIAS, "masked_scores": MASKED, "weights": WEIGHTS,
              "loss": READ_OUT}
     if not head.starts_from_x:
-        return steps | {"output": product("output", "Output: values, by the weights")}
+        return steps | {"output": product("output", "Output: weighted values")}
     projections = {"q": "Queries", "k": "Keys", "v": "Values"}
     return {name: projection(name, title) for name, title in projections.items()} | steps | {
-        "attended": product("attended", "Values, by the weights"), "output": PROJECTED}
+        "attended": product("attended", "Weighted values"), "output": PROJECTED}
 
 
 BLOCK_TITLES = {
     "q": "Queries", "k": "Keys", "v": "Values",
     "attention_input": "Layer norm before attention", "attention": "Output projection",
     "attention_sum": "Residual connection around attention", "attention_output": "Layer norm after attention",
-    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: into more features", "activated": "MLP: gelu",
-    "mlp": "MLP: and back", "mlp_sum": "Residual connection around the MLP", "output": "Output of the block",
+    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: expand", "activated": "MLP: gelu",
+    "mlp": "MLP: project back", "mlp_sum": "Residual connection around the MLP", "output": "Output of the block",
 }
 
 
 def of_block(names: Container[str]) -> dict[str, dict]:
-    """The words of the steps of a block, of those that are there."""
+    """What the page says of each step that a block has."""
     words = {name: {"title": title} for name, title in BLOCK_TITLES.items()}
     words |= {"scores": SCORES, "masked_scores": MASKED, "weights": WEIGHTS,
-              "attended": product("attended", "Values, by the weights"), "loss": READ_OUT}
+              "attended": product("attended", "Weighted values"), "loss": READ_OUT}
     return {name: step for name, step in words.items() if name in names}
 
 

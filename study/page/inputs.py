@@ -1,7 +1,7 @@
 """A head from a JSON file: {"q": [[1.0, 0.5], ...], "k": ..., "v": ..., "upstream": ..., "causal": true, "scale": null}
 
-In place of q, k, v there may be x with w_q, w_k, w_v and w_o. `causal` (default: true), `scale` (null: 1 / sqrt(D)) and
-`labels`, a list of a string for each token, may be left out.
+q, k, v can be replaced by x with w_q, w_k, w_v and w_o. `causal` (default: true), `scale` (null: 1 / sqrt(D)) and `labels`,
+a string for each token, are optional.
 """
 import collections
 import json
@@ -16,13 +16,13 @@ from models.data import read_text
 from study.page.attention import FROM_Q_K_V, FROM_X, Head
 
 MOST_BYTES = 2_000_000  # of a file: far more than a page can show
-LARGEST = 1e6  # of a number: products of such stay finite
+LARGEST = 1e6  # absolute value of a number, so that products stay finite
 LONGEST_LABEL = 12  # characters
 OPTIONAL = "causal", "scale", "labels"
 
 
 def read(path: str | os.PathLike) -> Head:
-    """The head in a JSON file; ValueError and OSError say in a line what is wrong with it."""
+    """The head in a JSON file; ValueError or OSError with a line that says what is wrong with it."""
     if os.path.isfile(path) and os.path.getsize(path) > MOST_BYTES:
         raise ValueError(f"{path} has {os.path.getsize(path):,} bytes, far more than a page can show; keep a few rows and "
                          "columns of each matrix")
@@ -33,35 +33,35 @@ def read(path: str | os.PathLike) -> Head:
 
 
 def parse(text: str) -> Any:
-    """JSON, strictly: ValueError for NaN, and for a key that stands there twice.
+    """Strict JSON: ValueError also for NaN and for duplicate keys.
 
     >>> parse('{"q": [[1, 2.5]]}')
     {'q': [[1.0, 2.5]]}
     >>> parse('{"q": [[1, 2.5]')
     Traceback (most recent call last):
     ...
-    ValueError: no JSON: expecting ',' delimiter in line 1, column 16
+    ValueError: not valid JSON: expecting ',' delimiter in line 1, column 16
     """
     def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number; a page starts from finite ones")
+        raise ValueError(f"{name} is not allowed; numbers must be finite")
 
     def once(pairs: list[tuple[str, Any]]) -> dict:
         names = [name for name, _ in pairs]
         if twice := [name for name, count in collections.Counter(names).items() if count > 1]:
-            raise ValueError(f"{_short(twice[0])} stands there twice")
+            raise ValueError(f"{_short(twice[0])} appears twice")
         return dict(pairs)
 
     try:
         return json.loads(text, parse_constant=refuse, parse_int=float, object_pairs_hook=once)
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:]
-        raise ValueError(f"no JSON: {what} in line {error.lineno}, column {error.colno}") from None
+        raise ValueError(f"not valid JSON: {what} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ValueError("its lists are nested too deeply; a matrix is a list of rows") from None
 
 
 def head_of(given: Any) -> Head:
-    """The head that parsed JSON describes; ValueError if it makes none."""
+    """The head that parsed JSON describes; ValueError if it does not describe one."""
     if not isinstance(given, dict):
         raise ValueError(f"expected an object with q, k, v and upstream, got {_kind(given)}")
     names = FROM_X if "x" in given else FROM_Q_K_V
@@ -83,7 +83,7 @@ def head_of(given: Any) -> Head:
 
 
 def matrix(name: str, rows: Any) -> np.ndarray:
-    """A list of rows of numbers as an array; ValueError names the place of what is none."""
+    """A list of rows of numbers as an array; ValueError names the place of anything else."""
     if not isinstance(rows, list) or not rows:
         raise ValueError(f"{name} must be a list of rows of numbers, got {_kind(rows)}")
     for i, row in enumerate(rows):
@@ -95,16 +95,16 @@ def matrix(name: str, rows: Any) -> np.ndarray:
 
 
 def number(place: str, value: Any) -> float:
-    """The value, if it is a number of which products stay finite; ValueError if not."""
+    """The value, if it is a number whose products stay finite; ValueError if not."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise ValueError(f"{place} must be a number, got {_kind(value)}")
     if not math.isfinite(value) or abs(value) > LARGEST:
-        raise ValueError(f"{place} is {value:g}; numbers go up to {LARGEST:,.0f} here, so that all results are finite")
+        raise ValueError(f"{place} is {value:g}; numbers can be at most {LARGEST:,.0f}, so that all results are finite")
     return float(value)
 
 
 def labels(place: str, given: Any, tokens: tuple[int, int]) -> tuple[str, ...]:
-    """A string for each token, or none at all; ValueError if they do not fit."""
+    """A string for each token, or none at all; ValueError for anything else."""
     if not isinstance(given, list) or not all(isinstance(label, str) for label in given):
         raise ValueError(f"{place} must be a list of strings, got {_kind(given)}")
     if given and tokens != (len(given), len(given)):
@@ -118,7 +118,7 @@ def labels(place: str, given: Any, tokens: tuple[int, int]) -> tuple[str, ...]:
 
 
 def check_shapes(head: Head) -> None:
-    """ValueError with both shapes, where two matrices do not fit together."""
+    """ValueError with both shapes if two matrices do not fit together."""
     shapes = {name: array.shape for name, array in head.inputs.items()} | {"upstream": head.upstream.shape}
     if head.starts_from_x:
         x, w_q, w_k, w_v, w_o = (shapes[name] for name in FROM_X)
@@ -141,7 +141,7 @@ def check_shapes(head: Head) -> None:
 
 
 def _kind(value: Any) -> str:
-    """What came, in words and shortened."""
+    """What was given, in words and shortened."""
     if isinstance(value, (list, dict)):
         kind = "list" if isinstance(value, list) else "object"
         return f"a {kind}" if value and kind == "list" else f"an {kind}" if value else f"an empty {kind}"

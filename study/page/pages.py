@@ -1,4 +1,4 @@
-"""The pages: a trace of a head or of a block, and what stands around its numbers."""
+"""The pages: a trace of a head or of a block, and the words, switches and mistakes around its numbers."""
 import bisect
 import dataclasses
 from collections.abc import Callable, Container
@@ -23,7 +23,7 @@ class Page:
 
 
 def page_of_head(head: Head, title: str = "One head of attention", *introduction: str) -> Page:
-    """The page of a head, with its switches, mistakes and shares; ValueError if it has more numbers than a page shows."""
+    """The page of a head, with its switches, mistakes and shares; ValueError if it has too many numbers."""
     check_size(head)
     trace = trace_of(attention, head)
     return Page(trace.as_dict(), {
@@ -40,7 +40,7 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
              "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
             for mistake in MISTAKES if mistake.fits(head)
         ],
-        "shares": tables(shares.ways_to_x()) if head.starts_from_x else [],
+        "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
     })
 
 
@@ -55,11 +55,12 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "editable": [*numbers.inputs, "upstream"],
         "steps": formulas.of_block([step.output.name for step in trace.steps]),
         "switches": [causal_switch(numbers.causal, numbers.mask)],
-        "shares": tables(shares.ways_in_block(trace, numbers.placement)),
+        "shares": tables(shares.paths_in_block(trace, numbers.placement)),
     })
 
 
-STORY = "Forward above, backward below. Point at a number to see what it is made of; change an input, and all follow."
+STORY = ("Forward above, backward below. Point at a number to see how it is computed; change an input, and everything "
+         "downstream updates.")
 
 
 def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
@@ -72,12 +73,12 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 
 
 def symbols(trace: Trace) -> dict[str, str]:
-    """The textbooks' letters of the tensors that are there."""
+    """The textbook letter of each tensor that has one."""
     return {tensor.name: formulas.SYMBOLS[tensor.name] for tensor in trace.tensors if tensor.name in formulas.SYMBOLS}
 
 
 def layout(head: Head) -> list[list[str]]:
-    """Which matrices stand side by side."""
+    """The rows of matrices."""
     weights = ["scores", "masked_scores", "weights"]
     if head.starts_from_x:
         return [["x", "w_q", "w_k", "w_v"], ["q", "k", "v"], weights, ["attended", "w_o", "output"], ["upstream", "loss"]]
@@ -85,7 +86,7 @@ def layout(head: Head) -> list[list[str]]:
 
 
 def block_layout(names: Container[str]) -> list[list[str]]:
-    """The same of a block, of those that are there."""
+    """The rows of a block's matrices, of those that it has."""
     rows = [["x", "gain_attention", "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
             ["scores", "masked_scores", "weights"], ["attended", "w_o", "attention"],
             ["attention_sum", "attention_output"], ["gain_mlp", "mlp_input", "w_in"], ["hidden", "activated"],
@@ -94,7 +95,7 @@ def block_layout(names: Container[str]) -> list[list[str]]:
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:
-    """The tokens' labels at the rows, or both sides, of the matrices that have a row for each token."""
+    """The tokens as labels of rows, and of columns where these are tokens too."""
     if not head.labels:
         return {}
     rows = {"rows": list(head.labels)}
@@ -108,54 +109,52 @@ def labels(head: Head) -> dict[str, dict[str, list[str]]]:
 
 
 def causal_switch(causal: bool, mask: np.ndarray) -> dict[str, Any]:
-    """Mask the future, or not."""
-    choices = [("causal", np.tri(*mask.shape, dtype=bool)), ("all tokens", np.ones(mask.shape, dtype=bool))]
-    if not causal:
-        choices = choices[::-1]
-    (first, _), (second, other) = choices
-    return {"name": "causal", "label": "Each token sees", "choices": [
+    """A switch for the causal mask."""
+    choices = [("itself and earlier tokens", np.tri(*mask.shape, dtype=bool)), ("all tokens", np.ones_like(mask))]
+    (first, _), (second, other) = choices if causal else choices[::-1]
+    return {"name": "causal", "label": "Each token attends to", "choices": [
         {"label": first, "sets": []},
         {"label": second, "sets": [{"step": "masked_scores", "option": "condition", "value": other.tolist()}]},
     ]}
 
 
 def scale_switch(head: Head) -> dict[str, Any]:
-    """The scale, to be typed."""
+    """A field for the scale."""
     step = "scores" if head.bias is None else "scaled_products"
     return {"name": "scale", "label": "scale", "number": {"step": step, "input": 1, "value": head.factor}}
 
 
-def tables(ways_to: dict[str, shares.Ways]) -> list[dict[str, Any]]:
-    """A table of the ways to each tensor that has more than one."""
+def tables(paths_to: dict[str, shares.Paths]) -> list[dict[str, Any]]:
+    """A table of the paths to each tensor that has more than one."""
     return [{"tensor": name, "through": [{"label": label, "tensor": step, "input": taken}
-                                         for (step, taken), label in ways.items()]}
-            for name, ways in ways_to.items() if len(ways) > 1]
+                                         for (step, taken), label in paths.items()]}
+            for name, paths in paths_to.items() if len(paths) > 1]
 
 
 def check_size(head: Head) -> None:
-    """ValueError that says which part would do, if there are more numbers than a page shows."""
+    """ValueError that says which part would fit, if there are more numbers than a page can show."""
     if is_small(head):
         return
     most = bisect.bisect_left(range(1, max(head.tokens)), True, key=lambda tokens: not is_small(cut(head, tokens)))
     names = "x" if head.starts_from_x else "q, k, v"
     part = f"{most} tokens" if head.labels else f"the first {most} rows of {names} and upstream"
-    raise ValueError(f"this makes more than the {MOST_NUMBERS:,} numbers, values and gradients together, that a page "
-                     f"shows; keep {part if most else 'a few columns of each matrix'}")
+    raise ValueError(f"there are more than the {MOST_NUMBERS:,} numbers, values and gradients together, that a page "
+                     f"can show; keep {part if most else 'a few columns of each matrix'}")
 
 
 def cut(head: Head, tokens: int) -> Head:
-    """The first tokens alone."""
+    """The first tokens only."""
     inputs = {name: array[:tokens] if name in ("q", "k", "v", "x") else array for name, array in head.inputs.items()}
     bias = None if head.bias is None else head.bias[:tokens, :tokens]
     return dataclasses.replace(head, inputs=inputs, upstream=head.upstream[:tokens], bias=bias)
 
 
 def is_small(head: Head) -> bool:
-    """Do its values and gradients fit on a page? Large ones are not computed to find out."""
+    """Do its values and gradients fit on a page? Large ones are not traced to find out."""
     queries, keys = head.tokens
     return queries * keys <= MOST_NUMBERS and numbers_in(head) <= MOST_NUMBERS
 
 
 def numbers_in(head: Head) -> int:
-    """How many values and gradients a page would show."""
+    """The count of values and gradients on its page."""
     return sum(tensor.value.size * (1 + (tensor.gradient is not None)) for tensor in trace_of(attention, head).tensors)

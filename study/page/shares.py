@@ -1,22 +1,22 @@
-"""Where the gradient of x comes from: through q, k and v, and in a block through the residual connections and the norms.
+"""The paths by which the gradient of x arrives: through q, k and v, and in a block also through residual connections.
 
-Each way is a step and the input that it takes: what it sends back to that input, which may be a norm of x, goes on to x.
+A path is a step and the input that it uses, which may be a norm of x: what the step sends to that input goes on to x.
 """
 from minigrad.tracing import Trace
 from models.transformer import PLACEMENTS
 from study.page.attention import FROM_Q_K_V
 from study.page.formulas import SYMBOLS
 
-Ways = dict[tuple[str, str], str]  # {(step, input): what to call the way}
+Paths = dict[tuple[str, str], str]  # {(step, input): label}
 
 
-def ways_to_x() -> dict[str, Ways]:
-    """Of a head that starts from x."""
+def paths_to_x() -> dict[str, Paths]:
+    """The paths to x in a head that starts from it."""
     return {"x": {(name, "x"): SYMBOLS[name] for name in FROM_Q_K_V}}
 
 
-def ways_in_block(trace: Trace, placement: str) -> dict[str, Ways]:
-    """Of a block: those to x, and those to what the MLP's sublayer starts from, by that tensor's name."""
+def paths_in_block(trace: Trace, placement: str) -> dict[str, Paths]:
+    """The paths to x and to the input of the MLP's sublayer, by that tensor's name."""
     found, x = {}, "x"
     for name, rule, takers in zip(("attention", "mlp"), PLACEMENTS[placement], (FROM_Q_K_V, ("hidden",))):
         inner = f"{name}_input" if rule.norm_before else x
@@ -32,7 +32,7 @@ def ways_in_block(trace: Trace, placement: str) -> dict[str, Ways]:
 
 
 def adder(trace: Trace, kept: str, added: str) -> str:
-    """The step that adds a sublayer's result to what is kept."""
+    """The step that adds a sublayer's result to the residual."""
     terms = [trace[kept], trace[added]]
     return next(step.output.name for step in trace.steps
                 if step.op == "Add" and [value for value in step.inputs if value in terms] == terms)

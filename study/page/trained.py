@@ -1,5 +1,5 @@
 """A head of a trained transformer on a text: q, k and v as the model computes them, and the gradient that its own loss
-sends to the head's output. The model's float32 numbers are taken to float64.
+sends to the head's output, converted to float64.
 """
 import os
 
@@ -12,21 +12,21 @@ from models.checkpoint import find
 from models.data import IGNORED
 from study.page.attention import Head
 
-VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}  # letters that a label would not show
+VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}  # characters that are invisible in a label
 
 
 def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int) -> Head:
-    """Head `head` of layer `layer`, both counted from 1, on a text. CheckpointError for a run that cannot be loaded;
-    ValueError for another kind of model, no such layer or head, or a text that does not fit."""
+    """A head on a text; layers and heads count from 1. CheckpointError for a run that cannot be loaded; ValueError for
+    another kind of model, a layer or head that does not exist, or a text that does not fit."""
     model = loading.load(find(run))
     if not isinstance(model, CausalTransformer):
-        raise ValueError(f"{run} is a run on task {model.tokenizer.name!r}; give one on a text, a causal transformer such "
-                         "as `minigrad train` makes")
+        raise ValueError(f"{run} was trained on task {model.tokenizer.name!r}; give a causal transformer trained on text, "
+                         "such as `minigrad train` makes")
     config = model.config
     for flag, value, count in (("layer", layer, config.layers), ("head", head, config.heads)):
         if not 1 <= value <= count:
             known = f"{flag}s 1 to {count}" if count > 1 else f"{flag} 1 only" if count else f"no {flag}"
-            raise ValueError(f"--{flag} {value} is not there: {run} has {known}")
+            raise ValueError(f"--{flag} {value} does not exist: {run} has {known}")
     tokens, unit = model.tokenizer.encode(text), model.tokenizer.unit
     if not 2 <= len(tokens) <= config.context:
         raise ValueError(f"the text has {len(tokens)} {unit if len(tokens) != 1 else unit[:-1]}; give at least 2, so that "
@@ -37,8 +37,8 @@ def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int) -> Hea
 
 def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head: int, labels: tuple[str, ...] = ()
                   ) -> Head:
-    """A head, layer and head counted from 1, on tokens (T,). The loss is the model's: the mean cross-entropy of each next
-    token; for the last there is none."""
+    """A head on tokens (T,); layers and heads count from 1. The loss is the model's, the mean cross-entropy of the next
+    tokens; the last token has none."""
     attention = model.blocks[layer - 1].attention
     is_plain = isinstance(attention, nn.MultiHeadAttention)
     seen = {}

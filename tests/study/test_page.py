@@ -123,7 +123,7 @@ def test_shares_add_up_and_are_what_each_way_sends(placement, number_of_heads, c
     numbers = block.draw(placement, number_of_heads, causal, seed=3)
     trace = pages.trace_of(block.block, numbers)
     gains = {"x": numbers.inputs.get("gain_attention")}
-    of_x, of_the_mlp = shares.ways_in_block(trace, placement).items()
+    of_x, of_the_mlp = shares.paths_in_block(trace, placement).items()
     for name, ways in (of_x, of_the_mlp):
         found, whole = sum(shares_of(trace, name, list(ways)).values()), trace[name].gradient
         assert abs(found - whole).max() <= 1e-12 * abs(whole).max()
@@ -428,14 +428,14 @@ def test_without_a_browser_the_page_is_there_all_the_same(run, monkeypatch, answ
     monkeypatch.setattr(webbrowser, "open", no_browser)
     code, out, err = run()
     assert (code, err) == (0, "") and out.splitlines()[-1] == (
-        f"no browser opens here; open {(tmp_path / 'study.html').as_uri()} in one")
+        f"could not open a browser; open {(tmp_path / 'study.html').as_uri()} in one")
 
 
 def test_nothing_is_overwritten_unasked_but_pages(run):
     pathlib.Path("mine.html").write_text("my homework")
     code, out, err = run("--out", "mine.html", "--no-open")
     assert (code, out) == (2, "") and pathlib.Path("mine.html").read_text() == "my homework"
-    assert err == ("minigrad: error: mine.html is there, and is no page of minigrad's; give another name with --out, or "
+    assert err == ("minigrad: error: mine.html already exists and is not a page of minigrad's; give another name with --out, or "
                    "--force\n")
     assert run("--out", "mine.html", "--no-open", "--force")[0] == 0
     first = pathlib.Path("mine.html").read_text()
@@ -479,11 +479,11 @@ def changed(**changes) -> dict:
 
 BAD_NUMBERS = [  # what stands in the file, and what is said of it
     ("", "numbers.json is empty; give a file with text"),
-    ("{", "numbers.json: no JSON: expecting property name enclosed in double quotes in line 1, column 2"),
-    ('{"q": [[1, 2],\n [3, 4]', "no JSON: expecting ',' delimiter in line 2, column 8"),
+    ("{", "numbers.json: not valid JSON: expecting property name enclosed in double quotes in line 1, column 2"),
+    ('{"q": [[1, 2],\n [3, 4]', "not valid JSON: expecting ',' delimiter in line 2, column 8"),
     ("[" * 100_000, "its lists are nested too deeply; a matrix is a list of rows"),
     ("[1]", "expected an object with q, k, v and upstream, got a list"),
-    ('{"q": [[1]], "q": [[2]]}', "'q' stands there twice"),
+    ('{"q": [[1]], "q": [[2]]}', "'q' appears twice"),
     (changed(v=None), "it lacks v; give q, k, v and upstream"),
     ({name: X[name] for name in ("x", "upstream")}, "it lacks w_q, w_k, w_v, w_o; give x, w_q, w_k, w_v, w_o and upstream"),
     (X | {"q": [[1]]}, "it has x, and also q; give q, k and v, or x with w_q, w_k, w_v and w_o"),
@@ -495,9 +495,9 @@ BAD_NUMBERS = [  # what stands in the file, and what is said of it
     (X | {"w_k": [[1, 2], [3, 4]]}, "w_q and w_k must have the same shape; got w_q (2, 1), w_k (2, 2)"),
     (X | {"w_o": [[1, 2]]}, "w_v has 3 columns, and w_o must have as many rows; got w_v (2, 3), w_o (1, 2)"),
     (X | {"upstream": [[1], [2]]}, "upstream must have the output's shape, (2, 2); got x (2, 2), w_o (3, 2), upstream (2, 1)"),
-    (changed(q=[[math.nan, 1], [1, 1]]), "NaN is no number; a page starts from finite ones"),
-    (json.dumps(Q_K_V).replace("0.5", "1e999"), "q[0][1] is inf; numbers go up to 1,000,000 here"),
-    (changed(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers go up to 1,000,000 here"),
+    (changed(q=[[math.nan, 1], [1, 1]]), "NaN is not allowed; numbers must be finite"),
+    (json.dumps(Q_K_V).replace("0.5", "1e999"), "q[0][1] is inf; numbers can be at most 1,000,000"),
+    (changed(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers can be at most 1,000,000"),
     (changed(q=[[1, True], [0, 2]]), "q[0][1] must be a number, got true"),
     (changed(q=[[1, "2"], [0, 2]]), "q[0][1] must be a number, got the string '2'"),
     (changed(q=[1, 2]), "q[0] must be a row, a list of numbers, got the number 1"),
@@ -510,7 +510,7 @@ BAD_NUMBERS = [  # what stands in the file, and what is said of it
     (changed(labels=["a"]), "labels has 1 string for 2 tokens"),
     (changed(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
     (changed(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
-    ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "this makes more than the 6,000 numbers, values and gradients together, that a page shows; keep the first 4 rows of q, "),
+    ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "there are more than the 6,000 numbers, values and gradients together, that a page can show; keep the first 4 rows of q, "),
     ({"q": [[1.5] * 800] * 800}, "bytes, far more than a page can show; keep a few rows and columns of each matrix"),
 ]
 
@@ -533,11 +533,11 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--input", "."], "cannot read . (Is a directory)"),
     (["--input", "binary"], "binary is not UTF-8 (byte 1 is 0xff); convert it with iconv"),
     (["--input", "/dev/zero"], "/dev/zero is a pipe, socket or device"),
-    (["--input", "numbers.json", "--block"], "--input and --block are two pages; give one of them"),
-    (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint are two pages; give one of them"),
-    (["--text", "abc"], "--text goes with --checkpoint RUN, a trained model; give both"),
-    (["--block", "--layer", "1"], "--layer goes with --checkpoint RUN, a trained model; give both"),
-    (["--head", "1"], "--head goes with --checkpoint RUN"),
+    (["--input", "numbers.json", "--block"], "--input and --block ask for different pages; give one of them"),
+    (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint ask for different pages; give one of them"),
+    (["--text", "abc"], "--text needs --checkpoint RUN, a trained model; give both"),
+    (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
+    (["--head", "1"], "--head needs --checkpoint RUN"),
     (["--head", "one"], "--head: invalid int value: 'one'"),
     (["--checkpoint", "run"], "--checkpoint needs a text for the model to read; give one with --text"),
     (["--block", "sideways"], "invalid choice: 'sideways'"),
@@ -590,15 +590,15 @@ def test_a_head_of_a_trained_model(run, runs):
 
 
 @pytest.mark.parametrize("name, flags, says", [
-    ("text", ["--layer", "3"], "--layer 3 is not there: RUN has layers 1 to 2"),
-    ("text", ["--layer", "0"], "--layer 0 is not there: RUN has layers 1 to 2"),
-    ("text", ["--head", "-1"], "--head -1 is not there: RUN has heads 1 to 2"),
+    ("text", ["--layer", "3"], "--layer 3 does not exist: RUN has layers 1 to 2"),
+    ("text", ["--layer", "0"], "--layer 0 does not exist: RUN has layers 1 to 2"),
+    ("text", ["--head", "-1"], "--head -1 does not exist: RUN has heads 1 to 2"),
     ("text", ["--text", "abé€"], "the vocabulary has no 'é' '€'; it knows these 6: '\\n abcd'"),
     ("text", ["--text", "a"], "the text has 1 character; give at least 2, so that there is a next one, and at most 8"),
     ("text", ["--text", ""], "the text has 0 characters; give at least 2"),
     ("bytes", ["--text", "ééééé"], "the text has 10 bytes; give at least 2, so that there is a next one, and at most 8"),
     ("text", ["--text", "abcdabcda"], "the text has 9 characters; give at least 2, so that there is a next one, and at most 8"),
-    ("rnn", [], "RUN is a run on task 'reverse'; give one on a text, a causal transformer such as `minigrad train` makes"),
+    ("rnn", [], "RUN was trained on task 'reverse'; give a causal transformer trained on text, such as `minigrad train` makes"),
 ])
 def test_bad_checkpoints(run, runs, name, flags, says):
     text = [] if "--text" in flags else ["--text", "abc"]
@@ -614,4 +614,4 @@ def test_no_checkpoint(run):
 
 def test_a_text_that_is_too_long_for_a_page(run, runs, monkeypatch):
     monkeypatch.setattr(pages, "MOST_NUMBERS", 200)
-    one_line(run("--checkpoint", runs / "text", "--text", "abcdabcd", "--no-open"), "that a page shows; keep 2 tokens")
+    one_line(run("--checkpoint", runs / "text", "--text", "abcdabcd", "--no-open"), "that a page can show; keep 2 tokens")

@@ -126,7 +126,7 @@ def test_shares_in_a_block(browser, opened, placement):
     found = browser.run("""
         return extras.shares.map(({tensor, through}) =>
           [tensor, computation.shares(pass, tensor, through).map(share => [share.label, [...share.data]])])""")
-    expected = {name: ways for name, ways in shares.ways_in_block(trace, placement).items() if len(ways) > 1}
+    expected = {name: ways for name, ways in shares.paths_in_block(trace, placement).items() if len(ways) > 1}
     assert [name for name, _ in found] == list(expected)
     for name, rows in found:
         of_engine = shares_of(trace, name, list(expected[name]))
