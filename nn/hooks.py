@@ -1,4 +1,4 @@
-"""Hooks of modules: functions that see, and may replace, a module's inputs, outputs and gradients."""
+"""Hooks of modules: functions that see, and can replace, a module's inputs, outputs and gradients."""
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from minigrad import Function, Tensor
 
 
 class BackwardHookFunction(Function):
-    """The identity on several tensors; backward passes their gradients, all at once, through `on_gradients`."""
+    """The identity on several tensors, whose gradients backward passes through `on_gradients`, all at once."""
 
     @staticmethod
     def forward(ctx, on_gradients: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -20,7 +20,7 @@ class BackwardHookFunction(Function):
 
 
 def _with_backward_hook(values: tuple, on_gradients: Callable) -> tuple:
-    """The values, those that need gradients passed through BackwardHookFunction."""
+    """The values, with those that need gradients passed through BackwardHookFunction."""
     needs_gradient = [isinstance(value, Tensor) and value.requires_grad for value in values]
     if not any(needs_gradient):
         return values
@@ -29,7 +29,7 @@ def _with_backward_hook(values: tuple, on_gradients: Callable) -> tuple:
 
 
 def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: tuple, kwargs: dict) -> Any:
-    """module.forward(*args, **kwargs), with its hooks in order of registration."""
+    """module.forward(*args, **kwargs), with the module's hooks in order of registration."""
     for kind, hook in hooks:
         if kind == "pre":
             result = hook(module, args)
@@ -53,10 +53,8 @@ def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: 
             if result is not None:
                 gradients = result if isinstance(result, tuple) else (result,)
             if len(gradients) != len(args):
-                raise RuntimeError(
-                    f"a backward hook of {type(module).__name__} returned {len(gradients)} gradients for {len(args)} "
-                    "arguments; expected one for each, None where none is needed"
-                )
+                raise RuntimeError(f"a backward hook of {type(module).__name__} returned {len(gradients)} gradients for "
+                                   f"{len(args)} arguments; expected one for each, None where none is needed")
         return tuple(gradient for gradient, wanted in zip(gradients, wants_gradient) if wanted)
 
     if backward_hooks:
@@ -66,8 +64,8 @@ def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: 
         if kind in ("forward", "forward with kwargs"):
             result = hook(module, args, output) if kind == "forward" else hook(module, args, kwargs, output)
             output = output if result is None else result
-    if backward_hooks:
-        is_tuple = isinstance(output, tuple)
-        outputs = _with_backward_hook(output if is_tuple else (output,), at_output)
-        output = outputs if is_tuple else outputs[0]
-    return output
+    if not backward_hooks:
+        return output
+    if isinstance(output, tuple):
+        return _with_backward_hook(output, at_output)
+    return _with_backward_hook((output,), at_output)[0]

@@ -1,7 +1,7 @@
-"""Module and Parameter: what networks are made of; listing, saving and loading their state, and switching their mode.
+"""Module and Parameter: what networks are made of; how their state is listed, saved and loaded, and their mode switched.
 
-Parameters, buffers and child modules are ordinary attributes; lists are read from the instance's `__dict__`, in order of
-assignment. So `layer.weight` costs no more than on any other object.
+Parameters, buffers and child modules are ordinary attributes, so `layer.weight` costs no more than on any other object.
+Lists are read from the instance's `__dict__`, in order of assignment.
 """
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -14,11 +14,11 @@ from minigrad import Tensor
 from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, opaque, outdate, refuse_in_capture
 from nn.hooks import call_with_hooks
 
-LIBRARIES.add("nn")  # a module tells when one of its attributes is set
+LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
 
 
 class Parameter(Tensor):
-    """A Tensor that a Module lists among its parameters; it requires a gradient, and shares a given Tensor's memory.
+    """A Tensor that a Module lists among its parameters. It requires a gradient, and shares the memory of `data`.
 
     >>> import minigrad as mg
     >>> Parameter(mg.zeros(2, 3)).requires_grad
@@ -77,18 +77,18 @@ class Module:
         return self._register_hook("pre", hook)
 
     def register_forward_hook(self, hook: Callable, *, with_kwargs: bool = False) -> HookHandle:
-        """After forward, call hook(module, args, output), or hook(module, args, kwargs, output) if it wants the keyword
-        arguments, too; what it returns, if not None, replaces the output."""
+        """After forward, call hook(module, args, output), or hook(module, args, kwargs, output) if with_kwargs; what it
+        returns, if not None, replaces the output."""
         return self._register_hook("forward with kwargs" if with_kwargs else "forward", hook)
 
     def register_full_backward_hook(self, hook: Callable) -> HookHandle:
-        """In backward, call hook(module, grad_input, grad_output), tuples of Tensors: the gradients of the positional
-        arguments and of the outputs. What it returns, if not None, replaces grad_input."""
+        """In backward, call hook(module, grad_input, grad_output) with the gradients of the positional arguments and of the
+        outputs, as tuples; what it returns, if not None, replaces grad_input."""
         return self._register_hook("backward", hook)
 
     @property
     def has_hooks(self) -> bool:
-        """Has this module hooks? Then the module above must call it, and not compute its result in another way."""
+        """If so, the parent must call this module, and not compute its result in another way."""
         return bool(self._hooks)
 
     def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
@@ -111,7 +111,7 @@ class Module:
         attributes[name] = value
 
     def _check_replacement(self, name: str, value: Any) -> None:
-        """TypeError if a parameter, a module or a buffer would silently cease to be one."""
+        """TypeError if the assignment would silently drop a parameter, a module or a buffer."""
         before = self.__dict__.get(name)
         if value is None or isinstance(value, (Parameter, Module)):
             return
@@ -130,13 +130,12 @@ class Module:
         self._buffers.pop(name, None)
         outdate()
 
-    def __getattr__(self, name: str) -> Any:  # called only for what is not found
+    def __getattr__(self, name: str) -> Any:  # called only for missing attributes
         message = f"'{type(self).__name__}' object has no attribute '{name}'"
         if "_buffers" not in self.__dict__:
             raise AttributeError(message + "; was super().__init__() called?", name=name, obj=self)
-        names = [own for own, value in vars(self).items() if isinstance(value, (Tensor, Module))]
-        raise AttributeError(f"{message}; it holds {', '.join(names) or 'no parameters or modules'}",
-                             name=name, obj=self)
+        names = [own for own, _ in self._own((Tensor, Module))]
+        raise AttributeError(f"{message}; it holds {', '.join(names) or 'no parameters or modules'}", name=name, obj=self)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """`self.name = param`, for computed names."""
@@ -147,13 +146,13 @@ class Module:
         self._register(name, module, Module)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a Tensor that is part of the state but no parameter; it is in state_dict if it is persistent."""
+        """Add a Tensor that is part of the state, but not a parameter. state_dict includes it only if persistent."""
         self._register(name, tensor, Tensor)
         self._buffers[name] = persistent
 
     def _register(self, name: str, value: Any, kind: type) -> None:
         if not isinstance(name, str) or not name or "." in name:
-            raise KeyError(f"a name must be a string, not empty and without '.', got {name!r}")
+            raise KeyError(f"a name must be a non-empty string without '.', got {name!r}")
         if not isinstance(value, (kind, type(None))):
             raise TypeError(f"cannot register '{type(value).__name__}' as '{name}' ({kind.__name__} or None expected)")
         before = getattr(self, name, None)
@@ -163,7 +162,7 @@ class Module:
 
     # ---- lists ----
 
-    def _own(self, kind: type) -> list[tuple[str, Any]]:
+    def _own(self, kind: type | tuple[type, ...]) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in vars(self).items() if isinstance(value, kind)]
 
     def _own_buffers(self, persistent_only: bool = False) -> list[tuple[str, Tensor]]:
@@ -171,7 +170,7 @@ class Module:
                 if vars(self)[name] is not None and (persistent or not persistent_only)]
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, "Module"]]:
-        """(name, module) for this module, named `prefix`, and all below it; a shared module once, at its first name."""
+        """(name, module) for this module, named `prefix`, and all below it; a shared module once, under its first name."""
         seen = set()
         to_visit = [(prefix, self)]
         while to_visit:
@@ -185,7 +184,7 @@ class Module:
             to_visit += [(f"{name}.{child_name}" if name else child_name, child) for child_name, child in below[::-1]]
 
     def _named_members(self, own: Callable, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator:
-        """(name, member) for what `own(module)` lists, in this module and below."""
+        """What `own` lists for this module and for all below, with full names."""
         seen = set()
         for path, module in self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]:
             for name, member in own(module):
@@ -206,11 +205,9 @@ class Module:
         return self._named_members(Module._own_buffers, prefix, recurse, remove_duplicate)
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """(name, module) for the modules directly below this one, each once."""
-        first_name = {}
-        for name, module in self._own(Module):
-            first_name.setdefault(module, name)
-        return ((name, module) for module, name in first_name.items())
+        """(name, module) for the modules directly below this one, each once, under its first name."""
+        first_name = {module: name for name, module in reversed(self._own(Module))}
+        return ((name, module) for name, module in self._own(Module) if first_name[module] == name)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters, each once: what an optimiser takes."""
@@ -228,21 +225,19 @@ class Module:
     # ---- state ----
 
     def _named_state(self) -> Iterator[tuple[str, Tensor]]:
-        return self._named_members(lambda module: chain(module._own(Parameter), module._own_buffers(True)),
+        return self._named_members(lambda module: module._own(Parameter) + module._own_buffers(persistent_only=True),
                                    prefix="", recurse=True, remove_duplicate=False)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All parameters and persistent buffers by name, detached. They share memory: copy what must not change.
-
-        Shared parameters are listed under each of their names.
-        """
+        Shared parameters are listed under each of their names."""
         return {name: member.detach() for name, member in self._named_state()}
 
     def load_state_dict(self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True) -> IncompatibleKeys:
-        """Copy values into parameters and buffers of the same names, in place.
+        """Copy values into the parameters and buffers of the same names, in place; return the missing and unexpected keys.
 
-        One RuntimeError reports all that does not fit, and then nothing is changed: wrong shapes and dtypes, and with
-        `strict` names that are missing or unexpected. Returns (missing_keys, unexpected_keys).
+        One RuntimeError reports everything that does not fit, and nothing is changed: wrong shapes and dtypes, and if
+        `strict` missing and unexpected names.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
@@ -268,7 +263,7 @@ class Module:
     # ---- switches ----
 
     def train(self, mode: bool = True) -> "Module":
-        """Put this module and all below into training mode, in which dropout is active; `train(False)` is `eval()`."""
+        """Put this module and all below into training mode, in which dropout is active, or into eval mode."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
         for module in self.modules():
@@ -284,20 +279,20 @@ class Module:
         zero_grads(self.parameters(), set_to_none)
 
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
-        """Make all parameters of this module trainable, or freeze them."""
+        """Make all parameters trainable, or freeze them."""
         for parameter in self.parameters():
             parameter.requires_grad = requires_grad
         return self
 
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
-        """Call `fn` on all modules below, children first, then on this one; for example to initialise them."""
+        """Call `fn` on every module below, children first, and then on this one; for example to initialise them."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
     def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False, *, device: Any = None) -> "Module":
-        """Convert floating-point parameters, their gradients, and buffers to float32 or float64, in place.
+        """Convert floating-point parameters, gradients and buffers to float32 or float64, in place.
 
         Shared parameters stay shared. Create the optimiser afterwards. to("cpu") changes nothing: it is the only device.
         """
@@ -312,7 +307,7 @@ class Module:
                 tensor.requires_grad = False
                 tensor.array = tensor.array.astype(dtype)
                 if wanted or gradient is not None:
-                    tensor.requires_grad = True  # a new leaf: the old one has the dtype before
+                    tensor.requires_grad = True  # a new leaf: the old one has the old dtype
                     tensor.grad = None if gradient is None else gradient.to(dtype)
                     tensor.requires_grad = wanted
         return self
@@ -338,7 +333,7 @@ class Module:
     # ---- repr ----
 
     def extra_repr(self) -> str:
-        """The text between the parentheses: a subclass gives its sizes and options."""
+        """The text between the parentheses, in which a subclass gives its sizes and options."""
         return ""
 
     def _child_lines(self) -> list[str]:
@@ -363,7 +358,7 @@ def zero_grads(parameters, set_to_none: bool) -> None:
 
 
 def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:
-    """Why this value does not fit that parameter or buffer."""
+    """The reasons why this array does not fit that parameter or buffer."""
     problems = []
     if array.shape != own.shape:
         problems.append(f"size mismatch for {name}: shape {array.shape} in state_dict, {own.shape} in the model")

@@ -168,7 +168,7 @@ REFUSED = {
     setattr(block, "count", 1)  # TypeError: cannot assign 'int' as buffer 'count'
     block.scael  # AttributeError: has no attribute 'scael'; it holds scale, first
     delattr(block, "scael")  # AttributeError: scael
-    block.register_parameter("a.b", None)  # KeyError: without '.'
+    block.register_parameter("a.b", None)  # KeyError: a non-empty string without '.'
     block.register_parameter("forward", nn.Parameter(ones(1)))  # KeyError: already exists
     block.register_parameter("w", ones(1))  # TypeError: Parameter or None
     block.register_buffer("b", 1)  # TypeError: Tensor or None
