@@ -1,4 +1,4 @@
-"""The models that can be trained, by what they learn, and how one is built."""
+"""The table of models that can be trained, by what they learn."""
 import dataclasses
 import functools
 import math
@@ -17,7 +17,7 @@ from models.transformer import CausalTransformer, TransformerConfig, initialise,
 
 
 class CausalSeq2Seq(Seq2Seq):
-    """A causal transformer that reads the source and goes on with the target: nothing but predicting the next token."""
+    """A causal transformer that reads the source and continues with the target: plain next-token prediction."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -31,8 +31,8 @@ class CausalSeq2Seq(Seq2Seq):
     def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
         length, context = memory.shape[1] + inputs.shape[1], self.config.context
         if length > context:
-            raise ValueError(f"source and target have {length} tokens, and the model's context is {context}: it would lose "
-                             "sight of the source; build it with a larger context")
+            raise ValueError(f"source and target have {length} tokens, but the model's context is {context}; build it with "
+                             "a larger context")
         logits, _ = self.model(mg.cat([memory, inputs], dim=1))
         return logits[:, memory.shape[1] :]
 
@@ -43,7 +43,7 @@ def _classifier(task: Task, config: TransformerConfig, attends: bool) -> Classif
 
 
 Make = Callable[[Task | None, TransformerConfig], nn.Module]
-ARCHITECTURES: dict[str, dict[str, Make]] = {  # by kind of what they learn; the first of each is the default
+ARCHITECTURES: dict[str, dict[str, Make]] = {  # by the kind of task; the first of each kind is the default
     "text": {"causal": lambda task, config: CausalTransformer(config)},
     "sequence": {
         "encoder-decoder": lambda task, config: EncoderDecoder(config),
@@ -57,8 +57,7 @@ ARCHITECTURES: dict[str, dict[str, Make]] = {  # by kind of what they learn; the
     },
 }
 
-
-UNUSED = {  # {model: fields of the config that it refuses}
+UNUSED = {  # {model: config fields that it refuses}
     "rnn": UNUSED_BY_RNNS,
     "rnn-attention": UNUSED_BY_RNNS,
     "encoder": UNUSED_BY_CLASSIFIERS,
@@ -67,11 +66,11 @@ UNUSED = {  # {model: fields of the config that it refuses}
 
 
 def architecture_for(task: Task | None, name: str | None, config: TransformerConfig) -> str:
-    """The name, or without one the default; ValueError if such a model cannot learn the task, or None: a text."""
+    """The given or default architecture; ValueError if it cannot learn the task (None stands for a text)."""
     known = ARCHITECTURES[task.kind if task else "text"]
     name = next(iter(known)) if name is None else name
     if name not in known:
-        learnt = f"task {task.name!r} makes a {task.kind}" if task else "the data is a text"
+        learnt = f"task {task.name!r} outputs a {task.kind}" if task else "the data is a text"
         raise ValueError(f"{learnt}, so model must be one of {', '.join(known)}, got {name!r}")
     if name == "encoder-decoder" and config.layers == 0:
         raise ValueError("an encoder-decoder without layers never sees its source; layers must be at least 1, got 0")
@@ -80,7 +79,7 @@ def architecture_for(task: Task | None, name: str | None, config: TransformerCon
 
 
 def make_model(task: Task | None, architecture: str | None, config: TransformerConfig, seed: int = 0) -> nn.Module:
-    """A model that can learn the task, or None: a text; ValueError if this one cannot."""
+    """A model that can learn the task (None stands for a text); ValueError if this architecture cannot."""
     kind, name = task.kind if task else "text", architecture_for(task, architecture, config)
     if task:
         config = dataclasses.replace(config, vocabulary_size=task.vocabulary_size)

@@ -1,4 +1,4 @@
-"""Where a model looks: the weights of all its attention layers, as it reads an input."""
+"""Where a model looks: the weights of all its attention layers for a given input."""
 import copy
 import inspect
 from typing import Any
@@ -10,31 +10,29 @@ import nn
 from minigrad import Tensor
 
 EVERY_HEAD = {"need_weights": True, "average_attn_weights": False}
-NEEDS = {  # {layer that attends: the arguments with which it returns its weights}
+NEEDS = {  # {attention layer: the arguments that make it return its weights}
     nn.MultiHeadAttention: EVERY_HEAD,
     nn.Attention: {"need_weights": True},
     nn.AdditiveAttention: {},
 }
-MAY_HOLD_MODULES = nn.Module, list, dict, tuple, set  # the kinds of attributes that a model of its own needs anew
+MAY_HOLD_MODULES = nn.Module, list, dict, tuple, set  # the types of attributes that a twin needs its own copies of
 
 
 def has_attention(model: nn.Module) -> bool:
-    """Has the model an attention layer?"""
+    """Does the model have an attention layer?"""
     return any(isinstance(module, tuple(NEEDS)) for module in model.modules())
 
 
 def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
-    """{path of the layer: its weights}, in the order in which the layers are called by model(*inputs).
+    """{path of the layer: its weights}, in the order in which model(*inputs) calls the layers.
 
-    Inputs are what the model takes, as tensors, arrays or lists: tokens (B, T), and of a Seq2Seq a source and the decoder's
-    inputs. Weights are (B, H, Tq, Tk): how much each query takes from each key, so that rows sum to 1; or (H, Tq, Tk) if
-    the inputs are the token ids of one sequence, without B. A layer that is called again has the further calls as
-    "path, call 2"; but those of a recurrent decoder, one query each, are the rows of one map, the first of them from the
-    first state.
+    Inputs are tensors, arrays or lists: tokens (B, T), or for a Seq2Seq a source and the decoder's inputs. Weights are
+    (B, H, Tq, Tk), how much each query takes from each key (rows sum to 1), or (H, Tq, Tk) if the inputs are the token ids
+    of one sequence, without B. Repeated calls of a layer appear as "path, call 2"; a recurrent decoder's calls, one query
+    each, become the rows of one map, starting with the first state's.
 
-    The model is in evaluation mode for this, without dropout; itself it stays as it is, with its mode, its gradients and
-    its hooks, for other threads, too. ValueError if it calls no attention layer: MultiHeadAttention, Attention or
-    AdditiveAttention of `nn`.
+    Weights are those of evaluation mode, without dropout; the model itself, its mode, gradients and hooks stay untouched,
+    also for other threads. ValueError if it calls no MultiHeadAttention, Attention or AdditiveAttention of `nn`.
 
     >>> from models import PRESETS, CausalTransformer
     >>> maps = attention_maps(CausalTransformer(PRESETS["micro"].config), [3, 1, 4])
@@ -61,7 +59,7 @@ def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
 
 
 def _twin(model: nn.Module) -> nn.Module:
-    """Another model with the same tensors, and whatever else is no module: in its own mode, and with its own hooks."""
+    """A model that shares all tensors, but has its own modules, and so its own mode and hooks."""
     attributes = (value for module in model.modules() for value in vars(module).values())
     return copy.deepcopy(model, {id(value): value for value in attributes if not isinstance(value, MAY_HOLD_MODULES)})
 

@@ -1,8 +1,8 @@
-"""Checkpoints: everything a run needs to go on, in one `.npz` without pickle, safe from crashes and bit flips.
+"""Checkpoints: everything a run needs to resume, in one `.npz` without pickle, safe from crashes and bit flips.
 
-A new one is written to a temporary file beside the old one, flushed to the disk, and renamed over it; the one before
-is kept. So a kill at any moment leaves `checkpoint.npz`, or between the two renames `checkpoint.previous.npz`, whole.
-The one with the lowest validation loss is kept beside them, as `checkpoint.best.npz`.
+A new one is written to a temporary file, flushed to disk and renamed over the old one, which is kept. So a kill at any
+moment leaves `checkpoint.npz`, or between the two renames `checkpoint.previous.npz`, intact. `checkpoint.best.npz` is the
+one with the lowest validation loss.
 """
 import dataclasses
 import math
@@ -28,21 +28,21 @@ class CheckpointError(Exception):
 
 
 class NoCheckpoint(CheckpointError):
-    """There is none where one was looked for."""
+    """There is no checkpoint here."""
 
     exit_code = 2
 
 
 @dataclasses.dataclass
 class Checkpoint:
-    """A run at the end of a step."""
+    """A run after a step."""
 
     step: int  # updates done
     best_loss: float  # the lowest validation loss so far; infinite before the first
-    architecture: str  # a key of ARCHITECTURES: which kind of model it is
+    architecture: str  # a key of ARCHITECTURES
     config: dict  # the fields of the model's config
     training: dict  # the fields of the TrainingConfig
-    dataset: dict  # the name of a task, or None and path, sha256 and the tokenizer's state of a text
+    dataset: dict  # {"task": its name}, or a text's {"task": None, "path", "sha256", "tokenizer": its state}
     generators: dict  # the state of each random generator
     model: dict[str, np.ndarray]  # parameters and buffers by name
     optimizer: dict[str, np.ndarray]  # its state, by parameter and name
@@ -59,18 +59,17 @@ def _is_tokenizer_state(state: Any) -> bool:
 
 
 def _is_generator_state(state: Any) -> bool:
-    """Does a generator that is put there say the same?"""
     generator = np.random.PCG64(0)
     try:
         generator.state = state
-    except Exception:  # noqa: BLE001  NumPy has many for what is missing, of another type or too large
+    except Exception:  # noqa: BLE001  NumPy raises many kinds
         return False
     return generator.state == state
 
 
 ABSENT = object()
-Requirement = tuple[Callable[[Any], bool], str]  # a test of a value, and how it reads in an error
-REQUIREMENTS: dict[str, Requirement] = {  # of what is no array, by its place
+Requirement = tuple[Callable[[Any], bool], str]  # a test of a value, and its wording in an error
+REQUIREMENTS: dict[str, Requirement] = {  # for everything that is not an array, by its place
     "step": (lambda step: type(step) is int and step >= 0, "a whole number from 0"),
     "best_loss": (lambda loss: type(loss) is float and not math.isnan(loss), "a number"),
     "architecture": (lambda name: isinstance(name, str), "the name of a kind of model"),
@@ -89,9 +88,9 @@ OF_TEXTS: dict[str, Requirement] = {
 
 
 def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) -> pathlib.Path:
-    """Write `checkpoint.npz` into a folder; the one there becomes `checkpoint.previous.npz`. Or write to another name.
+    """Write a checkpoint into a folder; an existing `checkpoint.npz` becomes `checkpoint.previous.npz`.
 
-    CheckpointError if that fails (a full disk, no permission); the checkpoints there stay as they were.
+    CheckpointError if that fails (a full disk, no permission); existing checkpoints stay as they were.
     """
     folder = pathlib.Path(folder)
     path = folder / name
@@ -106,22 +105,22 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) ->
             write_archive(file, {"format": FORMAT, **header}, arrays)
     except OSError as error:
         has_one = (folder / NAME).exists() or (folder / PREVIOUS).exists()
-        intact, then = ("the checkpoint before it is intact", "use --resume") if has_one else (
-            "there is none before it", "start anew")
-        raise CheckpointError(f"cannot save {path}: {error.strerror or error}; {intact}: make room there or make the "
+        intact, then = ("the previous checkpoint is intact", "use --resume") if has_one else (
+            "there is no previous checkpoint", "start again")
+        raise CheckpointError(f"cannot save {path}: {error.strerror or error}; {intact}: free some space or make the "
                               f"folder writable, then {then}") from None
     return path
 
 
 def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
-    """The checkpoint file of a run folder, the last or the best, or the file itself; NoCheckpoint if there is none."""
+    """The last or best checkpoint file in a run's folder, or the file itself; NoCheckpoint if there is none."""
     run = pathlib.Path(run)
     names = [BEST] if best else [NAME, PREVIOUS]
     try:
         if run.is_file() and not best:
             return run
         found = next((run / name for name in names if (run / name).is_file()), None)
-        problem = (f"holds no {names[0]}" if run.is_dir() else "is no folder" if run.is_file()
+        problem = (f"holds no {names[0]}" if run.is_dir() else "is not a folder" if run.is_file()
                    else "is a pipe, socket or device, not a file" if run.exists() else "does not exist")
     except OSError as error:
         raise NoCheckpoint(f"cannot read {run}: {error.strerror or error}; give the folder of a run") from None
@@ -131,16 +130,16 @@ def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
 
 
 def hint(run: pathlib.Path) -> str:
-    """What a folder without a checkpoint is for."""
+    """What to do with a folder that has no checkpoint."""
     if (run / "config.json").is_file():
-        return "it is a model of others: `minigrad train --init-from` and `minigrad sample --checkpoint` take it"
+        return "it is a Hugging Face folder, for `minigrad train --init-from` and `minigrad sample --checkpoint`"
     if (run / "index.json").is_file():
-        return "it holds a prepared text: `minigrad train --text` takes it"
+        return "it holds a prepared text, for `minigrad train --text`"
     return "give the folder of a run, or train one with `minigrad train`"
 
 
 def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
-    """Read a checkpoint of a run folder, or a checkpoint file; CheckpointError if it is not whole, or makes no sense."""
+    """Read a checkpoint from a run's folder or a file; CheckpointError if it is incomplete or invalid."""
     path = find(run, best)
     try:
         header, members = read_archive(path, FORMAT)
@@ -152,11 +151,12 @@ def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
             groups[group][name] = array
         fields = {field.name for field in dataclasses.fields(Checkpoint)} - groups.keys()
         if header.keys() != fields:
-            raise ValueError(f"{path} is damaged: its header lacks or adds {reprlib.repr(header.keys() ^ fields)}")
+            raise ValueError(f"{path} is damaged: missing or unknown in its header: "
+                             f"{reprlib.repr(sorted(header.keys() ^ fields))}")
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except OtherFormat as error:
-        raise CheckpointError(f"{error}; use the version of minigrad that wrote it, or train anew") from None
+        raise CheckpointError(f"{error}; use the version of minigrad that wrote it, or train again") from None
     except ValueError as error:
         raise CheckpointError(f"{error}{remedy(path)}") from None
     checkpoint = Checkpoint(**header, **groups)
@@ -165,7 +165,7 @@ def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
 
 
 def remedy(path: str | os.PathLike) -> str:
-    """What to do about a bad checkpoint."""
+    """What to do about a damaged checkpoint."""
     path = pathlib.Path(path)
     previous = path.with_name(PREVIOUS)
     if path.name == NAME and previous.is_file():
@@ -174,7 +174,7 @@ def remedy(path: str | os.PathLike) -> str:
 
 
 def check_values(checkpoint: Checkpoint, path: str | os.PathLike) -> None:
-    """CheckpointError unless what is not an array meets the REQUIREMENTS."""
+    """CheckpointError unless everything but the arrays meets the REQUIREMENTS."""
     is_text = isinstance(checkpoint.dataset, dict) and checkpoint.dataset.get("task") is None
     for place, (is_right, expected) in (REQUIREMENTS | OF_TEXTS if is_text else REQUIREMENTS).items():
         field, _, name = place.partition(".")
@@ -188,8 +188,8 @@ def check_values(checkpoint: Checkpoint, path: str | os.PathLike) -> None:
 
 def check_arrays(checkpoint: Checkpoint, group: str, expected: Mapping[str, np.ndarray],
                  path: str | os.PathLike) -> None:
-    """CheckpointError that names the first array of the group that is missing or not expected, is of another shape or
-    dtype than the expected one, or holds NaN or infinity."""
+    """CheckpointError names the first array of the group that is missing, unexpected, of another shape or dtype, or that
+    contains NaN or infinity."""
     arrays = getattr(checkpoint, group)
     for name in dict.fromkeys((*expected, *arrays)):
         came, wanted = _describe(arrays.get(name)), _describe(expected.get(name))
@@ -197,7 +197,7 @@ def check_arrays(checkpoint: Checkpoint, group: str, expected: Mapping[str, np.n
             raise CheckpointError(f"{path} is from another architecture: its {group}/{name} is {came}, expected {wanted}; "
                                   "leave out flags that change the model, or use the version of minigrad that wrote it")
         if not np.isfinite(arrays[name]).all():
-            raise CheckpointError(f"{path} is of no use: its {group}/{name} holds NaN or infinity{remedy(path)}")
+            raise CheckpointError(f"{path} is unusable: its {group}/{name} contains NaN or infinity{remedy(path)}")
 
 
 def _describe(array: np.ndarray | None) -> str:

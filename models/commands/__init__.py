@@ -1,1 +1,1 @@
-"""Commands on models, a module each, with `add_flags(parser)` and `run(options)`; `shared` has what all commands share."""
+"""Commands on models, one module each, with `add_flags(parser)` and `run(options)`; `shared` has what they share."""

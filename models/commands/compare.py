@@ -1,4 +1,4 @@
-"""`minigrad compare`: runs beside each other, as a table, and as a picture if it is asked for."""
+"""`minigrad compare`: runs side by side, as a table and optionally as a plot."""
 import argparse
 import functools
 import pathlib
@@ -11,8 +11,8 @@ MARKS = {"csv": b"val_loss_mean", "json": comparison.FORMAT.encode(), "plot": co
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run, or of a sweep")
-    parser.add_argument("--plot", metavar="PNG", help="draw the losses, and the results with a dot for each seed")
-    parser.add_argument("--csv", metavar="FILE", help="write the table, a line for each group of runs")
+    parser.add_argument("--plot", metavar="PNG", help="plot the losses, and the results with one dot per seed")
+    parser.add_argument("--csv", metavar="FILE", help="write the table, one line per group of runs")
     parser.add_argument("--json", metavar="FILE", help="write the table, with all settings and each run")
 
 
@@ -29,17 +29,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def is_marked(mark: bytes, path: pathlib.Path) -> bool:
-    """Does the file begin as a comparison does?"""
+    """Was the file written by an earlier comparison?"""
     return mark in path.read_bytes()[:4096]
 
 
 def write(compared: comparison.Comparison, paths: dict[str, pathlib.Path]) -> None:
-    """Files of the comparison, by their kinds; and say where they are."""
+    """Write the comparison as files, {kind: path}, and say where they are."""
     if "csv" in paths:
         paths["csv"].write_text(compared.as_csv(), encoding="utf-8")
     if "json" in paths:
         paths["json"].write_text(compared.as_json(), encoding="utf-8")
     if "plot" in paths and not comparison_picture.draw(compared, paths["plot"]):
-        raise CheckFailed(f"there is nothing to draw: no run has been evaluated; {paths['plot']} was not written")
+        raise CheckFailed(f"there is nothing to plot: no run has been evaluated; {paths['plot']} was not written")
     if paths:
         print(" and ".join(map(str, paths.values())), "show" if len(paths) > 1 else "shows", "it")

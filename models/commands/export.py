@@ -1,4 +1,4 @@
-"""`minigrad export`: the model of a run as a folder in the Hugging Face format, which transformers loads."""
+"""`minigrad export`: a run's model as a folder in the Hugging Face format."""
 import argparse
 import os
 import re
@@ -7,14 +7,14 @@ from models import hub, loading
 from models.checkpoint import CheckpointError
 from models.commands.shared import UsageError
 
-UNITS = {"": 1, "KB": 10 ** 3, "MB": 10 ** 6, "GB": 10 ** 9}
+UNITS = {"": 1, "K": 10 ** 3, "M": 10 ** 6, "G": 10 ** 9}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="folder of a run, a checkpoint file, or a Hugging Face folder")
     parser.add_argument("--to", metavar="FOLDER", required=True, help="the folder to write; it must not exist yet")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
-    parser.add_argument("--dtype", choices=hub.DTYPES, help="of the numbers in the files (default: the model's)")
+    parser.add_argument("--dtype", choices=hub.DTYPES, help="dtype of the numbers in the files (default: the model's)")
     parser.add_argument("--shard-size", metavar="SIZE", help="the largest file, such as 500MB (default: 5GB)")
 
 
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     size = shard_size(given["shard_size"]) if "shard_size" in given else hub.SHARD_SIZE
     source = loading.source(options.run, best="best" in given)
     if source.task:
-        raise CheckpointError(f"{source.path} is of task {source.task.name!r}, and only models of texts can be exported")
+        raise CheckpointError(f"{source.path} is of task {source.task.name!r}; only models of texts can be exported")
     hub.family_of(source.config)
     hub.check_free(options.to)
     model = loading.model_in(source)
@@ -34,9 +34,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def shard_size(text: str) -> int:
-    """The bytes of a size such as 500MB; UsageError if it is none."""
-    found = re.fullmatch(r"(\d{1,15})\s*([KMG]?B?)", text.strip().upper())
-    unit = found and found[2].rstrip("B") and found[2].rstrip("B") + "B"
+    """The bytes of a size such as 500MB; UsageError if it is not one."""
+    found = re.fullmatch(r"(\d{1,15})\s*([KMG]?)B?", text.strip().upper())
     if not found or int(found[1]) == 0:
         raise UsageError(f"--shard-size must be a size such as 500MB or 5GB, got {text!r}")
-    return int(found[1]) * UNITS[unit or ""]
+    return int(found[1]) * UNITS[found[2]]

@@ -1,5 +1,5 @@
-"""`minigrad gradcheck`: the gradients of a small model of each recipe against finite differences, as a table of all
-parameters; exit code 1 if one is wrong."""
+"""`minigrad gradcheck`: every parameter of a small model of each recipe against finite differences, as a table; exit code 1
+if a gradient is wrong."""
 import argparse
 import dataclasses
 
@@ -7,7 +7,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad.gradcheck import GradcheckReport, gradcheck_module
-from models.commands.shared import UsageError
+from models.commands.shared import usage_errors
 from models.recipes import RECIPES
 from models.transformer import CausalTransformer, TransformerConfig, check_whole
 
@@ -16,14 +16,12 @@ BATCH_SIZE = 3
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="of parameters, tokens and directions (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of parameters, tokens and directions (default: 0)")
 
 
 def run(options: argparse.Namespace) -> int:
-    try:
+    with usage_errors():
         check_whole("seed", options.seed, least=0)
-    except ValueError as error:
-        raise UsageError(error) from None
     reports = []
     for name, recipe in RECIPES.items():
         print(f"recipe {name}, {recipe.description}")
@@ -38,8 +36,8 @@ def run(options: argparse.Namespace) -> int:
 def check_model(seed: int = 0, model: CausalTransformer | None = None) -> GradcheckReport:
     """Check every parameter of a small float64 GPT-2 (or of `model`), on random tokens and targets.
 
-    Parameters are random and not small, gains and biases too: at GPT-2's initialisation most gradients are so small,
-    or so symmetric, that a wrong one would go unnoticed.
+    Parameters are random and not small: at GPT-2's initialisation most gradients are so small or so symmetric that errors
+    would go unnoticed.
     """
     generator = np.random.default_rng(seed)
     model = model or CausalTransformer(CONFIG)

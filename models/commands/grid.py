@@ -1,4 +1,4 @@
-"""A grid of runs: flags of `minigrad train` with several values each, all their combinations, and a name for each."""
+"""A grid of runs: flags of `minigrad train` with several values each, their combinations, and a name for each."""
 import argparse
 import collections
 import itertools
@@ -9,15 +9,15 @@ from typing import Any
 
 from models.commands.shared import UsageError, as_flag
 
-MOST_RUNS = 1000  # in a grid: more than that is a slip, or takes weeks
-LONGEST_NAME = 200  # of a folder; file systems have room for 255 bytes
+MOST_RUNS = 1000  # more are a typo, or take weeks
+LONGEST_NAME = 200  # file systems allow names of 255 bytes
 YES_OR_NO = {"yes": True, "no": False}
-Grid = dict[str, list]  # the values of each flag that was given
+Grid = dict[str, list]  # {flag: its values}
 
 
 class SeveralValues:
-    """Stands for a parser to which flags are added, and gives each of them one or several values, by commas: what is
-    parsed is a Grid. A switch such as --bias takes yes and no. The flags `without` are left out.
+    """Wraps a parser so that each added flag takes several values, separated by commas: the result is a Grid. A switch such
+    as --bias takes yes and no. Flags in `without` are skipped.
 
     >>> parser = argparse.ArgumentParser()
     >>> SeveralValues(parser).add_argument("--lr", type=float)
@@ -47,7 +47,7 @@ class SeveralValues:
 
 
 def _values(kind: Callable[[str], Any], choices: Collection[str] | None) -> Callable[[str], list]:
-    """What makes a list of values of "a,b,c"."""
+    """A function from "a,b,c" to a list of values."""
     def value(text: str) -> Any:
         if choices is not None and text not in choices:
             raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(choices)})")
@@ -60,8 +60,8 @@ def _values(kind: Callable[[str], Any], choices: Collection[str] | None) -> Call
 
 
 def combinations(grid: Grid) -> list[dict[str, Any]]:
-    """All combinations of the values. Those of the first seed come first, so that every setting soon has a result.
-    UsageError if a value is there twice, or if there are more than MOST_RUNS.
+    """All combinations of the values, the first seed's first, so that every setting soon has a result. UsageError if a
+    value is repeated, or if there are more than MOST_RUNS.
 
     >>> combinations({"seed": [0, 1], "lr": [0.1, 0.2]})[1:3]
     [{'lr': 0.2, 'seed': 0}, {'lr': 0.1, 'seed': 1}]
@@ -73,19 +73,20 @@ def combinations(grid: Grid) -> list[dict[str, Any]]:
     count = math.prod(map(len, grid.values()))
     if count > MOST_RUNS:
         sizes = " x ".join(f"{len(values)} of {as_flag(name)}" for name, values in varied(grid).items())
-        raise UsageError(f"this grid has {count:,} runs ({sizes}), and a sweep at most {MOST_RUNS:,}; leave some out")
-    order = ["seed", *(name for name in grid if name != "seed")] if "seed" in grid else list(grid)
-    combined = [dict(zip(order, values)) for values in itertools.product(*(grid[name] for name in order))]
-    return [{name: run[name] for name in [*order[1:], *order[:1]]} if "seed" in grid else run for run in combined]
+        raise UsageError(f"this grid has {count:,} runs ({sizes}), but a sweep takes at most {MOST_RUNS:,}; leave some out")
+    others = [name for name in grid if name != "seed"]
+    names = [*others, "seed"] if "seed" in grid else others
+    return [dict(zip(names, (*values, *seed))) for seed in itertools.product(*([grid["seed"]] if "seed" in grid else []))
+            for values in itertools.product(*(grid[name] for name in others))]
 
 
 def varied(grid: Grid) -> Grid:
-    """The flags that have more than one value."""
+    """The flags with more than one value."""
     return {name: values for name, values in grid.items() if len(values) > 1}
 
 
 def name_of(run: dict[str, Any], grid: Grid) -> str:
-    """What tells a run from the others of its grid, as a file may be called: the seed, and before it the values that vary.
+    """A file name that distinguishes a run from the others of its grid: the values that vary, then the seed.
 
     >>> grid = {"lr": [0.1, 0.2], "text": ["a/b c.txt"], "seed": [0]}
     >>> name_of({"lr": 0.1, "text": "a/b c.txt", "seed": 0}, grid)

@@ -4,7 +4,7 @@ import pathlib
 
 from models import loading
 from models.attention_maps import has_attention
-from models.commands.shared import UsageError, check_output
+from models.commands.shared import UsageError, check_output, usage_errors
 from models.pictures import LabelledMap, draw_maps, is_ours, where_heads_look
 
 PICTURE = "look.png"  # in the run's folder
@@ -13,10 +13,10 @@ PICTURE = "look.png"  # in the run's folder
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="folder of a run, a checkpoint file, or a Hugging Face folder")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
-    parser.add_argument("--prompt", help="the text that it reads, or a task's source (default: an example of the task)")
+    parser.add_argument("--prompt", help="the text to read, or a task's source (default: an example of the task)")
     parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
     parser.add_argument("--head", type=int, help="this head only, from 1 (default: all)")
-    parser.add_argument("--out", metavar="PNG", help=f"where the picture goes (default: {PICTURE} in the run's folder)")
+    parser.add_argument("--out", metavar="PNG", help=f"file of the picture (default: {PICTURE} in the run's folder)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,10 +29,8 @@ def run(options: argparse.Namespace) -> int:
     if not has_attention(model):
         raise UsageError(f"the model in {source.path} has no attention, so there is nothing to look at; give a run whose "
                          "--model and --layers have some")
-    try:
+    with usage_errors():
         title, maps = speaker.look(model, given.get("prompt"))
-    except ValueError as error:
-        raise UsageError(error) from None
     maps = chosen(maps, given.get("layer"), given.get("head"))
     draw_maps(maps, title, path)
     print("\n".join([*(line for layer in maps for line in where_heads_look(layer)), f"{path} shows it"]))
@@ -40,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chosen(maps: list[LabelledMap], layer: int | None, head: int | None) -> list[LabelledMap]:
-    """The maps of this layer and head; UsageError if there is no such one."""
+    """The maps of this layer and head; UsageError if the model lacks them."""
     for name, number, count in (("layer", layer, max(found.layer for found in maps)),
                                 ("head", head, max(len(found.weights) for found in maps))):
         if number is not None and not 1 <= number <= count:

@@ -1,10 +1,10 @@
-"""`minigrad prepare`: large texts as a folder of tokens, which `minigrad train --text` maps into memory."""
+"""`minigrad prepare`: tokenize large texts into a folder that `minigrad train --text` maps into memory."""
 import argparse
 import os
 import pathlib
 from typing import Any
 
-from models.commands.shared import UsageError, cores, show_progress
+from models.commands.shared import UsageError, cores, show_progress, usage_errors
 from models.commands.train import named_tokenizer
 from models.prepare import SHARD_TOKENS, Request, prepare
 from models.shards import SPLITS, Index, ShardError, check_content
@@ -15,19 +15,19 @@ MOST_WORKERS = 1000
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="a text in UTF-8, or .jsonl with a document a line; both "
-                        "also as .gz")
-    parser.add_argument("--to", metavar="DIR", required=True, help="folder of the tokens: a new one, or one that the same "
-                        "command began, which then goes on")
-    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or that of a "
-                        "run, or in a file or folder of others (default: characters)")
+    parser.add_argument("files", metavar="FILE", nargs="*", help="a text in UTF-8, or .jsonl with one document per line; "
+                        "either may be compressed as .gz")
+    parser.add_argument("--to", metavar="DIR", required=True, help="folder of the tokens: a new one, or one to resume with "
+                        "the same command")
+    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a run, file "
+                        "or folder with a tokenizer (default: characters)")
     parser.add_argument("--vocabulary-size", type=int, help=f"how many tokens bpe learns (default: {DEFAULT_SIZE})")
-    parser.add_argument("--field", help="of each line of .jsonl, which holds the document (default: text)")
+    parser.add_argument("--field", help="the field of each .jsonl line with the document (default: text)")
     parser.add_argument("--validation", type=float, metavar="FRACTION",
-                        help="the last part of each file, which is for validation (default: 0.1)")
-    parser.add_argument("--shard-tokens", type=int, metavar="N", help=f"tokens in a file of DIR (default: {SHARD_TOKENS})")
-    parser.add_argument("--workers", type=int, help="processes (default: one for each core)")
-    parser.add_argument("--check", action="store_true", help="only read all of DIR, and compare it with what was written")
+                        help="how much of each file's end is for validation (default: 0.1)")
+    parser.add_argument("--shard-tokens", type=int, metavar="N", help=f"tokens per file in DIR (default: {SHARD_TOKENS})")
+    parser.add_argument("--workers", type=int, help="processes (default: one per core)")
+    parser.add_argument("--check", action="store_true", help="only compare DIR with what was written")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,26 +37,24 @@ def run(options: argparse.Namespace) -> int:
     folder = pathlib.Path(given["to"])
     if "check" in given:
         return check(given, folder)
+    fields = {name: given[name] for name in ("vocabulary_size", "validation", "shard_tokens") if name in given}
     try:
-        fields = {name: given[name] for name in ("vocabulary_size", "validation", "shard_tokens") if name in given}
-        request = Request(sources(given), named_tokenizer(given), **fields)
-        with show_progress() as show:
-            index = prepare(request, folder, workers(given), show)
-    except ValueError as error:
-        raise UsageError(error) from None
+        with usage_errors(), show_progress() as show:
+            index = prepare(Request(sources(given), named_tokenizer(given), **fields), folder, workers(given), show)
     except OSError as error:
         raise ShardError(f"{error.filename or folder}: {error.strerror or error}; what has been written to {folder} is "
-                         "whole: when that is mended, the same command goes on") from None
+                         "intact: once this is fixed, resume with the same command") from None
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; what has been written to {folder} is whole: the same command goes on") from None
+        raise KeyboardInterrupt(f"stopped; what has been written to {folder} is intact: resume with the same command"
+                                ) from None
     report(index, folder)
     return 0
 
 
 def sources(given: dict[str, Any]) -> tuple[TextFile, ...]:
-    """What is to be read; UsageError if there is nothing, or a file cannot be read."""
+    """The files to read; UsageError if there are none, or one cannot be read."""
     if "files" not in given:
-        raise UsageError("there is no FILE to prepare; give at least one")
+        raise UsageError("no FILE to prepare; give at least one")
     found = []
     for path in given["files"]:
         try:
@@ -67,7 +65,7 @@ def sources(given: dict[str, Any]) -> tuple[TextFile, ...]:
 
 
 def workers(given: dict[str, Any]) -> int:
-    """How many processes; UsageError if there cannot be so many."""
+    """How many processes; UsageError if that is out of range."""
     count = given.get("workers", cores())
     if not 1 <= count <= MOST_WORKERS:
         raise UsageError(f"--workers must be from 1 to {MOST_WORKERS}, got {count}")
@@ -75,14 +73,12 @@ def workers(given: dict[str, Any]) -> int:
 
 
 def check(given: dict[str, Any], folder: pathlib.Path) -> int:
-    """Read all that was written; ShardError if it is not what it was."""
+    """Compare the folder with its index; ShardError if they differ."""
     others = given.keys() - {"to", "check", "threads"}
     if others:
         raise UsageError("--check reads what is in --to, and takes no files and no other flags; leave them out")
-    try:
+    with usage_errors():
         index = Index.read(folder)
-    except ValueError as error:
-        raise UsageError(error) from None
     with show_progress() as show:
         check_content(index, folder, show)
     report(index, folder)
@@ -91,8 +87,8 @@ def check(given: dict[str, Any], folder: pathlib.Path) -> int:
 
 def report(index: Index, folder: pathlib.Path) -> None:
     """Say what is in the folder."""
-    counts = " and ".join(f"{index.tokens(split):,} tokens of {index.bytes(split):,} bytes to {verb}"
-                          for split, verb in zip(SPLITS, ("train on", "validate")))
+    counts = " and ".join(f"{index.tokens(split):,} tokens of {index.bytes(split):,} bytes for {purpose}"
+                          for split, purpose in zip(SPLITS, ("training", "validation")))
     files = sum(map(len, index.shards.values()))
-    state = f"go on with: minigrad train --text {folder}" if index.is_whole else "unfinished: prepare goes on from there"
+    state = f"next: minigrad train --text {folder}" if index.is_whole else "unfinished: the same command resumes it"
     print(f"{folder}{os.sep} holds {counts}, {index.dtype}, in {files} shards; {state}")

@@ -1,10 +1,10 @@
-"""`minigrad sample`: a prompt and its continuation, as they come, or a model's answer to the source of a task."""
+"""`minigrad sample`: a prompt and its continuation, streamed, or a model's answer to the source of a task."""
 import argparse
 import sys
 
 from models import loading
 from models.checkpoint import CheckpointError
-from models.commands.shared import UsageError
+from models.commands.shared import usage_errors
 from models.commands.train import last_run
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE
 
@@ -17,10 +17,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
     parser.add_argument("--prompt", help="the text to continue (default: the first symbol), or a task's source")
     parser.add_argument("--tokens", type=int, help=f"how many to generate (default: {SAMPLE_LENGTH})")
-    parser.add_argument("--temperature", type=float, help=f"0: always the likeliest (default: {TEMPERATURE})")
-    parser.add_argument("--top-k", type=int, help="draw from the k likeliest only")
-    parser.add_argument("--top-p", type=float, help="draw from the likeliest that reach p only")
-    parser.add_argument("--seed", type=int, help="for the same text again (default: a new one)")
+    parser.add_argument("--temperature", type=float, help=f"0 always takes the likeliest (default: {TEMPERATURE})")
+    parser.add_argument("--top-k", type=int, help="draw only from the k likeliest")
+    parser.add_argument("--top-p", type=float, help="draw only from the likeliest that together reach probability p")
+    parser.add_argument("--seed", type=int, help="to get the same text again (default: a new text each time)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,16 +32,13 @@ def run(options: argparse.Namespace) -> int:
     source = loading.source(run, best="best" in given)
     speaker = source.speaker()
     model = loading.model_in(source)
-    try:
-        pieces = speaker.respond(model, given.get("prompt"),
-                                 **{name: given[name] for name in SAMPLING if name in given})
-    except ValueError as error:
-        raise UsageError(error) from None
+    with usage_errors():
+        pieces = speaker.respond(model, given.get("prompt"), **{name: given[name] for name in SAMPLING if name in given})
     try:
         for piece in pieces:
             print(piece, end="", flush=True)
     except ValueError as error:  # logits that overflow
-        raise CheckpointError(f"{source.path}: {error}; train anew, with a smaller --lr") from None
+        raise CheckpointError(f"{source.path}: {error}; train again, with a smaller --lr") from None
     finally:
         print()
     return 0

@@ -1,4 +1,4 @@
-"""What all commands share: one-line errors and exit codes, flags from configs, and checks of what users give."""
+"""What commands share: one-line errors and exit codes, flags from configs, and checks of user input."""
 import argparse
 import contextlib
 import dataclasses
@@ -22,24 +22,35 @@ from models.train import TrainingError
 
 
 class UsageError(Exception):
-    """The user asked for what cannot be; the message names the thing and the fix, in one line."""
+    """The user asked for something impossible; the message names it and the fix, in one line."""
 
     exit_code = 2
 
 
+@contextlib.contextmanager
+def usage_errors(prefix: str = "") -> Iterator[None]:
+    """Report a ValueError raised inside as a UsageError."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{prefix}{error}") from None
+
+
 class CheckFailed(Exception):
-    """What the command was to check does not hold."""
+    """The check that the command ran has failed."""
 
 
 def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -> int:
-    """Run a command, a module with `add_flags(parser)` and `run(options)`; its exit code. SystemExit after one line on
-    stderr if it cannot. A flag that is not given leaves no trace in `options`, so that a preset or run decides."""
+    """Run a command, a module with `add_flags(parser)` and `run(options)`, and return its exit code; on errors, SystemExit
+    after one line on stderr. `options` has only the flags that were given, so that presets and runs fill in the rest."""
     parser = Parser(prog=f"minigrad {name}", description=text, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help="threads for the kernels (default: all cores)")
     command.add_flags(parser)
     options = parser.parse_args(arguments)
     try:
-        set_threads(options)
+        if "threads" in options:
+            with usage_errors("--threads: "):
+                mg.set_num_threads(options.threads)
         return command.run(options)
     except (UsageError, RanksError, CheckFailed, CheckpointError, MissingExtra, ShardError, TrainingError) as error:
         parser.stop(f"error: {error}", getattr(error, "exit_code", 1))
@@ -48,11 +59,11 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are one line, which names the flag that may be meant."""
+    """An argparse parser with one-line errors that suggest the nearest flag."""
 
     def parse_known_args(self, arguments=None, namespace=None) -> tuple[argparse.Namespace, list[str]]:
         options, unknown = super().parse_known_args(arguments, namespace)
-        if unknown:  # here, so that the parser of a command within a command names its own flags
+        if unknown:  # here, so that a subcommand's parser suggests its own flags
             flags = re.findall(r"--([\w-]+)", self.format_usage())
             similar = difflib.get_close_matches(unknown[0].lstrip("-").split("=")[0], flags, 1)
             hint = f" (did you mean --{similar[0]}?)" if similar else ""
@@ -63,14 +74,14 @@ class Parser(argparse.ArgumentParser):
         self.stop(f"error: {message}; see `{self.prog} --help`", 2)
 
     def stop(self, reason: str, code: int) -> NoReturn:
-        """Say why in one line on stderr, if anybody reads it, and exit."""
+        """Print the reason on stderr, in one line, and exit."""
         self.exit(code, f"minigrad: {' '.join(reason.split())}\n")
 
 
 def add_fields(group, config_class: type, names: Container[str] | None = None,
                defaults: Mapping[str, Any] = types.MappingProxyType({})) -> None:
-    """A flag for each field of a config (or those with these names); the comment behind the field is its help, with the
-    field's default, or the one among `defaults`."""
+    """Add a flag for each field of a config (or for those in `names`); its help is the comment after the field, with the
+    default from `defaults`, else the field's own."""
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
     for field in dataclasses.fields(config_class):
         if names is not None and field.name not in names:
@@ -90,7 +101,7 @@ def as_flag(field: str) -> str:
 
 
 def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
-    """Make the folder if need be; UsageError if no file can be written there."""
+    """Make the folder if necessary; UsageError if no file can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -99,18 +110,9 @@ def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
         raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with {flag}") from None
 
 
-def set_threads(options: argparse.Namespace) -> None:
-    """Obey --threads; UsageError if there are not so many."""
-    try:
-        if "threads" in options:
-            mg.set_num_threads(options.threads)
-    except ValueError as error:
-        raise UsageError(f"--threads: {error}") from None
-
-
 @contextlib.contextmanager
 def show_progress() -> Iterator[Show]:
-    """Yield a function that shows how much of some bytes is done."""
+    """Yield a function that shows how many bytes are done."""
     progress, current = None, None
     with contextlib.ExitStack() as stack:
         def show(what: str, done: int, total: int) -> None:
@@ -127,14 +129,14 @@ def show_progress() -> Iterator[Show]:
 
 def check_output(path: pathlib.Path, flag: str, kind: str, is_ours: Callable[[pathlib.Path], bool],
                  is_png: bool = True) -> None:
-    """UsageError if a file cannot be written, or would replace anything that is not of its kind."""
+    """UsageError if a file cannot be written, or would replace anything but an earlier one of its kind."""
     if is_png and path.suffix != ".png":
         raise UsageError(f"the picture is a PNG, but {flag} is {str(path)!r}; choose a name that ends with .png")
     check_writable(path.parent, flag)
     if path.exists() and not (path.is_file() and is_ours(path)):
-        raise UsageError(f"{path} exists, and is no {kind}; choose another {flag}")
+        raise UsageError(f"{path} exists and is not a {kind}; choose another {flag}")
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

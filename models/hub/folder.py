@@ -65,7 +65,7 @@ class Folder:
     def _finite(self, name: str) -> np.ndarray:
         array = self.tensors[name].read()
         if not np.isfinite(array).all():
-            raise CheckpointError(f"{self.path} is of no use: {name} holds NaN or infinity")
+            raise CheckpointError(f"{self.path} is of no use: {name} contains NaN or infinity")
         return array
 
     def _check_names(self, rows: list[Row], parameters: dict[str, nn.Parameter]) -> None:

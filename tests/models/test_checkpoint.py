@@ -52,7 +52,7 @@ def test_what_was_saved_comes_back(tmp_path):
     (tmp_path / checkpoints.BEST).unlink()
     all_refused(lambda run: load(run, best=True), [
         (tmp_path, f"holds no {checkpoints.BEST}; give the folder of a run"),
-        (tmp_path / checkpoints.NAME, "is no folder; give the folder of a run")], CheckpointError)
+        (tmp_path / checkpoints.NAME, "is not a folder; give the folder of a run")], CheckpointError)
     content = save(tmp_path, example(1)).read_bytes()
     assert save(tmp_path, example(1)).read_bytes() == content, "the same state has the same bytes"
 
@@ -144,12 +144,12 @@ def test_other_files(tmp_path):
         write_archive(file, {"format": "minigrad checkpoint 2"}, {})
     assert error_of(tmp_path / "old.npz").endswith(
         "is of another version: its format is 'minigrad checkpoint 2', not 'minigrad checkpoint 3'; use the version of "
-        "minigrad that wrote it, or train anew")
+        "minigrad that wrote it, or train again")
     assert "does not exist" in error_of(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     assert f"holds no {checkpoints.NAME}; give the folder of a run" in error_of(tmp_path / "empty")
-    for name, says in (("index.json", "it holds a prepared text: `minigrad train --text` takes it"),
-                       ("config.json", "it is a model of others: `minigrad train --init-from`")):
+    for name, says in (("index.json", "it holds a prepared text, for `minigrad train --text`"),
+                       ("config.json", "it is a Hugging Face folder, for `minigrad train --init-from`")):
         (tmp_path / "empty" / name).write_text("{}")
         assert says in error_of(tmp_path / "empty")
 
@@ -193,8 +193,8 @@ def test_disk_that_is_full_before_the_first_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(np.lib.format, "write_array", refuse)
     with pytest.raises(CheckpointError) as caught:
         save(tmp_path, example(1))
-    assert str(caught.value) == (f"cannot save {tmp_path / checkpoints.NAME}: No space left on device; there is none "
-                                 "before it: make room there or make the folder writable, then start anew")
+    assert str(caught.value) == (f"cannot save {tmp_path / checkpoints.NAME}: No space left on device; there is no "
+                                 "previous checkpoint: free some space or make the folder writable, then start again")
     assert os.listdir(tmp_path) == []
 
 

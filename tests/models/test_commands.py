@@ -105,9 +105,9 @@ BAD_TRAINING = [
     (["--resume", "nowhere"], "nowhere does not exist"),
     (["--resume", "old"], "old holds no checkpoint.npz"),
     (["--task", "copy", "--model", "oracle"],
-     "task 'copy' makes a sequence, so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
+     "task 'copy' outputs a sequence, so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
     (["--task", "copy", "--model", ""], "got ''"),
-    (["--task", "bank", "--model", "rnn"], "task 'bank' makes a class, so model must be one of encoder, no-attention"),
+    (["--task", "bank", "--model", "rnn"], "task 'bank' outputs a class, so model must be one of encoder, no-attention"),
     (["--model", "rnn"], "the data is a text, so model must be one of causal, got 'rnn'"),
     (["--task", "copy", "--text", "words.txt"], "--text makes no sense with --task copy; leave it out"),
     (["--task", "copy", "--preset", "nano"], "--preset makes no sense with --task copy"),
@@ -191,8 +191,8 @@ LOOKING_AT_A_TEXT = [
     (["--prompt", "a", "--layer", "0"], "the model has no layer 0"),
     (["--prompt", "a", "--head", "-1"], "the model has no head -1; choose --head from 1 to 2"),
     (["--prompt", "a", "--layer", "one"], "--layer: invalid int value: 'one'"),
-    (["--prompt", "a", "--out", "here/loss.png"], "here/loss.png exists, and is no picture of attention"),
-    (["--prompt", "a", "--out", "folder.png"], "folder.png exists, and is no picture of attention"),
+    (["--prompt", "a", "--out", "here/loss.png"], "here/loss.png exists and is not a picture of attention"),
+    (["--prompt", "a", "--out", "folder.png"], "folder.png exists and is not a picture of attention"),
     (["--prompt", "a", "--out", "look.txt"], "the picture is a PNG, but --out is 'look.txt'"),
     (["--prompt", "a", "--out", ""], "the picture is a PNG"),
     (["--prompt", "a", "--out", "here/loss.png/x.png"], "cannot write to here/loss.png"),
@@ -267,7 +267,7 @@ def test_bad_checkpoints(run, text_run, tmp_path):
         (saved(config=checkpoint.config | {"layers": 9999}), "is from another architecture"),
         (saved(config=checkpoint.config | {"layers": 10 ** 7}), "is not of a model"),
         (saved(config={"experts": 8}), "is not of a model that this version knows"),
-        (saved(model={name: np.full_like(array, np.nan) for name, array in checkpoint.model.items()}), "holds NaN or infinity"),
+        (saved(model={name: np.full_like(array, np.nan) for name, array in checkpoint.model.items()}), "contains NaN or infinity"),
     ):
         (tmp_path / "bad.npz").write_bytes(damaged)
         for command in (["sample", "--checkpoint"], ["train", "--resume"]):

@@ -206,9 +206,9 @@ def test_bad_input(refused, here):
         (["nowhere"], "nowhere does not exist; give the folder of a run"),
         (["empty"], "empty holds no checkpoint.npz"), ([""], "holds no checkpoint.npz"),
         (["a", "--plot", "a.pdf"], "the picture is a PNG, but --plot is 'a.pdf'"),
-        (["a", "--plot", "a/loss.png"], "a/loss.png exists, and is no comparison of runs; choose another --plot"),
-        (["a", "--csv", "a/metrics.jsonl"], "a/metrics.jsonl exists, and is no comparison"),
-        (["a", "--json", "empty"], "empty exists, and is no comparison"),
+        (["a", "--plot", "a/loss.png"], "a/loss.png exists and is not a comparison of runs; choose another --plot"),
+        (["a", "--csv", "a/metrics.jsonl"], "a/metrics.jsonl exists and is not a comparison"),
+        (["a", "--json", "empty"], "empty exists and is not a comparison"),
         (["a", "--json", "a/metrics.jsonl/x"], "cannot write to a/metrics.jsonl"),
         (["a", "--cvs", "x"], "unrecognized arguments: --cvs x (did you mean --csv?)"),
     ], "compare")
@@ -228,7 +228,7 @@ def test_files_are_written_and_written_again(run, here):
 def test_nothing_to_draw(run, here):
     write_metrics(copied(here, "a", step=1, steps=9), row(1))
     code, out, err = run("compare", "a", "--plot", "t.png")
-    assert code == 1 and "there is nothing to draw: no run has been evaluated" in err and "is unfinished" in out
+    assert code == 1 and "there is nothing to plot: no run has been evaluated" in err and "is unfinished" in out
     assert not pathlib.Path("t.png").exists()
 
 

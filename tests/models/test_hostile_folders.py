@@ -185,7 +185,7 @@ def test_numbers_that_are_none(folder):
     _, end = header["transformer.h.1.ln_2.bias"]["data_offsets"]
     for value in (np.nan, np.inf, -np.inf):
         put_together(path / ONE, header, numbers[:end - 4] + np.float32(value).tobytes() + numbers[end:])
-        assert "transformer.h.1.ln_2.bias holds NaN or infinity" in refusal(path)
+        assert "transformer.h.1.ln_2.bias contains NaN or infinity" in refusal(path)
 
 
 def test_a_read_out_that_is_not_tied(folder):
@@ -381,7 +381,7 @@ def test_what_is_not_exported(folder, refused, here, tmp_path):
     path, out = folder(), tmp_path / "out"
     refused([([path, f"--shard-size={size}", "--to", out], "--shard-size must be a size such as 500MB or 5GB")
              for size in ("0", "-1", "5XB", "big", "1e3", "")], "export")
-    refused([([here(*COPY), "--to", out], "is of task 'copy', and only models of texts can be exported")], "export", codes=(1,))
+    refused([([here(*COPY), "--to", out], "is of task 'copy'; only models of texts can be exported")], "export", codes=(1,))
     assert not out.exists()
 
 

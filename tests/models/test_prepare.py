@@ -237,7 +237,7 @@ def test_killed_for_real(run, monkeypatch):
             os.kill(one, signal.SIGINT)
         _, error = process.communicate()
     assert process.returncode == 130
-    assert error.splitlines()[-1] == "minigrad: stopped; what has been written to tokens is whole: the same command goes on"
+    assert error.splitlines()[-1] == "minigrad: stopped; what has been written to tokens is intact: resume with the same command"
     subprocess.run(command, capture_output=True, check=True)
     assert run("prepare", "--to", "tokens", "--check")[0] == 0
     text = pathlib.Path("a.txt").read_text()
@@ -258,7 +258,7 @@ def test_full_disk(run, text_file, small_pieces, monkeypatch):
             disk.setattr(os, "fsync", fill_up)
             answer = run(*prepare)
         one_line(answer, f"minigrad: error: {folder}/", codes=(1,))
-        one_line(answer, f"No space left on device; what has been written to {folder} is whole")
+        one_line(answer, f"No space left on device; what has been written to {folder} is intact")
         assert run(*prepare)[0] == 0
         assert text_of(folder, "train") + text_of(folder, "validation") == text_file.read_text()
 
@@ -266,7 +266,7 @@ def test_full_disk(run, text_file, small_pieces, monkeypatch):
 # ---- what users get wrong ----
 
 BAD_INPUT = [
-    ([], "there is no FILE to prepare"),
+    ([], "no FILE to prepare"),
     (["a.txt", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
     (["."], "cannot read . (Is a directory)"),
     ([""], "cannot read '' (No such file or directory)"),
@@ -495,7 +495,7 @@ def flip(path: pathlib.Path, bit: int = 0) -> None:
 
 def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, refused, tokens):
     code, out, _ = run("prepare", "--to", "tokens", "--check")
-    assert code == 0 and out.startswith("tokens/ holds 3,600 tokens of 3,600 bytes to train on and 400 tokens of 400 bytes")
+    assert code == 0 and out.startswith("tokens/ holds 3,600 tokens of 3,600 bytes for training and 400 tokens of 400 bytes")
     assert run("train", *TINY, "--text", "tokens", "--out", "here")[0] == 0
     before = content("here")
     os.symlink("tokens", "moved")

@@ -130,7 +130,7 @@ def test_all_combinations_seed_by_seed():
     all_refused(combinations, [
         ({"final_lr": [0.1, 0.2, 0.1]}, "--final-lr has 0.1 twice; give each value once"),
         ({"lr": list(range(40)), "seed": list(range(26)), "steps": [1]},
-         f"this grid has 1,040 runs (40 of --lr x 26 of --seed), and a sweep at most {MOST_RUNS:,}")], UsageError)
+         f"this grid has 1,040 runs (40 of --lr x 26 of --seed), but a sweep takes at most {MOST_RUNS:,}")], UsageError)
 
 
 # ---- what is refused ----
@@ -147,7 +147,7 @@ def test_bad_input(refused):
         (["--seed", "1,2,1"], "--seed has 1 twice"),
         (["--optimizer", "adamw,muon", "--muon-lr", "0.1,0.2"], "optimizer=adamw,muon-lr=0.1: --muon-lr makes no sense with"),
         (["--seed", ""], "argument --seed: invalid int value: ''"),
-        (["--model", "causal,encoder"], "model=encoder: task 'copy' makes a sequence"),
+        (["--model", "causal,encoder"], "model=encoder: task 'copy' outputs a sequence"),
         (["--text", "words.txt"], "--text makes no sense with --task copy"),
         (["--init-from", "nowhere,elsewhere"], "init-from=nowhere: nowhere does not exist"),
         (["--workers", "0"], "--workers must be from 1"), (["--workers", "99999"], "--workers must be from 1"),
@@ -298,7 +298,7 @@ def test_cores_are_shared(run, monkeypatch):
         raise UsageError("enough")
 
     monkeypatch.setattr("models.commands.train.check_memory", lambda config, training: None)
-    monkeypatch.setattr("models.commands.shared.set_threads", lambda options: None)  # there may be fewer cores
+    monkeypatch.setattr("minigrad.set_num_threads", lambda count: None)  # there may be fewer cores
     monkeypatch.setattr(sweep, "Processes", stop_here)
     for flags, cores, memory, shared in [
         ([], 8, 1e12, (4, 2)), ([], 2, 1e12, (2, 1)), ([], 3, 1e12, (3, 1)), ([], 8, 1e3, (1, 8)),
