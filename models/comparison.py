@@ -1,7 +1,7 @@
-"""Finished runs beside each other: grouped by their settings, with the mean and the spread over seeds.
+"""Finished runs side by side: grouped by their settings, with the mean and the spread over seeds.
 
-A group are the runs that differ in nothing but the seed. The validation loss is that of the last evaluation, which takes
-in more of the validation text than those on the way; `best` is the lowest of all evaluations.
+A group has the runs that differ only in their seed. The validation loss is that of the last evaluation, which uses more of
+the validation text than earlier ones; `best` is the lowest of all evaluations.
 """
 import collections
 import csv
@@ -25,20 +25,20 @@ FORMAT = "minigrad comparison 1"
 LOSS, BITS = "val_loss", "bits_per_byte"
 MEASURES = LOSS, "best_val_loss", BITS, "best_bits_per_byte", "accuracy", "seconds", "tokens_per_second", "parameters"
 STATISTICS = "mean", "sd", "median", "min", "max"
-LONGEST = 35  # letters of a setting's value
+LONGEST = 35  # characters of a setting's value
 HEADS = {LOSS: "loss", "best_val_loss": "best loss", BITS: "bits/byte", "seconds": "time", "tokens_per_second": "tokens/s"}
-NO_SETTINGS = "seed", "text"  # a text is told by its hash
+NO_SETTINGS = "seed", "text"  # a text is identified by its hash
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run's folder says of it."""
+    """A run, as read from its folder."""
 
     folder: pathlib.Path
     settings: Settings
     rows: list[dict]  # of metrics.jsonl
-    measured: dict[str, float]  # by MEASURES, as far as they are known
-    problem: str = ""  # why it is no result: it is unfinished, has failed or is damaged
+    measured: dict[str, float]  # {measure: value}, for the known MEASURES
+    problem: str = ""  # why it does not count: it is unfinished, failed or damaged
 
     def curve(self, measure: str) -> list[tuple[int, float]]:
         """(step, measure) of each evaluation."""
@@ -47,11 +47,11 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed."""
+    """Runs that differ only in their seed."""
 
     runs: list[Run]
-    remarks: list[str]  # what to know before it is compared
-    is_comparable: bool  # with the other groups: is it of the same text or task, and measured alike?
+    remarks: list[str]
+    is_comparable: bool  # with the other groups: same text or task, same measure
 
     @property
     def settings(self) -> Settings:
@@ -68,7 +68,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Groups, the best first, and what they are sorted by: the median of this measure."""
+    """Groups, the best first by the median of a measure."""
 
     groups: list[Group]
     measure: str  # LOSS; or BITS, if tokenizers differ
@@ -76,16 +76,16 @@ class Comparison:
 
     @property
     def problems(self) -> list[tuple[pathlib.Path, str]]:
-        """The runs that are no result, and why."""
+        """The runs that do not count, and why."""
         return [(run.folder, run.problem) for group in self.groups for run in group.runs if run.problem]
 
     def label(self, group: Group) -> str:
-        """What tells a group from the others."""
+        """What distinguishes a group from the others."""
         return ", ".join(f"{name}={shown(group.settings.get(name))}" for name in self.columns) or "all runs"
 
     @property
     def _measures(self) -> list[str]:
-        """Those that at least one run has."""
+        """The MEASURES of at least one run."""
         return [measure for measure in MEASURES if measure in (LOSS, "parameters")
                 or any(measure in run.measured for group in self.groups for run in group.finished)]
 
@@ -98,7 +98,7 @@ class Comparison:
                 | {"remarks": "; ".join(group.remarks)} for group in self.groups]
 
     def as_csv(self) -> str:
-        """The records, a line for each group."""
+        """The records, one line per group."""
         text = io.StringIO()
         records = self.records()
         writer = csv.DictWriter(text, records[0], lineterminator="\n")
@@ -107,7 +107,7 @@ class Comparison:
         return text.getvalue()
 
     def as_json(self) -> str:
-        """The records, and for each group its settings and runs."""
+        """The records, with each group's settings and runs."""
         groups = [record | {"settings": {name: value for name, value in group.settings.items() if name != "seed"},
                             "members": [{"folder": str(run.folder), "seed": run.settings.get("seed"),
                                          "problem": run.problem, **run.measured} for run in group.runs]}
@@ -115,7 +115,7 @@ class Comparison:
         return json.dumps({"format": FORMAT, "sorted_by": self.measure, "groups": groups}, indent=1) + "\n"
 
     def table(self) -> str:
-        """The records for people; and a line for each run that is no result."""
+        """The records as text, with a line for each run that does not count."""
         single = [measure for measure in self._measures if measure not in (self.measure, "best_bits_per_byte")]
         name = HEADS.get(self.measure)
         heads = [*self.columns, "runs", f"{name}: median (min to max)", "mean +- sd",
@@ -140,7 +140,7 @@ def _number(measure: str, value: float | None) -> str:
 
 
 def shown(value: Any) -> str:
-    """A setting's value, for people; of a long one, such as a path, the end.
+    """A setting's value as text; if it is long, such as a path, only its end.
 
     >>> shown(0.001), shown(None), shown(True), shown("/a/long/path/to/the/folder/runs/nano-12")
     ('0.001', '-', 'yes', '.../path/to/the/folder/runs/nano-12')
@@ -150,7 +150,7 @@ def shown(value: Any) -> str:
 
 
 def summary(values: Sequence[float]) -> dict[str, float | None]:
-    """The STATISTICS of some numbers; None where there are too few. The deviation is that of a sample.
+    """The STATISTICS of some numbers; None where there are too few. The deviation is the sample's.
 
     >>> summary([1.0, 2.0, 6.0])
     {'mean': 3.0, 'sd': 2.6457513110645907, 'median': 2.0, 'min': 1.0, 'max': 6.0}
@@ -164,38 +164,33 @@ def summary(values: Sequence[float]) -> dict[str, float | None]:
 # ---- from folders ----
 
 def read_runs(names: Sequence[str]) -> list[Run]:
-    """The runs of these folders, each of a run or of a whole sweep; CheckpointError if one is neither. Runs that are
-    damaged say so."""
+    """The runs in these folders, each of a run or of a whole sweep; CheckpointError if one is neither. Damaged runs say so
+    as their problem."""
     runs = []
     for name in dict.fromkeys(map(str, names)):
         if is_sweep(name):
             runs += [_read_planned(pathlib.Path(name, run), settings) for run, settings in read_plan(name).items()]
         else:
-            path = checkpoints.find(name)
-            runs.append(_read_named(path.parent))
+            folder = checkpoints.find(name).parent
+            plan = read_plan(folder.parent) if is_sweep(folder.parent) else {}
+            runs.append(_read_planned(folder, plan.get(folder.name, {})))
     return list({run.folder.resolve(): run for run in runs}.values())
 
 
-def _read_named(folder: pathlib.Path) -> Run:
-    """A run that may be part of a sweep."""
-    plan = read_plan(folder.parent) if is_sweep(folder.parent) else {}
-    return _read_planned(folder, plan.get(folder.name, {}))
-
-
 def _read_planned(folder: pathlib.Path, settings: Settings) -> Run:
-    """A run of a sweep, in whatever state it is; with the settings that its checkpoint does not know."""
+    """A run in whatever state; `settings` fills in those that are not in its checkpoint."""
     failure = folder / FAILURE
     reason = f"failed: {failure.read_text(encoding='utf-8', errors='replace').strip()}" if failure.is_file() else ""
     try:
         run = read_run(folder)
     except CheckpointError as error:
         has_begun = any((folder / name).exists() for name in (checkpoints.NAME, checkpoints.PREVIOUS))
-        return Run(folder, settings, [], {}, str(error) if has_begun or not settings else reason or "has not begun")
+        return Run(folder, settings, [], {}, str(error) if has_begun or not settings else reason or "has not started")
     return dataclasses.replace(run, settings=settings | run.settings, problem=run.problem and (reason or run.problem))
 
 
 def read_run(folder: pathlib.Path) -> Run:
-    """A run by its checkpoint and its metrics; CheckpointError if it has no checkpoint, or a damaged one."""
+    """A run from its checkpoint and metrics; CheckpointError if the checkpoint is missing or damaged."""
     path = checkpoints.find(folder)
     checkpoint = checkpoints.load(path)
     config, training = model_config(checkpoint, path), training_config(checkpoint, path)
@@ -226,7 +221,7 @@ def _is_number(value: Any) -> bool:
 # ---- side by side ----
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Group the runs, say what cannot be compared, and sort."""
+    """Group the runs, note what cannot be compared, and sort."""
     members = collections.defaultdict(list)
     for run in runs:
         key = {name: value for name, value in sorted(run.settings.items()) if name not in NO_SETTINGS}
@@ -244,12 +239,12 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def _data(run: Run) -> str:
-    """What was learnt."""
+    """The task or text that was learnt."""
     return run.settings.get("task") or run.settings.get("text_sha256", "")
 
 
 def _group(runs: list[Run], data: str, tokenizer: str | None) -> Group:
-    """A group beside others of these data; and of this tokenizer, if there is one."""
+    """A group to compare with others of these data, and of this tokenizer unless it is None."""
     runs = sorted(runs, key=lambda run: run.settings.get("seed", 0))
     remarks, settings = [], runs[0].settings
     if _data(runs[0]) != data:
@@ -258,15 +253,15 @@ def _group(runs: list[Run], data: str, tokenizer: str | None) -> Group:
         remarks.append("not comparable: another tokenizer, and not all have bits per byte")
     is_comparable = not remarks
     seeds = collections.Counter(run.settings.get("seed") for run in runs if not run.problem)
-    remarks += [f"seed {seed} is there {count} times" for seed, count in seeds.items() if count > 1]
+    remarks += [f"seed {seed} occurs {count} times" for seed, count in seeds.items() if count > 1]
     without = sum(bool(run.problem) for run in runs)
     remarks += [f"{without} of {len(runs)} without result"] if without else []
     return Group(runs, remarks, is_comparable)
 
 
 def _columns(groups: list[Settings]) -> list[str]:
-    """The settings in which groups differ, but for damaged runs, which have none. A recipe stands for its fields, as far as
-    no group has others; hashes are there only if nothing else tells the groups apart."""
+    """The settings in which groups differ (damaged runs have none). A recipe stands for its fields unless a group deviates
+    from it; hashes appear only if nothing else distinguishes the groups."""
     groups = [settings for settings in groups if settings]
     names = list(dict.fromkeys(name for settings in groups for name in settings if name != "seed"))
     differing = [name for name in names if len({json.dumps(settings.get(name)) for settings in groups}) > 1]
@@ -276,6 +271,5 @@ def _columns(groups: list[Settings]) -> list[str]:
 
 
 def _is_of_recipe(name: str, settings: Settings) -> bool:
-    """Is the setting as the recipe says?"""
     recipe = RECIPES.get(settings.get("recipe"))
     return recipe is not None and name in recipe.fields and settings.get(name) == recipe.fields[name]

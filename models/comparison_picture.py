@@ -1,4 +1,4 @@
-"""A comparison as a picture: loss curves on the left, and on the right the results, a dot for each seed."""
+"""A plot of a comparison: loss curves on the left, results on the right, with one dot per seed."""
 import collections
 import os
 import statistics
@@ -9,14 +9,14 @@ import numpy as np
 from minigrad.drawing.figures import new_figure
 from models.comparison import BITS, Comparison, Group
 
-PICTURE = "minigrad: comparison of runs"  # what the picture's file says of itself
-MOST_GROUPS = 24  # in a picture; further ones are left out
-LINE, MOST_LINES = 44, 3  # letters in a line of a label, and its lines
-BEST_TO_WORST = (0.05, 0.25, 0.55), (0.10, 0.62, 0.55), (0.88, 0.55, 0.05)  # red, green and blue, of a ramp
+PICTURE = "minigrad: comparison of runs"  # in the metadata of the file
+MOST_GROUPS = 24  # in one plot
+LINE, MOST_LINES = 44, 3  # of a label: characters per line, lines
+BEST_TO_WORST = (0.05, 0.25, 0.55), (0.10, 0.62, 0.55), (0.88, 0.55, 0.05)  # RGB
 
 
 def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
-    """Draw the groups that can be compared, the best first; is there anything to draw?"""
+    """Draw the groups that can be compared, the best first; False if there are none."""
     groups = [group for group in comparison.groups if group.is_comparable and _curve(group, comparison.measure)]
     if not groups:
         return False
@@ -53,7 +53,7 @@ def _wrapped(label: str) -> str:
 
 
 def _curve(group: Group, measure: str) -> dict[int, list[float]]:
-    """{step: the measure of each run that was evaluated then}"""
+    """{step: the measure of each run evaluated there}"""
     found = collections.defaultdict(list)
     for run in group.runs:
         for step, value in run.curve(measure):
@@ -70,7 +70,7 @@ def _draw_curve(axes, group: Group, measure: str, colour: list[float]) -> None:
 
 
 def _limits(groups: list[Group], measure: str) -> tuple[float, float]:
-    """From the lowest value to the first evaluations, but for outliers: a loss that diverges would hide the others."""
+    """From the lowest value to the first evaluations, without outliers: a diverging loss would hide the others."""
     curves = [_curve(group, measure) for group in groups]
     lowest = min(min(values) for curve in curves for values in curve.values())
     firsts = [max(next(iter(curve.values()))) for curve in curves]
@@ -80,7 +80,7 @@ def _limits(groups: list[Group], measure: str) -> tuple[float, float]:
 
 
 def _draw_dots(axes, group: Group, measure: str, place: int, colour: list[float], most: float) -> None:
-    """What is more than `most` is an arrow there."""
+    """A dot for each run; values above `most` become arrows there."""
     values = [run.measured[measure] for run in group.finished if measure in run.measured]
     if not values:
         axes.annotate("no result", (0.02, place), xycoords=("axes fraction", "data"), color=colour, fontsize=8, va="center")

@@ -1,4 +1,4 @@
-"""Text as token ids: the corpus, its two splits, and what a Trainer asks of it."""
+"""Text as token ids: the corpus, with its two splits and what a Trainer needs of it."""
 import dataclasses
 import hashlib
 import itertools
@@ -22,25 +22,25 @@ from models.pictures import PICTURE, draw_maps
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
 from models.training_config import TrainingConfig
 
-IGNORED = -100  # a target that counts neither for the loss nor for a gradient
+IGNORED = -100  # a target that counts neither for the loss nor for gradients
 TRAINING_FRACTION = 0.9  # the first part of a text is for training, the rest for validation
-LAST_TOKENS = 1_000_000  # of the validation text, in the last evaluation: seconds, or a few minutes for large models
-PICTURE_LENGTH = 32  # of the text whose attention is drawn at the end, in tokens
+LAST_TOKENS = 1_000_000  # validation tokens in the last evaluation: seconds, or a few minutes for large models
+PICTURE_LENGTH = 32  # tokens of the text whose attention is drawn at the end
 
-# The default corpus has a fixed vocabulary, newline and printable ASCII, so that every Python version gives the same
-# model shapes. Quotes and dashes become their ASCII neighbours, tabs become spaces; an accented letter loses its
-# accent and '…' becomes '...' (Unicode's compatibility decomposition); what has no such neighbour is dropped.
+# The default corpus has a fixed vocabulary, newline and printable ASCII, so that models have the same shapes with every
+# Python version. Quotes and dashes become their ASCII counterparts, tabs become spaces, letters lose their accents and
+# '…' becomes '...' (Unicode's compatibility decomposition); other characters are dropped.
 DEFAULT_SYMBOLS = "\n" + "".join(map(chr, range(32, 127)))
 ASCII_NEIGHBOURS = str.maketrans("“”‘’‐‑–—\t", "\"\"''---- ")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text in token ids, split in two; the hash tells whether two runs saw the same text."""
+    """A text as token ids, split in two; the hash identifies the text."""
 
     path: str | None  # the text file; None for the default corpus
     tokenizer: Tokenizer
-    train: np.ndarray  # (n,), of any integers; batches are int64
+    train: np.ndarray  # (n,), of any integer dtype; batches are int64
     validation: np.ndarray  # (m,)
     sha256: str  # of the text in UTF-8
     validation_bytes: int  # of the validation text in UTF-8
@@ -50,7 +50,7 @@ class Corpus:
 
     @property
     def description(self) -> str:
-        return (f"{len(self.train):,} tokens to train on, {len(self.validation):,} to validate, "
+        return (f"{len(self.train):,} training tokens, {len(self.validation):,} validation tokens, "
                 f"a vocabulary of {len(self.tokenizer):,} {self.tokenizer.unit}")
 
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,8 +60,8 @@ class Corpus:
         return windows[:, :-1], windows[:, 1:]
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
-        """The mean loss over windows of the validation text, each token once, and what that is in bits per byte; the last
-        time over LAST_TOKENS, and the mean loss over some of the training text, too."""
+        """The mean loss over windows of the validation text, and the same in bits per byte; the last time over LAST_TOKENS,
+        together with the mean loss over some of the training text."""
         context, count = model.config.context, training.eval_windows
 
         def loss_over(tokens: np.ndarray, limit: int) -> tuple[float, int]:
@@ -74,31 +74,29 @@ class Corpus:
         return measured | {"val_tokens": seen, "train_loss": loss_over(self.train, count)[0]}
 
     def bits_per_byte(self, loss: float) -> float:
-        """What a mean loss in nats per token is in bits per byte of the validation text, so that models with different
-        tokenizers compare: loss / ln 2 * tokens / bytes.
+        """Converts nats per token to bits per byte, loss / ln 2 * tokens / bytes, so that tokenizers can be compared.
 
-        Tokens and bytes are those of the whole validation text. So if the loss is of some windows only, they stand for all,
-        as they do for the loss; and the first token, which nothing predicts, counts as much as the others in the mean.
+        Tokens and bytes are those of the whole validation text: a loss on some windows stands for all, and the first token,
+        which nothing predicts, counts as much as the mean of the others.
         """
         return loss / math.log(2) * len(self.validation) / self.validation_bytes
 
     def summary(self, measured: dict[str, Any]) -> str:
-        """The last evaluation in words."""
+        """The last evaluation as text."""
         total, seen = len(self.validation) - 1, measured["val_tokens"]
         part = f"all {total:,} tokens" if seen == total else f"{seen:,} of {total:,} tokens, evenly spread"
         return (f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f}, "
                 f"{measured['bits_per_byte']:.4f} bits per byte ({part})")
 
     def sample(self, model: nn.Module, seed: int) -> str:
-        """What the model writes."""
+        """A text that the model writes."""
         tokenizer = self.tokenizer
         ids = generate(model, tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed, vocabulary=len(tokenizer),
                        ends=tokenizer.ends)
         return tokenizer.decode(list(ids))
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
-        """Draw where the model looks as it reads the beginning of the validation text, if it does look. The names of the
-        pictures."""
+        """Draw where the model looks as it reads the start of the validation text; the names of the pictures."""
         if not has_attention(model):
             return []
         ids = self.validation[: min(PICTURE_LENGTH, model.config.context)]
@@ -106,12 +104,12 @@ class Corpus:
         return [PICTURE]
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """What identifies it in a checkpoint."""
         return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 
 def dtype_for(vocabulary_size: int) -> str:
-    """The smallest that holds every token id.
+    """The smallest dtype that holds every token id.
 
     >>> dtype_for(65_536), dtype_for(65_537)
     ('uint16', 'uint32')
@@ -121,13 +119,12 @@ def dtype_for(vocabulary_size: int) -> str:
 
 def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | str = "characters",
                 vocabulary_size: int | None = None) -> Corpus:
-    """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
+    """The corpus of a UTF-8 text file, or of Python's language reference when `path` is None.
 
-    Every line ends with "\\n", whatever it ends with in the file: so does open().
-    The tokenizer is a given one, which must have all that the text has, or a new one for this text of the kind
-    "characters", "bytes" or "bpe"; the last learns up to `vocabulary_size` tokens from the training split.
-    The text is split before it becomes tokens, so that all tokenizers are validated on the same text. Both splits must hold
-    a window of `context` tokens and the target after it; ValueError and OSError name the file.
+    Line ends become "\\n", as with open(). The tokenizer is given, or a new one of a kind: "characters", "bytes" or "bpe",
+    which learns up to `vocabulary_size` tokens from the training split. The text is split before tokenization, so that all
+    tokenizers are validated on the same text. Both splits must hold a window of `context` tokens and the target after it;
+    ValueError and OSError name the file.
     """
     name, text = ("pydoc_data.topics", default_text()) if path is None else (str(path), read_text(path))
     boundary = int(TRAINING_FRACTION * len(text))
@@ -146,8 +143,8 @@ def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer 
 
 
 def new_tokenizer(kind: str, symbols: str, training_text: str, vocabulary_size: int | None = None) -> Tokenizer:
-    """A tokenizer of a kind for a text that has these symbols; ValueError if there is no such kind, or if byte pairs cannot
-    have so many tokens."""
+    """A tokenizer of a kind for a text with these symbols; ValueError if the kind is unknown, or the text has too few byte
+    pairs for the vocabulary size."""
     if kind == Vocabulary.kind:
         return Vocabulary.of(symbols)
     if kind == Bytes.kind:
@@ -158,13 +155,13 @@ def new_tokenizer(kind: str, symbols: str, training_text: str, vocabulary_size: 
         return BytePairs.of(training_text)
     tokenizer = BytePairs.of(training_text, vocabulary_size)
     if len(tokenizer) < vocabulary_size:
-        raise ValueError(f"vocabulary_size is {vocabulary_size}, but this text gives only {len(tokenizer)} tokens: it "
-                         "has no further pairs that occur twice; ask for fewer")
+        raise ValueError(f"vocabulary_size is {vocabulary_size}, but this text gives only {len(tokenizer)} tokens: no "
+                         "further pair occurs twice; ask for fewer")
     return tokenizer
 
 
 def default_text() -> str:
-    """The Python language reference (about 465,000 characters), in the order of its topics' names, in plain ASCII."""
+    """The Python language reference (about 465,000 characters), sorted by topic, in plain ASCII."""
     topics = pydoc_data.topics.topics
     text = "\n".join(topics[name] for name in sorted(topics)).translate(ASCII_NEIGHBOURS)
     known = set(DEFAULT_SYMBOLS)
@@ -172,38 +169,42 @@ def default_text() -> str:
 
 
 def read_text(path: str) -> str:
-    """The text of a UTF-8 file; ValueError if it is empty, binary, in another encoding, or no file but a pipe or device,
-    whose end may never come."""
+    """The text of a UTF-8 file; ValueError if it is not a file, empty, binary, or in another encoding."""
+    check_has_bytes(path)
+    return decode_text(pathlib.Path(path).read_bytes(), path)
+
+
+def check_has_bytes(path: str) -> None:
+    """ValueError if the path is empty, or a pipe or device, which might never end; OSError if it cannot be read."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
-    content = pathlib.Path(path).read_bytes()
-    if not content:
-        raise ValueError(f"{path} is empty; give a file with text")
-    return decode_text(content, path)
+    with open(path, "rb") as file:
+        if not file.read(1):
+            raise ValueError(f"{path} is empty; give a file with text")
 
 
 def decode_text(content: bytes, path: str, offset: int = 0) -> str:
-    """The text of bytes in UTF-8, which begin at an offset in a file; ValueError names the file, and the byte at fault."""
+    """The text of UTF-8 bytes from an offset of a file; ValueError names the file and the wrong byte."""
     if b"\0" in content:
         raise ValueError(f"{path} is binary (byte {offset + content.index(0)} is NUL); give a text file in UTF-8")
     try:
         text = content.decode("utf-8" if offset else "utf-8-sig")
     except UnicodeDecodeError as error:
-        at = error.start + len(content) - len(error.object)  # a mark of byte order is no part of what it decodes
+        at = error.start + len(content) - len(error.object)  # error.object lacks a byte order mark
         raise ValueError(f"{path} is not UTF-8 (byte {offset + at} is {content[at]:#04x}); convert it with iconv") from None
     return with_unix_lines(text)
 
 
 def with_unix_lines(text: str) -> str:
-    """The text, in which every line ends with "\\n"."""
+    """The text with "\\n" as all line ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None = None
             ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """A split in batches of windows side by side, so that every token but the first is a target exactly once.
+    """Batches of adjacent windows of a split, so that every token but the first is a target exactly once.
 
-    The last window is filled up with ignored targets. With a `limit`, so many windows, evenly spaced over the split.
+    The last window is padded with ignored targets. `limit` takes that many windows, evenly spaced over the split.
     """
     count = -(-(len(tokens) - 1) // context)
     is_limited = limit is not None and limit < count
@@ -218,8 +219,8 @@ def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None
 
 def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignored: int, ranks: Alone = ALONE
               ) -> tuple[float, int]:
-    """(the mean loss, of how many targets). A batch holds the model's arguments, the last of which are the targets; those
-    that are `ignored` do not count. Ranks take turns at the batches."""
+    """(the mean loss, over how many targets). A batch has the model's arguments; the last are the targets, of which
+    `ignored` ones do not count. Ranks share the batches."""
     total, count = 0.0, 0
     for batch in itertools.islice(batches, ranks.rank, None, ranks.size):
         _, loss = model(*map(mg.tensor, batch))

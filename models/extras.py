@@ -1,5 +1,6 @@
-"""Libraries of others that only some commands need, imported when they are."""
+"""Optional libraries, imported when they are needed, and their errors in one line."""
 import importlib
+import textwrap
 import types
 
 
@@ -7,8 +8,13 @@ class MissingExtra(ImportError):
     """A library of an extra is not installed; the message says how to install it, in one line."""
 
 
+def one_line(error: BaseException, most: int = 160) -> str:
+    """An error's message in one line of at most so many characters."""
+    return textwrap.shorten(str(error), most, placeholder=" ...") or type(error).__name__
+
+
 def extra(name: str, library: str) -> types.ModuleType:
-    """A library of an extra of this package; MissingExtra if it cannot be imported.
+    """A library that the extra `name` of this package installs; MissingExtra if it cannot be imported.
 
     >>> extra("hub", "no_such_library")
     Traceback (most recent call last):

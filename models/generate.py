@@ -1,4 +1,4 @@
-"""Text from a model, one token after the other."""
+"""Text from a model, token by token."""
 import contextlib
 import functools
 import itertools
@@ -13,30 +13,30 @@ from minigrad.extend import sample
 from models.decode import CachedDecoder, CannotDecode, seen_after_one_more, seen_of_prompt
 from models.transformer import CausalTransformer, check_number, check_whole
 
-COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and no division overflows yet
+COLDEST = 1e-200  # a temperature that gives the likeliest token probability 1, while no division overflows
 
 
 def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: float = 1.0, top_k: int | None = None,
              top_p: float | None = None, seed: int | None = None, context: int | None = None,
              vocabulary: int | None = None, ends: Container[int] = ()) -> Iterator[int]:
-    """Yield `count` token ids that continue the prompt, or those before the first that is in `ends`.
+    """Yield `count` token ids that continue the prompt, stopping before the first that is in `ends`.
 
-    model: any module that makes logits (B, T, V), or a pair of these and a loss, of tokens (B, T).
+    model: any module from tokens (B, T) to logits (B, T, V), or to a pair of logits and a loss.
     temperature: logits are divided by it; 0 takes the likeliest token.
-    top_k: only the k likeliest tokens can be drawn.
-    top_p: only the likeliest tokens that together reach this probability can be drawn.
-    seed: for the same tokens again; without one, minigrad's own generator draws, which `manual_seed` starts.
-    vocabulary: only token ids below it can be drawn; by default, all for which the model has logits.
-    context: show the model this many of the last tokens, computed anew for each token. By default:
+    top_k: draw only from the k likeliest tokens.
+    top_p: draw only from the likeliest tokens that together reach this probability.
+    seed: to get the same tokens again; by default minigrad's own generator draws, see `manual_seed`.
+    vocabulary: draw only token ids below it; by default, all that have logits.
+    context: show the model this many of the last tokens, recomputed for each token. By default:
 
-    - A CausalTransformer without a table of positions (rotary, relative, none) reads on for ever, and each token sees the
-      last `config.context` tokens in each block: the logits are those of model(all tokens so far), whatever their number.
+    - A CausalTransformer without a table of positions (rotary, relative, none) reads on forever; each token sees the last
+      `config.context` tokens in each block, and the logits are those of model(all tokens so far).
     - One with a table (learned, sinusoidal, ...) sees the last `config.context` tokens of the prompt, and all that follow.
-      When it would see more than `config.context`, it goes on with the last context // 2 + 1 of them, from position 0.
-    - Another model sees the last `model.config.context` tokens, or all if it has no such number.
+      When they exceed `config.context`, it continues with the last context // 2 + 1 of them, from position 0.
+    - Any other model sees the last `model.config.context` tokens, or all if it has no such number.
 
-    For the first two a token takes as long past the context as inside it. If a model has parts that the cached decoding
-    does not know, such as a hook or a subclass, each token takes a whole forward, and the logits are the same.
+    In the first two cases a token takes as long past the context as within it. For a model with parts that cached decoding
+    does not know, such as a hook or a subclass, each token takes a whole forward; the logits are the same.
 
     ValueError names an argument that makes no sense.
     """
@@ -49,15 +49,15 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
 def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, temperature: float = 1.0,
                    top_k: int | None = None, top_p: float | None = None, seed: int | None = None,
                    context: int | None = None, vocabulary: int | None = None) -> Iterator[np.ndarray]:
-    """Yield `count` arrays of token ids (B,), which continue the prompts (B, T), all of one length, side by side.
+    """Yield `count` arrays of token ids (B,) that continue the prompts (B, T), all of one length, in parallel.
 
     The other arguments are those of `generate`.
     """
     check_sampling(count, temperature, top_k, top_p, seed)
     lengths = sorted({len(prompt) for prompt in prompts})
     if len(lengths) != 1 or lengths == [0]:
-        raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for those "
-                         "of one length at a time")
+        raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for one "
+                         "length at a time")
     if context is not None:
         check_whole("context", context)
     generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
@@ -89,7 +89,7 @@ def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | 
     for _ in range(count):
         try:
             logits = reader.logits(prompts) if chosen is None else reader.next_logits(chosen)
-        except CannotDecode:  # since the last token the model has been given a hook, say
+        except CannotDecode:  # such as a hook that was added since the last token
             reader = WholeForward(model, context, reader.tokens)
             logits = reader.logits(prompts) if chosen is None else reader.next_logits(chosen)
         chosen = choose(logits)
@@ -97,30 +97,30 @@ def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | 
 
 
 class WholeForward:
-    """Next-token logits by calling the model on all that it sees, for each token anew; see `generate`."""
+    """Next-token logits by calling the model on everything it sees, anew for each token; see `generate`."""
 
     def __init__(self, model: nn.Module, context: int | None, tokens: np.ndarray | None = None):
         self.model, self.context, self.tokens = model, context, tokens
 
     def seen(self, tokens: np.ndarray, is_prompt: bool = False) -> np.ndarray:
-        """Of the tokens so far (B, T), those that the model is shown."""
+        """The tokens shown to the model, of those so far (B, T)."""
         if self.context is None and isinstance(self.model, CausalTransformer):
             return seen_of_prompt(self.model, tokens) if is_prompt else seen_after_one_more(self.model, tokens)
         context = self.context or getattr(getattr(self.model, "config", None), "context", None)
         return tokens if context is None else tokens[:, -context:]
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Logits (B, V) of the token after these, (B, T)."""
+        """Logits (B, V) of the token after these (B, T)."""
         self.tokens = tokens
         return full_forward(self.model, tokens)
 
     def next_logits(self, chosen: np.ndarray) -> np.ndarray:
-        """Logits (B, V) of what follows when one token, chosen (B,), is added to each sequence."""
+        """Logits (B, V) after one more token, chosen (B,), of each sequence."""
         return self.logits(self.seen(np.concatenate((self.tokens, chosen[:, None]), axis=1)))
 
 
 def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
-    """Logits (B, V) of the token after these, (B, T), in evaluation mode and off the tape."""
+    """Logits (B, V) of the token after these (B, T), in evaluation mode and off the tape."""
     was_training = model.training
     model.eval()
     try:

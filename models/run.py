@@ -186,7 +186,7 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
         if ranks.size == 1:
             signal.signal(number, signal.default_int_handler)
             if trainer.step == first:
-                raise Interrupted(f"stopped before step {first + 1}; go on with --resume {folder}")
+                raise Interrupted(f"stopped before step {first + 1}; continue with --resume {folder}")
 
     numbers = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]
     before = {number: signal.signal(number, remember) for number in numbers}

@@ -1,4 +1,4 @@
-"""The folder of a sweep: `sweep.json` says which runs there are, and a folder for each run holds it."""
+"""The folder of a sweep: `sweep.json`, which lists the runs, and a folder for each run."""
 import hashlib
 import json
 import os
@@ -10,13 +10,13 @@ from minigrad.serialization import replacing
 from models.checkpoint import CheckpointError
 from models.recipes import nearest
 
-PLAN, FAILURE = "sweep.json", "failure.txt"  # the second is in a run's folder: why it failed
+PLAN, FAILURE = "sweep.json", "failure.txt"  # of a sweep; of a run that failed, with the reason
 FORMAT = "minigrad sweep 1"
-Settings = dict[str, Any]  # all that decides how a run goes, in JSON's types
+Settings = dict[str, Any]  # everything that determines a run's result, in JSON's types
 
 
 def settings_of(architecture: str, config: dict[str, Any], training: dict[str, Any], dataset: dict[str, Any]) -> Settings:
-    """The settings of a run, by the fields of its checkpoint; of a text and its tokenizer what tells them from others."""
+    """The settings of a run from the fields of its checkpoint; a text and its tokenizer are identified by hashes."""
     data = {name: value for name, value in dataset.items() if name not in ("path", "sha256", "tokenizer")}
     if dataset.get("task") is None:
         path, state = dataset["path"], dataset["tokenizer"]
@@ -30,13 +30,13 @@ def _digest(value: Any) -> str:
 
 
 def write_plan(folder: pathlib.Path, runs: dict[str, Settings]) -> None:
-    """Keep the settings of each run by its name, before it begins."""
+    """Write {name of a run: its settings}."""
     with replacing(folder / PLAN) as file:
         file.write(json.dumps({"format": FORMAT, "runs": runs}, indent=1).encode())
 
 
 def read_plan(folder: str | os.PathLike) -> dict[str, Settings]:
-    """The settings of each run by its name; CheckpointError if what is there makes no sense."""
+    """{name of a run: its settings}; CheckpointError if the file is damaged."""
     path = pathlib.Path(folder, PLAN)
     try:
         plan = json.loads(path.read_bytes())
@@ -44,21 +44,20 @@ def read_plan(folder: str | os.PathLike) -> dict[str, Settings]:
             raise ValueError(f"its format is not {FORMAT!r}")
         runs = plan["runs"]
         if not all(isinstance(settings, dict) and _is_name(name) for name, settings in runs.items()):
-            raise ValueError("its runs are not names of folders with settings")
+            raise ValueError("its runs are not folder names with settings")
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
         reason = textwrap.shorten(f"{error}", 160, placeholder=" ...")
-        raise CheckpointError(f"{path} is damaged ({reason}); compare the runs in it one by one, or sweep anew with "
+        raise CheckpointError(f"{path} is damaged ({reason}); compare its runs one by one, or start another sweep with "
                               "another --out") from None
     return runs
 
 
 def _is_name(name: str) -> bool:
-    """Of something in the folder, not elsewhere."""
+    """Does the name stay inside the folder?"""
     return pathlib.Path(name).name == name and name != ".." and "\0" not in name
 
 
 def is_sweep(folder: str | os.PathLike) -> bool:
-    """Does the folder hold a sweep?"""
     return pathlib.Path(folder, PLAN).is_file()

@@ -1,47 +1,40 @@
-"""Texts that may be larger than memory, read piece by piece: plain files in UTF-8 and .jsonl, both also as .gz."""
+"""Texts larger than memory, read piece by piece: plain UTF-8 files and .jsonl, either also as .gz."""
 import contextlib
 import dataclasses
 import gzip
 import json
-import os
 import re
 import reprlib
-import stat
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from models.data import decode_text, with_unix_lines
+from models.data import check_has_bytes, decode_text, with_unix_lines
 
-PIECE_BYTES = 1 << 20  # of a source, read at once
-LONGEST = 64 << 20  # bytes of a piece that cannot be cut earlier; no line of .jsonl may have more
-TAIL_BYTES = 1 << 12  # of what was read, where a place to cut is looked for first
-DOCUMENT_END = "\n\n"  # what follows each document of .jsonl
+PIECE_BYTES = 1 << 20  # read at once
+LONGEST = 64 << 20  # bytes of a piece without a place to cut, and of a line of .jsonl
+TAIL_BYTES = 1 << 12  # where a place to cut is first searched for
+DOCUMENT_END = "\n\n"  # follows each document of .jsonl
 
-# Byte-level BPE never joins a letter or digit to a blank or line end after it, in GPT-2's pattern and in Llama 3's.
+# With GPT-2's and Llama 3's patterns, byte-level BPE never joins a letter or digit to a blank or line end after it.
 LAST_CUT = re.compile(r".*[^\W_](?=[ \n])", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
 class TextFile:
-    """A file with text. Its name says what it is: .jsonl has a document in a field of each line; .gz is compressed."""
+    """A file with text, by its name: .jsonl has a document in a field of each line; .gz is compressed."""
 
     path: str
-    field: str | None  # of the documents; None for a plain text
+    field: str | None  # with the documents; None for a plain text
 
     @classmethod
     def of(cls, path: str, field: str) -> "TextFile":
-        """The source of this name; OSError or ValueError if it is no file."""
-        if not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
-        with open(path, "rb") as file:
-            is_empty = not file.read(1)
-        if is_empty:
-            raise ValueError(f"{path} is empty; give a file with text")
+        """The source at a path; OSError or ValueError if it cannot be read or is empty."""
+        check_has_bytes(path)
         return cls(path, field if path.removesuffix(".gz").endswith(".jsonl") else None)
 
     def pieces(self) -> Iterator["Piece"]:
-        """All of its bytes in pieces of whole lines of .jsonl, or of text that is cut between words.
+        """All of its bytes, in pieces of whole .jsonl lines, or of text cut between words.
 
         ValueError if a .gz is damaged, or a line too long; OSError if the file cannot be read.
         """
@@ -61,7 +54,7 @@ class TextFile:
             yield Piece(self, rest, offset, line, position)
 
     def _blocks(self) -> Iterator[tuple[bytes, int]]:
-        """(Bytes, how far into the file on the disk they are from)."""
+        """(Bytes, the position in the file on disk after reading them)."""
         with open(self.path, "rb") as file:
             stream: BinaryIO = gzip.GzipFile(fileobj=file) if self.path.endswith(".gz") else file
             try:
@@ -69,34 +62,34 @@ class TextFile:
                     yield block, file.tell()
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 reason = str(error).rstrip(".")
-                raise ValueError(f"{self.path} is damaged, or no .gz file ({reason}); make it anew with gzip") from None
+                raise ValueError(f"{self.path} is damaged, or not a .gz file ({reason}); compress it again") from None
 
     def _cut_anywhere(self, content: bytes, line: int) -> int:
         if self.field:
-            raise ValueError(f"{self.path}, line {line} is longer than {LONGEST >> 20} MB; write a document a line")
+            raise ValueError(f"{self.path}, line {line} is longer than {LONGEST >> 20} MB; write one document per line")
         end = len(content) - 1
         while end > len(content) - 5 and (content[end] & 0xC0 == 0x80 or content[end - 1:end + 1] == b"\r\n"):
-            end -= 1  # to the first byte of a character
+            end -= 1  # back to the first byte of a character
         return end
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Consecutive bytes of a source, with all that another process needs to make text of them."""
+    """Consecutive bytes of a source, with what another process needs to decode them."""
 
     source: TextFile
     content: bytes
     offset: int  # of its first byte, in the text
     line: int  # the number of its first line, in .jsonl
-    position: int  # how far the file on the disk has been read
+    position: int  # in the file on disk, after reading it
 
     @property
     def place(self) -> str:
-        """Where it begins, for errors."""
+        """Where it starts, for errors."""
         return f"{self.source.path}, from " + (f"line {self.line}" if self.source.field else f"byte {self.offset}")
 
     def texts(self) -> list[str]:
-        """The text, or that of each document; ValueError says what is wrong, and in which byte or line."""
+        """The text, or each document's; ValueError names the problem, and its byte or line."""
         if self.source.field is None:
             return [decode_text(self.content, self.source.path, self.offset)]
         texts, offset = [], self.offset
@@ -109,7 +102,7 @@ class Piece:
 
 
 def last_cut(content: bytes) -> int:
-    """The last place between a letter or digit and a blank or line end; 0 if there is none.
+    """The last boundary between a letter or digit and a blank or line end; 0 if there is none.
 
     >>> last_cut(b"to be, or not"), last_cut(b"to be, "), last_cut(b"to,"), last_cut("così è".encode())
     (9, 2, 0, 5)
@@ -123,17 +116,17 @@ def last_cut(content: bytes) -> int:
 
 
 def document(line: str, field: str, place: str) -> str:
-    """The text in a line of .jsonl, and what ends it; ValueError says what is wrong at this place."""
+    """The text in a line of .jsonl, with DOCUMENT_END; ValueError names the place and the problem."""
     try:
         row = json.loads(line)
     except RecursionError:
         raise ValueError(f"{place} is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"{place} is no JSON ({error})") from None
+        raise ValueError(f"{place} is not JSON ({error})") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place} is {reprlib.repr(row)}, expected an object with the field {field!r}")
     if field not in row:
-        raise ValueError(f"{place} has no field {field!r}, but {reprlib.repr(list(row))}; name the field with the text by "
+        raise ValueError(f"{place} has no field {field!r}, only {reprlib.repr(list(row))}; name the field of the text with "
                          "--field")
     text = row[field]
     if not isinstance(text, str):
@@ -141,6 +134,5 @@ def document(line: str, field: str, place: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{place}: its field {field!r} holds half of a surrogate pair (\\u{ord(text[error.start]):04x})"
-                         ) from None
+        raise ValueError(f"{place}: its field {field!r} has a lone surrogate (\\u{ord(text[error.start]):04x})") from None
     return with_unix_lines(text) + DOCUMENT_END

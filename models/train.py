@@ -166,8 +166,8 @@ class Trainer:
         for parameter in self.model.parameters():
             digest.update(np.ascontiguousarray(parameter.array))
         if self.ranks.difference({"parameters": digest.hexdigest()}):
-            raise TrainingError(f"ranks have different parameters at step {self.step}, perhaps by different processors or "
-                                "libraries; the last checkpoint is from before that: go on with --resume on equal machines")
+            raise TrainingError(f"ranks have different parameters at step {self.step}, perhaps due to different processors "
+                                "or libraries; the last checkpoint is intact: continue with --resume on equal machines")
 
     def checkpoint(self) -> Checkpoint:
         """All that `restore` needs to go on as if nothing had happened."""

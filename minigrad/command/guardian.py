@@ -74,7 +74,7 @@ def guard(number: str, job: str) -> None:
     os.write(2, line)
     if not has_ended:
         gate = say(b"minigrad: error: rank %s has died (killed, or out of memory?), which ends the run on all ranks; what "
-                   b"it has saved is kept: go on with --resume\n" % number.encode(), job)
+                   b"it has saved is kept: continue with --resume\n" % number.encode(), job)
     os.close(1)
     os.close(2)  # mpiexec waits for that
     if gate:

@@ -1,11 +1,12 @@
-"""`minigrad sweep`: all combinations of some settings and seeds, a run for each, so many at once; then a table.
+"""`minigrad sweep`: a run for each combination of some settings and seeds, several at once; then a table.
 
-Nothing but the runs' folders says how far the sweep is. So whatever ended it, it goes on when it is started again: what is
-finished stays, what has begun goes on from its checkpoint, and what failed is tried again from there.
+The state of a sweep is in its runs' folders alone. So however it ended, the same command resumes it: finished runs stay,
+started and failed ones continue from their checkpoints.
 """
 import argparse
 import concurrent.futures
 import dataclasses
+import itertools
 import pathlib
 import sys
 from typing import Any
@@ -25,16 +26,16 @@ from models.sweep_folder import Settings, is_sweep, read_plan, settings_of, writ
 from models.training_config import TrainingConfig
 
 TABLE, PICTURE = "sweep.csv", "sweep.png"
-OWN = "out", "workers", "threads"  # flags that no run is told
-SECONDS = 1.0  # between looks at how far the runs are
-SECONDS_BETWEEN_LINES = 60.0  # of progress, where there is no terminal for a bar
+OWN = "out", "workers", "threads"  # flags of the sweep itself
+SECONDS = 1.0  # between updates of the progress
+SECONDS_BETWEEN_LINES = 60.0  # of progress, without a terminal
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the sweep; started again with the same "
-                        "flags, or more values, it goes on")
-    parser.add_argument("--workers", type=int, help="runs at once (default: as many as fit the cores and the memory)")
-    parser.epilog = "Flags of `minigrad train` take several values, by commas: --lr 1e-3,3e-3 --seed 0,1,2,3,4"
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the sweep; the same flags, or more values, "
+                        "resume it")
+    parser.add_argument("--workers", type=int, help="runs at once (default: as many as cores and memory allow)")
+    parser.epilog = "Flags of `minigrad train` take several values, separated by commas: --lr 1e-3,3e-3 --seed 0,1,2,3,4"
     train.add_flags(SeveralValues(parser, without=("--out", "--resume")))
 
 
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         if isinstance(ranks, Ranks):
             mg.set_num_threads(vars(options).get("threads") or ranks.default_threads())
             futures = extra("mpi", "mpi4py.futures")
-            with futures.MPICommExecutor(ranks.communicator) as executor:  # where the other ranks work for the first
+            with futures.MPICommExecutor(ranks.communicator) as executor:  # the other ranks work inside this call
                 folder = sweep(options, OnRanks(executor, ranks.size - 1)) if ranks.is_first else None
         else:
             folder = sweep(options)
@@ -57,29 +58,29 @@ class Planned:
     given: dict[str, Any]  # flags of `minigrad train`
     settings: Settings
     memory: int  # bytes, about
-    folder: pathlib.Path
+    folder: pathlib.Path  # the sweep's, until `name_folders`
 
     @property
     def steps(self) -> int:
         return self.settings["steps"]
 
     def steps_done(self) -> int:
-        """About how many: its metrics have a line for each."""
+        """About how many: the metrics have one line per step."""
         path = self.folder / runs.METRICS
         return min(path.read_bytes().count(b"\n"), self.steps) if path.is_file() else 0
 
     def loss(self) -> float | None:
-        """The validation loss at the last step, if it got there."""
+        """The validation loss at the last step, if that was reached."""
         rows = [row for _, row in runs.read_metrics(self.folder / runs.METRICS) if row["step"] == self.steps]
         return rows[-1]["val_loss"] if rows else None
 
     def is_finished(self) -> bool:
-        """Did it get to its last step, and to its sample, which is written last?"""
+        """Did it write its sample, which comes last?"""
         return (self.folder / runs.SAMPLE).exists() and self.loss() is not None
 
 
 def sweep(options: argparse.Namespace, workers: OnRanks | None = None) -> pathlib.Path:
-    """Plan the runs, and train what is not finished, on ranks or by processes on this machine; the folder."""
+    """Plan the runs, and train the unfinished ones on ranks or in processes of this machine; the folder."""
     given = vars(options)
     grid = {name: values for name, values in given.items() if name not in OWN}
     folder = checked_folder(given["out"])
@@ -92,10 +93,10 @@ def sweep(options: argparse.Namespace, workers: OnRanks | None = None) -> pathli
         if workers is None:
             workers = Processes(*share_cores(given, to_do))
         elif "workers" in given:
-            raise UsageError("--workers makes no sense under mpiexec, whose -n says how many there are; leave it out")
-        begun = f"{len(planned) - len(to_do)} of them finished"
-        print(f"{folder}: {len(planned)} runs, {begun if len(to_do) < len(planned) else f'{workers.count} at once'}",
-              file=sys.stderr)
+            raise UsageError("--workers makes no sense under mpiexec, whose -n sets their number; leave it out")
+        finished = len(planned) - len(to_do)
+        state = f"{finished} of them finished" if finished else f"{workers.count} at once"
+        print(f"{folder}: {len(planned)} runs, {state}", file=sys.stderr)
         train_all(planned, to_do, workers)
     return folder
 
@@ -109,12 +110,12 @@ def checked_folder(out: str) -> pathlib.Path:
         raise UsageError("--out is empty; name a folder")
     others = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())  # a kill may leave .*.tmp
     if others and not is_sweep(folder):
-        raise UsageError(f"{folder} holds something else than a sweep; choose another --out")
+        raise UsageError(f"{folder} exists and is not a sweep; choose another --out")
     return folder
 
 
 def plan(grid: Grid, folder: pathlib.Path) -> list[Planned]:
-    """All runs of the grid, before any of them begins; UsageError names the combination that makes no sense."""
+    """All runs of the grid; UsageError names the first combination that makes no sense."""
     planned, trainers = [], {}
     for given in combinations(grid):
         key = tuple((name, value) for name, value in given.items() if name != "seed")
@@ -131,7 +132,7 @@ def plan(grid: Grid, folder: pathlib.Path) -> list[Planned]:
 
 
 def planned_once(given: dict[str, Any]) -> tuple[Settings, int]:
-    """(The settings of a run, its memory): the trainer is made to find out, and thrown away."""
+    """(The settings of a run, its memory), from a trainer that is then thrown away."""
     train.check_flags(given)
     trainer, _ = train.new_trainer(given)
     config, training = trainer.model.config, trainer.config
@@ -143,39 +144,37 @@ def planned_once(given: dict[str, Any]) -> tuple[Settings, int]:
 
 
 def name_folders(planned: list[Planned], grid: Grid, folder: pathlib.Path) -> None:
-    """Give each run its folder: that in which it has begun, or a new one. UsageError if the sweep has runs that are not
-    in the grid."""
+    """Give each run the folder in which it was started, or a new one. UsageError if the grid lacks runs of the sweep."""
     known = read_plan(folder) if is_sweep(folder) else {}
     for name, settings in known.items():
         alike = [run for run in planned if differences(run.settings, settings) == []]
-        same = next((run for run in alike if run.folder == folder), None)  # not one of the same settings, with a folder
         if not alike:
-            raise UsageError(f"{folder / name} {another(settings, planned)}, or choose another --out")
-        if same is not None:
-            same.folder = folder / name
+            raise UsageError(f"{folder / name} {closest_difference(settings, planned)}, or choose another --out")
+        for run in [run for run in alike if run.folder == folder][:1]:  # runs with the same settings have their own folders
+            run.folder = folder / name
     for run in planned:
         if run.folder == folder:
             name = name_of(run.given, grid)
             taken = {other.folder.name for other in planned}
-            numbered = (name if number == 1 else f"{name}-{number}" for number in range(1, len(planned) + 2))
+            numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
             run.folder = folder / next(name for name in numbered if name not in taken and not (folder / name).exists())
 
 
 def differences(settings: Settings, known: Settings) -> list[str]:
-    """Where two runs differ, as far as both say; a text's path tells nothing."""
+    """The settings in which two runs differ, where both have them; the path of a text does not matter."""
     return [name for name in known if settings.get(name, known[name]) != known[name] and name != "text"]
 
 
-def another(known: Settings, planned: list[Planned]) -> str:
-    """Where a run differs from the one that is most alike."""
+def closest_difference(known: Settings, planned: list[Planned]) -> str:
+    """How a run differs from the most similar planned one."""
     name = min((differences(run.settings, known) for run in planned), key=len)[0]
     if name.endswith("_sha256"):
-        return f"is of another {name.removesuffix('_sha256')}; give that one, too"
+        return f"has another {name.removesuffix('_sha256')}; give that one, too"
     return f"has {name} {known[name]}, which this grid lacks; add it to {as_flag(name)}"
 
 
 def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
-    """(Processes, threads for each): as many as fit the cores and the memory, unless flags say otherwise."""
+    """(Processes, threads for each): as many as cores and memory allow, unless flags say otherwise."""
     count = cores()
     largest = max((run.memory for run in to_do), default=1)
     fit = int(max(1, min(count // given.get("threads", 1), train.memory_size() // largest, len(to_do) or 1)))
@@ -188,7 +187,7 @@ def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
 # ---- training ----
 
 def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes | OnRanks) -> None:
-    """Train, and show how far they are. After Ctrl-C, those that run save and stop."""
+    """Train, and show the progress. After Ctrl-C, running ones save and stop."""
     standing = Standing(planned, to_do)
     futures = {workers.submit(run.given, run.folder): run for run in to_do}
     waiting = set(futures)
@@ -200,17 +199,17 @@ def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes |
     except KeyboardInterrupt:
         stop(workers)
         finished = sum(run.is_finished() for run in planned)
-        raise KeyboardInterrupt(f"stopped with {finished} of {len(planned)} runs finished; the others are saved: go on "
+        raise KeyboardInterrupt(f"stopped with {finished} of {len(planned)} runs finished; the others are saved: resume "
                                 "with the same command") from None
     finally:
-        workers.stop()  # after an error; else none is left
+        workers.stop()  # after an error; otherwise none is running
         workers.close()
         standing.close()
 
 
 def stop(workers: Processes | OnRanks) -> None:
-    """Let the runs save; if Ctrl-C is pressed again, end them at once."""
-    print("\nsaving what runs; Ctrl-C again ends it at once", file=sys.stderr)
+    """Let the runs save; if Ctrl-C is pressed again, kill them."""
+    print("\nsaving the running models; Ctrl-C again kills them", file=sys.stderr)
     try:
         workers.stop()
         workers.close()
@@ -219,7 +218,7 @@ def stop(workers: Processes | OnRanks) -> None:
 
 
 class Standing:
-    """How many runs have ended, the best so far, and the time left."""
+    """Shows how many runs have ended, the best so far, and the time left."""
 
     def __init__(self, planned: list[Planned], to_do: list[Planned]):
         self._runs = {run.folder.name: run for run in planned}
@@ -232,7 +231,7 @@ class Standing:
         self.close = self._progress.__exit__
 
     def show(self, running: list[Planned], ended: dict[str, str | None]) -> None:
-        """What has changed: `ended` says of runs why they failed, or None."""
+        """Show what has changed; `ended` has {run: why it failed, or None}."""
         for name, failure in ended.items():
             self._to_do.discard(name)
             self._done[name] = self._runs[name].steps
@@ -253,7 +252,7 @@ class Standing:
 
 
 def show(folder: pathlib.Path) -> int:
-    """The table and the picture; the exit code."""
+    """Print the table, and write it and the plot; the exit code."""
     compared = comparison.compare(comparison.read_runs([str(folder)]))
     print(compared.table())
     paths = {"csv": folder / TABLE, "plot": folder / PICTURE}
@@ -262,5 +261,5 @@ def show(folder: pathlib.Path) -> int:
         del paths["plot"]
     compare.write(compared, paths)
     if failed:
-        raise CheckFailed(f"{failed} of the runs have no result; the lines below the table say why")
+        raise CheckFailed(f"{failed} of the runs have no result; see the lines below the table")
     return 0

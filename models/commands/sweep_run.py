@@ -1,8 +1,8 @@
-"""One run of a sweep; and a process of its own for it, so that whatever happens to one run, the others go on.
+"""One run of a sweep, in a process of its own, so that whatever happens to it does not affect the others.
 
     python -m models.commands.sweep_run
 
-is told in a line of JSON which run that is, and answers in JSON. It ends when its parent does, however that ended.
+reads a line of JSON that describes the run, and answers in JSON. It ends when its parent does, even if that is killed.
 """
 import concurrent.futures
 import contextlib
@@ -23,13 +23,13 @@ from models.commands import train
 from models.distributed import ALONE
 from models.sweep_folder import FAILURE
 
-LOG = "log.txt"  # in a run's folder: what `minigrad train` says
-PATIENCE = 20.0  # seconds until a process whose parent was killed has ended, and no longer holds its run's folder
-MOST_DEATHS = 3  # of processes of one run, until it is given up
+LOG = "log.txt"  # in a run's folder: the output of `minigrad train`
+PATIENCE = 20.0  # seconds to wait until an orphaned process has ended and released its run's folder
+MOST_DEATHS = 3  # of processes of one run, before giving up
 
 
 def train_run(given: dict[str, Any], folder: pathlib.Path) -> str | None:
-    """Begin the run, or go on with it, to its end. Why it failed, or None; that is in its folder, too."""
+    """Start or resume the run. Returns why it failed, or None; the reason is also written to its folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         wait_for(folder)
@@ -43,12 +43,12 @@ def train_run(given: dict[str, Any], folder: pathlib.Path) -> str | None:
         return None
     except MemoryError:
         return fail(folder, "out of memory; choose a smaller model, context or batch size")
-    except Exception as error:  # noqa: BLE001  the other runs of the sweep go on, whatever it is
+    except Exception as error:  # noqa: BLE001  the other runs must continue, whatever it is
         return fail(folder, " ".join(str(error).split()) or type(error).__name__)
 
 
 def wait_for(folder: pathlib.Path) -> None:
-    """Until no other process trains there, or PATIENCE is at its end."""
+    """Wait until no other process trains there, or PATIENCE has run out."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -56,19 +56,19 @@ def wait_for(folder: pathlib.Path) -> None:
                 return
         except runs.TrainingError:
             if time.monotonic() > end:
-                return  # training says that it is locked
+                return  # training will report the lock
             time.sleep(0.1)
 
 
 def fail(folder: pathlib.Path, reason: str) -> str:
-    """Keep the reason in the run's folder, if it can be written to."""
+    """Write the reason to the run's folder, if possible."""
     with contextlib.suppress(OSError):
         (folder / FAILURE).write_text(reason + "\n", encoding="utf-8")
     return reason
 
 
 class Processes:
-    """Runs so many at once, each in a process of its own, with so many threads. Ctrl-C is for who started them."""
+    """Executes runs, each in a process of its own; Ctrl-C reaches only the parent."""
 
     def __init__(self, workers: int, threads: int):
         self.count, self._pool = workers, concurrent.futures.ThreadPoolExecutor(workers)
@@ -79,14 +79,14 @@ class Processes:
         return self._pool.submit(self._run, given, folder)
 
     def stop(self, at_once: bool = False) -> None:
-        """Begin no more; those that run save and end, or just end."""
+        """Start no more; running ones save and end, or are killed."""
         with self._lock:
             self._is_stopped = True
             for process in self._running:
                 process.send_signal(signal.SIGKILL if at_once else signal.SIGINT)
 
     def close(self) -> None:
-        """Wait for those that run; no more are begun."""
+        """Start no more, and wait for running ones."""
         self._is_stopped = True
         self._pool.shutdown(cancel_futures=True)
 
@@ -103,7 +103,7 @@ class Processes:
         return fail(folder, f"its process ended {how}, {MOST_DEATHS} times; is there enough memory? See {folder / LOG}")
 
     def _ask(self, task: str, folder: pathlib.Path) -> tuple[str, int]:
-        """(What a new process answers, its exit code)."""
+        """(The answer of a new process, its exit code)."""
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / LOG, "a", encoding="utf-8") as log:
             with self._lock:
@@ -123,7 +123,7 @@ class Processes:
 
 
 def start_process(log: TextIO) -> subprocess.Popen:
-    """What runs `main`, below."""
+    """A process that runs `main`, below."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "models.commands.sweep_run"], text=True, encoding="utf-8",
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
@@ -131,7 +131,7 @@ def start_process(log: TextIO) -> subprocess.Popen:
 
 
 class OnRanks:
-    """Runs on the ranks of MPI beside the first, by an executor of mpi4py, which gives each its next one."""
+    """Executes runs on all MPI ranks but the first, through mpi4py's executor."""
 
     def __init__(self, executor: Any, count: int):
         self._executor, self.count = executor, count
@@ -141,10 +141,10 @@ class OnRanks:
         return self._executor.submit(train_run, given, folder.absolute())
 
     def stop(self, at_once: bool = False) -> None:
-        """mpiexec ends all ranks after Ctrl-C; runs go on from their last checkpoints."""
+        """Nothing to do: after Ctrl-C, mpiexec ends all ranks."""
 
     def close(self) -> None:
-        """Wait for those that run; no more are begun."""
+        """Start no more, and wait for running ones."""
         self._executor.shutdown(cancel_futures=True)
 
 
@@ -157,8 +157,8 @@ def main() -> None:
 
 
 def end_with_parent(descriptor: int) -> None:
-    """At once: a killed run goes on from its last checkpoint."""
-    os.read(descriptor, 1)  # nothing ever comes but the end
+    """Exit without saving: the run resumes from its last checkpoint."""
+    os.read(descriptor, 1)  # returns only at the end of the input
     os._exit(1)
 
 

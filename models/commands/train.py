@@ -1,4 +1,4 @@
-"""`minigrad train`: a new run on a text or a task, or more of an old one."""
+"""`minigrad train`: start a run on a text or a task, or resume one."""
 import argparse
 import contextlib
 import dataclasses
@@ -8,7 +8,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import minigrad as mg
 from minigrad.extend import compile_ahead
@@ -16,7 +16,7 @@ from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import NAME, PREVIOUS, Checkpoint, find, load
-from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress
+from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress, usage_errors
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
@@ -29,45 +29,46 @@ from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, SIZES, TransformerConfig
 
 RUNS = pathlib.Path("runs")  # where runs go without --out
-MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
-MEANINGLESS = {  # beside a flag, these others
-    "task": {"preset", "recipe", "text", "tokenizer", "vocabulary_size"},
-    "init_from": {"preset", "recipe", "tokenizer", "vocabulary_size"},
-    "resume": {"init_from"},
-    "hidden_width": {"mlp_ratio"},
-}
-USELESS = {  # flags that a choice has no use for
+MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # when a run is resumed
+ANY = object()
+UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
+CONFLICTS = {  # {(flag or field of a config, its value): flags that make no sense with it}
+    ("task", ANY): {"preset", "recipe", "text", "tokenizer", "vocabulary_size"},
+    ("init_from", ANY): {"preset", "recipe", "tokenizer", "vocabulary_size"},
+    ("resume", ANY): {"init_from"},
+    ("hidden_width", ANY): {"mlp_ratio"},
+    ("model", "rnn"): UNUSED_BY_RNNS,
+    ("model", "rnn-attention"): UNUSED_BY_RNNS,
     ("optimizer", "adamw"): {"muon_lr", "muon_momentum"},
     ("annealing", "constant"): {"final_lr"},
 }
-UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
     names = "; ".join(f"{name}: {recipe.description}" for name, recipe in RECIPES.items())
-    parser.add_argument("--recipe", choices=RECIPES, help="what a model of a text is made of, and how it is trained; flags "
-                        f"below change parts of it ({names}; default: {DEFAULT})")
-    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8, or a folder of `minigrad prepare` (default: "
+    parser.add_argument("--recipe", choices=RECIPES, help="how a model of a text is built and trained; the flags below "
+                        f"override parts of it ({names}; default: {DEFAULT})")
+    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8, or a folder from `minigrad prepare` (default: "
                         "Python's language reference)")
-    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a file or "
-                        "folder with a tokenizer of others (default: characters)")
-    parser.add_argument("--task", choices=TASKS, help="train on this instead of a text")
+    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a run, file "
+                        "or folder with a tokenizer (default: characters)")
+    parser.add_argument("--task", choices=TASKS, help="train on this task instead of a text")
     models = dict.fromkeys(name for kind in ("sequence", "class") for name in ARCHITECTURES[kind])
     parser.add_argument("--model", help=f"for a task: one of {', '.join(models)} (default: encoder-decoder, or encoder "
                         "where the answer is a class)")
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET or runs/TASK-MODEL, numbered "
                         "if taken)")
     parser.add_argument("--resume", metavar="RUN", nargs="?", const=None,
-                        help="go on with this run (default: the one saved last)")
-    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one, or of a "
-                        "Hugging Face folder")
+                        help="resume this run (default: the one saved last)")
+    parser.add_argument("--init-from", metavar="RUN", help="start a new run from the parameters of this run, or Hugging "
+                        "Face folder")
     recipe, plain, of_tasks = RECIPES[DEFAULT], NANOGPT, TASKS["copy"].config
     for name, kind, defaults, others, with_task in (
             ("training", TrainingConfig, recipe.training, plain.training, DEFAULTS),
             ("model", TransformerConfig, recipe.model, plain.model, {size: getattr(of_tasks, size) for size in SIZES})):
         group = parser.add_argument_group(name, (
-            f"defaults of preset nano and recipe {DEFAULT}; with recipe nanogpt, --init-from and --task "
+            f"defaults for preset nano and recipe {DEFAULT}; with recipe nanogpt, --init-from or --task "
             f"{as_flags(others)}; with --task also {as_flags(with_task)}"))
         add_fields(group, kind, defaults=defaults)
 
@@ -90,14 +91,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_ranks(ranks: Alone, facts: dict[str, Any]) -> None:
-    """UsageError if these are not the same on all ranks."""
+    """UsageError if these differ between ranks."""
     difference = ranks.difference(facts)
     if difference:
-        raise UsageError(f"ranks differ: {difference}; start the same version with the same flags and data on all machines")
+        raise UsageError(f"ranks differ: {difference}; use the same version, flags and data on all machines")
 
 
 def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
-    """UsageError if ranks can't divide a batch."""
+    """UsageError if the ranks cannot divide a batch."""
     for name in ("batch_size", "final_batch_size"):
         size = getattr(training, name)
         if size is not None and size % ranks.size:
@@ -106,36 +107,31 @@ def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
 
 
 def check_flags(given: dict[str, Any]) -> None:
-    """UsageError if a flag makes no sense beside another."""
-    for flag, others in MEANINGLESS.items():
-        if flag in given:
-            refuse_beside(f"{as_flag(flag)} {given[flag] or ''}".strip(), given, others)
+    """UsageError if a flag makes no sense with another."""
+    check_conflicts(given, given)
     if os.path.isdir(given.get("text", "")):
-        refuse_beside(f"--text {given['text']}, which holds tokens", given, {"tokenizer"})
-    if given.get("model", "").startswith("rnn"):
-        refuse_beside(f"--model {given['model']}", given, UNUSED_BY_RNNS)
+        refuse_with(f"--text {given['text']}, which holds tokens", given, {"tokenizer"})
 
 
-def check_use(given: dict[str, Any], training: TrainingConfig) -> None:
-    """UsageError if the training has no use for a flag, whether its choice is a flag, the recipe's or a default."""
-    for (field, choice), useless in USELESS.items():
-        if getattr(training, field) == choice:
-            refuse_beside(f"{as_flag(field)} {choice}", given, useless)
+def check_conflicts(given: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """UsageError if a flag makes no sense with one of these values: of other flags, or of a config's fields."""
+    for (name, value), others in CONFLICTS.items():
+        if name in values and value in (ANY, values[name]):
+            refuse_with(f"{as_flag(name)} {values[name] or ''}".strip(), given, others)
 
 
-def refuse_beside(what: str, given: dict[str, Any], others: set[str]) -> None:
-    """UsageError if one of the others is given, as it makes no sense beside this."""
+def refuse_with(what: str, given: dict[str, Any], others: set[str]) -> None:
+    """UsageError if one of the others is given."""
     if others & given.keys():
         raise UsageError(f"{as_flag(min(others & given.keys()))} makes no sense with {what}; leave it out")
 
 
 def as_flags(values: Mapping[str, Any]) -> str:
-    """Flags that say so."""
     return ", ".join(f"{as_flag(field)} {value}" for field, value in values.items())
 
 
 def start(given: dict[str, Any], ranks: Alone) -> None:
-    """A new run, in a folder of its own."""
+    """Start a new run, in a folder of its own."""
     trainer, name = new_trainer(given, ranks)
     check_text(trainer.dataset, ranks)
     folder = ranks.of_first(new_folder, given.get("out"), name)
@@ -144,8 +140,8 @@ def start(given: dict[str, Any], ranks: Alone) -> None:
 
 
 def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, str]:
-    """(The trainer of a new run, the run's name): its model is that of a preset, a task or another run, but for what flags
-    say. UsageError if they make no sense."""
+    """(The trainer of a new run, the run's name): the model of a preset, a task or another run, as changed by flags.
+    UsageError if they make no sense."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
     recipe = RECIPES[given.get("recipe", DEFAULT)]
     config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
@@ -157,12 +153,12 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         name, config, architecture = source.name, source.config, source.architecture
         tokenizer = source.tokenizer or tokenizer  # a run on a task has none
         source.speaker()
-    try:
+    with usage_errors():
         if not (task or source):
             config, batch_size = dataclasses.replace(config, **recipe.model), batch_size | recipe.training
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
-        check_use(given, training)
+        check_conflicts(given, vars(training))
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
@@ -176,36 +172,31 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         if task:
             task.check_context(model)
         trainer = Trainer(model, dataset, training, architecture, ranks)
-    except ValueError as error:
-        raise UsageError(error) from None
     return trainer, f"{task.name}-{architecture}" if task else name
 
 
 def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
-    """What --tokenizer names: a kind, or the tokenizer of a run, or in a file or folder; UsageError if it is none of it."""
+    """What --tokenizer names: a kind, or the tokenizer of a run, file or folder; UsageError if it names none of these."""
     name = given.get("tokenizer", Vocabulary.kind)
     if name in TOKENIZERS:
         return name
     if not name:
         raise UsageError(f"--tokenizer is empty; choose {', '.join(TOKENIZERS)}, or a file or folder with a tokenizer")
     try:
-        if any(os.path.exists(os.path.join(name, file)) for file in (NAME, PREVIOUS)):
-            return loading.source(name).tokenizer or no_text(name)
-        return (hub.read_tokenizer(name) if hub.is_folder(name) else None) or BytePairs.read(name)
+        with usage_errors("--tokenizer: "):
+            if any(os.path.exists(os.path.join(name, file)) for file in (NAME, PREVIOUS)):
+                tokenizer = loading.source(name).tokenizer
+                if tokenizer is None:
+                    raise ValueError(f"{name} is of a task; give a run on a text")
+                return tokenizer
+            return (hub.read_tokenizer(name) if hub.is_folder(name) else None) or BytePairs.read(name)
     except OSError as error:
-        raise UsageError(f"--tokenizer is {name!r}, which is none of {', '.join(TOKENIZERS)}, and no file or folder that "
-                         f"can be read ({error.strerror})") from None
-    except ValueError as error:
-        raise UsageError(f"--tokenizer: {error}") from None
-
-
-def no_text(name: str) -> NoReturn:
-    raise UsageError(f"--tokenizer: {name} is of a task; give a run on a text")
+        raise UsageError(f"--tokenizer {name!r} is none of {', '.join(TOKENIZERS)}, and not a readable file or folder "
+                         f"({error.strerror})") from None
 
 
 def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:
-    """The config with as many tokens as the tokenizer has, or as the model that it starts from; UsageError if a flag asks
-    for others."""
+    """The config with the vocabulary size of the tokenizer, or of the initial model; UsageError if flags contradict it."""
     size = len(corpus.tokenizer)
     if given.get("vocabulary_size", size) != size:
         raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the tokenizer has {size} tokens; leave the "
@@ -221,25 +212,23 @@ def locked(folder: pathlib.Path, ranks: Alone) -> contextlib.AbstractContextMana
 
 
 def resume(given: dict[str, Any], ranks: Alone) -> None:
-    """More of the run that a checkpoint is from; what was not said now is as it was then."""
+    """Resume a run from its checkpoint, with its settings unless flags change them."""
     path = ranks.of_first(lambda: find(named_run(given)))
     folder = path.parent
     if pathlib.Path(given.get("out", folder)).resolve() != folder.resolve():
         raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; drop --out")
-    with locked(folder, ranks):  # before the checkpoint is read, which another process may be about to replace
+    with locked(folder, ranks):  # before reading the checkpoint, which another process may be about to replace
         checkpoint = ranks.of_first(load, path)
         config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
-        check_use(given, before)
+        check_conflicts(given, vars(before))
         check_unchanged(checkpoint, given, path)
-        try:
+        with usage_errors():
             training = dataclasses.replace(before, **chosen(given, TrainingConfig))
-        except ValueError as error:
-            raise UsageError(error) from None
         check_divisible(training, ranks)
         check_memory(config, training)
         step, steps = checkpoint.step, training.steps
         if steps < step:
-            raise UsageError(f"--steps is {steps}, but {folder} has done {step}; ask for more steps")
+            raise UsageError(f"--steps is {steps}, but {folder} has done {step}; give more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
         check_text(dataset, ranks)
         ranks.of_first(check_writable, folder)
@@ -259,12 +248,12 @@ def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Pat
     corpus = read_corpus(given.get("text", saved["path"]), context, tokenizer_of(saved["tokenizer"]))
     if corpus.sha256 != saved["sha256"]:
         raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
-                         "trained on; give that one with --text, or start a new run")
+                         "trained on; name that text with --text, or start a new run")
     return corpus
 
 
 def train(trainer: Trainer, folder: pathlib.Path) -> None:
-    """Say what is going to be trained, and do so."""
+    """Say what will be trained, and train it."""
     ranks, dataset = trainer.ranks, trainer.dataset
     check_ranks(ranks, {f"{kind}'s {name}": value for kind, facts in (
         ("the model", dataclasses.asdict(trainer.model.config)), ("the training", dataclasses.asdict(trainer.config)),
@@ -278,7 +267,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 
 
 def named_run(given: dict) -> str | pathlib.Path:
-    """The run that --resume or --out names, or else the last one."""
+    """The run named by --resume or --out, or else the last one."""
     names = [name for name in (given["resume"], given.get("out")) if name is not None]
     if "" in names:
         raise UsageError("the name of the run to resume is empty; name one, or give --resume alone for the last one")
@@ -294,7 +283,7 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
     """UsageError if a flag contradicts the run that is resumed."""
     task = checkpoint.dataset["task"]
     if task:
-        refuse_beside(f"{path}, which is of task {task}", given, {"text", "tokenizer"})
+        refuse_with(f"{path}, which is of task {task}", given, {"text", "tokenizer"})
     saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
@@ -305,12 +294,12 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
         asked += [(flag, f"has {as_flag(name)} {fields[name]}", name, fields[name]) for name in fields if name not in given]
     for flag, what, name, value in asked:
         if name in saved and name not in MAY_CHANGE and value != saved[name]:
-            raise UsageError(f"{flag} {what}, but {path} was trained with {saved[name]}; a resumed run keeps it: leave "
-                             f"{flag} out, or start a new run")
+            raise UsageError(f"{flag} {what}, but {path} was trained with {saved[name]}; a resumed run cannot change it: "
+                             f"leave {flag} out, or start a new run")
 
 
 def stands_for(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The fields of configs that --preset and --recipe set, as far as they are given."""
+    """{"--preset nano": the fields that it sets}, and the same for --recipe, if they are given."""
     fields = {}
     if "preset" in given:
         preset = PRESETS[given["preset"]]
@@ -322,22 +311,23 @@ def stands_for(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def last_run(flag: str) -> pathlib.Path:
-    """The folder under runs/ whose checkpoint is the newest; UsageError if there is none, and the flag has to name one."""
-    checkpoints = sorted(RUNS.glob("*/checkpoint*.npz"), key=lambda path: path.stat().st_mtime)
-    if not checkpoints:
+    """The folder under runs/ with the newest checkpoint; UsageError, which asks for the flag, if there is none."""
+    checkpoints = RUNS.glob("*/checkpoint*.npz")
+    newest = max(checkpoints, key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
         raise UsageError(f"there is no run in {RUNS}{os.sep}; name one: {flag} RUN")
-    return checkpoints[-1].parent
+    return newest.parent
 
 
 def new_folder(out: str | None, name: str) -> pathlib.Path:
-    """The folder of a new run: --out if it holds no run, else the first free of runs/nano, runs/nano-2, ..."""
+    """The folder of a new run: --out, or the first free one of runs/nano, runs/nano-2, ..."""
     if out == "":
         raise UsageError("--out is empty; name a folder, or leave it out")
     if out is not None:
         folder = pathlib.Path(out)
         taken = next((file for file in runs.TAKEN if (folder / file).exists()), None)
         if taken:
-            raise UsageError(f"{folder} already holds {taken}; go on with --resume {folder}, or choose another --out")
+            raise UsageError(f"{folder} already holds {taken}; continue with --resume {folder}, or choose another --out")
     else:
         numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
         folder = next(folder for folder in numbered if not folder.exists())
@@ -346,22 +336,22 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
 
 
 def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, vocabulary_size: int | None = None) -> Corpus:
-    """The corpus; UsageError if the text is missing or of no use."""
+    """The corpus; UsageError if the text is missing or unusable."""
     try:
-        if path is not None and os.path.isdir(path):
-            return load_shards(path, context, tokenizer if isinstance(tokenizer, Tokenizer) else None)
-        if path is not None:
-            check_size(path, TOKENIZERS[tokenizer] if isinstance(tokenizer, str) else tokenizer)
-        return load_corpus(path, context, tokenizer, vocabulary_size)
+        with usage_errors():
+            if path is not None and os.path.isdir(path):
+                return load_shards(path, context, tokenizer if isinstance(tokenizer, Tokenizer) else None)
+            if path is not None:
+                kind = TOKENIZERS[tokenizer] if isinstance(tokenizer, str) else tokenizer
+                check_fits(kind.memory_per_byte * os.path.getsize(path), f"{path} takes", "to read", "give a shorter text")
+            return load_corpus(path, context, tokenizer, vocabulary_size)
     except OSError as error:
         raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text, or a folder "
-                         "of `minigrad prepare`") from None
-    except ValueError as error:
-        raise UsageError(error) from None
+                         "written by `minigrad prepare`") from None
 
 
 def check_text(dataset: Corpus | Task, ranks: Alone) -> None:
-    """ShardError if a prepared text is not what was written. Each machine reads its copy once, its ranks a part each."""
+    """ShardError if a prepared text is not what was written. Each machine reads its copy once, split among its ranks."""
     if not (isinstance(dataset, Corpus) and isinstance(dataset.train, MappedTokens)):
         return
     with show_progress() if ranks.is_first else contextlib.nullcontext(no_show) as show:
@@ -370,26 +360,22 @@ def check_text(dataset: Corpus | Task, ranks: Alone) -> None:
 
 
 def memory_size() -> float:
-    """The bytes of memory that this computer has; infinity where it does not tell."""
+    """The bytes of memory of this computer; infinity if unknown."""
     if not hasattr(os, "sysconf"):  # Windows
         return math.inf
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_size(text: str, tokenizer: Tokenizer | type[Tokenizer]) -> None:
-    """UsageError if reading a text would take more memory than this computer has."""
-    needed, available = tokenizer.memory_per_byte * os.path.getsize(text), memory_size()
-    if needed > available:
-        raise UsageError(f"{text} takes about {needed / 1e9:,.0f} GB to read, and this computer has "
-                         f"{available / 1e9:,.0f} GB; give a shorter text")
-
-
 def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
     """UsageError if training would take more memory than this computer has."""
     batch_size = training.final_batch_size or training.batch_size
-    needed, available = config.training_bytes(batch_size), memory_size()
+    check_fits(config.training_bytes(batch_size), f"a model with {config.vocabulary_size:,} tokens, width {config.width}, "
+               f"{config.layers} layers, context {config.context} and batch size {batch_size} takes", "to train",
+               "choose smaller ones")
+
+
+def check_fits(needed: float, what: str, purpose: str, remedy: str) -> None:
+    available = memory_size()
     if needed > available:
-        raise UsageError(f"a model with {config.vocabulary_size:,} tokens, width {config.width}, {config.layers} layers, "
-                         f"context {config.context} and batch size {batch_size} takes about "
-                         f"{needed / 1e9:,.0f} GB to train, and this computer has {available / 1e9:,.0f} GB; choose "
-                         "smaller ones")
+        raise UsageError(f"{what} about {needed / 1e9:,.0f} GB {purpose}, and this computer has {available / 1e9:,.0f} GB; "
+                         f"{remedy}")

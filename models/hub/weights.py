@@ -199,7 +199,7 @@ def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no JSON ({one_line(error)})") from None
+        raise CheckpointError(f"{path} is not JSON ({one_line(error)})") from None
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds no JSON object")
     return content

@@ -114,9 +114,9 @@ class Tokenizer:
 
 
 def utf8(text: str) -> bytes:
-    """The bytes of a text; ValueError if it holds half of a surrogate pair, which is no character, and has none."""
+    """The bytes of a text; ValueError if it holds a lone surrogate, which has none."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"the text holds {text[error.start]!r} at character {error.start}, half of a surrogate pair, "
-                         "which UTF-8 does not have; leave it out") from None
+        raise ValueError(f"the text holds {text[error.start]!r} at character {error.start}, a lone surrogate, which "
+                         "UTF-8 does not have; leave it out") from None

@@ -54,7 +54,7 @@ class BytePairs(Tokenizer):
 
     def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)
-        with _refusing("it is no tokenizer.json"):
+        with _refusing("it is not a tokenizer.json"):
             described = described | {"padding": None, "truncation": None, "model": described["model"] | {"dropout": None}}
             if _growth(described) > MOST_GROWTH:
                 raise ValueError("what it replaces makes a text thousands of times as long")
@@ -103,13 +103,13 @@ class BytePairs(Tokenizer):
             if file is None:
                 raise ValueError(f"{path} holds no {WHOLE}, and no {VOCABULARY} with a {MERGES}; give a folder that does")
         try:
-            with _refusing("it is no JSON in UTF-8"):
+            with _refusing("it is not JSON in UTF-8"):
                 content = json.loads(file.read_text(encoding="utf-8"))
             if file.name == VOCABULARY:
                 content = _of_gpt2(content, file.with_name(MERGES).read_text(encoding="utf-8"))
             return cls(content)
         except ValueError as error:
-            raise ValueError(f"{file} is of no use: {_line(error)}") from None
+            raise ValueError(f"{file} is unusable: {_line(error)}") from None
 
     def __len__(self) -> int:
         return 1 + max(self._tokens, default=-1)

@@ -97,7 +97,7 @@ BAD_TRAINING = [
     (["--out", ""], "--out is empty"),
     (["--out", "empty.txt"], "cannot write to empty.txt"),
     (["--out", "empty.txt/run"], "cannot write to empty.txt/run (Not a directory)"),
-    (["--out", "old"], "old already holds attention.png; go on with --resume old"),
+    (["--out", "old"], "old already holds attention.png; continue with --resume old"),
     (["--resume"], "there is no run in runs/; name one: --resume RUN"),
     (["--resume", ""], "the name of the run to resume is empty"),
     (["--resume", "--out", ""], "the name of the run to resume is empty"),
@@ -130,7 +130,7 @@ BAD_TRAINING = [
     (["--init-from", "old", "--recipe", "muon"], "--recipe makes no sense with --init-from old"),
     (["--init-from", "old", "--tokenizer", "bytes"], "--tokenizer makes no sense with --init-from old"),
     (["--resume", "--init-from", "old"], "--init-from makes no sense with --resume; leave it out"),
-    (["--tokenizer", "words"], "--tokenizer is 'words', which is none of characters, bytes, bpe, and no file or folder"),
+    (["--tokenizer", "words"], "--tokenizer 'words' is none of characters, bytes, bpe, and not a readable file or folder"),
     (["--tokenizer", ""], "--tokenizer is empty; choose characters, bytes, bpe, or a file or folder"),
     (["--tokenizer", "bytes", "--vocabulary-size", 300], "--vocabulary-size is 300, but the tokenizer has 256 tokens"),
 ]
@@ -173,7 +173,7 @@ TEXT_SAMPLING = [
 RESUMING_A_TEXT = [
     (["--width", "32"], "--width is 32, but"),
     (["--preset", "micro"], "--preset micro has --layers 2, but"),
-    (["--preset", "micro", "--layers", "1", "--width", "8"], "with 16; a resumed run keeps it: leave --preset micro out, or"),
+    (["--preset", "micro", "--layers", "1", "--width", "8"], "with 16; a resumed run cannot change it: leave --preset micro out, or"),
     (["--recipe", "muon"], "--recipe muon has --positions rotary, but"),
     (["--recipe", "muon", "--lr", "0.5"], "--lr is 0.5, but"),
     (["--lr", "0.5"], "--lr is 0.5, but"),
@@ -215,7 +215,7 @@ def test_bad_input_with_a_run_on_a_text(refused, text_run):
 
 TASK_RUNS = {  # (flags of a run, a command, what it is refused with)
     "copy": (COPY, [
-        (["train", "--task", "sort"], "--task is sort, but copy/checkpoint.npz was trained with copy; a resumed run keeps it"),
+        (["train", "--task", "sort"], "--task is sort, but copy/checkpoint.npz was trained with copy; a resumed run cannot change it"),
         (["train", "--model", "rnn"], "--model is rnn, but copy/checkpoint.npz was trained with encoder-decoder"),
         (["train", "--text", "words.txt"], "--text makes no sense with copy/checkpoint.npz, which is of task copy"),
         (["train", "--tokenizer", "bytes"], "--tokenizer makes no sense with copy/checkpoint.npz, which is of task copy"),

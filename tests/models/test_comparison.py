@@ -80,7 +80,7 @@ def test_one_group_has_no_columns():
 
 REMARKS = [
     ([made("a"), made("b", text="b.txt", seed=1)], [""]),  # the same text under another name
-    ([made("a"), made("b", seed=0)], ["seed 0 is there 2 times"]),
+    ([made("a"), made("b", seed=0)], ["seed 0 occurs 2 times"]),
     ([made("a"), made("b", problem="is unfinished", seed=1)], ["1 of 2 without result"]),
     ([made("a"), made("b", problem="is unfinished", seed=0)], ["1 of 2 without result"]),
     ([made("a", 2), made("b", 2, seed=1), made("c", 1, text_sha256="bbb")], ["", "not comparable: another text"]),
@@ -179,7 +179,7 @@ def test_runs_that_are_no_result(run, here):
         "damaged": "damaged/checkpoint.npz is no .npz file, or only a part of one; use the one before it: "
                    "damaged/checkpoint.previous.npz"}
     code, out, err = run("compare", *names)
-    assert (code, err) == (0, "") and "seed 3 is there 2 times" in out and "lost: its metrics.jsonl lacks" in out
+    assert (code, err) == (0, "") and "seed 3 occurs 2 times" in out and "lost: its metrics.jsonl lacks" in out
     assert out.startswith("steps  runs")
 
 
@@ -192,7 +192,7 @@ def test_the_folder_of_a_sweep_is_its_runs(here):
     for names in (["sweep"], ["sweep", "sweep/one"], ["sweep/one", "sweep/two", "sweep"], ["sweep/", "sweep"]):
         found = read_runs(names)
         assert {run.folder.name for run in found} == {"one", "two", "three"} and len(found) == 3
-    assert {run.folder.name: run.problem for run in found} == {"one": "", "two": "", "three": "has not begun"}
+    assert {run.folder.name: run.problem for run in found} == {"one": "", "two": "", "three": "has not started"}
     assert compare(read_runs(["sweep/one", "sweep/two"])).columns == ["init_from"]
 
 

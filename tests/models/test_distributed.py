@@ -277,7 +277,7 @@ def rest(process: subprocess.Popen) -> bytes:
 
 
 DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which ends the run on all ranks; what it has saved is kept: " \
-       b"go on with --resume\n"
+       b"continue with --resume\n"
 
 
 def test_what_a_guardian_prints():
@@ -394,7 +394,7 @@ def test_a_rank_that_is_killed_or_interrupted_ends_all(mpiexec, number, text_fil
     if number == signal.SIGKILL:
         assert line == DIED.decode().strip() or line == DIED.decode().strip().replace("rank 1", "rank 0")
     else:
-        assert line == f"minigrad: stopped after step {step}; the checkpoint is saved: go on with --resume {folder}"
+        assert line == f"minigrad: stopped after step {step}; the checkpoint is saved: continue with --resume {folder}"
         assert metrics_of(folder)[-1]["step"] == step
 
 

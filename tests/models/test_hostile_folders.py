@@ -127,7 +127,7 @@ def test_files_that_are_no_json(folder):
     change_json(path / "tokenizer.json", decoder=None)  # which isn't a vocabulary of ours
     for file in ("config.json", INDEX, "generation_config.json", "tokenizer.json"):
         good = (path / file).read_bytes()
-        for content, says in [(b"", "is no JSON"), (b"{", "is no JSON"), (b"\xff\xfe", "is no JSON"), (b"[" * 100_000, "is no JSON"),
+        for content, says in [(b"", "is not JSON"), (b"{", "is not JSON"), (b"\xff\xfe", "is not JSON"), (b"[" * 100_000, "is not JSON"),
                               (b"[1]", "holds no JSON object"),
                               (b" " * 11_000_000, "has 11,000,000 bytes; at most 10,000,000 are read")]:
             if file != "tokenizer.json" or len(content) < 1_000_000:  # they may be longer

@@ -276,9 +276,9 @@ BAD_INPUT = [
     (["a.txt", "blank.jsonl"], "blank.jsonl holds no text"),
     (["nothing.gz"], "nothing.gz holds no text"),
     (["a.txt", "latin.txt"], "latin.txt is not UTF-8 (byte 600 is 0xe4)"),
-    (["a.jsonl", "--field", "body"], "a.jsonl, line 1 has no field 'body', but ['text']; name the field"),
+    (["a.jsonl", "--field", "body"], "a.jsonl, line 1 has no field 'body', only ['text']; name the field"),
     (["a.txt", "--vocabulary-size", "50"], "vocabulary_size is 50, but the tokenizer has 8 tokens; leave it out"),
-    (["a.txt", "--tokenizer", "nowhere"], "--tokenizer is 'nowhere', which is none of characters, bytes, bpe, and no file"),
+    (["a.txt", "--tokenizer", "nowhere"], "--tokenizer 'nowhere' is none of characters, bytes, bpe, and not a readable file"),
     (["a.txt", "--validation", "0"], "validation must be more than 0 and less than 1"),
     (["a.txt", "--validation", "nan"], "validation must be"),
     (["a.txt", "--workers", "0"], "--workers must be from 1 to"),
@@ -398,7 +398,7 @@ def tokens(text_file, small_pieces):
 
 def test_train_resume_and_move(run, refused, tokens, text_file):
     code, _, err = run("train", *TINY, "--text", "tokens", "--out", "here")
-    assert code == 0 and "3,600 tokens to train on, 400 to validate" in err
+    assert code == 0 and "3,600 training tokens, 400 validation tokens" in err
     assert run("train", *TINY, "--text", text_file, "--out", "plain")[0] == 0
     assert_same_runs("here", "plain")
     assert run("train", "--resume", "here", "--steps", 8)[0] == 0

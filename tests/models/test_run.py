@@ -187,7 +187,7 @@ def test_interrupted_and_resumed_is_as_never_interrupted(run, flags, trained, at
     at_step(2, press_ctrl_c)
     code, out, err = run("train", *flags, "--out", "parts")
     assert (code, out) == (130, "")
-    assert err.endswith("minigrad: stopped after step 3; the checkpoint is saved: go on with --resume parts\n")
+    assert err.endswith("minigrad: stopped after step 3; the checkpoint is saved: continue with --resume parts\n")
     assert checkpoints.load("parts").step == 3
     assert run("train", "--resume", "parts")[0] == 0
     assert_same_runs(whole, "parts")
@@ -229,7 +229,7 @@ def test_a_run_can_be_resumed_from_its_first_moment(run, text_file, monkeypatch)
         first_step.setattr(Trainer, "_part_of_loss", interrupted)
         code, out, err = run("train", "--text", text_file, *TEXT, "--out", "here")
     assert (code, out) == (130, "") and checkpoints.load("here").step == 0
-    assert err.endswith("minigrad: stopped before step 1; go on with --resume here\n")
+    assert err.endswith("minigrad: stopped before step 1; continue with --resume here\n")
     assert run("train", "--resume", "here")[0] == 0
 
 
@@ -307,7 +307,7 @@ def test_real_process_interrupted_and_its_reader_gone(text_file, trained, monkey
         while not process.stderr.readline().startswith("step 1/"):
             pass
         process.send_signal(signal.SIGINT)
-        assert "the checkpoint is saved: go on with --resume runs/nano" in process.stderr.read()
+        assert "the checkpoint is saved: continue with --resume runs/nano" in process.stderr.read()
     assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
 
     sample = [sys.executable, "-m", "minigrad", "sample", "--checkpoint", str(trained("--text", text_file, *TEXT)),
@@ -406,7 +406,7 @@ def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
     monkeypatch.setattr(runs, "train", press_ctrl_c)
     code, _, err = run("train", "--recipe", "nanogpt", "--text", text_file, "--steps", 9)
     assert code == 130
-    assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, "
+    assert re.match(r"runs/nano: 802,944 parameters, 3,600 training tokens, 400 validation tokens, "
                     r"a vocabulary of 11 characters, steps 0 to 9\n", err)
     monkeypatch.setattr("models.commands.train.load_corpus", press_ctrl_c)
     assert run("train") == (130, "", "minigrad: interrupted\n")

@@ -153,7 +153,7 @@ def test_bad_input(refused):
         (["--workers", "0"], "--workers must be from 1"), (["--workers", "99999"], "--workers must be from 1"),
         (["--threads", "0"], "--threads: expected a number of threads from 1"),
         (["--out", ""], "--out is empty"),
-        (["--out", "full"], "full holds something else than a sweep; choose another --out"),
+        (["--out", "full"], "full exists and is not a sweep; choose another --out"),
         (["--out", "full/file"], "cannot write to full/file"),
     ], "sweep", *MICRO, "--out", "new")
     refused([([], "the following arguments are required: --out")], "sweep")
@@ -186,7 +186,7 @@ def test_other_flags_in_the_same_folder(run, refused, swept, text_file):
         pathlib.Path(text).write_text(text_file.read_text())
         assert run("sweep", "--text", text, *TEXT, "--out", "texts")[0] == 0
     pathlib.Path("one.txt").write_text("abcdefghij " * 99)
-    refused([(["--text", "one.txt"], "texts/run is of another text; give that one, too")], "sweep", *TEXT, "--out", "texts")
+    refused([(["--text", "one.txt"], "texts/run has another text; give that one, too")], "sweep", *TEXT, "--out", "texts")
 
 
 # ---- runs ----
@@ -241,7 +241,7 @@ def test_runs_that_fail_are_rows_and_go_on_when_the_sweep_does(run, swept, monke
 
     monkeypatch.setattr(Trainer, "train_step", diverging)
     code, out, err = run("sweep", *MICRO, *GRID, "--out", "parts")
-    assert code == 1 and err.endswith("minigrad: error: 2 of the runs have no result; the lines below the table say why\n")
+    assert code == 1 and err.endswith("minigrad: error: 2 of the runs have no result; see the lines below the table\n")
     assert "lr=0.01,seed=0 failed: the loss became nan at step 5" in err
     assert "parts/lr=0.01,seed=0: failed: the loss became nan at step 5\n" in out
     assert "parts/lr=0.01,seed=1: failed: out of memory" in out
@@ -252,8 +252,8 @@ def test_runs_that_fail_are_rows_and_go_on_when_the_sweep_does(run, swept, monke
     monkeypatch.setattr(Trainer, "train_step", train_step)  # it was the machine's fault
     monkeypatch.setattr(Here, "until_interrupt", 1)
     code, out, err = run("sweep", *MICRO, *GRID, "--out", "parts")
-    assert (code, out) == (130, "") and err.endswith("saving what runs; Ctrl-C again ends it at once\nminigrad: stopped with 3 of 4 "
-                                                     "runs finished; the others are saved: go on with the same command\n")
+    assert (code, out) == (130, "") and err.endswith("saving the running models; Ctrl-C again kills them\nminigrad: stopped with 3 of 4 "
+                                                     "runs finished; the others are saved: resume with the same command\n")
     monkeypatch.setattr(Here, "until_interrupt", 9)
     code, out, err = run("sweep", *MICRO, *GRID, "--out", "parts")
     assert code == 0 and "failed" not in out + err and not list(pathlib.Path("parts").glob(f"*/{FAILURE}"))
@@ -359,7 +359,7 @@ def test_killed_sweeps_end_as_if_they_had_not_been(run, here, monkeypatch):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and out == ""
-    assert "of 4 runs finished; the others are saved: go on with the same command" in err and "Traceback" not in err
+    assert "of 4 runs finished; the others are saved: resume with the same command" in err and "Traceback" not in err
     assert all(checkpoints.load(run).step == steps_of("parts")[run] for run in running)
 
     process = start()
