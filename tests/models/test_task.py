@@ -1,4 +1,4 @@
-"""Training on a task, and what is said of the model: each step against the formulas of AdamW."""
+"""Training on a task, step by step against the formulas of AdamW; evaluation, accuracy, samples and pictures of the model."""
 import dataclasses
 import itertools
 
@@ -26,7 +26,7 @@ OTHER = dict(steps=4, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02
 
 
 def slow_training(task, model, training):
-    """The losses, by mg.grad and AdamW's formulas."""
+    """The losses, from mg.grad and AdamW's formulas."""
     generator, parameters = np.random.default_rng(training.seed), list(model.parameters())
     means, squares = ([np.zeros(p.shape) for p in parameters] for _ in range(2))
     losses = []
@@ -61,18 +61,18 @@ def slow_training(task, model, training):
 def test_training_is_its_formulas_and_every_field_counts():
     of_muon = {"optimizer", "muon_lr", "muon_momentum"}  # see test_train.py
     assert OTHER.keys() | of_muon | {"eval_every", "eval_windows"} == {f.name for f in dataclasses.fields(TrainingConfig)}
-    task = TASKS["copy"]
+    task = dataclasses.replace(TASKS["copy"], lengths=(3, 4))  # each length is compiled anew
 
-    def losses_of(**fields) -> list[float]:
+    def losses_of(fields) -> list[float]:
         return Trainer(make_model(task, None, TINY), task, TrainingConfig.of(task, **fields)).train()
 
-    losses_of_base = losses_of(**BASE)
-    for field in (None, *OTHER):
-        base = BASE | (dict(weight_decay=5.0) if field == "decay_all" else {})
-        fields = base | ({} if field is None else {field: OTHER[field]})
-        losses, expected = losses_of(**fields), slow_training(task, make_model(task, None, TINY), TrainingConfig.of(task, **fields))
-        np.testing.assert_allclose(losses, expected, rtol=1e-9, err_msg=field)
-        assert field is None or losses != (losses_of_base if base == BASE else losses_of(**base)), field
+    decaying = BASE | dict(weight_decay=5.0)
+    for fields in (BASE, decaying, decaying | dict(decay_all=False), OTHER):
+        expected = slow_training(task, make_model(task, None, TINY), TrainingConfig.of(task, **fields))
+        np.testing.assert_allclose(losses_of(fields), expected, rtol=1e-9, err_msg=str(fields))
+    plain = losses_of(decaying)
+    for field, value in OTHER.items():
+        assert losses_of(decaying | {field: value}) != plain, field
 
 
 def test_defaults_of_a_task():
@@ -83,7 +83,7 @@ def test_defaults_of_a_task():
     assert [name for name, task in TASKS.items() if TrainingConfig.of(task).steps != 1500] == ["induction"]
 
 
-def test_batches_are_of_all_lengths():
+def test_batches_have_all_lengths_start_and_stop():
     task, generator = TASKS["copy"], np.random.default_rng(0)
     batches = [task.batch(generator, 2, 32) for _ in range(60)]
     assert {source.shape for source, _, _ in batches} == {(2, n) for n in range(3, 9)}
@@ -106,7 +106,7 @@ def test_dropout_is_on_while_training_and_off_afterwards(monkeypatch):
         model(*[mg.tensor(ids) for ids in TASKS["copy"].batch(np.random.default_rng(0), 2, 8)])
 
 
-def test_models_are_what_their_names_say():
+def test_each_architecture_makes_its_model():
     kinds = {"encoder-decoder": (EncoderDecoder, None), "causal": (CausalSeq2Seq, None),
              "rnn": (RecurrentSeq2Seq, False), "rnn-attention": (RecurrentSeq2Seq, True),
              "encoder": (Classifier, True), "no-attention": (Classifier, False)}
@@ -125,7 +125,7 @@ def test_models_are_what_their_names_say():
     assert {task.name for task in TASKS.values() if task.pooling == "last"} == {"induction", "bank"}
 
 
-def test_seeds_of_a_model_decide():
+def test_the_seed_decides_the_parameters():
     one, same, other = (make_model(TASKS["sort"], "causal", TINY, seed).state_dict() for seed in (1, 1, 2))
     for name, value in one.items():
         assert (value.numpy() == same[name].numpy()).all()
@@ -133,7 +133,7 @@ def test_seeds_of_a_model_decide():
 
 
 class Parrot(Seq2Seq):
-    """Says the source again, and STOP; but to sources that begin with 4 it says one wrong symbol, the last."""
+    """Repeats the source, then STOP; if the source begins with 4, the last symbol is wrong."""
 
     def __init__(self, adds_stop=True):
         super().__init__()
@@ -158,7 +158,7 @@ def same_twice(generator, count, length):
 COPY = Task("copy", "", tuple("abcdefgh"), same_twice, (3, 4))
 
 
-def test_an_answer_is_right_if_all_of_it_is():
+def test_an_answer_is_right_if_every_symbol_is():
     source = np.array([[3, 4, 5], [4, 4, 5], [3, 3, 3]])
     assert COPY.is_right(Parrot().eval(), (source, source)).tolist() == [True, False, True]
     assert COPY.is_right(Parrot(adds_stop=False).eval(), (source, source)).tolist() == [False] * 3
@@ -183,47 +183,24 @@ def test_classes_are_right_where_the_largest_logit_is():
     assert task.is_right(model, (np.zeros((3, 2), int), np.array([0, 0, 1]))).tolist() == [True, False, False]
 
 
-
-def test_an_evaluation_is_of_new_examples_of_all_lengths():
-    task = TASKS["sort"]
-    model = make_model(task, None, TINY).eval()
-    training = TrainingConfig.of(task, eval_windows=12)
-    generator, losses = np.random.default_rng(1_000_000), []
-    for length in range(3, 9):
-        source, target = task.make(generator, 2, length)
-        inputs, targets = map(mg.tensor, inputs_and_targets(target))
-        losses += [model(mg.tensor(source), inputs, targets)[1].item() * targets.numel()]
-    expected = pytest.approx(sum(losses) / sum(2 * (length + 1) for length in range(3, 9)))
-    assert task.evaluate(model, training, is_last=False) == {"val_loss": expected}
-    measured = task.evaluate(model, training, is_last=True)
-    by_length = {length: task.accuracy(model, task_module.TEST_EXAMPLES, length=length) for length in range(3, 9)}
-    assert measured == {"val_loss": expected, "accuracy": pytest.approx(np.mean(list(by_length.values()))),
-                        "accuracy_by_length": by_length}
+def padded(generator, count, length):
+    """Targets of 3 symbols, and then of 1; STOP follows."""
+    source = generator.integers(3, 8, (count, length))
+    return source, np.where(np.arange(length) < (length if length == 3 else 1), source, PAD)
 
 
-def test_all_labels_count_in_an_evaluation():
-    task = dataclasses.replace(TASKS["bank"], lengths=(4, 5))
-    model, generator, losses, ones = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000), [], []
-    for length in (4, 5):
-        source, label = task.make(generator, 5, length)
-        losses.append(model(mg.tensor(source), mg.tensor(label))[1].item())
-        ones.append(label.sum())
-    assert ones[0] != ones[1] and losses[0] != losses[1]
-    measured = task.evaluate(model, TrainingConfig(eval_windows=10), is_last=False)
-    assert measured["val_loss"] == pytest.approx(np.mean(losses))
-
-
-def test_padding_does_not_count_in_an_evaluation():
-    def make(generator, count, length):
-        source = generator.integers(3, 8, (count, length))
-        return source, np.where(np.arange(length) < (length if length == 3 else 1), source, PAD)
-
-    task = dataclasses.replace(COPY, make=make)  # targets of 3 symbols, and then of 1; STOP follows
-    model, generator, losses = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000), []
-    for length in (3, 4):
-        losses.append(model(*map(mg.tensor, task.arguments(make(generator, 5, length))))[1].item())
-    measured = task.evaluate(model, TrainingConfig(eval_windows=10), is_last=False)
-    assert measured["val_loss"] == pytest.approx((4 * losses[0] + 2 * losses[1]) / 6)
+@pytest.mark.parametrize("task", [
+    TASKS["sort"], dataclasses.replace(TASKS["bank"], lengths=(4, 5)), dataclasses.replace(COPY, make=padded),
+], ids=["symbols", "classes, 0 among them", "padding"])
+def test_evaluation_is_the_mean_over_the_targets_of_new_examples_of_each_length(task):
+    model, generator = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000)
+    lengths, total, count = range(task.lengths[0], task.lengths[1] + 1), 0, 0
+    for length in lengths:
+        *inputs, targets = map(mg.tensor, task.arguments(task.make(generator, 5, length)))
+        counting = targets.numel() if task.kind == "class" else np.count_nonzero(targets.numpy() != PAD)
+        total, count = total + counting * model(*inputs, targets)[1].item(), count + counting
+    measured = task.evaluate(model, TrainingConfig(eval_windows=5 * len(lengths)), is_last=False)
+    assert measured == {"val_loss": pytest.approx(total / count)}
 
 
 def test_sources_as_text():
@@ -276,18 +253,11 @@ def test_attention_is_drawn(name, pictures, tmp_path):
         assert len(blues) > 5, picture  # weights are blue
 
 
-def test_models_that_cannot_learn_it():
+def test_the_last_evaluation_has_the_accuracy_of_each_length(monkeypatch):
     task = TASKS["copy"]
-    all_refused(lambda fields: task.check_context(make_model(task, None, dataclasses.replace(TINY, **fields))), [
-        (dict(context=8), "the examples of task 'copy' do not fit into --context 8"),
-        (dict(layers=0), "layers must be at least 1, got 0")])
-
-
-def test_the_last_evaluation_says_how_often_each_length_is_right(monkeypatch):
-    task = TASKS["copy"]
-    monkeypatch.setattr(Task, "accuracy", lambda self, model, count, length: length / 10)
+    monkeypatch.setattr(Task, "accuracy", lambda self, model, count, length: length / count)
     measured = task.evaluate(make_model(task, None, TINY).eval(), TrainingConfig(eval_windows=6), is_last=True)
-    assert measured["accuracy_by_length"] == {length: length / 10 for length in range(3, 9)}
+    assert measured["accuracy_by_length"] == {length: length / task_module.TEST_EXAMPLES for length in range(3, 9)}
     assert measured["accuracy"] == pytest.approx(0.55)
     assert task.summary(measured).startswith("whole answers that are right:\n  length 3:   30.0%\n")
     assert task.summary(measured).endswith("\n  overall:    55.0%")

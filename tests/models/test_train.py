@@ -1,5 +1,5 @@
-"""The trainer; its formulas are in test_task.py, and the folder of a run in test_run.py."""
-import dataclasses
+"""The trainer on a text: losses, evaluation, accumulation, Muon, and norms by layer. test_task.py has its formulas, test_run.py the
+folder of a run."""
 import math
 from types import SimpleNamespace
 
@@ -8,21 +8,18 @@ import pytest
 
 import minigrad as mg
 import nn
-from models import CheckpointError, TrainingConfig, TrainingError, train
-from models.architectures import make_model
-from models.tasks import TASKS
+from models import TrainingConfig, TrainingError, train
 from refusals import all_refused
 
-# PyTorch gives the same, from the same parameters and batches.
+# PyTorch's losses too, given the same parameters and batches.
 FIRST_TEN_LOSSES = [2.445873, 2.413718, 2.414271, 2.397594, 2.385541, 2.398971, 2.380981, 2.376919, 2.368304, 2.354171]
-
 
 
 def losses(trainer, steps=10) -> list[float]:
     return [trainer.train_step()["loss"] for _ in range(steps)]
 
 
-def test_first_ten_losses_for_one_thread_and_all(make_trainer):
+def test_the_first_ten_losses_on_any_number_of_threads(make_trainer):
     several, threads = losses(make_trainer()), mg.get_num_threads()
     try:
         mg.set_num_threads(1)
@@ -32,16 +29,7 @@ def test_first_ten_losses_for_one_thread_and_all(make_trainer):
     np.testing.assert_allclose(several, FIRST_TEN_LOSSES, rtol=2e-5)  # vector widths differ from machine to machine
 
 
-def test_trainer_learns(make_trainer):
-    trainer = make_trainer(steps=60, lr=1e-2, warmup_steps=5)
-    before = trainer.evaluate()["val_loss"]
-    losses(trainer, 60)
-    assert trainer.is_finished()
-    after = trainer.evaluate()["val_loss"]
-    assert after < 0.95 * before and trainer.best_loss == after
-
-
-def test_evaluation_takes_each_token_once(make_trainer):
+def test_evaluation_is_the_mean_over_all_tokens(make_trainer):
     trainer = make_trainer(eval_windows=1000)
     tokens = trainer.dataset.validation
     total = 0.0
@@ -53,7 +41,7 @@ def test_evaluation_takes_each_token_once(make_trainer):
     assert trainer.evaluate() == pytest.approx({"val_loss": loss, "bits_per_byte": loss / math.log(2)}, rel=1e-6)
 
 
-def test_evaluation_is_without_dropout_off_the_tape_and_as_long_as_asked(make_trainer):
+def test_evaluation_has_no_dropout_no_tape_and_eval_windows_windows(make_trainer):
     trainer, seen = make_trainer(dropout=0.5, eval_windows=10), []
     trainer.model.register_forward_pre_hook(
         lambda module, args: seen.append((len(args[0]), module.training, mg.is_grad_enabled())))
@@ -61,14 +49,14 @@ def test_evaluation_is_without_dropout_off_the_tape_and_as_long_as_asked(make_tr
     assert one == two and seen == [(8, False, False), (2, False, False)] * 2 and trainer.model.training
 
 
-def test_a_validation_loss_that_is_not_finite(make_trainer):
+def test_a_validation_loss_that_is_not_finite_stops_the_training(make_trainer):
     trainer = make_trainer()
     trainer.model.ln_f.weight.data[0] = np.inf
     with pytest.raises(TrainingError, match="the validation loss became (nan|inf) at step 1"):
         trainer.evaluate()
 
 
-def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
+def test_accumulated_batches_are_one_large_batch(make_trainer):
     many, one = make_trainer(accumulation=3, batch_size=2, warmup_steps=0), make_trainer(batch_size=6, warmup_steps=0)
     corpus, generator = one.dataset, np.random.default_rng(many.config.seed)
     batches = [[corpus.batch(generator, 2, 32) for _ in range(3)] for _ in range(2)]
@@ -81,16 +69,14 @@ def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
         np.testing.assert_allclose(p.data, q.data, rtol=1e-3, atol=2e-5)
 
 
-def test_learning_rate_is_annealed_as_asked(make_trainer):
+def test_the_learning_rate_follows_each_annealing(make_trainer):
     for annealing, function in nn.optim.ANNEALING.items():
         trainer = make_trainer(steps=8, warmup_steps=2, lr=1e-2, final_lr=0.5, annealing=annealing)
         rates = [trainer.train_step()["lr"] for _ in range(8)]
         assert rates[2:] == pytest.approx([5e-3 + 5e-3 * function((step - 2) / 6) for step in range(2, 8)]), annealing
 
 
-
-
-def test_muon_for_the_matrices_of_blocks_and_adamw_for_the_rest(make_trainer):
+def test_muon_trains_the_matrices_of_blocks_and_adamw_the_rest(make_trainer):
     trainer = make_trainer(optimizer="muon", muon_lr=0.1, muon_momentum=0.5, weight_decay=0.3, steps=8, warmup_steps=1)
     names = {parameter: name for name, parameter in trainer.model.named_parameters()}
     muon, adamw = trainer.optimizer.optimizers
@@ -105,13 +91,7 @@ def test_muon_for_the_matrices_of_blocks_and_adamw_for_the_rest(make_trainer):
         assert rates == pytest.approx([100 * trainer.config.learning_rate_at(step)] * 2 + [rates[-1]] * 2)
 
 
-def test_models_without_blocks_are_not_for_muon():
-    task = TASKS["copy"]
-    with pytest.raises(ValueError, match="optimizer muon is for matrices of blocks, and this model has none"):
-        train.make_optimizer(make_model(task, "rnn", task.config), TrainingConfig(optimizer="muon"))
-
-
-def test_every_field_of_muon_counts(make_trainer):
+def test_every_field_of_muon_changes_the_losses(make_trainer):
     for base, changes in (({}, dict(optimizer="muon")), (dict(optimizer="muon"), dict(muon_lr=1e-3)),
                           (dict(optimizer="muon"), dict(muon_momentum=0.5))):
         assert losses(make_trainer(warmup_steps=1, **base), 5) != losses(make_trainer(warmup_steps=1, **base | changes), 5)
@@ -124,42 +104,13 @@ def test_a_gradient_that_is_not_finite_stops_the_training(make_trainer, monkeypa
         trainer.train_step()
 
 
-def test_tokens_of_all_accumulated_batches_count_for_the_speed(make_trainer, monkeypatch):
+def test_tokens_per_second_counts_all_accumulated_batches(make_trainer, monkeypatch):
     trainer, clock = make_trainer(accumulation=3), iter([10.0, 12.0])
     monkeypatch.setattr("models.train.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     assert trainer.train_step()["tokens_per_second"] == 3 * 8 * 32 / 2
 
 
-BAD_CONFIGS = [
-    (dict(steps=0), "steps must be a whole number from 1"),
-    (dict(steps=1.5), "steps must be"),
-    (dict(batch_size=-3), "batch_size must be a whole number from 1"),
-    (dict(eval_every=0), "eval_every must be"),
-    (dict(seed=-1), "seed must be a whole number from 0"),
-    (dict(lr=0.0), "lr must be more than 0 and at most 1, got 0.0"),
-    (dict(lr=-1e-3), "lr must be"),
-    (dict(lr=math.inf), "lr must be"),
-    (dict(lr=math.nan), "lr must be"),
-    (dict(final_lr=2.0), "final_lr must be at least 0 and at most 1"),
-    (dict(beta2=1.0), "beta2 must be at least 0 and less than 1"),
-    (dict(weight_decay=-0.1), "weight_decay must be"),
-    (dict(final_batch_size=11), "final_batch_size must be a whole number from 12"),
-    (dict(optimizer="sgd"), "optimizer must be one of adamw, muon, got 'sgd'"),
-    (dict(muon_lr=0.0), "muon_lr must be more than 0 and at most 1"),
-    (dict(muon_momentum=1.0), "muon_momentum must be at least 0 and less than 1"),
-    (dict(decay_all=1), "decay_all must be True or False, got 1"),
-    (dict(label_smoothing=1.0), "label_smoothing must be at least 0 and less than 1"),
-    (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
-    (dict(max_grad_norm=math.nan), "max_grad_norm must be"),
-    (dict(max_grad_norm=10 ** 400), "max_grad_norm must be"),
-]
-
-
-def test_bad_training_config():
-    all_refused(lambda fields: TrainingConfig(**fields), BAD_CONFIGS)
-
-
-def test_layers_are_measured_some_twenty_times_in_a_run(make_trainer):
+def test_layers_are_measured_about_twenty_times_in_a_run(make_trainer):
     for steps, eval_every, points in [(300, 100, 22), (2000, 250, 24), (5000, 250, 20), (100, 50, 10), (25, 100, 3), (9, 4, 3),
                                       (1, 100, 1)]:
         trainer = make_trainer(steps=steps, eval_every=eval_every)
@@ -167,11 +118,7 @@ def test_layers_are_measured_some_twenty_times_in_a_run(make_trainer):
         assert len(measured) == points and set(filter(trainer.is_stop, range(1, steps + 1))) <= set(measured)
 
 
-
-
-
-
-def test_how_large_gradients_and_updates_are_in_each_layer(make_trainer):
+def test_norms_of_gradients_and_updates_by_layer(make_trainer):
     trainer = make_trainer(eval_every=2, max_grad_norm=0.01, steps=3, warmup_steps=1)
     model, twin = trainer.model, make_trainer().model
     layers = {"token_embedding": "token_embedding.", "position_embedding": "position_embedding.", "blocks.0": "blocks.0.",
@@ -199,8 +146,7 @@ def test_how_large_gradients_and_updates_are_in_each_layer(make_trainer):
         assert row["grad_norm"] == pytest.approx(total, rel=1e-6)
 
 
-
-def test_measuring_layers_changes_no_bit_and_takes_no_time_elsewhere(make_trainer, monkeypatch):
+def test_measuring_layers_changes_no_bit_and_is_only_done_at_its_steps(make_trainer, monkeypatch):
     measured = []
     monkeypatch.setattr(train, "FEWEST_BETWEEN", 4)
     monkeypatch.setattr(train, "LayerNorms", lambda layers, make=train.LayerNorms: measured.append(1) or make(layers))
@@ -213,7 +159,7 @@ def test_measuring_layers_changes_no_bit_and_takes_no_time_elsewhere(make_traine
         np.testing.assert_array_equal(a.array, b.array)
 
 
-def test_layers_without_weights_and_frozen_ones():
+def test_norms_of_frozen_empty_and_zero_layers():
     layers = {"zero": [nn.Parameter(mg.zeros(2))], "frozen": [nn.Parameter(mg.ones(2), requires_grad=False)], "none": []}
     layers["zero"][0].grad = mg.tensor([3.0, 4.0])
     before = train.LayerNorms(layers)
@@ -225,16 +171,19 @@ def test_layers_without_weights_and_frozen_ones():
     assert before.measured()["frozen"]["update_to_weight"] is None
 
 
-
-
-
-
-
-
-def test_checkpoint_of_another_architecture(make_trainer):
-    trainer = make_trainer()
-    checkpoint = trainer.checkpoint()
-    checkpoint = dataclasses.replace(checkpoint, model={"ln_f.weight": np.ones(3, np.float32)})
-    with pytest.raises(CheckpointError, match="another architecture") as caught:
-        trainer.restore(checkpoint)
-    assert "\n" not in str(caught.value)
+def test_bad_configs():
+    all_refused(lambda fields: TrainingConfig(**fields), [
+        (dict(steps=0), "steps must be a whole number from 1"), (dict(steps=1.5), "steps must be"),
+        (dict(batch_size=-3), "batch_size must be a whole number from 1"), (dict(eval_every=0), "eval_every must be"),
+        (dict(seed=-1), "seed must be a whole number from 0"), (dict(lr=0.0), "lr must be more than 0 and at most 1, got 0.0"),
+        (dict(lr=math.nan), "lr must be"), (dict(final_lr=2.0), "final_lr must be at least 0 and at most 1"),
+        (dict(beta2=1.0), "beta2 must be at least 0 and less than 1"), (dict(weight_decay=-0.1), "weight_decay must be"),
+        (dict(final_batch_size=11), "final_batch_size must be a whole number from 12"),
+        (dict(optimizer="sgd"), "optimizer must be one of adamw, muon, got 'sgd'"),
+        (dict(muon_lr=0.0), "muon_lr must be more than 0 and at most 1"),
+        (dict(muon_momentum=1.0), "muon_momentum must be at least 0 and less than 1"),
+        (dict(decay_all=1), "decay_all must be True or False, got 1"),
+        (dict(label_smoothing=1.0), "label_smoothing must be at least 0 and less than 1"),
+        (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
+        (dict(max_grad_norm=math.nan), "max_grad_norm must be"), (dict(max_grad_norm=10 ** 400), "max_grad_norm must be"),
+    ])
