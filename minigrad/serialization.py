@@ -1,6 +1,6 @@
-"""State dicts in files: one `.npz` without pickle, written so that a crash leaves the old file or the new one, never half.
+"""State dicts in files: an `.npz` without pickle, written so that a crash leaves the old file or the new one, never half.
 
-A file holds arrays and a header: JSON that lists the arrays, so that a missing one is noticed, and says all the rest.
+A file holds arrays and a JSON header, which lists the arrays, so that a missing one is noticed, and has everything else.
 Each member of the zip has a CRC.
 """
 import contextlib
@@ -21,14 +21,14 @@ from .arrays.devices import device
 from .tensor import Tensor
 
 FORMAT = "minigrad state 1"
-HEADER = "header"  # the member that holds, as JSON, all that is not an array
+HEADER = "header"  # the member that holds, as JSON, everything but the arrays
 
 
 def save(obj: Any, path: str | os.PathLike) -> None:
     """Write nested dicts, lists and tuples of tensors, arrays, numbers, strings, None and bools to a file.
 
-    What `model.state_dict()` and `optimizer.state_dict()` return comes back from `load` bit for bit. TypeError names what
-    cannot be stored; OSError if the file cannot be written, and then the one before stays.
+    `load` returns what `model.state_dict()` and `optimizer.state_dict()` returned, bit for bit. TypeError names what
+    cannot be stored; OSError if the file cannot be written, and then the previous file stays.
 
     >>> import os, tempfile
     >>> import minigrad as mg
@@ -48,10 +48,10 @@ def save(obj: Any, path: str | os.PathLike) -> None:
 
 
 def load(path: str | os.PathLike, map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """What `save` wrote: tensors come back as Tensors that need no gradient, arrays as arrays.
+    """Read what `save` wrote: tensors become Tensors that do not require gradients, arrays stay arrays.
 
-    `map_location` may be the one device, "cpu"; `weights_only` changes nothing, as no file holds code. ValueError, which
-    names the file, if it is damaged or from elsewhere; OSError if it cannot be read.
+    `map_location` may be the only device, "cpu"; `weights_only` changes nothing, as no file holds code. ValueError, which
+    names the file, if it is damaged or of another format; OSError if it cannot be read.
     """
     if map_location is not None:
         device(map_location)
@@ -66,10 +66,10 @@ def load(path: str | os.PathLike, map_location: Any = None, *, weights_only: boo
         raise ValueError(f"{path} is damaged: its header makes no sense ({error})") from None
 
 
-# As JSON, a list stands for itself; what JSON has not is a dict of one entry, whose key says what it is.
+# In JSON, a list stays a list; what JSON lacks becomes a dict with one entry, whose key names the type.
 
 def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
-    """The value as JSON; its arrays are appended to the list."""
+    """The value as JSON; its arrays are appended to `arrays`."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     try:
@@ -113,10 +113,10 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike, previous: pathlib.Path | None = None) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of the one at `path` once it is whole and on the disk; if anything fails, the
-    one there stays. With `previous`, the one there moves to that path.
+    """A file to write, which replaces the one at `path` once it is complete and on disk; if anything fails, the old one
+    stays. With `previous`, the old one moves to that path.
 
-    OSError if that fails, or if a folder, pipe, socket or device is there, which would be gone.
+    OSError if writing fails, or if `path` is a folder, pipe, socket or device, which would be lost.
     """
     path = pathlib.Path(path)
     if path.exists() and not path.is_file():
@@ -140,7 +140,7 @@ def replacing(path: str | os.PathLike, previous: pathlib.Path | None = None) -> 
 
 
 def _flush_folder(folder: pathlib.Path) -> None:
-    """Make the renames themselves survive a power cut; Windows cannot open folders, and needs nothing."""
+    """Make the renames themselves survive a power cut; Windows cannot open folders, and need not."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -159,37 +159,37 @@ def write_archive(file: BinaryIO, header: dict, arrays: Mapping[str, np.ndarray]
 
 
 class OtherFormat(ValueError):
-    """A file that is whole, but of another format."""
+    """The file is intact, but of another format."""
 
 
 def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, np.ndarray]]:
-    """(header, arrays) of a file in this format; ValueError if it is damaged, OSError if it cannot be read."""
+    """The header and arrays of a file in this format; ValueError if it is damaged, OSError if it cannot be read."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         raise ValueError(f"{path} is a pipe, socket or device, not a file")
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError(f"{path} is no .npz file, or only a part of one")
+            raise ValueError(f"{path} is not an .npz file, or only part of one")
         try:
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, format)
         except OtherFormat as error:
             raise OtherFormat(f"{path} {error}") from None
-        except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, OSError, ...
+        except Exception as error:  # noqa: BLE001  a damaged zip raises many kinds: BadZipFile, zlib.error, OSError, ...
             reason = textwrap.shorten(str(error) or type(error).__name__, 160, placeholder=" ...")
             raise ValueError(f"{path} is damaged ({reason})") from None
 
 
 def _read(archive: zipfile.ZipFile, format: str) -> tuple[dict, dict[str, np.ndarray]]:
     if any(name.endswith("data.pkl") for name in archive.namelist()):
-        raise OtherFormat("is a file that PyTorch wrote, with a pickle, which may hold code; load it there, and save its "
-                          "tensors with safetensors or np.savez")
+        raise OtherFormat("was written by PyTorch as a pickle, which may hold code; load it there, and save its tensors "
+                          "with safetensors or np.savez")
     header = json.loads(_read_array(archive, HEADER).tobytes())
     found = header.pop("format", None) if isinstance(header, dict) else None
     if found != format:
         raise OtherFormat(f"is of another version: its format is {found!r:.40}, not {format!r}")
     members, listed = [name.removesuffix(".npy") for name in archive.namelist()], header.pop("arrays", None)
     if not isinstance(listed, list) or members != [HEADER, *listed]:
-        raise ValueError("it holds other arrays than it says")
+        raise ValueError("its arrays are not those that its header lists")
     return header, {name: _read_array(archive, name) for name in listed}
 
 

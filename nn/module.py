@@ -11,7 +11,7 @@ import numpy as np
 
 import minigrad
 from minigrad import Tensor
-from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, opaque, outdate, refuse_in_capture
+from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, notice, opaque, outdate
 from nn.hooks import call_with_hooks
 
 LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
@@ -66,7 +66,7 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if self._hooks:
-            refuse_in_capture(f"calls {type(self).__name__}, which has hooks", "remove them, or don't compile this step")
+            notice(f"calls {type(self).__name__}, which has hooks", instead="remove them, or don't compile this step")
             return call_with_hooks(self, self._hooks, args, kwargs)
         return self.forward(*args, **kwargs)
 

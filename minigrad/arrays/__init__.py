@@ -1,1 +1,1 @@
-"""Plain arrays as tensors have them: their dtypes and devices, who has written to them, and other libraries' arrays."""
+"""The plain arrays inside tensors: dtypes and devices, when they were written to, and other libraries' arrays."""

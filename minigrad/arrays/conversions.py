@@ -1,5 +1,5 @@
-"""What a Tensor tells of itself, and what it becomes elsewhere: numbers of Python, arrays of NumPy, memory of another
-library, text, copies. Nothing here is on the tape."""
+"""What a Tensor says about itself, and its conversions: to Python numbers, NumPy arrays, memory shared with other
+libraries, text, copies. Nothing here is on the tape."""
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ class ConversionMethods:
     def is_contiguous(self) -> bool: return self._array.flags.c_contiguous
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """The bytes of an element."""
         return self.dtype.itemsize
 
     def stride(self, dim: int | None = None):
-        """By how many elements the next one along an axis is apart in memory."""
+        """The distance in memory, in elements, to the next one along each axis, or along dim."""
         strides = tuple(n // self.dtype.itemsize for n in self._array.strides)
         return strides if dim is None else strides[dim]
 
@@ -33,10 +33,10 @@ class ConversionMethods:
 
     @property
     def data(self) -> VersionedArray:
-        """The array, shared. Writing to it is allowed, and noted: a backward that needs the old values is refused.
+        """The array, shared. Writing to it is allowed and noted: a backward that needs the old values raises an error.
 
-        Another array can be assigned, on the tape one of the same shape, which is converted to this dtype. Graphs of
-        before keep the old one.
+        Assigning another array is allowed too; on the tape it must have the same shape, and is converted to this dtype.
+        Existing graphs keep the old array.
         """
         return self._values().view(VersionedArray)
 
@@ -92,7 +92,7 @@ class ConversionMethods:
         if self.requires_grad:
             raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
         array = np.array(self._values(), dtype=dtype, copy=copy)
-        if array is self._array:  # np.asarray hands this on as a plain array, and would not tell of writes
+        if array is self._array:  # np.asarray would return it as a plain array, whose writes nobody notes
             array = array.view()
             array.flags.writeable = False
         return array
@@ -114,7 +114,7 @@ class ConversionMethods:
         return f"tensor({', '.join([text] + extras)})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the numbers on colours, and the gradient beside them."""
+        """For notebooks: the numbers on coloured cells, next to those of the gradient."""
         place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
         return html_of_tensor(self._array, self.grad_array(), f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}")
 

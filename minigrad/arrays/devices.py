@@ -1,4 +1,4 @@
-"""The one device, "cpu": what code for several devices asks for and names, and one line for any other."""
+"""The only device, "cpu": what code written for several devices needs, and a one-line error for any other."""
 import types
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from .dtypes import as_dtype
 
-OTHERS = "cuda", "hip", "hpu", "meta", "mps", "mtia", "tpu", "xla", "xpu"  # what code for other libraries may name
+OTHERS = "cuda", "hip", "hpu", "meta", "mps", "mtia", "tpu", "xla", "xpu"  # devices of other libraries
 
 
 class device:
-    """A device by its name: "cpu" is the only one.
+    """A device, by name; "cpu" is the only one.
 
     >>> device("cpu"), device("cpu").type
     (device(type='cpu'), 'cpu')
@@ -44,7 +44,7 @@ CPU = device()
 
 
 def dtype_of_to(target: Any, dtype: Any = None, to_device: Any = None) -> np.dtype | None:
-    """The dtype that to(target, dtype, device=to_device) asks for, where target is a dtype or a device, or None."""
+    """The dtype that to(target, dtype, device=to_device) asks for, or None; target may be a dtype or a device."""
     if isinstance(target, np.dtype) and to_device is None:  # the usual case
         return as_dtype(target)
     if isinstance(target, (device, int)) or isinstance(target, str) and target.partition(":")[0] in ("cpu", *OTHERS):
@@ -56,7 +56,7 @@ def dtype_of_to(target: Any, dtype: Any = None, to_device: Any = None) -> np.dty
 
 
 class NoAccelerator:
-    """`cuda`, `mps`, `xpu`, `accelerator`: whether there is one is answered with no. Seeding and waiting do nothing."""
+    """`cuda`, `mps`, `xpu`, `accelerator`: none is available. Seeding and synchronising do nothing."""
 
     def is_available(self) -> bool: return False
     def is_built(self) -> bool: return False

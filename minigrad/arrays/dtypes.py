@@ -1,4 +1,4 @@
-"""The arrays that tensors hold: four dtypes, and one way in."""
+"""The arrays that tensors hold: their four dtypes, and conversion to them."""
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,13 @@ from . import float_errors
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
 DTYPES = {float32, float64, int64, bool_}
-# PyTorch's others, to be named: no tensor is of them, and as_dtype says so. NumPy has no bfloat16.
+# PyTorch's other dtypes exist as names only: as_dtype refuses them. NumPy has no bfloat16.
 float16, int32, int16, int8, uint8 = map(np.dtype, ("float16", "int32", "int16", "int8", "uint8"))
 bfloat16 = "bfloat16"
 
 
 def as_dtype(dtype: Any) -> np.dtype:
-    """One of the four dtypes: of any byte order it is the native one; another is a TypeError.
+    """One of the four dtypes, in native byte order; TypeError for any other.
 
     >>> as_dtype(">f4")
     dtype('float32')
@@ -34,7 +34,7 @@ def as_dtype(dtype: Any) -> np.dtype:
 def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
 
-    It is shared if it already is that, unless `copy` is True. Python floats become float32, all integers int64.
+    An array that already is one of these is shared, unless `copy` is True. Python floats become float32, integers int64.
 
     >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
     (dtype('float32'), dtype('int64'))
@@ -65,5 +65,5 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 
 @float_errors.ignored
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The values in another dtype; what does not fit has no warning."""
-    return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # what was expanded has no order of its own
+    """The values in another dtype, without warnings where they do not fit."""
+    return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # an expanded array has no order of its own

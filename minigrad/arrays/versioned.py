@@ -1,10 +1,10 @@
-"""`tensor.data`: an array that tells the tape when it is written to."""
+"""`tensor.data`: an array that tells the tape about writes to it."""
 import numpy as np
 
 from ..backend import is_tensor
 from .versions import note_item_written, note_write
 
-WRITERS = {  # functions that write to their first argument, and what they call it
+WRITERS = {  # functions that write to their first argument, and its name
     np.copyto: ("dst",), np.put: ("a",), np.place: ("arr",), np.putmask: ("a",), np.put_along_axis: ("arr",),
     np.fill_diagonal: ("a",),
 }  # fmt: skip
@@ -23,7 +23,7 @@ def _writing(name: str):
 
 
 def _with_out(name: str):
-    """ndarray's method of this name, which makes a new array, or writes to `out`."""
+    """ndarray's method of this name, which returns a new array or writes to `out`."""
     method = getattr(np.ndarray, name)
 
     def noting(self, *arguments, **options):
@@ -37,10 +37,10 @@ def _with_out(name: str):
 class VersionedArray(np.ndarray):
     """`tensor.data`: an array over memory that an operation may have saved for backward.
 
-    Writing to it through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) changes the memory and tells the
-    tape: a backward that needs the old values is an error then, not a wrong gradient. What is computed from it is a
-    plain array; views of it do so too. What NumPy does not tell of is not seen, such as writing through
-    np.asarray(data), np.from_dlpack(data), a memoryview, np.nditer, or a random generator's `out=`.
+    Writing to it or to its views through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) tells the tape, so
+    that a backward that needs the old values raises an error instead of returning a wrong gradient. Results computed from
+    it are plain arrays. Some writes are invisible: through np.asarray(data), np.from_dlpack(data), a memoryview, np.nditer,
+    or a random generator's `out=`.
     """
 
     def __setitem__(self, index, value):
@@ -52,7 +52,7 @@ class VersionedArray(np.ndarray):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         if any(map(is_tensor, inputs)):
-            return NotImplemented  # Tensors know what to do, also with an array as `out`
+            return NotImplemented  # Tensors handle it, even with an array as `out`
         outputs = options.get("out", ())
         if outputs:
             options["out"] = tuple(map(_plain, outputs))
@@ -90,7 +90,7 @@ class VersionedArray(np.ndarray):
 
 
 class VersionedElements:
-    """`VersionedArray.flat`: all elements in order, as if in one row."""
+    """`VersionedArray.flat`: all elements in order, as if in a single row."""
 
     def __init__(self, array: VersionedArray):
         self._array, self._flat = array, array.view(np.ndarray).flat
@@ -120,7 +120,7 @@ def _plain(value):
 
 
 def _versioned_or_own(result):
-    """What owns its memory is a plain array: nobody has saved it."""
+    """An array that owns its memory becomes plain: no operation has saved it."""
     return _plain(result) if isinstance(result, VersionedArray) and result.base is None else result
 
 

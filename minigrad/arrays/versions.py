@@ -1,18 +1,18 @@
-"""Versions of memory: what was written when, so that a gradient is never computed from values that are gone.
+"""Versions of memory: when each part was written, so that no gradient is computed from overwritten values.
 
 >>> import minigrad as mg
 >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
 >>> y = (x * x).sum()       # the product saves x for its backward, at some time of the clock
->>> x.data[0] = 5.0         # x's memory is written to, later: `note_write`
->>> y.backward()            # the product asks `last_write`, which is later than the product: its x is gone
+>>> x.data[0] = 5.0         # x's memory is written to, at a later time: `note_write`
+>>> y.backward()            # the product calls `last_write`, which is later than the product: its x is gone
 Traceback (most recent call last):
 ...
 RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: ...
 
-All tensors and all writes get their time from one clock. Writes are noted by memory, not by tensor: for the array that
-owns it, by the bytes from the first to the last that changed. So a view that is written to counts for all that overlap it,
-and writes to neighbouring memory do not affect it. A write that is itself to be differentiated (x += w, on the
-tape) is noted as such: tensors made before, which see the new values but have the old place on the tape, are out of date.
+One clock times all tensors and all writes. Writes are noted by memory, not by tensor: for the array that owns the memory,
+the range of bytes that changed. So a write to a view affects all views that overlap it, and none of neighbouring memory.
+A write that will itself be differentiated (x += w, on the tape) is noted as such: tensors made before it see the new
+values at their old place on the tape, so they are out of date.
 """
 import itertools
 import weakref
@@ -22,14 +22,14 @@ import numpy as np
 
 from ..backend import is_tensor
 
-_clock = itertools.count(1)  # what happens later has the larger number: tensors made, and arrays written in place
+_clock = itertools.count(1)  # numbers both new tensors and writes in place, in order of time
 tick = _clock.__next__
 latest = 0  # the time of the most recent write
-on_tape: set[int] = set()  # the memories, by id, of which a value on the tape has been changed in place; most often none
+on_tape: set[int] = set()  # the memories, by id, in which a value on the tape has been changed in place; usually none
 
 
 class _Memory:
-    """When the parts of an array that owns memory were last written: at all, and as part of a graph on the tape."""
+    """When each part of an array that owns memory was last written: at all, and on the tape."""
 
     def __init__(self, array: np.ndarray):
         self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))
@@ -49,26 +49,26 @@ def _forget(key: int) -> None:
     on_tape.discard(key)
 
 
-MANY_PARTS = 64  # after so many parts of one memory, they count as one
+MANY_PARTS = 64  # more parts of one memory than this are merged
 WHOLE = (-float("inf"), float("inf"))
 
 
 def owner(array: np.ndarray) -> np.ndarray:
-    """The array whose memory this is a view of."""
+    """The array that owns the memory of this one."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def part(array: np.ndarray) -> tuple[float, float]:
-    """Where in its owner's memory an array begins and ends."""
+    """The addresses at which an array begins and ends within its owner's memory."""
     return np.lib.array_utils.byte_bounds(array) if isinstance(array.base, np.ndarray) else WHOLE
 
 
 def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
-    """The arrays' memory has been changed in place: what has saved it before must not use it any more.
+    """Note that the arrays have been changed in place: operations that saved them before must not use them any more.
 
-    `is_on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
+    `is_on_tape` says that the change will be differentiated, so that only the tensor it was made through is up to date.
     """
     global latest
     latest = tick()
@@ -86,7 +86,7 @@ def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
 
 
 def note_item_written(array: np.ndarray, index) -> None:
-    """array[index] has been changed in place: only that, if the index picks a part of the memory."""
+    """Note that array[index] has been changed in place: only that part, if the index gives a view."""
     item = array[index]
     if not isinstance(item, np.ndarray):
         item = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
@@ -99,7 +99,7 @@ def latest_write() -> int:
 
 
 def last_write(array: np.ndarray) -> tuple[int, int]:
-    """(when the array's memory was last changed in place, when last on the tape); 0 for never."""
+    """When the array's memory was last changed in place, and when on the tape; 0 means never."""
     if not _memories:
         return 0, 0
     known = _memories.get(id(owner(array)))
@@ -117,6 +117,6 @@ def check_current(name: str, inputs: Sequence) -> None:
         if last_write(value._array)[1] > age:
             raise RuntimeError(
                 f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
-                "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
-                "row += y), take views of it anew, or clone() before writing"
+                "the tape is out of date. Write through the tensor that you use afterwards (x[i] += y, not row = x[i]; "
+                "row += y), take new views of it, or clone() before writing"
             )

@@ -1,4 +1,4 @@
-"""What PyTorch keeps in torch.autograd, under the same names: `autograd.grad` is `minigrad.grad`."""
+"""The names of torch.autograd: `autograd.grad` is `minigrad.grad`."""
 import importlib
 
 from . import functional  # jacobian, hessian, vjp, jvp, hvp
@@ -7,13 +7,8 @@ from .function import Function
 from .functional import grad
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
-__all__ = [
-    "Function", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode",
-    "no_grad", "set_grad_enabled",
-]
-
 
 def __getattr__(name: str):
-    if name in ("gradcheck", "gradgradcheck"):  # imported when they are asked for, as by minigrad
+    if name in ("gradcheck", "gradgradcheck"):  # imported on first use, as by minigrad
         return getattr(importlib.import_module("minigrad.gradcheck"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

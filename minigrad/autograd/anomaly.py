@@ -9,15 +9,15 @@ from ..backend import is_tensor
 from ..runner import Observer
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
-INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # what is not the user's code
+INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # files that are not the user's code
 
 
 class detect_anomaly(Observer):
-    """Inside this block the first NaN or infinity stops the program: in a result, or in a gradient.
+    """Inside this block, the first NaN or infinity in a result or a gradient raises an error.
 
-    The error names the operation, the input, and the line of the program that applied it. An operation that was given a
-    NaN or infinity is not blamed, so masking with -inf is allowed. Saved arrays are looked after as well: one that was
-    changed behind the tape's back, through the array that `from_numpy` was given, is reported. It reads every array, so
+    The error names the operation, the input, and the line of the program that applied it. An operation whose input has a
+    NaN or infinity is not blamed, so masking with -inf is allowed. Saved arrays are checked too: the error reports one
+    that was changed without the tape noticing, through the array that `from_numpy` was given. This reads every array, so
     it is slow.
 
     >>> import minigrad as mg
@@ -29,7 +29,7 @@ class detect_anomaly(Observer):
     """
 
     def forward(self, op, inputs, arrays, options):
-        """Note where op was applied; RuntimeError if it made a NaN or infinity from finite inputs."""
+        """Record where op was applied; RuntimeError if it made a NaN or infinity from finite inputs."""
         output = super().forward(op, inputs, arrays, options)
         op.made_at = _user_line()
         op.sums = [_checksum(array) for array in op.saved]
@@ -41,7 +41,7 @@ class detect_anomaly(Observer):
         return output
 
     def backward(self, op, dout, sums):
-        """RuntimeError if backward made a NaN or infinity from a finite gradient, or if a saved array has changed."""
+        """RuntimeError if backward makes a NaN or infinity from a finite gradient, or if a saved array has changed."""
         gradients = super().backward(op, dout, sums)
         where = op.made_at or "a place outside detect_anomaly()"
         if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
@@ -57,7 +57,7 @@ class detect_anomaly(Observer):
 
 
 def _first_bad(value: Any) -> tuple[int, ...] | None:
-    """The index of the first NaN or infinity, if there is one."""
+    """The index of the first NaN or infinity, or None."""
     if value is None:
         return None
     array = np.asarray(value.array if is_tensor(value) else value)
@@ -70,7 +70,7 @@ def _checksum(value: Any) -> int | None:
 
 
 def _user_line() -> str:
-    """The innermost line of the program that is not inside this library."""
+    """The innermost line of the program outside of this library."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(INSIDE):
             return f"{frame.filename}:{frame.lineno}: {frame.line}"

@@ -1,4 +1,4 @@
-"""Operations written by users: a subclass of Function says what to compute and what its gradient is."""
+"""Operations written by users: a subclass of Function defines what to compute, and its gradient."""
 import math
 from typing import Any, NamedTuple
 
@@ -10,27 +10,27 @@ from .grad_mode import no_grad
 
 
 class Context:
-    """What forward leaves for backward: saved tensors, and any attributes."""
+    """What forward keeps for backward: saved tensors, and any attributes."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]):
         self.needs_input_grad = needs_input_grad
         self.saved_tensors: tuple = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, outputs or other tensors; they come back as `saved_tensors`, inputs and outputs on the tape."""
+        """Keep inputs, outputs or other tensors as `saved_tensors`, where inputs and outputs are on the tape again."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(f"save_for_backward expects Tensors, got {type(tensor).__name__}; use an attribute of ctx")
+                raise TypeError(f"save_for_backward expects Tensors, got {type(tensor).__name__}; set an attribute of ctx")
         self.saved_tensors = tensors
 
 
 class Function:
-    """A differentiable function with its own backward. Both are static methods; `apply` runs it.
+    """A differentiable function with its own backward. Both are static methods; `apply` runs the function.
 
-    forward(ctx, *inputs) gets the inputs, computes off the tape, and returns a Tensor, or a tuple of them.
+    forward(ctx, *inputs) computes off the tape, and returns a Tensor or a tuple of Tensors.
     backward(ctx, *douts) gets a gradient for each output (None for integers, which have none) and returns one for each
-    input: a Tensor of the input's shape, or None. With create_graph it is on the tape, and can itself be differentiated if
-    it is made of Tensor operations.
+    input: a Tensor of the input's shape, or None. With create_graph it runs on the tape, and can itself be differentiated
+    if it consists of Tensor operations.
 
     >>> class Cube(Function):
     ...     @staticmethod
@@ -57,7 +57,7 @@ class Function:
 
     @classmethod
     def apply(cls, *inputs: Any):
-        """Run forward on the inputs, and put it on the tape if one of them needs a gradient."""
+        """Run forward on the inputs; on the tape if one of them requires a gradient."""
         run = _Run(cls, inputs)
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         joined = apply(type(cls.__name__, (_FunctionOp,), {"run": run, "__doc__": cls.__doc__}), *tensors)
@@ -66,7 +66,7 @@ class Function:
 
 
 class Piece(NamedTuple):
-    """Where an output of floats lies in the vector of all of them."""
+    """Where a floating-point output is in the vector of all outputs."""
 
     start: int
     shape: tuple[int, ...]
@@ -74,10 +74,10 @@ class Piece(NamedTuple):
 
 
 class _Run:
-    """One call of a Function: its inputs, and its outputs, laid one after the other in a vector.
+    """One call of a Function: its inputs, and its outputs, joined to a vector.
 
-    So one application on the tape has several outputs. A single one is left as it is; integers and booleans, which have
-    no gradient, are kept apart.
+    This lets one application on the tape have several outputs. A single output stays as it is; integers and booleans,
+    which have no gradient, are kept separately.
     """
 
     def __init__(self, function: type[Function], inputs: tuple):
@@ -86,7 +86,7 @@ class _Run:
         self.ctx = Context(tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs))
 
     def join(self, outputs: Any) -> np.ndarray:
-        """The array that goes on the tape; `cut` takes the outputs out of it again."""
+        """The array that goes on the tape, from which `cut` extracts the outputs again."""
         self.is_tuple = isinstance(outputs, tuple)
         self.outputs: list[tuple[Tensor, Piece | None]] = []
         floats, start = [], 0
@@ -103,7 +103,7 @@ class _Run:
         return floats[0] if not self.is_tuple else np.concatenate([array.reshape(-1) for array in floats])
 
     def cut(self, joined: Tensor, piece: Piece) -> Tensor:
-        """One output, or one output's gradient."""
+        """One output, or its gradient."""
         if not self.is_tuple:
             return joined
         return joined[piece.start : piece.start + math.prod(piece.shape)].reshape(piece.shape).to(piece.dtype)
@@ -127,7 +127,7 @@ class _FunctionOp(Op):
         saved, run.ctx.saved_tensors = run.ctx.saved_tensors, ()
         out = out.view() if any(out is array for array in given) else out
         arrays = [None if tensor is None else tensor.array for tensor in saved]
-        # A saved output comes back out of the joined one, which knows its place on the tape.
+        # A saved output is cut from the joined one, which has a place on the tape.
         pieces = {id(tensor.array): piece for tensor, piece in run.outputs if piece and run.is_tuple}
         self.pieces = [pieces.get(id(array)) for array in arrays]
         self.save(*[out if piece else array for array, piece in zip(arrays, self.pieces)])
@@ -148,25 +148,18 @@ class _FunctionOp(Op):
 
     def _checked(self, gradients: tuple) -> list:
         """One gradient per tensor among the inputs, or an error that names the Function."""
-        name, inputs = self.run.function.__name__, self.run.inputs
+        name, inputs = f"{self.run.function.__name__}.backward", self.run.inputs
         if len(gradients) != len(inputs):
-            raise RuntimeError(
-                f"{name}.backward returned {len(gradients)} gradients, but forward had {len(inputs)} inputs"
-            )
-        checked = []
+            raise RuntimeError(f"{name} returned {len(gradients)} gradients, but forward had {len(inputs)} inputs")
         for i, (gradient, x) in enumerate(zip(gradients, inputs)):
-            if gradient is not None and not isinstance(gradient, Tensor):
-                came = type(gradient).__name__
-                raise TypeError(f"{name}.backward returned a {came} for input {i}; expected Tensor or None")
-            if not isinstance(x, Tensor):
-                if gradient is not None:
-                    raise RuntimeError(f"{name}.backward returned a gradient for input {i}, which is not a Tensor")
+            if gradient is None:
                 continue
-            if gradient is not None and gradient.shape != x.shape:
-                raise RuntimeError(
-                    f"{name}.backward returned a gradient of shape {gradient.shape} for input {i} of shape {x.shape}"
-                )
-            if gradient is not None and gradient.dtype.kind != "f":
-                raise TypeError(f"{name}.backward returned a gradient of {gradient.dtype} for input {i}; expected floats")
-            checked.append(gradient)
-        return checked
+            if not isinstance(gradient, Tensor):
+                raise TypeError(f"{name} returned a {type(gradient).__name__} for input {i}; expected Tensor or None")
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{name} returned a gradient for input {i}, which is not a Tensor")
+            if gradient.shape != x.shape:
+                raise RuntimeError(f"{name} returned a gradient of shape {gradient.shape} for input {i} of shape {x.shape}")
+            if gradient.dtype.kind != "f":
+                raise TypeError(f"{name} returned a gradient of {gradient.dtype} for input {i}; expected floats")
+        return [gradient for gradient, x in zip(gradients, inputs) if isinstance(x, Tensor)]

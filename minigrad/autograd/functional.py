@@ -1,6 +1,6 @@
 """Derivatives of any order: gradients that are not stored in `.grad`, and products with Jacobians and Hessians.
 
-Letters: for y = f(x), J = dy/dx is the Jacobian; vjp gives v^T J (what backward does), jvp gives J v.
+For y = f(x), J = dy/dx is the Jacobian; vjp computes v^T J (as backward does), jvp computes J v.
 """
 from typing import Callable, Sequence
 
@@ -28,10 +28,10 @@ def grad(
     outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None, retain_graph: bool | None = None,
     create_graph: bool = False, allow_unused: bool | None = None, materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of sum(outputs * grad_outputs) for the inputs, which may be leaves or computed; no `.grad` changes.
+    """The gradients of sum(outputs * grad_outputs) at the inputs, which may be leaves or computed; no `.grad` changes.
 
-    With `create_graph` they are on the tape, to be differentiated again. An input that the outputs don't depend on is
-    an error, or None with allow_unused, or zeros with materialize_grads.
+    With `create_graph` they are on the tape, to be differentiated again. An input that the outputs do not depend on
+    raises an error; its gradient is None with allow_unused, or zeros with materialize_grads.
 
     >>> x = Tensor([2.0], requires_grad=True)
     >>> (first,) = grad(x**3, x, create_graph=True)
@@ -41,7 +41,7 @@ def grad(
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     upstreams = _as_tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outputs)
     if len(upstreams) != len(outputs):
-        raise ValueError(f"grad: {len(outputs)} outputs need as many grad_outputs, got {len(upstreams)}")
+        raise ValueError(f"grad: expected one of grad_outputs for each of {len(outputs)} outputs, got {len(upstreams)}")
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor) or x.node is None:
             raise RuntimeError(f"One of the differentiated Tensors does not require grad: input {i} of grad")
@@ -71,7 +71,7 @@ def grad(
 
 
 def _leaves(inputs: Tensors, create_graph: bool) -> tuple[Tensor, ...]:
-    """Inputs to differentiate at: on the caller's tape if the result shall be, else leaves of their own."""
+    """The inputs to differentiate at: on the caller's tape if the result will be, otherwise new leaves."""
     inputs = _as_tuple(inputs)
     return tuple(x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
@@ -86,7 +86,7 @@ def _evaluate(func: Callable, inputs: tuple[Tensor, ...]):
 
 
 def _gradients_or_zeros(outputs, inputs, upstreams, create_graph: bool) -> tuple[Tensor, ...]:
-    """`grad`, with zeros where nothing depends on an input."""
+    """`grad`, but zeros for an input that no output depends on."""
     pairs = [(y, u) for y, u in zip(outputs, upstreams) if y.requires_grad]
     if not pairs:
         return tuple(wrap(np.zeros(x.shape, x.dtype)) for x in inputs)
@@ -138,7 +138,7 @@ def _off_tape(result, create_graph: bool):
 
 
 def jacobian(func: Callable, inputs: Tensors, create_graph: bool = False):
-    """dy/dx, shape y.shape + x.shape, row by row; nested tuples [output][input] where there are several.
+    """dy/dx, of shape y.shape + x.shape, computed row by row; with several, nested tuples [output][input].
 
     >>> jacobian(lambda x: x * x, Tensor([1.0, 2.0]))
     tensor([[2., 0.],

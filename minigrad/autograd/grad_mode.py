@@ -12,12 +12,12 @@ def is_grad_enabled() -> bool:
 
 
 class _GradModeBlock:
-    """A `with` block, or the decorator of a function or generator, inside which the mode is `self.mode`."""
+    """A `with` block or a decorator of functions and generators, inside which the mode is `self.mode`."""
 
     mode: bool
 
     def __new__(cls, function: Callable | bool | None = None, **options):
-        """A function right here is decorated: @no_grad is @no_grad()."""
+        """Called with a function, decorate it: @no_grad is @no_grad()."""
         return cls()(function) if callable(function) else super().__new__(cls)
 
     def __init__(self):
@@ -41,7 +41,7 @@ class _GradModeBlock:
                 return function(*args, **kwargs)
 
         @functools.wraps(function)
-        def wrapped_generator(*args, **kwargs):  # the mode holds while the generator runs, not while it waits
+        def wrapped_generator(*args, **kwargs):  # the mode holds while the generator runs, not while it is suspended
             generator = function(*args, **kwargs)
             resume, sent = generator.send, None
             while True:
@@ -51,21 +51,21 @@ class _GradModeBlock:
                     except StopIteration as stop:
                         return stop.value
                     finally:
-                        sent = None  # an exception would keep its frames alive
+                        sent = None  # or an exception would keep its frames alive
                 try:
                     resume, sent = generator.send, (yield value)
                 except GeneratorExit:
                     with self._new():
                         generator.close()
                     raise
-                except BaseException as error:  # noqa: BLE001  it is the generator's
+                except BaseException as error:  # noqa: BLE001  the generator handles it
                     resume, sent = generator.throw, error
 
         return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped
 
 
 class no_grad(_GradModeBlock):
-    """Operations inside are not put on the tape: faster, and nothing is kept for backward.
+    """Inside, operations are not put on the tape: they are faster, and keep nothing for backward.
 
     >>> with no_grad():
     ...     is_grad_enabled()
@@ -76,13 +76,13 @@ class no_grad(_GradModeBlock):
 
 
 class enable_grad(_GradModeBlock):
-    """Operations inside are put on the tape, also within `no_grad`."""
+    """Inside, operations are put on the tape, even within `no_grad`."""
 
     mode = True
 
 
 class inference_mode(_GradModeBlock):
-    """As `no_grad`; inference_mode(False) as `enable_grad`. What is made inside can be used for training later."""
+    """Like `no_grad`; inference_mode(False) is like `enable_grad`. Tensors made inside can be used for training later."""
 
     def __init__(self, mode: bool = True):
         super().__init__()
@@ -93,7 +93,7 @@ class inference_mode(_GradModeBlock):
 
 
 class set_grad_enabled(_GradModeBlock):
-    """Put operations on the tape or not, in this thread: from now on, or for a `with` block or a decorated function."""
+    """Put operations on the tape or not, in this thread: from now on, or in a `with` block or a decorated function."""
 
     def __init__(self, mode: bool):
         super().__init__()

@@ -1,10 +1,10 @@
-"""The command `minigrad`: it imports the module of the command that is asked for, and runs it.
+"""The command `minigrad`: it imports the module of a subcommand, and runs it.
 
-Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, such as the name
-of a file or run that is not there; 1 for a run or check that failed, or a file that is damaged; 130 after Ctrl-C.
+Every user error ends in one line on stderr, before any long work: exit code 2 for bad usage, such as a file or run that
+does not exist; 1 for a run or check that failed, or a damaged file; 130 after Ctrl-C.
 
-Before `minigrad.__main__` Python imports `minigrad`, which takes half a second and may fail. So that import begins with the
-command (`begin`), which prints help before anything else is imported, and says in one line why an import fails.
+Before `minigrad.__main__`, Python imports `minigrad`, which takes half a second and may fail. So that import starts the
+command first (`begin`), which prints help before anything else is imported, and reports a failed import in one line.
 """
 import contextlib
 import gc
@@ -15,33 +15,33 @@ import types
 from collections.abc import Generator, Iterator
 from importlib import import_module
 
-# {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
+# {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, a description)}
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
-    "prepare": ("models.commands.prepare", "Make tokens of large texts, for `train --text DIR`."),
+    "prepare": ("models.commands.prepare", "Tokenize large texts, for `train --text DIR`."),
     "sweep": ("models.commands.sweep", "Train all combinations of some settings and seeds, and compare them."),
     "compare": ("models.commands.compare", "Compare runs: the mean and spread over seeds, as a table and a picture."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
-    "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
+    "look": ("models.commands.look", "Show where each head of a trained model looks while it reads a text."),
     "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
     "gradcheck": ("models.commands.gradcheck",
                   "Check all gradients of small float64 models by finite differences."),
-    "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),
+    "notes": ("study.notes.command", "Check, claim by claim, whether the lecture notes are right."),
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
     "info": ("minigrad.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
 }
-BEGUN = []  # the command that the import of the package has begun, if this process is the command
+BEGUN = []  # the command that the import of the package has started, if this process is the command
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command, or go on with it; its exit code."""
+    """Run the command, or continue it, and return its exit code."""
     command = BEGUN.pop() if BEGUN else run(sys.argv[1:] if arguments is None else arguments)
     return next(code for code in command if code is not None)
 
 
 def begin() -> None:
-    """Run the command until it needs the package, if Python imports that to run the command."""
+    """If Python imports the package to run the command, run the command until it needs the package."""
     name, *arguments = sys.orig_argv[-len(sys.argv) :] or [""]
     if os.path.basename(name).removesuffix(".exe") == "minigrad" and sys.argv in (["-m", *arguments], [name, *arguments]):
         command = run(arguments)
@@ -52,28 +52,28 @@ def begin() -> None:
 
 
 def stopped(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-    """Python's last act after an error: one that has stopped the import is the command's to report."""
+    """Python's excepthook: let the command report an error that has stopped the import."""
     if BEGUN:
-        with contextlib.suppress(kind):  # what it does not know either
+        with contextlib.suppress(kind):  # the command does not know this error either
             sys.exit(BEGUN.pop().throw(error))
     sys.__excepthook__(kind, error, trace)
 
 
 def run(arguments: list[str]) -> Generator[int | None, None, None]:
-    """Run the command, with `train` perhaps as one of the ranks: None where it needs the package, then its exit code."""
+    """Run the command, `train` perhaps as one of the ranks: yields None when it needs the package, then its exit code."""
     with import_module("minigrad.command.guardian").guarded() if arguments[:1] == ["train"] else contextlib.nullcontext():
         code = yield from run_to_the_end(arguments)
     yield code
 
 
 def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
-    """Run the command, and say in one line why it ends if it does so early; its exit code."""
+    """Run the command, report in one line if it ends early, and return its exit code."""
     if sys.stderr is None:  # closed, by `2>&-`
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
         return stop("error: the output is closed; send it to a file, or to /dev/null", 2)
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a text may hold what the terminal's encoding lacks
+        sys.stdout.reconfigure(errors="replace")  # a text may have characters that the terminal's encoding lacks
     try:
         code = yield from run_command(arguments)
         sys.stdout.flush()
@@ -81,7 +81,7 @@ def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
         code = exit.code
     except KeyboardInterrupt as reason:
         code = stop(str(reason) or "interrupted", 130)
-    except BrokenPipeError:  # `minigrad sample | head`: nobody reads on
+    except BrokenPipeError:  # `minigrad sample | head`: the reader is gone
         code = 1
     except OSError as error:
         code = stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
@@ -91,7 +91,7 @@ def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
 
 
 def run_command(arguments: list[str]) -> Generator[None, None, int]:
-    """What the arguments ask for; its exit code."""
+    """Run what the arguments ask for, and return its exit code."""
     name, *flags = arguments or [""]
     if name in ("-h", "--help"):
         print(help_text())
@@ -112,12 +112,11 @@ def run_command(arguments: list[str]) -> Generator[None, None, int]:
 def starting() -> Iterator[None]:
     """Around imports: exit code 130 after Ctrl-C, 2 if they fail.
 
-    The garbage collector never looks at what they make, neither now nor later nor at exit: it would take a quarter of the
-    time.
+    The garbage collector never visits the imported objects, neither now nor at exit: it would take a quarter of the time.
     """
     before, is_collecting = signal.getsignal(signal.SIGINT), gc.isenabled()
     gc.disable()
-    if before is signal.default_int_handler:  # its exception could come amid the start of a compiled module
+    if before is signal.default_int_handler:  # whose exception a compiled module may swallow while it starts
         signal.signal(signal.SIGINT, leave)
     try:
         yield
@@ -155,22 +154,22 @@ def help_text() -> str:
 
 
 def refuse(name: str) -> int:
-    """Say that there is no such command, and which may be meant."""
+    """Report that there is no such command, with a suggestion."""
     similar = import_module("difflib").get_close_matches(name, COMMANDS, 1)
-    known = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(COMMANDS)}"
-    problem = f"{name!r} is no command" if name else "a command is missing"
+    known = f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(COMMANDS)}"
+    problem = f"{name!r} is not a command" if name else "a command is missing"
     return stop(f"error: {problem} ({known}); see `minigrad --help`", 2)
 
 
 def stop(reason: str, code: int) -> int:
-    """Say why in one line on stderr, if anybody reads it; the exit code."""
+    """Print the reason in one line on stderr, unless that is closed, and return the exit code."""
     with contextlib.suppress(OSError):
         print("minigrad:", " ".join(reason.split()), file=sys.stderr)
     return code
 
 
 def finish_output() -> None:
-    """Throw away what cannot be written any more, or Python would complain of it at its exit."""
+    """Discard what can no longer be written, or Python would complain about it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,12 +1,12 @@
-"""Ranks that mpiexec has started speak with one voice: why a run ends is said in one line, once, however it ends.
+"""Ranks started by mpiexec speak with one voice: the reason why a run ends is printed once, in one line, however it ends.
 
-A rank that is killed cannot say so; and a mistake in a flag is seen by all of them. So stderr of each rank goes through a
-guardian, a small process, which outlives its rank. It passes everything on, but of the lines that say why a command ends,
-only the first of all ranks on a machine. If its rank ends without such a line and without GOODBYE, it was
-killed, and the guardian says that.
+A rank that is killed cannot print anything, and a mistake in a flag is seen by all ranks. So the stderr of each rank goes
+through a guardian, a small process that outlives its rank. It passes everything on, except that of the lines saying why a
+command ends, only the first of all ranks on a machine gets through. If its rank ends without such a line and without
+GOODBYE, the rank was killed, and the guardian says so.
 
-mpiexec ends the other ranks. MPICH's does not if one leaves before it has called MPI, and the others would wait for it;
-then the guardian ends them. This file, which runs as the guardian too, needs nothing but the standard library.
+mpiexec ends the other ranks. MPICH's does not if a rank exits before it has called MPI, and the others would wait for it;
+then the guardian ends them. This file also runs as the guardian, so it needs only the standard library.
 """
 import contextlib
 import os
@@ -18,15 +18,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 
-RANKS = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"  # where Open MPI, MPICH, and Slurm for both, say which rank this is
-LAUNCHERS = "hydra", "prte", "orte", "mpi"  # how the names of processes begin that start the ranks of a machine
+RANKS = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"  # hold the rank with Open MPI, MPICH, and Slurm for both
+LAUNCHERS = "hydra", "prte", "orte", "mpi"  # prefixes of the names of processes that start the ranks of a machine
 LAST_WORDS = b"minigrad: error: ", b"minigrad: stopped ", b"minigrad: interrupted"  # of a command
 GOODBYE = b"\0"
-SECONDS = 3.0  # for which no other rank has to say why it ends, as mpiexec ends it for the same reason
+SECONDS = 3.0  # for which the other ranks stay silent, as mpiexec ends them for the same reason
 
 
 def rank(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The number of this rank; None if mpiexec has not started it.
+    """The number of this rank; None if mpiexec did not start it.
 
     >>> rank({"PMI_RANK": "3"})
     '3'
@@ -52,12 +52,12 @@ def guarded() -> Iterator[None]:
         os.dup2(before, 2)
         os.close(before)
         guardian.stdin.close()
-        guardian.stdout.read()  # until it has said all: mpiexec may end at once when a rank does
+        guardian.stdout.read()  # until it has printed everything: mpiexec may end as soon as a rank does
         guardian.stdout.close()
 
 
 def guard(number: str, job: str) -> None:
-    """What the guardian of a rank does: `job` is the same for all ranks on this machine."""
+    """Run as the guardian of a rank; `job` is the same for all ranks on this machine."""
     has_ended, gate, line, is_start = False, None, b"", True
     while chunk := os.read(0, 1 << 16):
         has_ended |= GOODBYE in chunk
@@ -65,7 +65,7 @@ def guard(number: str, job: str) -> None:
             line += piece
             is_last = is_start and any(words.startswith(line[: len(words)]) for words in LAST_WORDS)
             if is_last and not line.endswith(b"\n"):
-                continue  # as long as it may become one
+                continue  # more of the line is to come
             if not is_last:
                 os.write(2, line)
             else:
@@ -73,10 +73,10 @@ def guard(number: str, job: str) -> None:
             is_start, line = line.endswith((b"\n", b"\r")), b""
     os.write(2, line)
     if not has_ended:
-        gate = say(b"minigrad: error: rank %s has died (killed, or out of memory?), which ends the run on all ranks; what "
-                   b"it has saved is kept: continue with --resume\n" % number.encode(), job)
+        gate = say(b"minigrad: error: rank %s has died (killed, or out of memory?), which ends the run on all ranks; the "
+                   b"last checkpoint is kept: continue with --resume\n" % number.encode(), job)
     os.close(1)
-    os.close(2)  # mpiexec waits for that
+    os.close(2)  # which mpiexec waits for
     if gate:
         time.sleep(SECONDS)
         end_others(int(job))
@@ -84,7 +84,7 @@ def guard(number: str, job: str) -> None:
 
 
 def end_others(job: int) -> None:
-    """End the ranks on this machine that are left: the children of the process that has started them."""
+    """End the remaining ranks on this machine: the children of the process that started them."""
     with contextlib.suppress(OSError):
         if pathlib.Path(f"/proc/{job}/comm").read_text().startswith(LAUNCHERS):
             for child in pathlib.Path(f"/proc/{job}/task/{job}/children").read_text().split():
@@ -92,10 +92,10 @@ def end_others(job: int) -> None:
 
 
 def say(line: bytes, job: str) -> socket.socket | None:
-    """Print the line, unless another rank of the job has said one; what keeps the others from it, until it is closed.
+    """Print the line unless another rank of the job has printed one; returns a gate that silences the others until closed.
 
-    That is an address that one process at a time can have. Only Linux has such that leave no file behind; elsewhere each
-    rank says its line.
+    The gate is an address that only one process at a time can bind. Only Linux has addresses that leave no file behind;
+    elsewhere each rank prints its line.
     """
     gate = socket.socket(socket.AF_UNIX)
     if sys.platform == "linux":
@@ -108,5 +108,5 @@ def say(line: bytes, job: str) -> socket.socket | None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(OSError):  # nobody reads on
+    with contextlib.suppress(OSError):  # stderr is closed
         guard(*sys.argv[1:])

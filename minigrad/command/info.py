@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         "cores": os.cpu_count(),
         "threads": mg.get_num_threads(),
         "threading layer": threading_layer(),
-        "kernel cache": cache_folder() or "none: kernels are compiled each time; name a folder by NUMBA_CACHE_DIR",
+        "kernel cache": cache_folder() or "none: kernels are compiled each time; set NUMBA_CACHE_DIR to a folder",
     }
     for name, value in rows.items():
         print(f"{name:15}  {value}")
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def cpu_name() -> str:
-    """The model of the processor, as far as the system tells."""
+    """The model of the processor, if the system tells."""
     try:
         names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:  # not Linux

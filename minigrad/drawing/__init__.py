@@ -1,1 +1,1 @@
-"""What is shown of tensors and graphs: figures, HTML, drawings of the tape."""
+"""How tensors and graphs are shown: figures, HTML, drawings of the tape."""

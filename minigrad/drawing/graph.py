@@ -1,4 +1,4 @@
-"""The tape, drawn: which operation made a tensor, from what; as text, as a Mermaid diagram, or as SVG."""
+"""Drawings of the tape: which operations made a tensor, and from what; as text, as a Mermaid diagram, or as SVG."""
 from dataclasses import dataclass
 from html import escape
 
@@ -7,13 +7,13 @@ import numpy as np
 from ..tape import Node, Op
 from ..tensor import Tensor
 
-MERMAID = {ord(character): f"#{ord(character)};" for character in '#&<>"`\n'}  # which mean something there
+MERMAID = {ord(character): f"#{ord(character)};" for character in '#&<>"`\n'}  # special characters
 LETTER, HEIGHT, LINE, GAP, LANE, MARGIN, BEND = 7, 38, 13, 26, 24, 20, 20  # of the SVG, in pixels
 
 
 @dataclass
 class Graph:
-    """The nodes above a tensor, the oldest first, with the numbers of their parents. In a notebook it shows as SVG.
+    """The nodes that led to a tensor, oldest first, with the numbers of their parents. Notebooks show it as SVG.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
     >>> x.name = "x"
@@ -25,7 +25,7 @@ class Graph:
 
     nodes: list[Node]
     parents: list[list[int]]
-    values: bool = False  # are numbers shown, as `mg.trace` kept them?
+    values: bool = False  # are the numbers shown that `mg.trace` recorded?
     gradients: bool = False
 
     def label(self, i: int) -> str:
@@ -37,7 +37,7 @@ class Graph:
         return name if kind == "leaf" else f"{name} = {kind}"
 
     def numbers(self, i: int) -> list[str]:
-        """The lines of a node's value and gradient, as far as they are shown and were kept."""
+        """The lines of a node's value and gradient, if they were recorded and are to be shown."""
         kept, lines = self.nodes[i].traced, []
         if self.values and kept is not None:
             lines += _lines(kept.value)
@@ -67,7 +67,7 @@ class Graph:
         return "\n".join(lines)
 
     def _rows(self) -> list[int]:
-        """How far down each node stands: below its lowest parent; a leaf just above the first node that uses it."""
+        """The row of each node: below its lowest parent; a leaf just above the first node that uses it."""
         rows, first_use = [0] * len(self.nodes), {}
         for i, parents in enumerate(self.parents):
             if parents:
@@ -77,13 +77,13 @@ class Graph:
         return [row if parents else first_use.get(i, 1) - 1 for i, (row, parents) in enumerate(zip(rows, self.parents))]
 
     def svg(self) -> str:
-        """A picture of its own: arrows go down from inputs to results, past the boxes of the rows between."""
+        """A self-contained picture: arrows go down from inputs to results, past the boxes of the rows between."""
         rows, labels = self._rows(), [self.label(i) for i in range(len(self.nodes))]
         numbers = [self.numbers(i) for i in range(len(self.nodes))]
         longest = max(len(line) for lines in [labels, *numbers] for line in lines)
         box = max(150, LETTER * longest + 16)
         middle = box // 2
-        ends = [MARGIN] * (max(rows) + 1)  # how far each row is filled: with operations, arrows that pass, leaves
+        ends = [MARGIN] * (max(rows) + 1)  # how far each row is filled: by operations, passing arrows, leaves
         heights = [HEIGHT + LINE * max(len(n) for n, r in zip(numbers, rows) if r == row) for row in range(len(ends))]
         tops = [MARGIN + sum(heights[:row]) + GAP * row for row in range(len(ends))]
 
@@ -110,7 +110,7 @@ class Graph:
             for x1, row in [*passage, (places[i][0] + middle, rows[i])]:
                 path += f"C{x} {y + BEND} {x1} {tops[row] - BEND} {x1} {tops[row]}V{tops[row] + heights[row]}"
                 x, y = x1, tops[row] + heights[row]
-            path = path[: path.rindex("V")]  # it ends at the top of the result
+            path = path[: path.rindex("V")]  # end at the top of the result
             parts.append(f'<path d="{path}" fill="none" stroke="#666" marker-end="url(#tip)"/>')
         for i, (x, row) in places.items():
             parts += self._box(i, x, tops[row], box, numbers[i])
@@ -135,7 +135,7 @@ class Graph:
 def graph(tensor: Tensor, names: dict[str, Tensor] | None = None, values: bool = False, gradients: bool = False) -> Graph:
     """The graph of the operations that made a tensor. `names` (such as dict(model.named_parameters())) label leaves.
 
-    `values` and `gradients` show the numbers too, which `mg.trace` keeps: compute the tensor inside it.
+    `values` and `gradients` show the numbers too, if the tensor was computed inside `mg.trace`, which records them.
     """
     if tensor.node is None:
         raise RuntimeError("graph: this tensor is not on the tape; it needs an input that requires a gradient")
@@ -149,22 +149,18 @@ def graph_of(node: Node, values: bool, gradients: bool) -> Graph:
     """The graph of what leads to a place on the tape."""
     reached, waiting = {node}, [node]
     while waiting:
-        node = waiting.pop()
-        for parent in node.parents if isinstance(node, Op) else ():
-            if parent is not None and parent not in reached:
-                reached.add(parent)
-                waiting.append(parent)
+        new = {parent for parent in waiting.pop().parents if parent is not None} - reached
+        reached |= new
+        waiting += new
     nodes = sorted(reached, key=lambda node: node.order)
     if (values or gradients) and all(node.traced is None for node in nodes):
-        raise RuntimeError("graph: no values were kept of this; compute it, and run backward, inside `with mg.trace():`")
+        raise RuntimeError("graph: no values were recorded; compute this, and run backward, inside `with mg.trace():`")
     number = {node: i for i, node in enumerate(nodes)}
-    parents = [
-        [number[p] for p in node.parents if p is not None] if isinstance(node, Op) else [] for node in nodes
-    ]
+    parents = [[number[parent] for parent in node.parents if parent is not None] for node in nodes]
     return Graph(nodes, parents, values, gradients)
 
 
 def _lines(array: np.ndarray) -> list[str]:
-    """The numbers, in lines of one length, so that columns stay below each other when each line is centred."""
+    """The numbers, in lines of equal length, so that columns stay aligned when each line is centred."""
     lines = np.array2string(array, precision=4, suppress_small=True, threshold=100).splitlines()
     return [line.ljust(max(map(len, lines))) for line in lines]

@@ -3,15 +3,15 @@ from html import escape
 
 import numpy as np
 
-MOST_NUMBERS, MOST_COLUMNS = 400, 24  # of a tensor whose numbers are shown
+MOST_NUMBERS, MOST_COLUMNS = 400, 24  # of a tensor that is shown number by number
 DIGITS = 4
-COLOURS = {"pass": "#1a7f37", "fail": "#cf222e", "inconclusive": "#9a6700"}  # of a verdict
-BLUE, RED, GREY = (33, 102, 172), (178, 24, 43), (211, 211, 211)  # of positive, of negative, and of no finite numbers
+COLOURS = {"pass": "#1a7f37", "fail": "#cf222e", "inconclusive": "#9a6700"}  # of verdicts
+BLUE, RED, GREY = (33, 102, 172), (178, 24, 43), (211, 211, 211)  # positive, negative, not finite
 
 
 def html_of_tensor(array: np.ndarray, gradient: np.ndarray | None, title: str) -> str:
-    """A tensor: its title, its numbers, on blue if they are positive and on red if they are negative, and its gradient
-    beside it, if there is one. Of a large one only what numbers there are."""
+    """A tensor: its title, its numbers, on blue if they are positive and on red if they are negative, and next to them its
+    gradient, if there is one. A large tensor is only summarised."""
     values = array, *(() if gradient is None else (gradient,))
     cells = "".join(f'<div><div style="color:gray">{escape(name)}</div>{_numbers(value)}</div>'
                     for name, value in zip((title, "gradient"), values))
@@ -19,7 +19,7 @@ def html_of_tensor(array: np.ndarray, gradient: np.ndarray | None, title: str) -
 
 
 def html_of_report(text: str, verdict: str) -> str:
-    """A report's text as it stands, beside a bar in the colour of its verdict."""
+    """The unchanged text of a report, next to a bar in the colour of its verdict."""
     return f'<pre style="border-left:6px solid {COLOURS[verdict]};padding-left:1em">{escape(text)}</pre>'
 
 
@@ -38,7 +38,7 @@ def _numbers(array: np.ndarray) -> str:
 
 
 def _cell(value: np.generic, largest: float) -> str:
-    """A number on its colour, which is the stronger the nearer the number is to the largest."""
+    """A cell with a number, in a colour that is stronger for larger numbers."""
     if not np.isfinite(value):
         (r, g, b), text = GREY, "black"
     else:
@@ -52,7 +52,7 @@ def _cell(value: np.generic, largest: float) -> str:
 
 
 def summary(array: np.ndarray) -> str:
-    """What numbers there are, in a line.
+    """A summary of the numbers, in one line.
 
     >>> summary(np.array([1.0, 3.0, np.nan]))
     'from 1 to 3, mean 2, standard deviation 1; 1 of 3 not finite'

@@ -1,8 +1,8 @@
-"""What PyTorch has and this library leaves out on purpose, and what to take instead.
+"""What PyTorch has and this library leaves out on purpose, and what to use instead.
 
-A table is {"name another": reason}; nn/left_out.py has those of `nn`. A package answers with its own when such a name is
-asked for: `mg.cdist` is an AttributeError that says what to write. tests/test_left_out.py checks that nothing else that
-PyTorch has is missing, and that what is to be taken is there.
+A table is {"name another": reason}; nn/left_out.py has those of `nn`. Looking up such a name raises an AttributeError
+that says what to write instead, as for `mg.cdist`. tests/test_left_out.py checks that nothing else of PyTorch's is
+missing, and that the suggested alternatives exist.
 """
 import sys
 from collections.abc import Callable
@@ -132,7 +132,7 @@ FUNCTIONS = {
 
 
 def left_out(module: str, table: dict[str, str]) -> Callable[[str], None]:
-    """A module's `__getattr__`: an AttributeError that says, of a name in the table, that it is left out, and why."""
+    """A module's `__getattr__`: an AttributeError, which for a name in the table says what to use instead."""
     reasons = {name: reason for names, reason in table.items() for name in names.split()}
 
     def __getattr__(name: str) -> None:

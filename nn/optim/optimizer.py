@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import note_write, opaque, refuse_in_capture
+from minigrad.extend import note_write, notice, opaque
 from nn.module import zero_grads
 
 # What a group's options must be: a test, which NaN fails, and its description for the error.
@@ -54,7 +54,7 @@ class Optimizer:
     def add_param_group(self, group: dict[str, Any]) -> None:
         """Add parameters with options of their own; those not given have the defaults."""
         name = type(self).__name__
-        refuse_in_capture(f"adds parameters to {name}", "add them outside")
+        notice(f"adds parameters to {name}", instead="add them outside")
         if not isinstance(group, dict) or "params" not in group:
             raise TypeError(f"{name}: a parameter group must be a dict with 'params', got {group!r:.100}")
         parameters = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])

@@ -144,7 +144,7 @@ def test_damage_is_noticed(tmp_path):
 def test_files_from_elsewhere(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(ValueError, match="is no .npz file"):
+    with pytest.raises(ValueError, match="is not an .npz file"):
         mg.load(path)
     with open(path, "wb") as file:
         np.savez(file, header=np.frombuffer(b'{"format": "other", "arrays": []}', np.uint8))

@@ -137,7 +137,7 @@ def test_other_files(tmp_path):
     pickled.write_bytes(pickle.dumps({"model": [1, 2]}))
     np.savez(archive, weight=np.ones(3))
     np.savez(objects, header=np.array([{"format": checkpoints.FORMAT}], dtype=object))
-    assert "is no .npz file, or only a part of one; give a checkpoint.npz that" in error_of(pickled)
+    assert "is not an .npz file, or only part of one; give a checkpoint.npz that" in error_of(pickled)
     assert "is damaged (\"There is no item named 'header.npy'" in error_of(archive)
     assert "Object arrays cannot be loaded" in error_of(objects)
     with open(tmp_path / "old.npz", "wb") as file:

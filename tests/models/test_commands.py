@@ -261,8 +261,8 @@ def test_bad_checkpoints(run, text_run, tmp_path):
         return checkpoints.save(tmp_path, dataclasses.replace(checkpoint, **fields)).read_bytes()
 
     for damaged, says in (
-        (content[:-100], "is no .npz file, or only a part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
-        (pickle.dumps({"model": 1}), "is no .npz file"), (b"", "is no .npz file"),
+        (content[:-100], "is not an .npz file, or only part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
+        (pickle.dumps({"model": 1}), "is not an .npz file"), (b"", "is not an .npz file"),
         (saved(config=checkpoint.config | {"width": 32}), "is from another architecture"),
         (saved(config=checkpoint.config | {"layers": 9999}), "is from another architecture"),
         (saved(config=checkpoint.config | {"layers": 10 ** 7}), "is not of a model"),

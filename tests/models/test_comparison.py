@@ -176,7 +176,7 @@ def test_runs_that_are_no_result(run, here):
         "good": "", "mended": "", "unfinished": "is unfinished: it has done 4 of 9 steps",
         "earlier": "is unfinished: it has done 2 of 4 steps", "lost": "its metrics.jsonl lacks the last step, 4",
         "failed": "failed: the loss became nan",
-        "damaged": "damaged/checkpoint.npz is no .npz file, or only a part of one; use the one before it: "
+        "damaged": "damaged/checkpoint.npz is not an .npz file, or only part of one; use the one before it: "
                    "damaged/checkpoint.previous.npz"}
     code, out, err = run("compare", *names)
     assert (code, err) == (0, "") and "seed 3 occurs 2 times" in out and "lost: its metrics.jsonl lacks" in out

@@ -276,8 +276,8 @@ def rest(process: subprocess.Popen) -> bytes:
     return printed
 
 
-DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which ends the run on all ranks; what it has saved is kept: " \
-       b"continue with --resume\n"
+DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which ends the run on all ranks; " \
+       b"the last checkpoint is kept: continue with --resume\n"
 
 
 def test_what_a_guardian_prints():

@@ -273,7 +273,7 @@ def test_all_runs_fail_or_a_checkpoint_is_damaged(run, swept, monkeypatch):
     (folder / checkpoints.NAME).write_bytes(b"damaged")
     (folder / runs.SAMPLE).unlink()
     code, out, err = run("sweep", *MICRO, *GRID, "--out", "all")
-    assert code == 1 and f"{folder}: all/{FOLDERS[0]}/checkpoint.npz is no .npz file, or only a part of one" in out
+    assert code == 1 and f"{folder}: all/{FOLDERS[0]}/checkpoint.npz is not an .npz file, or only part of one" in out
     assert "3 of them finished" in err
     monkeypatch.setattr(Trainer, "train_step", lambda trainer: (_ for _ in ()).throw(TrainingError("the loss became nan")))
     code, out, err = run("sweep", *MICRO, *GRID, "--out", "failing")

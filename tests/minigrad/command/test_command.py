@@ -43,11 +43,11 @@ def test_info(run):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    ([], f"a command is missing (there are {', '.join(COMMANDS)}); see `minigrad --help`"),
+    ([], f"a command is missing (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
     ([""], "a command is missing"),
-    (["fly"], f"'fly' is no command (there are {', '.join(COMMANDS)}); see `minigrad --help`"),
-    (["trian"], "'trian' is no command (did you mean train?); see `minigrad --help`"),
-    (["--helpp"], "'--helpp' is no command"),
+    (["fly"], f"'fly' is not a command (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
+    (["trian"], "'trian' is not a command (did you mean train?); see `minigrad --help`"),
+    (["--helpp"], "'--helpp' is not a command"),
     (["info", "--thread", "2"], "unrecognized arguments: --thread 2 (did you mean --threads?); see `minigrad info --help`"),
     (["info", "--threads", "0"], "--threads: expected a number of threads from 1"),
 ])
