@@ -1,11 +1,12 @@
-"""`minigrad study`: the computations on its pages, where their numbers come from, known mistakes, and one line for whatever a
-user gets wrong. What the page does in a browser is tested in test_page_in_browser.py and tests/minigrad/tracing."""
+"""`minigrad study`: the computations on its pages, the sources of their numbers, known mistakes, and errors of one line. What the
+page does in a browser is tested in test_page_in_browser.py and tests/minigrad/tracing."""
 import dataclasses
 import json
 import math
 import os
 import pathlib
 import webbrowser
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
 
 @st.composite
 def heads(draw, from_x: bool | None = None) -> Head:
-    """Heads of all shapes and both forms, causal or not, with a scale of their own or not."""
+    """Heads of all shapes and both forms, causal or not, with and without a scale and a bias."""
     size = st.integers(1, 6)
     queries, keys, features, value_features, width, out_width = (draw(size) for _ in range(6))
     generator = np.random.default_rng(draw(st.integers(0, 10_000)))
@@ -45,7 +46,7 @@ def heads(draw, from_x: bool | None = None) -> Head:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Pages without the gradient checks of their mistakes, which take a second or more."""
+    """Without the gradient checks of mistakes, which take a second per page."""
     monkeypatch.setattr(pages, "check", lambda head, mistake: ["unchecked"])
 
 
@@ -83,14 +84,6 @@ def test_the_default_is_small_and_readable():
         assert (array == array.round(2)).all()
 
 
-def test_masked_scores_stand_for_the_mask():
-    trace = pages.trace_of(attention, DEFAULT)
-    future = ~np.tri(4, dtype=bool)
-    assert (trace["masked_scores"].value[future] == -math.inf).all() and np.isfinite(trace["scores"].value).all()
-    free = pages.trace_of(attention, dataclasses.replace(DEFAULT, causal=False))
-    assert (free["masked_scores"].value == free["scores"].value).all()
-
-
 @pytest.mark.parametrize("number_of_heads, causal", [(1, True), (2, False)])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, causal):
@@ -119,30 +112,28 @@ def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, cau
 
 @pytest.mark.parametrize("number_of_heads, causal", [(1, True), (2, False)])
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_shares_add_up_and_are_what_each_way_sends(placement, number_of_heads, causal):
+def test_shares_add_up_and_are_what_each_path_sends(placement, number_of_heads, causal):
     numbers = block.draw(placement, number_of_heads, causal, seed=3)
     trace = pages.trace_of(block.block, numbers)
-    gains = {"x": numbers.inputs.get("gain_attention")}
-    of_x, of_the_mlp = shares.paths_in_block(trace, placement).items()
-    for name, ways in (of_x, of_the_mlp):
-        found, whole = sum(shares_of(trace, name, list(ways)).values()), trace[name].gradient
-        assert abs(found - whole).max() <= 1e-12 * abs(whole).max()
-        assert len(set(ways.values())) == len(ways)
-    rule = PLACEMENTS[placement][0]
-    found = {label.split()[0]: share for label, share in zip(of_x[1].values(), shares_of(trace, "x", list(of_x[1])).values())}
+    found = {}
+    for name, paths in shares.paths_in_block(trace, placement).items():
+        parts, whole = shares_of(trace, name, list(paths)), trace[name].gradient
+        assert abs(sum(parts.values()) - whole).max() <= 1e-12 * abs(whole).max()
+        found[name] = {label: parts[path] for path, label in paths.items()}
+        assert len(found[name]) == len(paths)
 
     def before_the_norm(gradient: np.ndarray) -> np.ndarray:
-        gain, x = mg.tensor(gains["x"]), mg.tensor(numbers.inputs["x"])
+        gain, x = mg.tensor(numbers.inputs["gain_attention"]), mg.tensor(numbers.inputs["x"])
         return mg.vjp(lambda x: F.layer_norm(x, (block.C,), gain), x, mg.tensor(gradient))[1].numpy()
 
-    for name in FROM_Q_K_V:
-        sent = trace[name].gradient @ numbers.inputs[f"w_{name}"].T
-        expected = before_the_norm(sent) if rule.norm_before else sent
-        assert found[name.upper()] == pytest.approx(expected, abs=1e-12)
-    assert ("the" in found) == (rule.residual is not None)
+    rule = PLACEMENTS[placement][0]
+    sent = {name.upper(): (trace[name].gradient @ numbers.inputs[f"w_{name}"].T, rule.norm_before) for name in FROM_Q_K_V}
     if rule.residual is not None:
-        sent = trace["attention_sum"].gradient
-        assert found["the"] == pytest.approx(before_the_norm(sent) if rule.residual == "inner" else sent, abs=1e-12)
+        sent["the"] = trace["attention_sum"].gradient, rule.residual == "inner"
+    assert {label.split()[0] for label in found["x"]} == sent.keys()
+    for label, share in found["x"].items():
+        gradient, is_behind_the_norm = sent[label.split()[0]]
+        assert share == pytest.approx(before_the_norm(gradient) if is_behind_the_norm else gradient, abs=1e-12)
 
 
 # ---- pages ----
@@ -177,23 +168,16 @@ def test_pages_can_be_made(name):
             assert all(one["step"] in made for one in choice["sets"])
 
 
-@pytest.mark.parametrize("causal", [True, False])
-def test_the_switch_sets_the_mask_of_the_other_choice(causal):
-    head = dataclasses.replace(DEFAULT, causal=causal)
+@pytest.mark.parametrize("head", [DEFAULT, dataclasses.replace(DEFAULT, causal=False), small_head(bias=np.eye(4))],
+                         ids=["causal", "not causal", "bias"])
+def test_switches_set_the_other_mask_and_the_scale(head):
     page = pages.page_of_head(head)
     (first, second), scale = page.extras["switches"][0]["choices"], page.extras["switches"][1]["number"]
-    other = pages.trace_of(attention, dataclasses.replace(head, causal=not causal)).as_dict()
+    other = pages.trace_of(attention, dataclasses.replace(head, causal=not head.causal)).as_dict()
     expected = next(step for step in other["steps"] if step["output"] == "masked_scores")["options"]["condition"]
     assert first["sets"] == [] and [one["value"] for one in second["sets"]] == [expected]
     step = next(step for step in page.trace["steps"] if step["output"] == scale["step"])
     assert step["inputs"][scale["input"]] == {"constant": scale["value"]} == {"constant": head.factor}
-
-
-def test_scale_with_a_bias_is_that_of_the_products():
-    page = pages.page_of_head(small_head(bias=np.eye(4)))
-    asked = page.extras["switches"][1]["number"]
-    step = next(step for step in page.trace["steps"] if step["output"] == asked["step"])
-    assert step["inputs"][asked["input"]] == {"constant": asked["value"]}
 
 
 @pytest.mark.parametrize("head", [small_head(), small_head(from_x=True), small_head(bias=np.eye(4))], ids=["qkv", "x", "bias"])
@@ -215,8 +199,7 @@ def test_too_large_a_head_is_told_which_part_would_do(head):
         pages.page_of_head(wide)
 
 
-def test_placements_in_words_are_what_the_block_computes():
-    assert all(formulas.placement_in_words(name).startswith(f"{name}: y = ") for name in PLACEMENTS)
+def test_no_two_placements_have_the_same_words():
     assert len({formulas.placement_in_words(name).split(": ")[1] for name in PLACEMENTS}) == len(PLACEMENTS)
 
 
@@ -243,7 +226,7 @@ def test_every_mistake_has_a_name_of_its_own_that_is_known():
 
 
 LARGE = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)}
-CHECKED = {  # a head: what gradcheck's first line says that it saw
+CHECKED = {  # a head, and the first words of what gradcheck says of it
     "qkv": (DEFAULT, "gradcheck"),
     "x": (small_head(from_x=True), "gradcheck"),
     "large": (Head({name: np.random.default_rng(seed).normal(size=shape) for seed, (name, shape) in enumerate(LARGE.items())},
@@ -251,22 +234,22 @@ CHECKED = {  # a head: what gradcheck's first line says that it saw
 }
 
 
-def gradcheck_says_what_is_so(head: Head, seen: str, chosen: list[mistakes.Mistake]) -> None:
+def assert_checked(head: Head, seen: str, chosen: list[mistakes.Mistake]) -> None:
     for mistake in filter(lambda mistake: mistake.fits(head), chosen):
         lines = mistakes.check(head, mistake)
         assert lines[0] == f"{seen}: {'PASS' if mistake.equivalent else 'FAIL'}", mistake.name
         assert len([line for line in lines if line.endswith((": pass", ": fail"))]) == len(head.inputs)
         assert max(map(len, lines)) <= mistakes.WIDTH
-        assert "sum(output" not in " ".join(lines)  # as of Jacobians too large to be judged one by one
+        assert "sum(output" not in " ".join(lines)  # which it checks if the Jacobians are too large
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CHECKED)
-def test_gradcheck_says_of_each_mistake_what_is_so(name):
-    gradcheck_says_what_is_so(*CHECKED[name], mistakes.MISTAKES)
+def test_gradcheck_judges_each_mistake(name):
+    assert_checked(*CHECKED[name], mistakes.MISTAKES)
 
 
-def test_the_page_has_what_gradcheck_says(monkeypatch):
+def test_the_page_has_gradchecks_judgement(monkeypatch):
     monkeypatch.setattr(pages, "check", mistakes.check)
     chosen = [mistake for mistake in mistakes.MISTAKES if mistake.name in ("attention: no scale", "attention: mask skipped")]
     monkeypatch.setattr(pages, "MISTAKES", chosen)
@@ -274,18 +257,19 @@ def test_the_page_has_what_gradcheck_says(monkeypatch):
     assert found == ["\n".join(mistakes.check(DEFAULT, mistake)) for mistake in chosen]
     assert found[0].startswith("gradcheck: PASS") and ("backward / differences is 1.73205 everywhere: sqrt(N) with N = 3 "
                                                        "(dim 1 of q)") in " ".join(found[1].split())
-    gradcheck_says_what_is_so(*CHECKED["large"], chosen)
+    assert_checked(*CHECKED["large"], chosen)
 
 
-def test_a_mistake_that_the_shapes_would_give_away_is_left_out():
-    fits = {mistake.name for mistake in mistakes.MISTAKES if mistake.fits(DEFAULT)}
-    assert "attention: dweights without transpose" not in fits and "attention: dk without transpose" in fits
-    square = Head({name: np.random.default_rng(0).normal(size=(4, 4)) for name in FROM_Q_K_V}, np.ones((4, 4)))
-    assert "attention: dweights without transpose" in {m.name for m in mistakes.MISTAKES if m.fits(square)}
-    tall = Head({"q": np.ones((5, 2)), "k": np.ones((3, 2)), "v": np.ones((3, 2))}, np.ones((5, 2)))
-    fits = {mistake.name for mistake in mistakes.MISTAKES if mistake.fits(tall)}
-    assert "attention: no rowsum" in fits
-    assert not fits & {"attention: dv without transpose", "attention: dq and dk exchanged"}
+@pytest.mark.parametrize("shapes, fits, does_not", [
+    ([(4, 3), (4, 3), (4, 3)], ["dk without transpose"], ["dweights without transpose"]),
+    ([(4, 4), (4, 4), (4, 4)], ["dweights without transpose"], []),
+    ([(5, 2), (3, 2), (3, 2)], ["no rowsum"], ["dv without transpose", "dq and dk exchanged"]),
+], ids=str)
+def test_a_mistake_that_the_shapes_would_reveal_is_left_out(shapes, fits, does_not):
+    arrays = {name: np.random.default_rng(0).normal(size=shape) for name, shape in zip(FROM_Q_K_V, shapes)}
+    head = Head(arrays, np.ones((shapes[0][0], shapes[2][1])))
+    found = {mistake.name.removeprefix("attention: ") for mistake in mistakes.MISTAKES if mistake.fits(head)}
+    assert found >= {*fits} and not found & {*does_not}
 
 
 # ---- heads of trained models ----
@@ -323,13 +307,9 @@ def test_weights_are_those_of_the_models_own_attention(variant):
         assert trace["weights"].value == pytest.approx(expected[0, head - 1].detach().numpy(), abs=1e-6)
 
 
-def out_projection(ours: nn.Module) -> nn.Module:
-    return ours.out if isinstance(ours, nn.Attention) else ours.out_proj
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_upstream_is_what_the_models_loss_sends_to_the_head(variant):
-    """By differences of the model's loss, when something is added to what the head gives to the output projection."""
+    """By differences of the model's loss as the head's output is perturbed."""
     model = random_model(**VARIANTS[variant] | dict(dtype="float64"))
     layer, head, D = 2, model.config.heads, model.config.width // model.config.heads
     trace = pages.trace_of(attention, trained.head_of_model(model, TOKENS, layer, head))
@@ -343,7 +323,8 @@ def test_upstream_is_what_the_models_loss_sends_to_the_head(variant):
         def add(module, arguments):
             given.append(arguments[0].detach().numpy()[0, :, D * (head - 1): D * head])
             return arguments[0] + mg.tensor(everywhere),
-        handle = out_projection(model.blocks[layer - 1].attention).register_forward_pre_hook(add)
+        ours = model.blocks[layer - 1].attention
+        handle = (ours.out if isinstance(ours, nn.Attention) else ours.out_proj).register_forward_pre_hook(add)
         try:
             return model(mg.tensor(TOKENS[None]), targets)[1].item()
         finally:
@@ -384,7 +365,7 @@ def own_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """What a browser was asked to open; it does."""
+    """The addresses that a browser was asked to open."""
     urls = []
     monkeypatch.setattr(webbrowser, "open", lambda url: urls.append(url) or True)
     return urls
@@ -392,7 +373,7 @@ def opened(monkeypatch):
 
 @pytest.fixture
 def run(capsys, opened):
-    """A function that calls the command, and returns its exit code, stdout and stderr."""
+    """A function that calls the command and returns its exit code, stdout and stderr."""
     def call(*arguments) -> tuple[int, str, str]:
         code = main(["study", *map(str, arguments)])
         return code, *capsys.readouterr()
@@ -400,7 +381,7 @@ def run(capsys, opened):
 
 
 def data_in(path: str) -> dict:
-    """What a page holds."""
+    """The trace and extras in a page."""
     content = pathlib.Path(path).read_text(encoding="utf-8")
     return json.loads(content.split('<script type="application/json" id="data">')[1].split("</script>")[0])
 
@@ -420,18 +401,14 @@ def test_a_page_is_written_and_opened(run, opened, tmp_path):
 
 
 @pytest.mark.parametrize("answer", [False, webbrowser.Error("none"), OSError("none")])
-def test_without_a_browser_the_page_is_there_all_the_same(run, monkeypatch, answer, tmp_path):
-    def no_browser(url):
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-    monkeypatch.setattr(webbrowser, "open", no_browser)
+def test_without_a_browser_the_page_is_written_all_the_same(run, monkeypatch, answer, tmp_path):
+    monkeypatch.setattr(webbrowser, "open", mock.Mock(side_effect=[answer]))
     code, out, err = run()
     assert (code, err) == (0, "") and out.splitlines()[-1] == (
         f"could not open a browser; open {(tmp_path / 'study.html').as_uri()} in one")
 
 
-def test_nothing_is_overwritten_unasked_but_pages(run):
+def test_only_pages_are_overwritten_without_force(run):
     pathlib.Path("mine.html").write_text("my homework")
     code, out, err = run("--out", "mine.html", "--no-open")
     assert (code, out) == (2, "") and pathlib.Path("mine.html").read_text() == "my homework"
@@ -443,7 +420,7 @@ def test_nothing_is_overwritten_unasked_but_pages(run):
     assert pathlib.Path("mine.html").read_text() != first != "my homework"
 
 
-def test_a_page_that_fails_leaves_the_one_before(run):
+def test_an_error_leaves_the_old_page(run):
     assert run("--no-open")[0] == 0
     before = pathlib.Path("study.html").read_bytes()
     assert run("--no-open", "--input", write_json("{"))[0] == 2
@@ -452,7 +429,7 @@ def test_a_page_that_fails_leaves_the_one_before(run):
 
 @pytest.mark.parametrize("given", [Q_K_V, X], ids=["q", "x"])
 @pytest.mark.parametrize("options", [{}, {"causal": False}, {"scale": -0.5, "labels": ["<b>", "&"]}, {"scale": None}])
-def test_numbers_of_ones_own(run, given, options):
+def test_your_own_numbers(run, given, options):
     assert run("--no-open", "--input", write_json(given | options)) == (0, "study.html\n", "")
     page = data_in("study.html")
     values = {tensor["name"]: tensor["value"] for tensor in page["trace"]["tensors"]}
@@ -473,43 +450,39 @@ def test_blocks(run, placement):
     assert extras["introduction"][0] == formulas.placement_in_words(*placement or ["pre"])
 
 
-def changed(**changes) -> dict:
-    return {name: value for name, value in (Q_K_V | changes).items() if value is not None}
-
-
-BAD_NUMBERS = [  # what stands in the file, and what is said of it
+BAD_NUMBERS = [  # the file, and what the message says
     ("", "numbers.json is empty; give a file with text"),
     ("{", "numbers.json: not valid JSON: expecting property name enclosed in double quotes in line 1, column 2"),
     ('{"q": [[1, 2],\n [3, 4]', "not valid JSON: expecting ',' delimiter in line 2, column 8"),
     ("[" * 100_000, "its lists are nested too deeply; a matrix is a list of rows"),
     ("[1]", "expected an object with q, k, v and upstream, got a list"),
     ('{"q": [[1]], "q": [[2]]}', "'q' appears twice"),
-    (changed(v=None), "it lacks v; give q, k, v and upstream"),
+    ({name: Q_K_V[name] for name in ("q", "k", "upstream")}, "it lacks v; give q, k, v and upstream"),
     ({name: X[name] for name in ("x", "upstream")}, "it lacks w_q, w_k, w_v, w_o; give x, w_q, w_k, w_v, w_o and upstream"),
     (X | {"q": [[1]]}, "it has x, and also q; give q, k and v, or x with w_q, w_k, w_v and w_o"),
-    (changed(q=[[1, 2], [3]]), "q is ragged: row 0 has 2 numbers, row 1 has 1"),
-    (changed(q=[[1, 2, 3], [4, 5, 6]]), "q and k must have as many columns; got q (2, 3), k (2, 2)"),
-    (changed(v=[[1, 2]]), "k and v must have as many rows; got k (2, 2), v (1, 2)"),
-    (changed(upstream=[[1, 2, 3]]), "upstream must have the output's shape, (2, 2); got q (2, 2), v (2, 2), upstream (1, 3)"),
+    (Q_K_V | dict(q=[[1, 2], [3]]), "q is ragged: row 0 has 2 numbers, row 1 has 1"),
+    (Q_K_V | dict(q=[[1, 2, 3], [4, 5, 6]]), "q and k must have as many columns; got q (2, 3), k (2, 2)"),
+    (Q_K_V | dict(v=[[1, 2]]), "k and v must have as many rows; got k (2, 2), v (1, 2)"),
+    (Q_K_V | dict(upstream=[[1, 2, 3]]), "upstream must have the output's shape, (2, 2); got q (2, 2), v (2, 2), upstream (1, 3)"),
     (X | {"w_q": [[1]]}, "x has 2 columns, and w_q must have as many rows; got x (2, 2), w_q (1, 1)"),
     (X | {"w_k": [[1, 2], [3, 4]]}, "w_q and w_k must have the same shape; got w_q (2, 1), w_k (2, 2)"),
     (X | {"w_o": [[1, 2]]}, "w_v has 3 columns, and w_o must have as many rows; got w_v (2, 3), w_o (1, 2)"),
     (X | {"upstream": [[1], [2]]}, "upstream must have the output's shape, (2, 2); got x (2, 2), w_o (3, 2), upstream (2, 1)"),
-    (changed(q=[[math.nan, 1], [1, 1]]), "NaN is not allowed; numbers must be finite"),
+    (Q_K_V | dict(q=[[math.nan, 1], [1, 1]]), "NaN is not allowed; numbers must be finite"),
     (json.dumps(Q_K_V).replace("0.5", "1e999"), "q[0][1] is inf; numbers can be at most 1,000,000"),
-    (changed(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers can be at most 1,000,000"),
-    (changed(q=[[1, True], [0, 2]]), "q[0][1] must be a number, got true"),
-    (changed(q=[[1, "2"], [0, 2]]), "q[0][1] must be a number, got the string '2'"),
-    (changed(q=[1, 2]), "q[0] must be a row, a list of numbers, got the number 1"),
-    (changed(q=5), "q must be a list of rows of numbers, got the number 5"),
-    (changed(q=[[], []]), "q[0] must be a row, a list of numbers, got an empty list"),
-    (changed(causal=1), "causal must be true or false, got the number 1"),
-    (changed(scale=True), "scale must be a number, got true"),
-    (changed(labels="ab"), "labels must be a list of strings, got the string 'ab'"),
-    (changed(labels=["a", 2]), "labels must be a list of strings, got a list"),
-    (changed(labels=["a"]), "labels has 1 string for 2 tokens"),
-    (changed(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
-    (changed(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
+    (Q_K_V | dict(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers can be at most 1,000,000"),
+    (Q_K_V | dict(q=[[1, True], [0, 2]]), "q[0][1] must be a number, got true"),
+    (Q_K_V | dict(q=[[1, "2"], [0, 2]]), "q[0][1] must be a number, got the string '2'"),
+    (Q_K_V | dict(q=[1, 2]), "q[0] must be a row, a list of numbers, got the number 1"),
+    (Q_K_V | dict(q=5), "q must be a list of rows of numbers, got the number 5"),
+    (Q_K_V | dict(q=[[], []]), "q[0] must be a row, a list of numbers, got an empty list"),
+    (Q_K_V | dict(causal=1), "causal must be true or false, got the number 1"),
+    (Q_K_V | dict(scale=True), "scale must be a number, got true"),
+    (Q_K_V | dict(labels="ab"), "labels must be a list of strings, got the string 'ab'"),
+    (Q_K_V | dict(labels=["a", 2]), "labels must be a list of strings, got a list"),
+    (Q_K_V | dict(labels=["a"]), "labels has 1 string for 2 tokens"),
+    (Q_K_V | dict(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
+    (Q_K_V | dict(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
     ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "there are more than the 6,000 numbers, values and gradients together, that a page can show; keep the first 4 rows of q, "),
     ({"q": [[1.5] * 800] * 800}, "bytes, far more than a page can show; keep a few rows and columns of each matrix"),
 ]
