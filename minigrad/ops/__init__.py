@@ -1,8 +1,8 @@
-"""What can be computed with Tensors, one file per family: for each op its formula and derivation, a class with forward and
-backward side by side, and the method or function that users call.
+"""The operations on Tensors, one file per family: for each op its formula and derivation, a class with forward and backward
+side by side, and the method or function that users call.
 
-`Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it,
-those in place and the conversions its place on the tape.
+`Methods` joins the methods of all families, as the base class of Tensor. They use its `array`, `apply_op` and `constant`;
+in-place methods and conversions also use its place on the tape.
 """
 import inspect
 
@@ -39,7 +39,7 @@ class Methods(
     pass
 
 
-for family in Methods.__bases__:  # so that Python's own errors speak of Tensor.softmax()
+for family in Methods.__bases__:  # so that Python's own errors say Tensor.softmax()
     for method in filter(inspect.isfunction, vars(family).values()):
         function = inspect.unwrap(method)
         function.__qualname__ = function.__qualname__.replace(f"{family.__name__}.", "Tensor.")

@@ -1,7 +1,7 @@
-"""Activations: a row of the table for each, as in elementary.py, which has tanh and sigmoid; gelu, and swiglu.
+"""Activations: a table with a row for each, as in elementary.py, which has tanh and sigmoid; then gelu and swiglu.
 
-At kinks the gradient is that from below, as PyTorch's: that of relu at 0 is 0. x (1 - s) and the like are exact to rounding
-at both ends, so no case needs another formula there.
+At kinks the gradient is the left derivative, as in PyTorch: for relu at 0 it is 0. Terms such as x (1 - s) are exact up to
+rounding at both ends, so none needs a special case there.
 """
 import math
 
@@ -31,7 +31,7 @@ def logsigmoid(x):
 
 
 def elu(x, alpha, scale, stretch):
-    below = alpha * np.expm1(np.minimum(0, stretch * x))  # e^x of what isn't chosen doesn't overflow
+    below = alpha * np.expm1(np.minimum(0, stretch * x))  # no overflow where x > 0, which `where` discards
     return scale * np.where(x > 0, x, below)
 
 
@@ -85,13 +85,13 @@ Tanhshrink = elementary("out = x - tanh x:  dx = dout * (tanh x)^2",
 SQRT_2 = math.sqrt(2.0)
 SQRT_2_PI = math.sqrt(2.0 * math.pi)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
-FAR = 40.0  # beyond +-40 Phi is 0 or 1 to the last bit, and x that is infinite, or its square, would make NaN of 0
+FAR = 40.0  # beyond +-40 Phi is exactly 0 or 1, but 0 times an infinite x, or x^2, would be NaN
 
 
 class Gelu(Fused):
     """out = x * Phi(x), Phi(x) = P(Z <= x) for a standard normal Z:  dx = dout * (Phi(x) + x * Phi'(x))
 
-    That is the product rule (Hendrycks and Gimpel, arXiv:1606.08415). The approximation takes another Phi, with tanh.
+    That is the product rule (Hendrycks and Gimpel, arXiv:1606.08415). The approximation uses another Phi, with tanh.
     exact:  Phi = (1 + erf(t)) / 2,  t = x / sqrt 2
             Phi' = erf'(t) t' / 2 = e^(-x^2 / 2) / sqrt(2 pi), the density of Z, as erf'(t) = 2/sqrt(pi) e^(-t^2)
     tanh:   Phi = (1 + tanh u) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
@@ -146,7 +146,7 @@ class ActivationMethods:
     def relu(self): return self.apply_op(Relu, self)
 
     def gelu(self, approximate: str = "none"):
-        """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation."""
+        """x * P(Z <= x) for a standard normal Z; 'tanh' is GPT-2's approximation."""
         if approximate not in ("none", "tanh"):
             raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
         return self.apply_op(Gelu, floating(self), approximate=approximate)

@@ -8,8 +8,8 @@ from typing import Callable
 
 import numpy as np
 
-from ..arrays.dtypes import bool_, int64
 from .. import backend
+from ..arrays.dtypes import bool_, int64
 from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
@@ -98,7 +98,7 @@ def power_backward_a(dout, a, b):
 
 
 def power_backward_b(dout, a, b):
-    a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
+    a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # for a logarithm in full precision
     at_zero = (a == 0) & (b >= 0)
     return dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
 
@@ -115,7 +115,7 @@ def lerp_backward_weight(dout, a, b):
 class Lerp(Op):
     """out = a + w (b - a) where |w| < 1/2, else b - (1 - w) (b - a):  da = dout (1 - w),  db = dout w,  dw = dout (b - a)
 
-    It is measured from the nearer of the two, so that both are reached exactly.
+    Starting from the nearer end reaches both ends exactly.
     """
 
     fresh_gradients = True
@@ -135,7 +135,7 @@ class Lerp(Op):
 class Pow(Elementwise):
     """out = a^b:  da = dout * b * a^(b-1),  db = dout * a^b * log a, taken as 0 where a = 0 and b >= 0
 
-    At b = 0 the function is constant in a, so da is 0 there, also where a = 0 makes a^(b-1) infinite.
+    At b = 0 the function is constant in a, so da is 0 there, even where a = 0 makes a^(b-1) infinite.
     """
 
     function, gradients = operator.pow, (power_backward_a, power_backward_b)
@@ -177,7 +177,7 @@ class FloorDivide(Op):
 
 
 class Step(Op):
-    """out = floor, ceil, round, trunc or sign of x (`function`):  dx = 0, as it is constant between its jumps"""
+    """out = floor, ceil, round, trunc or sign of x, by `function`:  dx = 0, as it is constant between its jumps"""
 
     fresh_gradients = True
 
@@ -191,7 +191,7 @@ class Step(Op):
 
 
 def whole_quotient(operation, a, b):
-    """The floor of a / b, or what remains then. Between integers, dividing by 0 is an error."""
+    """The floor of a / b, or the remainder. Dividing integers by 0 is an error."""
     a, b = promote(operand(a), operand(b))
     tensor = a if is_tensor(a) else b
     if tensor.dtype == bool_:
@@ -203,12 +203,12 @@ def whole_quotient(operation, a, b):
 
 def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
     if np.size(dividend) and not np.all(divisor):
-        raise ZeroDivisionError(f"{name}: an integer is divided by zero")
+        raise ZeroDivisionError(f"{name}: integer division by zero")
     return np.asarray(divisor)
 
 
 def both_ways(ufunc: np.ufunc, name: str, apply: Callable, operation) -> tuple[Callable, Callable]:
-    """The method of an operator, which answers to `ufunc`, and that for a left operand that is no Tensor."""
+    """The method of an operator, also called by `ufunc`, and the one for a left operand that is not a Tensor."""
     def method(self, other):
         return apply(operation, self, other)
 
@@ -219,7 +219,7 @@ def both_ways(ufunc: np.ufunc, name: str, apply: Callable, operation) -> tuple[C
 
 
 def step(function: np.ufunc) -> Callable:
-    """The method that rounds with `function`, and which answers to it."""
+    """The method that rounds with `function`, also called by it."""
     def method(self):
         return self.apply_op(Step, self, function=function)
 
@@ -269,7 +269,7 @@ class ArithmeticMethods:
         return self + scaled(tensor1 / tensor2, value)
 
     def lerp(self, end, weight):
-        """self + weight * (end - self); the weight is a number, or one for each element. Both ends are reached exactly."""
+        """self + weight * (end - self), for one weight or one for each element; reaches both ends exactly."""
         values = self, operand(end), operand(weight)
         dtype = common_dtype(*values)
         return of_one_dtype(Lerp, *[cast(value, dtype) for value in values])

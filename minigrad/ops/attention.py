@@ -19,10 +19,10 @@ The last sum is one number for each row, and needs no weights if out is kept:
 With dropout, out = (weights * factors) @ v, where factors are keep / (1 - p). Then dv = (weights * factors)^T @ dout and
 dweights = (dout @ v^T) * factors, and the rest is as above, rowsum(dout * out) too.
 
-In smaller steps, with numbers to follow: docs/backprop_through_attention.md.
+In smaller steps, with numbers: docs/backprop_through_attention.md.
 
-With rotary positions q and k are `turned` first, each token's by its angles. A rotation is undone by turning back, and its
-transpose does the same: so dq and dk, of what was turned, are turned back.
+With rotary positions, q and k are `turned` first, each token by its own angles. The transpose of a rotation is its inverse,
+so the gradients of the turned q and k are turned back.
 """
 import math
 
@@ -44,8 +44,8 @@ def turned(x, rotation, back=False):
 
         (y[2i], y[2i+1]) = (x[2i] cos a - x[2i+1] sin a, x[2i] sin a + x[2i+1] cos a)
 
-    x (..., T, D), rotation (at least T, D): row t is cos a, sin a of the first pair, then those of the next. `back` turns
-    by -a: dx, if dy is given.
+    x (..., T, D), rotation (at least T, D): row t has cos a, sin a of the first pair, then of the next. `back` turns by -a,
+    which maps dy to dx.
     """
     rotation = rotation[: x.shape[-2]]
     cosine, sine, even, odd = rotation[:, 0::2], rotation[:, 1::2], x[..., 0::2], x[..., 1::2]
@@ -56,15 +56,15 @@ def turned(x, rotation, back=False):
 class WeightsDropout(Dropout):
     """out = weights * keep / (1 - p):  dweights = dout * keep / (1 - p), with the same keep
 
-    Of weights (..., Tq, Tk). Their positions are those in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16):
-    the keys of a group are the slots of a counter, and the queries of a strip its lanes.
+    For weights (..., Tq, Tk). Positions count in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16): the keys
+    of a group are the slots of a counter, and the queries of a strip its lanes.
     """
 
     factors = staticmethod(factors)
 
     @staticmethod
     def blocks(shape) -> tuple[int, ...]:
-        """The shape of that array: strips and groups are whole."""
+        """The shape of that array, with strips and groups rounded up."""
         *leading, queries, keys = shape
         return math.prod(leading), -(-queries // LANES), -(-keys // SLOTS), SLOTS, LANES
 
@@ -81,7 +81,7 @@ class WeightsDropout(Dropout):
 
 
 def attention_weights(q, k, mask, is_causal: bool, scale: float):
-    """softmax(q @ k^T * scale + mask). A row in which everything is masked gets zero weights, not NaN."""
+    """softmax(q @ k^T * scale + mask). A row that is masked completely gets zero weights, not NaN."""
     scores = masked_scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
         masked_scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
@@ -93,7 +93,7 @@ def attention_weights(q, k, mask, is_causal: bool, scale: float):
 
 
 def dropped(weights, p: float, key):
-    """The weights times factors, keep / (1 - p): the same ones for the same key."""
+    """The weights times keep / (1 - p), which depends on the key."""
     return WeightsDropout.call(weights, key=key, p=p) if p > 0.0 else weights
 
 
@@ -102,9 +102,9 @@ class ScaledDotProductAttention(Fused):
     dv = weights^T @ dout,  dweights = dout @ v^T,  dscores = weights * (dweights - rowsum(dweights * weights)),
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
-    q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it; with a rotation, see `turned`, of
-    q and k first. A causal query i sees the keys 0 to i. Each weight is dropped with probability dropout_p: which ones,
-    `key` tells again (random.key_of_batch). Saves its inputs, q and k as they were turned, and weights.
+    q (B, H, Tq, D), k and v (B, H, Tk, D), mask broadcasts to (B, H, Tq, Tk); with a rotation, q and k are `turned` first.
+    A causal query i sees the keys 0 to i. Each weight is dropped with probability dropout_p; `key` determines which
+    (random.key_of_batch). Saves its inputs, the turned q and k, and weights.
     """
 
     saves_inputs = True
@@ -144,9 +144,8 @@ def merge_heads(out):
 class PackedAttention(ScaledDotProductAttention):
     """out = attention of each head of q, k, v, where packed = [q | k | v]:  dpacked = [dq | dk | dv]
 
-    Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C) -> out (B, T, C); with a rotation
-    (at least T, D), see `turned`, of q and k first.
-    The same function as ScaledDotProductAttention between a split and a merge of heads.
+    Self-attention on the output of one projection to q, k and v: packed (B, T, 3C) -> out (B, T, C); with a rotation
+    (at least T, D), q and k are `turned` first. The same as ScaledDotProductAttention between splitting and merging heads.
     """
 
     def forward(self, packed, rotation=None, *, num_heads, **options):

@@ -1,4 +1,4 @@
-"""Binary cross-entropy of probabilities, and of logits, which loses no digits where the probability is nearly 0 or 1."""
+"""Binary cross-entropy of probabilities, and of logits, which keeps all digits where the probability is nearly 0 or 1."""
 import math
 
 import numpy as np
@@ -11,7 +11,7 @@ LEAST_VARIANCE = 1e-12  # of a coin
 
 
 def logarithms(p):
-    """log p and log(1 - p), at least -100; what is raised to that has gradient 0."""
+    """log p and log(1 - p), at least -100; the gradient is 0 where that bound applies."""
     is_never, is_always = p < math.exp(LEAST_LOG), p == 1
     log_p = np.where(is_never, LEAST_LOG, np.log(np.where(is_never, 1.0, p)))
     return log_p, np.where(is_always, LEAST_LOG, np.log1p(-np.where(is_always, 0.0, p)))
@@ -35,8 +35,8 @@ class BinaryCrossEntropy(Elementwise):
     """out = -(target * log p + (1 - target) * log(1 - p)), with logarithms of at least -100:
     dp = dout * (p - target) / (p (1 - p)),  dtarget = dout * (log(1 - p) - log p)
 
-    dp is -target / p + (1 - target) / (1 - p), over one denominator. That is at least 1e-12, so that where p is 0 or 1,
-    dp is finite and points from p to the target.
+    dp is -target / p + (1 - target) / (1 - p), over one denominator, which is at least 1e-12: so where p is 0 or 1, dp is
+    finite, and descending it moves p to the target.
     """
 
     function, gradients = staticmethod(loss), (loss_backward_a, loss_backward_b)

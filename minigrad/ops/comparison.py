@@ -1,12 +1,12 @@
-"""Comparisons and logic, and choosing between values: where, maximum, minimum, clamp."""
+"""Comparisons and logic, and selecting values: where, maximum, minimum, clamp."""
 import functools
 import math
 from typing import Callable
 
 import numpy as np
 
-from ..arrays.dtypes import as_array, bool_
 from .. import backend
+from ..arrays.dtypes import as_array, bool_
 from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
@@ -23,7 +23,7 @@ def select(condition, a, b):
 class Where(Op):
     """out = a where condition, else b:  da = dout where condition, else 0,  db = 0 where condition, else dout
 
-    It selects; multiplying by a mask would turn an infinite gradient of the other branch into 0 * inf = NaN.
+    Multiplying by a mask would turn an infinite gradient of the other branch into 0 * inf = NaN.
     """
 
     def forward(self, a, b, *, condition):
@@ -37,7 +37,7 @@ class Where(Op):
 
 @answers(np.where)
 def where(condition, a, b):
-    """a where condition holds, else b; broadcast. Each element's gradient goes where it came from."""
+    """a where condition holds, else b; broadcast. Each element's gradient goes to the operand that it came from."""
     tensor = a if is_tensor(a) else b if is_tensor(b) else condition
     if not is_tensor(tensor):
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
@@ -66,14 +66,14 @@ def _nan_to_num(x: np.ndarray, nan, posinf, neginf):
 
 
 def _mask(condition) -> np.ndarray:
-    """A copy of the condition, to which nobody writes before backward."""
+    """A copy of the condition, which nothing overwrites before backward."""
     if type(condition) is np.ndarray and condition.dtype is bool_:
         return condition.copy("K")
     return as_array(condition, bool_, copy=True)
 
 
 def gradient_of_larger(dout, a, b):
-    """Of a: dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
+    """For a: dout where a > b, half of it where they are equal; where the result is NaN, all of it"""
     return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
 
 
@@ -94,7 +94,7 @@ class Minimum(Elementwise):
 
 
 def clamp(x, low, high):
-    return np.minimum(high, np.maximum(low, x))  # where two are equal, the latter is chosen
+    return np.minimum(high, np.maximum(low, x))  # of two equal ones, the latter is taken
 
 
 def clamp_backward(dout, x, low, high):
@@ -106,7 +106,7 @@ Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = do
 
 
 def predicate(ufunc: np.ufunc) -> Callable:
-    """The method for a comparison, or a logical function, which has no gradient and answers to `ufunc`."""
+    """The method of a comparison or a logical function, also called by `ufunc`; it has no gradient."""
     def compute_it(*operands):
         return backend.elementwise(ufunc, *operands)
 
@@ -151,7 +151,7 @@ class ComparisonMethods:
         return self.isclose(other, rtol, atol, equal_nan).array.all().item()
 
     def equal(self, other) -> bool:
-        """Have both the same shape and the same elements?"""
+        """Do both have the same shape and the same elements?"""
         a, b = values_of(self), np.asarray(values_of(other))
         return a.shape == b.shape and not np.count_nonzero(backend.elementwise(np.not_equal, a, b))
 
@@ -162,9 +162,9 @@ class ComparisonMethods:
 
     @answers(np.clip, a_min="min", a_max="max")
     def clamp(self, min=None, max=None):
-        """self, but no less than min and no more than max: numbers, or Tensors, which get the gradient where they hold.
+        """self, but at least min and at most max: numbers or Tensors, which get the gradient where they replace self.
 
-        At the edges self itself does, with gradient 1. NaN stays NaN, also of a bound; where min > max the result is max.
+        At the edges the gradient goes to self. NaN stays NaN, even as a bound; where min > max the result is max.
         """
         if min is None and max is None:
             raise ValueError("clamp: at least one of min and max must be given")
@@ -181,10 +181,10 @@ class ComparisonMethods:
         return where(condition, self, other)
 
     def masked_fill(self, mask, value: float):
-        """self, but `value` where mask holds; no gradient there."""
+        """self, but `value` where mask holds, without gradient there."""
         return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self).contiguous()
 
     @answers(np.nan_to_num)
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
-        """self with numbers for NaN and infinities, these by default the extremes of the dtype; no gradient there."""
+        """self with NaN and infinities replaced, these by default by the extremes of the dtype; no gradient there."""
         return where(self.isfinite(), self, self.constant(_nan_to_num, self, nan, posinf, neginf))

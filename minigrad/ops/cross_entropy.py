@@ -1,4 +1,4 @@
-"""Cross-entropy between logits and target classes, or distributions; and its end alone, from log-probabilities."""
+"""Cross-entropy of logits with target classes or distributions, and its last step alone, from log-probabilities."""
 import numpy as np
 
 from ..tape import Fused, Op
@@ -11,11 +11,10 @@ class CrossEntropy(Fused):
 
     x (N, V) are logits, targets (N,). That is the mean of the rows' losses; `reduction` can also be "sum" or "none".
     The target distribution q is 1 at target_n, else 0; with label smoothing s, q = (1 - s) [v = target_n] + s / V.
-    The gradient, of one row: loss = -sum_v q_v log p_v, where log p_v = x_v - log(sum_w e^(x_w)), the log-softmax. The
+    The gradient of one row: loss = -sum_v q_v log p_v, where log p_v = x_v - log(sum_w e^(x_w)), the log-softmax. The
     logarithm's derivative by x_w is e^(x_w) / sum = p_w, so d log p_v / dx_w = [v = w] - p_w, and as the q_v sum to 1,
-        dx_w = -dloss sum_v q_v ([v = w] - p_w) = dloss (p_w - q_w):  the probabilities, less those wanted.
-    Rows whose target is ignore_index have no loss and no gradient, and the mean is over the others; over none at all it
-    is NaN.
+        dx_w = -dloss sum_v q_v ([v = w] - p_w) = dloss (p_w - q_w):  the probabilities minus the targets.
+    Rows whose target is ignore_index have no loss and no gradient; the mean is over the others, and NaN if there are none.
     """
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
@@ -34,14 +33,14 @@ class CrossEntropy(Fused):
         wanted = np.full(x.shape, self.smoothing / max(x.shape[-1], 1), x.dtype)
         wanted[self.is_target] += 1 - self.smoothing
         dx = (Softmax.call(x, dim=-1) - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
-        return np.where(self.is_counted[:, None], dx, 0.0)  # it selects: 0 * inf would be NaN
+        return np.where(self.is_counted[:, None], dx, 0.0)  # not a product: 0 * inf would be NaN
 
 
 class CrossEntropyOfDistributions(Fused):
     """out = -rowsum(q * log(softmax(x))):  dx = dout * (softmax(x) * rowsum(q) - q),  dq = -dout * log(softmax(x))
 
-    x (N, V) are logits, q (N, V) wanted probabilities, of any sum; there is a loss for each row. The gradient is that of
-    CrossEntropy, where the q sum to 1.
+    x (N, V) are logits, q (N, V) target probabilities with any sum; there is a loss for each row. Where the q sum to 1, the
+    gradient is that of CrossEntropy.
     """
 
     def forward(self, x, q):
@@ -70,7 +69,7 @@ class NegativeLogLikelihood(Op):
         return losses if reduction == "none" else np.asarray(losses.sum(dtype=np.float64) / self.divisor, x.dtype)
 
     def backward(self, dout):
-        share = np.where(self.is_counted, -dout / self.divisor, 0.0)  # it selects: 0 * inf would be NaN
+        share = np.where(self.is_counted, -dout / self.divisor, 0.0)  # not a product: 0 * inf would be NaN
         return SetAt.call(np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True, in_place=True)
 
 

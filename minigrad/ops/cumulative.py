@@ -13,7 +13,7 @@ from .operands import check_dim, floating, methods_with_numpy_names
 class CumSum(Op):
     """out_i = x_0 + ... + x_i along axis:  dx_i = dout_i + dout_(i+1) + ..., as x_i goes into all later sums
 
-    The sums in reverse, from the last element to the first, are each other's gradient with these.
+    So its gradient is the sum in reverse, from the last element to the first, and the other way round.
     """
 
     fresh_gradients = True
@@ -27,7 +27,7 @@ class CumSum(Op):
 
 
 def carried_back(dout, ratio):
-    """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
+    """g_i = dout_i + ratio_i g_(i+1) along the last axis: out_i's whole gradient if ratio_i = d out_(i+1) / d out_i"""
     if not dout.shape[-1]:
         return dout
     g = [dout[..., -1]]
@@ -76,7 +76,7 @@ class LogCumSumExp(Op):
 
 
 def along_last(operation, x, dim: int):
-    """An operation that runs along the last axis, along dim."""
+    """Along dim, an operation that runs along the last axis."""
     if dim == x.ndim - 1:
         return x.apply_op(operation, x).contiguous()
     x = x.movedim(dim, -1)
@@ -93,7 +93,7 @@ class CumulativeMethods:
 
     @answers(np.cumprod)
     def cumprod(self, dim: int):
-        """The running products along dim. Their gradient is right also where elements are zero."""
+        """The running products along dim. The gradient is right even where elements are zero."""
         dim = check_dim("cumprod", self, dim)
         if self.dtype.kind != "f":
             return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)

@@ -1,4 +1,4 @@
-"""Diagonals, and the triangles beside them."""
+"""Diagonals, and the triangles above and below them."""
 import numpy as np
 
 from ..backend import in_order
@@ -77,7 +77,7 @@ class DiagonalMethods:
         return self.diagonal().sum()
 
     def diag(self, diagonal: int = 0):
-        """The diagonal of a matrix, or a matrix of zeros with this vector as diagonal."""
+        """The diagonal of a matrix, or a matrix of zeros with this vector as its diagonal."""
         if self.ndim == 2:
             return self.diagonal(diagonal).clone()
         if self.ndim != 1:

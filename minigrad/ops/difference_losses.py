@@ -1,7 +1,7 @@
-"""Losses of a difference: its square, its absolute value, and what is the one near 0 and the other further out.
+"""Losses of a difference: its square, its absolute value, and those that are the first near 0 and the second far from it.
 
-Each is a row of the table below. The sum or mean of all elements belongs to the op: backward is one pass then, as it takes
-dout for the number that it is.
+Each is a row of the table below. The op includes the sum or mean of all elements, so that dout is a single number and
+backward takes one pass.
 """
 from typing import Callable, ClassVar
 
@@ -17,7 +17,7 @@ class DifferenceLoss(Op):
     fresh_gradients = True
     losses: Callable  # of x and target
     gradient: Callable  # dx, of dout, x and target
-    numbers: ClassVar[dict[str, float]] = {}  # that they depend on: options of the op, and their defaults
+    numbers: ClassVar[dict[str, float]] = {}  # further arguments of both: options of the op, with defaults
 
     def forward(self, x, target, *, reduction="mean", **options):
         self.values = tuple((self.numbers | options).values())

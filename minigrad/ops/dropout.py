@@ -1,8 +1,8 @@
 """Dropout (Srivastava et al., JMLR 15, 2014).
 
-Whether an element is kept depends on its position in the batch and on a key, and on nothing else. So a mask need not be
-stored: backward makes it again. And a rank that knows where its rows lie in the whole batch makes its part of the mask.
-The numbers are those of `minigrad.random`.
+Whether an element is kept depends only on a key and on its position in the batch. So no mask is stored: backward makes it
+again, and a rank that knows which rows of the whole batch it has makes its part of the mask. The random numbers come from
+`minigrad.random`.
 """
 import math
 
@@ -13,15 +13,15 @@ from ..tape import Op
 class Dropout(Op):
     """out = x * keep / (1 - p):  dx = dout * keep / (1 - p), with the same keep
 
-    keep is 1 with probability 1 - p, else 0, so that the mean of out is x. It is nowhere stored: it is made of `key`, a
-    number and a position in the batch (`random.key_of_batch`), and backward makes it again.
+    keep is 1 with probability 1 - p, else 0, so that the mean of out is x. It is not stored, but computed twice from `key`,
+    a number and a position in the batch (`random.key_of_batch`).
     """
 
     fresh_gradients = True
 
     @staticmethod
     def positions(shape) -> int:
-        """How many positions an array of this shape takes up in the whole batch."""
+        """The number of positions that an array of this shape takes up in the whole batch."""
         return math.prod(shape)
 
     def forward(self, x, *, key, p):

@@ -1,4 +1,4 @@
-"""Dtypes and the one device: to(dtype), to("cpu") and their short forms."""
+"""Dtypes and the only device: to(dtype), to("cpu") and their short forms."""
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ class Cast(Op):
 
 
 def in_dtype(x, dtype: np.dtype | None):
-    """The Tensor in another dtype, itself if it is of that one; None stands for its own."""
+    """The Tensor in another dtype; itself if it has that dtype, or if dtype is None."""
     own = x.dtype
     if dtype is None or dtype == own:
         return x
@@ -36,7 +36,7 @@ class DtypeMethods:
     def to(
         self, target: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False, *, device: Any = None
     ):
-        """This tensor in another dtype, or in that of another tensor; itself if it is of that dtype. A device is "cpu".
+        """This tensor in another dtype, or in that of another tensor; itself if nothing changes. A device must be "cpu".
 
         >>> from minigrad import float64, tensor
         >>> tensor([1, 2]).to(float64).to("cpu").dtype

@@ -1,8 +1,8 @@
-"""Einstein summation: products of tensors, summed over every label that the output does not have.
+"""Einstein summation: products of tensors, summed over every label that the output lacks.
 
-For out_ik = sum_j a_ij b_jk, written "ij,jk->ik", the gradient of a factor is the sum over what it does not have:
+For out_ik = sum_j a_ij b_jk, written "ij,jk->ik", the gradient of a factor is the sum over the labels that it lacks:
     da_ij = sum_k dout_ik b_jk   is   "ik,jk->ij"
-so the output and the factor change places, and the gradient of einsum is einsum.
+so the output and the factor change places, and the gradient of an einsum is an einsum.
 """
 import functools
 
@@ -19,7 +19,7 @@ LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Einsum(Op):
     """out = einsum("labels,labels,...->labels", a, b, ...):  dx = einsum of dout and the other factors, to the labels of x
 
-    No label is twice in one factor. One that only x has was summed over alone: there dx is the same for all its places.
+    No label occurs twice in one factor. A label that only x has was summed over in x alone, so dx is constant along it.
     """
 
     def forward(self, *factors, subscripts):
@@ -28,7 +28,7 @@ class Einsum(Op):
         self.saved_for = all_others(len(factors))
         self.save(*factors)
         out = backend.sum_of_products(subscripts, *factors)
-        return out if out.ndim == factors[0].ndim and len(factors) == 1 else in_order(out)  # or a view, with axes reordered
+        return out if out.ndim == factors[0].ndim and len(factors) == 1 else in_order(out)  # a view may keep its strides
 
     def backward(self, dout, *factors):
         return tuple(self.gradient(i, dout, factors) if self.needs(i) else None for i in range(len(factors)))
@@ -43,22 +43,22 @@ class Einsum(Op):
         shape = self.parents[i].shape
         if dx.shape == shape:
             return dx
-        # Also where a label has length 1 in another factor only; lengths of 1 in this one are summed by the tape.
+        # This also covers a label of length 1 in another factor; where it is 1 in this one, the tape sums.
         return np.broadcast_to(dx, np.broadcast_shapes(dx.shape, shape))
 
 
 @functools.cache
 def all_others(n: int) -> tuple[tuple[int, ...], ...]:
-    """For each of n factors the others, whose gradients need it."""
+    """For each of n factors, the others, whose gradients need it."""
     return tuple(tuple(j for j in range(n) if j != i) for i in range(n))
 
 
 @answers(np.einsum)
 def einsum(equation: str, *operands):
-    """Products of the operands, summed over each label that the output does not have.
+    """Products of the operands, summed over each label that the output lacks.
 
-    An ellipsis stands for any further axes, broadcast; a label twice in one operand takes its diagonal. Without "->",
-    the output has the labels that occur once, in alphabetical order, after the axes of the ellipsis.
+    An ellipsis stands for all other axes, broadcast; a label twice in one operand takes its diagonal. Without "->", the
+    output has the labels that occur once, in alphabetical order, after the axes of the ellipsis.
 
     >>> from minigrad import tensor
     >>> einsum("ij,j->i", tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, -1.0])).tolist()
@@ -68,7 +68,7 @@ def einsum(equation: str, *operands):
         operands = tuple(operands[0])
     tensor = next((x for x in operands if is_tensor(x)), None)
     if tensor is None:
-        raise TypeError("einsum: expected a Tensor among the operands; for arrays there is np.einsum")
+        raise TypeError("einsum: expected a Tensor among the operands; for arrays use np.einsum")
     operands = [x if is_tensor(x) else tensor.constant(np.asarray, x) for x in operands]
     if len({x.dtype for x in operands}) > 1:
         raise TypeError(f"einsum: expected one dtype, got {[str(x.dtype) for x in operands]}; convert with .to(dtype)")
@@ -93,7 +93,7 @@ def without_ellipsis(equation: str, operands: list) -> tuple[list[str], str]:
         rest = x.ndim - len(labels.replace("...", ""))
         if rest < 0 or rest > 0 and "..." not in labels:
             raise ValueError(f"einsum: operand {i} has shape {x.shape}, which does not fit its subscripts {labels!r}")
-        inputs[i] = labels.replace("...", free[:rest][::-1])  # counted from the last, as broadcasting does
+        inputs[i] = labels.replace("...", free[:rest][::-1])  # counted from the last axis, as in broadcasting
         longest = max(longest, free[:rest][::-1] if "..." in labels else "", key=len)
     if not arrow:
         named = left.replace(",", "").replace(".", "")
@@ -102,7 +102,7 @@ def without_ellipsis(equation: str, operands: list) -> tuple[list[str], str]:
 
 
 def diagonals(x, labels: str):
-    """The operand and its labels with no label twice: x_ii becomes the vector of its diagonal."""
+    """The operand and its labels without repeated labels: x_ii becomes the vector of its diagonal."""
     for label in labels:
         while labels.count(label) > 1:
             first = labels.index(label)

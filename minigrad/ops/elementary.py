@@ -1,7 +1,7 @@
-"""Elementary functions, of single elements: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
+"""Elementary functions of each element: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
 
-Each is a row of the table, where f' is written in x, or in out if that is cheaper; and so a method. The row's formula is
-what a reader reads, and its code may be another form of it, which keeps more digits.
+Each is a row of the table, with f' in terms of x, or of out if that is cheaper, and a method. The row's formula is for
+readers; its code may use another form that keeps more digits.
 """
 import math
 from typing import Callable, ClassVar
@@ -34,16 +34,16 @@ class Elementwise(Op):
 class Elementary(Op):
     """out = f(x):  dx = gradient(dout, x), or gradient(dout, out) if `saves` is "out"
 
-    Outside of its domain, and at its poles, f is NaN or infinite without a warning. After the arrays, both get the
-    `numbers`.
+    Outside of its domain and at its poles, f is NaN or infinite without a warning. Both functions get the `numbers` after
+    the arrays.
     """
 
     fresh_gradients = True
     function: Callable
     gradient: Callable
     saves = "x"
-    numbers: ClassVar[dict[str, float]] = {}  # that f depends on: options of the op, and their defaults
-    values: tuple[float, ...] = ()  # those of one application
+    numbers: ClassVar[dict[str, float]] = {}  # parameters of f: options of the op, with defaults
+    values: tuple[float, ...] = ()  # those of this application
 
     def forward(self, x, **options):
         if self.numbers:
@@ -71,7 +71,7 @@ def rsqrt(x):
 
 
 def sigmoid(x):
-    """Where e^-x overflows, 0. (1 + tanh(x/2)) / 2 could not, but has no digits left long before that."""
+    """0 where e^-x overflows. (1 + tanh(x/2)) / 2 cannot overflow, but loses all digits long before that."""
     return 1 / (1 + np.exp(-x))
 
 
@@ -81,7 +81,7 @@ def erf(x):
 
 
 def erfc(x):
-    """1 - erf x, to the last digit also where erf x is nearly 1"""
+    """1 - erf x, to the last digit even where erf x is nearly 1"""
     return np.vectorize(math.erfc, otypes=[x.dtype])(in_order(x))
 
 
@@ -142,7 +142,7 @@ def arctan2_backward_b(dout, a, b):
 class Atan2(Elementwise):
     """out = angle of the point (b, a), from -pi to pi:  da = dout * b / (a^2 + b^2),  db = -dout * a / (a^2 + b^2)
 
-    At the origin, which has no angle, both are 0. The larger of |a| and |b| is taken out, as its square may overflow.
+    At the origin, which has no angle, both are 0. The larger of |a| and |b| is factored out, as its square may overflow.
     """
 
     function, gradients = np.arctan2, (arctan2_backward_a, arctan2_backward_b)
@@ -167,7 +167,7 @@ class LogAddExp(Elementwise):
 
 
 def method(op: type[Elementary]) -> Callable:
-    """The method of a row, which the row's function calls for Tensors."""
+    """The method of a row, also called by the row's function for Tensors."""
 
     @answers(op.function)
     def of_self(self):

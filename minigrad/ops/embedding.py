@@ -10,9 +10,9 @@ from .indexing import AddAt
 class Embedding(Fused):
     """out = weight[ids] + positions:  dweight[v] = sum of dout where ids = v,  dpositions[t] = sum of dout at time t
 
-    weight (V, C), ids (...) -> (..., C). Without positions, nothing is added; with them, (P, C), ids are (..., T), T <= P,
-    and row t is added at time t. out_i = sum_v [ids_i = v] weight_v is a matrix product with zeros and ones, so
-        dweight_v = sum_i [ids_i = v] dout_i:  an id that stands twice gets two gradients, one that nobody used gets zero.
+    weight (V, C), ids (...) -> (..., C). With positions (P, C), ids are (..., T), T <= P, and row t is added at time t.
+    out_i = sum_v [ids_i = v] weight_v is a product with a matrix of zeros and ones, so
+        dweight_v = sum_i [ids_i = v] dout_i:  an id that occurs twice gets two gradients, an unused one gets zero.
     """
 
     def forward(self, weight, positions=None, *, ids):

@@ -1,8 +1,8 @@
-"""Slices or elements taken along one axis by their positions, and what puts or adds them there: their transposes."""
+"""Slices or elements taken along one axis by their positions, and their transposes, which put or add them there."""
 import numpy as np
 
-from ..arrays.dtypes import bool_
 from .. import backend
+from ..arrays.dtypes import bool_
 from ..backend import along, copied_with_range, is_tensor, takes_twice
 from ..runner import compute
 from ..tape import Op
@@ -46,7 +46,7 @@ class Scatter(Op):
     """out = x, but out[i, indices[i, j]] = value[i, j] for dim = 1:
     dx = dout, but dx[i, indices[i, j]] = 0,  dvalue[i, j] = dout[i, indices[i, j]]
 
-    As for `SetAt`, no place may be set twice.
+    As for `SetAt`, no element may be set twice.
     """
 
     fresh_gradients = True
@@ -66,7 +66,7 @@ class Scatter(Op):
 
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
-    """A valid axis, and indices that fit x: a position each, no longer than x along the other axes."""
+    """A valid axis, and indices that fit x: valid positions, in an array no longer than x along the other axes."""
     dim = check_dim(name, x, dim)
     return dim, compute(_checked_indices, name, x.shape, dim, index)
 
@@ -75,8 +75,8 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
     given = np.asarray(index)
     if given.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {given.dtype}")
-    indices, lowest, highest = copied_with_range(given)  # nobody writes to the copy
-    indices = indices if indices.ndim else indices.reshape(1)  # a number is a vector of one, as in PyTorch
+    indices, lowest, highest = copied_with_range(given)  # which nothing overwrites before backward
+    indices = indices if indices.ndim else indices.reshape(1)  # a number counts as a vector, as in PyTorch
     if indices.ndim != len(shape) or any(indices.shape[i] > n for i, n in enumerate(shape) if i != dim):
         raise ValueError(
             f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
@@ -89,7 +89,7 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
 
 
 def _used(name: str, indices: np.ndarray, src):
-    """The part of src that the indices send somewhere; a number is a vector of one."""
+    """The part of src that the indices refer to; a number counts as a vector."""
     src = src if src.ndim else src.reshape(1)
     if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
         raise ValueError(f"{name}: an index of shape {indices.shape} does not fit into src, {src.shape}")
@@ -97,7 +97,7 @@ def _used(name: str, indices: np.ndarray, src):
 
 
 def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
-    positions = np.array(index).reshape(-1)  # a copy, which nobody writes to
+    positions = np.array(index).reshape(-1)  # a copy, which nothing overwrites
     if np.ndim(index) > 1 or positions.dtype.kind != "i":
         raise ValueError(f"{name}: expected a vector of integers, got {positions.dtype} {np.shape(index)}")
     bad = (positions < 0) | (positions >= (shape or (1,))[dim])
@@ -136,7 +136,7 @@ class GatherMethods:
     def scatter(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] = src[i, j] for dim = 1, and so on; src may be a number.
 
-        With a tensor as src no place may be set twice, as its gradient would not be defined.
+        With a tensor as src, no element may be set twice, as the gradient would be undefined.
 
         >>> from minigrad import tensor, zeros
         >>> zeros(2, 3).scatter(1, tensor([[2], [0]]), 1.0).tolist()

@@ -1,4 +1,4 @@
-"""Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape. And draws in place."""
+"""Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape."""
 from typing import Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from .operands import data_of, scaled
 
 
 class Identity(Op):
-    """out = x, a place of its own on the tape:  dx = dout"""
+    """out = x, at a new place on the tape:  dx = dout"""
 
     passes_gradient = True
 
@@ -28,7 +28,7 @@ class Identity(Op):
 
 
 def in_place(name: str):
-    """The method `name_`: what the method `name` gives is written to the tensor itself."""
+    """The method `name_`: the result of the method `name` is written to the tensor itself."""
 
     def method(self, *arguments, **options):
         return self.write(getattr(self._before(), name)(*arguments, **options))
@@ -38,11 +38,11 @@ def in_place(name: str):
 
 class InPlaceMethods:
     def write(self, result, is_there: bool = False) -> Self:
-        """Put a result, a Tensor or an array, of the same shape into this tensor's memory: what in-place methods come to.
+        """Put a result, a Tensor or an array of the same shape, into this tensor's memory, as all in-place methods do.
 
-        On the tape, the result's place becomes this tensor's. An operation that has saved the old data refuses its
-        backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
-        gradient can only be written to under no_grad(). `is_there`: the op has written its result into this memory itself.
+        On the tape, the result's place becomes this tensor's. Afterwards, the backward of an operation that saved the old
+        data raises an error, and so does using a view of this memory. A leaf that requires a gradient can only be written
+        to under no_grad(). `is_there`: the op itself has written its result into this memory.
         """
         self._check_writable()
         node, array = result.node if is_tensor(result) else None, data_of(result)
@@ -53,7 +53,7 @@ class InPlaceMethods:
             raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
-        if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
+        if on_tape and node is None:  # a constant, so that the old value gets gradient zero
             node = self.apply_op(Where, array.astype(self.dtype), self, condition=np.True_).node
         if not is_there:
             self._array[...] = array
@@ -65,7 +65,7 @@ class InPlaceMethods:
         return self
 
     def _check_writable(self) -> None:
-        """RuntimeError if nothing may be written to this memory now."""
+        """RuntimeError if this memory must not be written to now."""
         notice(WRITES)
         if this_thread.grad_enabled and self.is_leaf and self.node is not None:
             raise RuntimeError(
@@ -74,8 +74,8 @@ class InPlaceMethods:
             )
         if not self._array.flags.writeable:
             raise RuntimeError(
-                "unsupported operation: this memory cannot be written to; as after expand(), one element may stand in "
-                "several places. clone() the tensor before"
+                "unsupported operation: this memory cannot be written to; as after expand(), one element may appear in "
+                "several places. clone() the tensor first"
             )
 
     abs_, ceil_, floor_, frac_, neg_, pow_, reciprocal_, remainder_, round_, sign_, square_, trunc_ = map(in_place, (
@@ -94,6 +94,6 @@ class InPlaceMethods:
     def zero_(self) -> Self: return self.fill_(0)
 
     def copy_(self, source) -> Self:
-        """Take the source's values, broadcast, in this dtype."""
+        """Take the values of the source, broadcast, in this dtype."""
         source = source if is_tensor(source) else self.constant(as_array, source, None, True)
         return self.write(source.to(self.dtype).expand(self.shape))

@@ -1,4 +1,4 @@
-"""Taking elements by index, and its transpose, adding them back: an index that is used twice gets two gradients."""
+"""Taking elements by index, and the transpose, adding them back: an element taken twice gets two gradients."""
 import math
 
 import numpy as np
@@ -59,28 +59,28 @@ class AddAt(Op):
 
 
 def passed_on(dout):
-    """A gradient that an op passes on as it is, beside fresh ones: a copy of an array."""
+    """A gradient that an op with fresh gradients passes on: copied if it is an array."""
     return dout if is_tensor(dout) else backend.copied(dout)
 
 
 def started(onto: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """What is added to: a copy, or zeros."""
+    """The array to add to: a copy, or zeros."""
     return np.zeros(shape, dtype) if onto is None else backend.copied(onto)
 
 
-OCCURS_TWICE = "setting items: an index occurs twice, so the gradient would not be defined"
+OCCURS_TWICE = "setting items: an index occurs twice, so the gradient would be undefined"
 
 
 class SetAt(Op):
     """out = x, but out[index] = value:  dx = dout, but dx[index] = 0,  dvalue = dout[index]
 
-    Where an index repeats, the last value stays, and only that one has a gradient in truth; that case is refused.
+    Of a repeated index only the last value would stay, and only that one would have a gradient; this raises an error.
     """
 
     fresh_gradients = True
 
     def forward(self, x, value, *, index, is_checked=False, in_place=False):
-        """`in_place`: x itself is written to, if there is no error."""
+        """`in_place`: write to x itself, if there is no error."""
         self.index, self.value_ndim = index, np.ndim(value)
         if not (is_checked or is_basic(index)) and takes_twice(x.shape, index):
             raise ValueError(OCCURS_TWICE)
@@ -92,12 +92,12 @@ class SetAt(Op):
         dx = SetAt.call(dout, 0.0, index=self.index, is_checked=True)
         dvalue = Index.call(dout, index=self.index)
         dvalue = passed_on(dvalue) if is_basic(self.index) else dvalue
-        leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
+        leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums extra ones
         return dx, dvalue[leading]
 
 
 def plain_index(index):
-    """An index of ints, slices, None, ... and arrays of its own, which nobody writes to; a single integer is an int."""
+    """An index of ints, slices, None, ... and private copies of arrays; a single integer becomes an int."""
     if isinstance(index, tuple):
         return tuple(plain_index(list(part) if isinstance(part, tuple) else part) for part in index)
     if isinstance(index, (list, range)):
@@ -106,15 +106,15 @@ def plain_index(index):
         return np.array(index)
     if not is_tensor(index) and not isinstance(index, (np.ndarray, np.integer)):
         return index
-    if index.dtype.kind not in "iu":  # what a mask picks depends on its values
+    if index.dtype.kind not in "iu":  # the shape of what a mask picks depends on its values
         return np.array(values_of(index))
     return compute(backend.copied, index) if index.ndim else values_of(index).item()
 
 
 def integers_apart(index) -> tuple:
-    """(basic, advanced) so that x[basic][advanced] is what PyTorch gives for x[index]: it picks integers first.
+    """(basic, advanced) so that x[basic][advanced] is PyTorch's x[index], which applies integers first.
 
-    NumPy would treat an integer beside an array like an array: x[0, :, [1, 2]] has the axis of [1, 2] in front there.
+    NumPy treats an integer like an array if there is an array too: in x[0, :, [1, 2]] the axis of [1, 2] comes first.
     """
     is_mixed = isinstance(index, tuple) and any(isinstance(part, int) for part in index)
     if not is_mixed or is_basic(index):
@@ -134,7 +134,7 @@ def integers_apart(index) -> tuple:
 
 
 def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """One index for x[basic][advanced]."""
+    """A single index for x[basic][advanced]."""
     return np.unravel_index(np.arange(math.prod(shape)).reshape(shape)[basic][advanced], shape)
 
 
@@ -149,14 +149,14 @@ class IndexingMethods:
     def __setitem__(self, index, value):
         self._check_writable()
         value = value if is_tensor(value) else self.constant(as_array, value, None, True)
-        while value.shape[:1] == (1,):  # leading axes of length 1 may be more than the item has
+        while value.shape[:1] == (1,):  # which the item may lack
             value = value[0]
         basic, advanced = integers_apart(plain_index(index))
         if this_thread.grad_enabled and (self.requires_grad or value.requires_grad):
             index = advanced if basic is None else joined_index(basic, advanced, self.shape)
             value = value.to(self.dtype)
-            check_current("SetAt", (self, value))  # all that can be wrong is found before anything is written
-            in_place = this_thread.runner is None  # an observer wants to see what was there before, too
+            check_current("SetAt", (self, value))  # raise all errors before anything is written
+            in_place = this_thread.runner is None  # an observer also wants the old values
             self.write(self.apply_op(SetAt, self, value, index=index, in_place=in_place), is_there=in_place)
         else:
             if this_thread.grad_enabled:
@@ -171,7 +171,7 @@ class IndexingMethods:
         return self.expand(shape)[np.broadcast_to(values_of(mask), shape)]
 
     def repeat_interleave(self, repeats, dim: int | None = None):
-        """Each element along dim (of self flattened, without dim) `repeats` times: a number for all, or one for each.
+        """Each element along dim (without dim, of self flattened) `repeats` times: one number for all, or one each.
 
         >>> from minigrad import tensor
         >>> tensor([1, 2, 3]).repeat_interleave(tensor([2, 0, 1])).tolist()
@@ -189,7 +189,7 @@ class IndexingMethods:
         return x.index_select(dim, np.repeat(np.arange(n), counts))
 
     def nonzero(self, as_tuple: bool = False):
-        """The positions of the elements that are not zero, (count, ndim); as a tuple, one vector for each axis."""
+        """The positions of the nonzero elements, (count, ndim); as a tuple, one vector for each axis."""
         values = self._values()
         if not as_tuple:
             return self.constant(positions_of_nonzero, values)

@@ -11,14 +11,14 @@ class LayerNorm(Fused):
     dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
 
     Forward, for each row of C elements: 1. mean  2. rstd = 1 / sqrt(variance + eps)  3. x_hat  4. scale and shift.
-    Backward, in reverse, with c = x - mean, so that x_hat = c * rstd (sums over the row where nothing else is said):
+    Backward, in reverse, with c = x - mean, so that x_hat = c * rstd (sums are over the row unless stated otherwise):
       4. dbias = columnsum(dout),  dweight = columnsum(dout * x_hat)  (the sums over all rows),  dx_hat = dout * weight
       3. drstd = sum(dx_hat * c),  dc = dx_hat * rstd
       2. drstd/dvariance = -rstd^3 / 2, and variance = mean(c^2), so dvariance/dc = 2 c / C. Through rstd, dc gets
          drstd * (-rstd^3 / 2) * 2 c / C = -rstd^3 * c * mean(dx_hat * c) = -rstd * x_hat * mean(dx_hat * x_hat)
-      1. dx = dc - mean(dc), as each x also goes into the mean, which is taken off all; the mean of x_hat is 0, so
+      1. dx = dc - mean(dc), as each x also goes into the mean, which is subtracted from all; the mean of x_hat is 0, so
             dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
-         Taken out of dx_hat is what only shifts the row or scales it: those do not change x_hat.
+         This projects out of dx_hat the directions that only shift or scale the row, since those do not change x_hat.
     """
 
     saves_inputs = True

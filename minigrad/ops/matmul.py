@@ -1,4 +1,4 @@
-"""Matrix products. The gradient of one factor is dout times the other factor, transposed where shapes ask for it.
+"""Matrix products. The gradient of one factor is dout times the other factor, transposed where shapes require it.
 
 For out = a @ b, out_ij = sum_k a_ik b_kj, so
     da_ik = sum_j dout_ij b_kj   is  da = dout @ b^T
@@ -51,7 +51,7 @@ def linear(x, weight, bias):
 
 
 def linear_backward(op: Op, i: int, dout, x, weight) -> tuple:
-    """The gradients of x, weight and bias that op needs, where x is its input i, or what it made of the inputs before."""
+    """The gradients of x, weight and bias that op needs; x is its input i, or computed from the inputs before that."""
     dx = np.matmul(dout, weight) if i or op.needs(0) else None
     dweight = np.matmul(np.swapaxes(rows_of(dout), 0, 1), rows_of(x)) if op.needs(i + 1) else None
     return dx, dweight, column_sum(dout) if op.needs(i + 2) else None
@@ -60,7 +60,7 @@ def linear_backward(op: Op, i: int, dout, x, weight) -> tuple:
 class Linear(Fused):
     """out = x @ weight^T + bias:  dx = dout @ weight,  dweight = dout^T @ x,  dbias = columnsum(dout)
 
-    x (..., I), weight (O, I), bias (O,) -> (..., O). Leading axes are rows of one product.
+    x (..., I), weight (O, I), bias (O,) -> (..., O). Leading axes become rows of one product.
     """
 
     saved_for = (1,), (0,)
@@ -79,7 +79,7 @@ class MLP(Fused):
     dexpand = dh^T @ x,  dexpand_bias = columnsum(dh),  dx = dh @ expand
 
     x (..., I), expand (H, I), expand_bias (H,), project (O, H), project_bias (O,) -> (..., O).
-    Saves its inputs and h, but not gelu(h), which is made again.
+    Saves its inputs and h, but recomputes gelu(h).
     """
 
     saves_inputs = True
@@ -139,7 +139,8 @@ def matmul(a, b):
 def tensordot(a, b, dims: int | Sequence[Sequence[int]] = 2):
     """The products of a and b, summed over pairs of axes: dims = (axes of a, axes of b).
 
-    A number of pairs stands for the last axes of a and the first of b. The result has the other axes of a, then of b.
+    An integer means that number of pairs, the last axes of a with the first of b. The result has the other axes of a, then
+    those of b.
 
     >>> from minigrad import ones
     >>> tensordot(ones(2, 3, 4), ones(4, 5, 2), ((0, 2), (2, 0))).shape
@@ -203,9 +204,9 @@ class MatmulMethods:
 
     @answers(np.kron)
     def kron(self, other):
-        """The Kronecker product: a copy of other, times it, for each element of self."""
+        """The Kronecker product: for each element of self, other multiplied by it."""
         ndim = max(self.ndim, other.ndim)
         a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (self, other))
-        products = other.reshape(b + (1,) * ndim) * self.reshape(a)  # the long axes last: other is small, as a rule
+        products = other.reshape(b + (1,) * ndim) * self.reshape(a)  # long axes last: other is usually the smaller one
         pairs = products.permute([axis for i in range(ndim) for axis in (ndim + i, i)])
         return pairs.reshape([m * n for m, n in zip(a, b)])

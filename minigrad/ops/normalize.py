@@ -12,8 +12,8 @@ class Normalize(Fused):
     """out = x / n,  n = sqrt(sum(x^2)), sums along dim:  dx = (dout - out * sum(dout * out)) / n
 
     d(out_j)/d(x_i) is ([i = j] n - x_j dn/dx_i) / n^2, and dn/dx_i = x_i / n: that is ([i = j] - out_i out_j) / n.
-    So what points along out is taken out of dout: out never becomes longer. Where n is less than eps, eps takes its place,
-    a constant: dx = dout / eps. Saves x, out and n.
+    So the component along out is projected out of dout, as the length of out is fixed. Where n is less than eps, it is
+    replaced by eps, a constant: dx = dout / eps. Saves x, out and n.
     """
 
     saves_inputs = True

@@ -1,6 +1,6 @@
 """NumPy's functions on Tensors: np.exp(tensor), array * tensor, np.where(mask, tensor, 0).
 
-Formulas in NumPy's notation, as backwards and definitions write them, therefore run on Tensors too, on the tape.
+So formulas in NumPy's notation, as in forwards and backwards, also run on Tensors, on the tape.
 """
 from typing import Callable
 
@@ -9,12 +9,12 @@ import numpy as np
 from ..backend import is_tensor
 from .operands import NUMPY_NAMES, data_of
 
-ANSWERS: dict[Callable, Callable] = {}  # NumPy's function, and what it calls if a Tensor is among its arguments
-NAMES: dict[Callable, dict[str, str]] = {}  # NumPy's function, and what its arguments are called here
+ANSWERS: dict[Callable, Callable] = {}  # {NumPy's function: what it calls if an argument is a Tensor}
+NAMES: dict[Callable, dict[str, str]] = {}  # {NumPy's function: {name of an argument: its name here}}
 
 
 def answers(numpy_function: Callable, **names: str) -> Callable:
-    """Decorate what `numpy_function` is to call for Tensors; with `names`, as in answers(np.tril, k="diagonal")."""
+    """Decorate what `numpy_function` calls for Tensors; `names` of arguments as in answers(np.tril, k="diagonal")."""
 
     def register(function: Callable) -> Callable:
         ANSWERS[numpy_function], NAMES[numpy_function] = function, NUMPY_NAMES | names
@@ -24,7 +24,7 @@ def answers(numpy_function: Callable, **names: str) -> Callable:
 
 
 def named(method: Callable, name: str) -> Callable:
-    """A method that was made, with the name that tracebacks and help() give."""
+    """A generated method, with the name that tracebacks and help() show."""
     method.__name__ = method.__qualname__ = name
     return method
 
@@ -33,7 +33,7 @@ class NumpyProtocol:
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         if "out" in options:  # array += tensor
             if any(is_tensor(value) and value.requires_grad for value in inputs):
-                raise TypeError("an array cannot take in a tensor that requires a gradient; use its .detach()")
+                raise TypeError("cannot write a tensor that requires a gradient into an array; use its .detach()")
             return getattr(ufunc, method)(*map(data_of, inputs), **options)
         if method != "__call__" or options or ufunc not in ANSWERS:
             raise _not_supported(ufunc)

@@ -1,4 +1,4 @@
-"""What may stand beside a Tensor in an expression, and how two operands find a common dtype; checks of axes and shapes."""
+"""Operands: what can be combined with a Tensor, and the common dtype of several; checks of axes and shapes."""
 import functools
 import inspect
 import math
@@ -11,8 +11,8 @@ from ..backend import is_tensor
 from ..runner import compute
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
-NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's, and what they are among themselves
-NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # which mean the same
+NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's numbers, and their dtypes if there is no array
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # synonyms
 
 
 def operand(value: Any):
@@ -21,7 +21,7 @@ def operand(value: Any):
         return value
     if isinstance(value, np.generic):
         return value.item()
-    return compute(as_array, value, None, True)  # a copy: the caller may write to his array before backward
+    return compute(as_array, value, None, True)  # a copy, as the caller may write to the array before backward
 
 
 def data_of(value: Any):
@@ -30,7 +30,7 @@ def data_of(value: Any):
 
 
 def values_of(value: Any):
-    """The array of a Tensor for Python that looks at it, which is refused in a compiled step; anything else as it is."""
+    """The array of a Tensor for Python code that reads it, an error in a compiled step; anything else as it is."""
     return value._values() if is_tensor(value) else value
 
 
@@ -42,12 +42,12 @@ def cast(value: Any, dtype: np.dtype):
 
 
 def floating(value: Any):
-    """Integers and booleans as float32, for functions that give fractions."""
+    """Integers and booleans as float32, for functions whose results are fractions."""
     return value if type(value) in NUMBERS or value.dtype.kind == "f" else cast(value, float32)
 
 
 def promote(a, b):
-    """Both in the dtype of their result; Python numbers stay, as they take it on. One of them is no number."""
+    """Both in the dtype of their result; Python numbers stay as they are. TypeError if both are Python numbers."""
     if type(a) in NUMBERS:
         if type(b) in NUMBERS:
             raise no_tensor(a, b)
@@ -63,10 +63,10 @@ def promote(a, b):
 
 
 def common_dtype(*values) -> np.dtype:
-    """The dtype of what is made of these Tensors, arrays and Python numbers: PyTorch's rules.
+    """The dtype of a result of these Tensors, arrays and Python numbers, by PyTorch's rules.
 
-    Floats come before integers, those before booleans; then arrays before single elements, those before Python numbers;
-    then the wider.
+    Floats take precedence over integers, those over booleans; then arrays over single elements, those over Python
+    numbers; then the wider dtype over the narrower.
     """
     return max(map(_precedence, values))[-1]
 
@@ -80,14 +80,14 @@ def _precedence(value) -> tuple[int, int, int, np.dtype]:
 
 
 def binary(operation, a, b, **options):
-    """An elementwise operation on two operands, one of them a Tensor at least."""
+    """An elementwise operation on two operands, at least one of them a Tensor."""
     if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, a, b, **options)
 
 
 def of_one_dtype(operation, a, *others, **options):
-    """An elementwise operation on operands of one dtype, one of them a Tensor at least."""
+    """An elementwise operation on operands of the same dtype, at least one of them a Tensor."""
     tensor = a if is_tensor(a) else next(filter(is_tensor, others), None)
     if tensor is None:
         raise no_tensor(a, *others)
@@ -100,7 +100,7 @@ def of_one_dtype(operation, a, *others, **options):
 
 
 def scaled(x, factor: float):
-    """x * factor; x itself if that is the integer 1, which changes no dtype."""
+    """x * factor; x itself if that is the integer 1, so that booleans stay booleans."""
     return x if type(factor) is int and factor == 1 else x * factor
 
 
@@ -125,7 +125,7 @@ def broadcast_error(name: str, *values) -> ValueError:
 
 
 def check_dim(name: str, x, dim: int, new: int = 0) -> int:
-    """A valid axis, counted from the front; also one that is yet to be, if `new` is 1."""
+    """A valid axis, counted from the front; with new=1, also that of a new axis."""
     ndim = x.ndim + new or 1
     if not -ndim <= dim < ndim:
         raise IndexError(f"{name}: dim {dim} is out of range for a tensor of shape {x.shape}")
@@ -133,7 +133,7 @@ def check_dim(name: str, x, dim: int, new: int = 0) -> int:
 
 
 def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
-    """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
+    """dim as a tuple of axes, counted from the front; None, which means all, if it is None or empty."""
     if dim is None or isinstance(dim, (tuple, list)) and not dim:
         return None
     axes = tuple([check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))])

@@ -1,7 +1,7 @@
-"""Reductions: functions that reduce axes. For an Op, `axis` is None (all), an int, or a tuple of ints.
+"""Reductions of axes. For an Op, `axis` is None (all), an int, or a tuple of ints.
 
-Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again. Sums are
-those of `backend.sum`: exact to a rounding or a few along any axis, where NumPy's lose digits if they are long.
+Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again. Sums use
+`backend.sum`, accurate to a few roundings along any axis, while NumPy's long sums lose digits.
 Methods take PyTorch's `dim` and `keepdim`, and NumPy's `axis` and `keepdims`, which mean the same.
 """
 import math
@@ -21,13 +21,13 @@ from .sorting import ValuesAndIndices, picked
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
-    """Give a reduced array its axes back, with length 1, so that it broadcasts against an array of `shape`."""
+    """Give a reduced array its axes back, with length 1, so that it broadcasts to `shape`."""
     axes = normalized(axis, max(len(shape), 1))
     return reduced.reshape(tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
 def count(shape: tuple[int, ...], axis) -> int:
-    """How many elements go into one element of the reduction."""
+    """The number of elements that are reduced to one."""
     if axis is None:
         return math.prod(shape)
     return math.prod([shape[a] for a in axis]) if isinstance(axis, tuple) else shape[axis]
@@ -84,8 +84,8 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
-        is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # NaN, if there is any, is the result
-        ties = np.maximum(np.sum(is_extreme, axis=self.axis, keepdims=True), 1)  # none among no elements
+        is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # if there is a NaN, the result is NaN
+        ties = np.maximum(np.sum(is_extreme, axis=self.axis, keepdims=True), 1)  # at least 1 even without elements
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
 
@@ -99,7 +99,7 @@ class Min(Max):
 class LogSumExp(Op):
     """out = log(sum of e^x over axis), the maximum taken out first:  dx = dout * e^(x - out) = dout * softmax(x)
 
-    The sum over nothing but -inf (or over nothing) is -inf, with gradient 0.
+    Where all x are -inf (or there are none), out is -inf, with gradient 0.
     """
 
     fresh_gradients = True
@@ -122,7 +122,7 @@ class LogSumExp(Op):
 class Norm(Op):
     """out = (sum of |x|^p over axis)^(1/p), 0 < p < inf:  dx = dout * sign(x) * (|x| / out)^(p - 1)
 
-    No direction leads out of 0: dx = 0 where out is 0 (and for p < 1 where x is 0).
+    Where out is 0, which has no direction, dx = 0 (and for p < 1 where x is 0).
     """
 
     fresh_gradients = True
@@ -148,8 +148,8 @@ class Norm(Op):
 class Prod(Op):
     """out = product of x along the last axis:  dx_i = dout * product of all other x_j
 
-    Dividing out by x_i would fail at zeros. The others are the elements before i and those after it, so two running
-    products give dx, whatever x holds.
+    Dividing out by x_i would fail at zeros. The others are the elements before i and after it, so dx is the product of two
+    running products.
     """
 
     fresh_gradients = True
@@ -171,7 +171,7 @@ def reduce(operation, x, dim, keepdim: bool, **options):
 
 
 def reduce_constant(name: str, function: np.ufunc, x, dim, keepdim: bool):
-    """A reduction by NumPy's function of two elements, without gradient."""
+    """A reduction by a ufunc, without gradient."""
     axes = checked_axes(name, x, dim)
     return x.constant(lambda array: in_order(function.reduce(array, axis=axes, keepdims=keepdim)), x)
 
@@ -205,7 +205,7 @@ class ReduceMethods:
 
     @answers(np.mean)
     def mean(self, dim=None, keepdim=False):
-        """The sum divided by the number of elements; of integers and booleans in float32, as NumPy gives fractions too.
+        """The sum divided by the number of elements; for integers and booleans in float32.
 
         >>> from minigrad import tensor
         >>> tensor([1, 2]).mean()
@@ -215,7 +215,7 @@ class ReduceMethods:
 
     @answers(np.prod)
     def prod(self, dim=None, keepdim=False):
-        """The product. Its gradient is right also where elements are zero."""
+        """The product. The gradient is right even where elements are zero."""
         if self.dtype.kind != "f":
             return reduce_constant("prod", np.multiply, self, dim, keepdim)
         axes = checked_axes("prod", self, dim) or tuple(range(self.ndim))
@@ -259,7 +259,7 @@ class ReduceMethods:
         return reduce(LogSumExp, floating(self), dim, keepdim)
 
     def norm(self, p="fro", dim=None, keepdim=False):
-        """(sum of |x|^p)^(1/p): p = 2 by default; inf and -inf are the extremes of |x|, 0 counts what is not 0.
+        """(sum of |x|^p)^(1/p), by default with p = 2; inf and -inf give the extremes of |x|, 0 counts nonzero elements.
 
         The gradient is 0 where the norm is 0; equal largest elements share it.
         """

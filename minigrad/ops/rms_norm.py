@@ -13,7 +13,7 @@ class RMSNorm(Fused):
       2. dweight = columnsum(dout * x_hat),  drrms = sum(dx_hat * x),  and dx gets dx_hat * rrms
       1. With m = mean(x^2), drrms/dm = -rrms^3 / 2 and dm/dx = 2 x / C. So dx gets, through rrms,
          sum(dx_hat * x) * (-rrms^3 / 2) * 2 x / C = -rrms * x_hat * mean(dx_hat * x_hat)
-    It is layer norm's gradient without the mean: what only scales the row is taken out of dx_hat, as x_hat stays the same.
+    It is layer norm's gradient without the mean: only the direction that scales the row is projected out of dx_hat.
     """
 
     saves_inputs = True

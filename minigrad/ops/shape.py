@@ -1,4 +1,4 @@
-"""Functions that move elements and compute nothing: backward moves them back. They give views where NumPy does."""
+"""Functions that only move elements: backward moves them back. They return views where NumPy does."""
 import itertools
 import math
 from typing import Sequence
@@ -111,7 +111,7 @@ class Roll(Op):
     def forward(self, x, *, shift, dim):
         self.shift, self.dim = shift, dim
         n = x.shape[dim]
-        first = n - shift % n if n else 0  # the place of what comes first
+        first = n - shift % n if n else 0  # the position of the element that comes first
         return concatenate([x[at(dim, slice(first, None))], x[at(dim, slice(first))]], dim)
 
     def backward(self, dout):
@@ -180,7 +180,7 @@ def vstack(tensors: Sequence):
 
 
 def meshgrid(*tensors, indexing: str = "ij") -> tuple:
-    """Each vector (a number is a vector of one) spread over the grid of all, which has an axis for each.
+    """Each vector (or number) expanded to the grid of all, which has an axis for each.
 
     With indexing "xy" the first two axes of the grid are swapped.
 
@@ -201,9 +201,9 @@ def meshgrid(*tensors, indexing: str = "ij") -> tuple:
 
 
 def pad(x, widths: Sequence[int], value: float = 0.0):
-    """x with `value` before and after: widths (before, after) of the last axis, then of the one before it, and so on.
+    """x with `value` before and after it: widths (before, after) of the last axis, then of the one before it, and so on.
 
-    A negative width cuts off. TypeError if the value is none of the dtype of x.
+    A negative width cuts elements off. TypeError if the dtype of x cannot hold the value.
     """
     if x.dtype.kind != "f" and not (math.isfinite(value) and x.dtype.type(value) == value):
         raise TypeError(f"pad: {value!r} does not fit into a tensor of {x.dtype}; convert it with .to(dtype)")
@@ -236,7 +236,7 @@ class ShapeMethods:
             ) from None
 
     def view(self, *shape):
-        """The same memory in another shape; RuntimeError where only a copy has it, as after a transpose.
+        """The same memory in another shape; RuntimeError if that takes a copy, as after a transpose.
 
         >>> from minigrad import zeros
         >>> x = zeros(2, 3)
@@ -263,7 +263,7 @@ class ShapeMethods:
         return self.reshape(self.shape[:start] + (math.prod(self.shape[start : end + 1]),) + self.shape[end + 1 :])
 
     def unflatten(self, dim: int, sizes: Sequence[int]):
-        """One axis as several, whose lengths (one may be -1) multiply to its own."""
+        """One axis split into several, whose lengths (one may be -1) multiply to its own."""
         dim, lengths, known = check_dim("unflatten", self, dim), tuple(sizes), math.prod(n for n in sizes if n != -1)
         filled = tuple(self.shape[dim] // max(known, 1) if n == -1 else n for n in lengths)
         if lengths.count(-1) > 1 or math.prod(filled) != self.shape[dim]:
@@ -272,7 +272,7 @@ class ShapeMethods:
 
     @answers(np.squeeze)
     def squeeze(self, dim: int | Sequence[int] | None = None):
-        """Drop axes of length 1: all, or those named."""
+        """Remove axes of length 1: all of them, or those given."""
         if dim is None:
             dim = range(self.ndim)
         drop = [check_dim("squeeze", self, d) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,))]
@@ -308,7 +308,7 @@ class ShapeMethods:
 
     @answers(np.moveaxis)
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]):
-        """Move axes to other places; the rest stays in order."""
+        """Move axes to other places; the others stay in order."""
         sources, places = ((d,) if isinstance(d, (int, np.integer)) else tuple(d) for d in (source, destination))
         sources, places = (tuple(check_dim("movedim", self, d) for d in dims) for dims in (sources, places))
         if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
@@ -349,7 +349,7 @@ class ShapeMethods:
     def reshape_as(self, other): return self.reshape(other.shape)
 
     def repeat(self, *repeats):
-        """The whole tensor repeats[i] times along axis i; more repeats than axes make new ones in front."""
+        """The whole tensor repeats[i] times along axis i; more repeats than axes make new axes in front."""
         repeats = sizes(repeats)
         if len(repeats) < self.ndim:
             raise ValueError(f"repeat: expected at least {self.ndim} numbers for shape {self.shape}, got {repeats}")
@@ -359,7 +359,7 @@ class ShapeMethods:
         return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
 
     def tile(self, *repeats):
-        """As repeat, but missing numbers, in front, are 1."""
+        """Like repeat, but missing numbers, in front, are 1."""
         repeats = sizes(repeats)
         return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
 
@@ -369,14 +369,14 @@ class ShapeMethods:
 
     @answers(np.roll, shift="shifts", axis="dims")
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
-        """Shift the elements along axes; what leaves at the end comes in at the start. Without dims, as one row."""
+        """Shift the elements along axes, from the end back to the start; without dims, in the flattened tensor."""
         if dims is None:
             return self.flatten().roll(shifts, 0).reshape(self.shape)
         shifts, dims = ((n,) if isinstance(n, (int, np.integer)) else tuple(n) for n in (shifts, dims))
         if len(shifts) != len(dims):
             raise ValueError(f"roll: expected as many shifts as dims, got {shifts} and {dims}")
         if dims and not self.ndim:
-            raise IndexError(f"roll: a tensor without axes has no dim {dims[0]}; leave dims out")
+            raise IndexError(f"roll: a tensor without axes has no dim {dims[0]}; omit dims")
         x = self
         for shift, dim in zip(shifts, dims):
             x = x.apply_op(Roll, x, shift=int(shift), dim=check_dim("roll", x, dim))

@@ -2,8 +2,8 @@
 
     y_j = e^(x_j) / Z,  Z = sum_k e^(x_k)
 
-By the quotient rule, dy_j/dx_i = ([i = j] e^(x_j) Z - e^(x_j) e^(x_i)) / Z^2 = y_j ([i = j] - y_i): raising x_i takes from
-all other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j dout_j y_j).
+By the quotient rule, dy_j/dx_i = ([i = j] e^(x_j) Z - e^(x_j) e^(x_i)) / Z^2 = y_j ([i = j] - y_i): raising x_i lowers all
+other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j dout_j y_j).
 """
 import numpy as np
 
@@ -12,7 +12,7 @@ from .operands import check_dim, floating, methods_with_numpy_names
 
 
 def shifted(x, dim):
-    """x minus its maximum along dim: it changes no softmax and keeps e^x finite; a row of -inf stays that"""
+    """x minus its maximum along dim, which leaves softmax unchanged and keeps e^x finite; a row of -inf stays as it is"""
     if 0 in x.shape:
         return x
     largest = np.max(x, axis=dim, keepdims=True)

@@ -1,4 +1,4 @@
-"""Order: sorting, the largest elements, the different ones. What they find are indices; values are then picked."""
+"""Sorting, the largest elements, the distinct ones. These find indices, and then pick the values."""
 import functools
 from typing import Any, NamedTuple
 
@@ -11,20 +11,20 @@ from .operands import check_dim
 
 
 class ValuesAndIndices(NamedTuple):
-    """What max(dim), min(dim), sort and topk give."""
+    """The result of max(dim), min(dim), median(dim), sort and topk."""
 
     values: Any
     indices: Any
 
 
 def order(x: np.ndarray, dim: int, descending: bool, count: int | None = None) -> np.ndarray:
-    """The indices that sort x along dim, or the first of them; of a single number 0."""
+    """The indices that sort x along dim, or the first `count` of them; 0 for a single number."""
     found = backend.argsort(np.atleast_1d(x), dim, descending, 0, count)
     return found if x.ndim else found.reshape(())
 
 
 def picked(x, dim: int, indices):
-    """x.gather(dim, indices) of indices that were found in x: nobody has to look whether they are in range."""
+    """x.gather(dim, indices) for indices that come from x, so that their range need not be checked."""
     return x.apply_op(Gather, x, dim=dim, indices=compute(backend.copied, indices)) if x.ndim else x.gather(dim, indices)
 
 
@@ -51,10 +51,10 @@ class SortingMethods:
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ):
-        """The different elements, or the different slices along dim; always sorted, each NaN by itself.
+        """The distinct elements, or the distinct slices along dim; always sorted, and no two NaN are equal.
 
-        With the place of each element among them, and how often each occurs, if asked for. The gradient goes to the
-        first of equal ones.
+        Optionally also the index of each element among them, and how often each occurs. The gradient goes to the first of
+        equal ones.
         """
         axis = None if dim is None else check_dim("unique", self, dim)
         if axis is None and not (return_inverse or return_counts or self.requires_grad):

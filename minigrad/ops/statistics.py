@@ -13,7 +13,7 @@ from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
 
 
 def centred(x, axis):
-    """x - mean over axis, twice: the mean of large numbers is rounded, and what it leaves is a mean too"""
+    """x - mean over axis, twice: the mean of large numbers is rounded, so the difference has a small mean too"""
     for _ in range(2):
         x = Sub.call(x, Mean.call(x, axis=axis, keepdims=True))
     return x
@@ -30,8 +30,8 @@ def squared_error(x, mean):
 class Var(Op):
     """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
 
-    The mean moves with x too, but the sum of x - mean is 0, so that adds nothing. Where the mean is large, its rounding
-    to the dtype of x is not small beside x - mean: so it is kept in two parts, `high` and what that lacks, `low`.
+    The mean depends on x too, but the sum of x - mean is 0, so that adds nothing. If the mean is large, rounding it to the
+    dtype of x would cost digits of x - mean, so it is saved in two parts, `high` and the rest, `low`.
     """
 
     fresh_gradients = True
@@ -53,7 +53,7 @@ class Var(Op):
 
     def backward(self, dout, x, high, low):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
-        if is_tensor(x):  # to be differentiated itself: through the mean, too
+        if is_tensor(x):  # to be differentiated itself, through the mean too
             return Mul.call(share, centred(x, self.axis))
         return backend.elementwise(scaled_difference, share, x, high, low)
 
@@ -76,7 +76,7 @@ class Std(Var):
 class Median(Max):
     """out = the middle element of x in order of size:  dx = dout / n at the n elements equal to it, else 0
 
-    Of two in the middle it is the smaller. It is NaN if there is one, or if there is nothing.
+    Of two in the middle, it is the smaller one. It is NaN if any element is, or if there are none.
     """
 
     @staticmethod
@@ -88,7 +88,7 @@ class Median(Max):
 
 
 def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float | None):
-    """The forms of var and std: a boolean in place of dim is `unbiased`, as in PyTorch."""
+    """All forms of var and std: a boolean in place of dim is `unbiased`, as in PyTorch."""
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     correction = int(unbiased) if correction is None else float(correction)
     return reduce(operation, floating(x), dim, keepdim, correction=correction)
@@ -107,7 +107,7 @@ def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> t
 
 
 def middle(x: np.ndarray, dim: int) -> np.ndarray:
-    """The index along dim of the middle element in order of size, of two the smaller; of the first NaN, if there is one."""
+    """The index along dim of the middle element in order of size, or of the smaller of two; or that of the first NaN."""
     row = np.atleast_1d(x)
     half = (row.shape[dim] - 1) // 2
     found = backend.argsort(row, dim, False, half, half + 1)
@@ -120,9 +120,9 @@ def middle(x: np.ndarray, dim: int) -> np.ndarray:
 @methods_with_numpy_names
 class StatisticsMethods:
     def var(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
-        """The mean of (x - mean)^2, with n - correction in place of n: correction is 1, or 0 if not unbiased.
+        """The sum of (x - mean)^2 divided by n - correction, where correction is 1, or 0 if not unbiased.
 
-        var(False) is the biased one over all elements.
+        var(False) is the biased variance of all elements.
         """
         return variance(Var, self, dim, unbiased, keepdim, correction)
 
@@ -131,13 +131,13 @@ class StatisticsMethods:
         return variance(Std, self, dim, unbiased, keepdim, correction)
 
     def median(self, dim=None, keepdim=False):
-        """median(): the middle element, of two the smaller. median(dim): (values, indices). NaN if there is one.
+        """median(): the middle element, or the smaller of two. median(dim): (values, indices). NaN if any element is.
 
-        The gradient goes to the elements equal to median(), evenly; to the one that median(dim) names.
+        The gradient of median() is shared by the elements equal to it; that of median(dim) goes to the one at its index.
         """
         if dim is None:
             if not self.numel() and self.dtype.kind != "f":
-                raise ValueError(f"median: there is none of no integers, got shape {self.shape}")
+                raise ValueError(f"median: expected at least one integer, got shape {self.shape}")
             return self.apply_op(Median, self)
         dim = check_dim("median", self, dim)
         if self.ndim and not self.shape[dim]:

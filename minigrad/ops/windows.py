@@ -1,4 +1,4 @@
-"""Windows that slide along an axis, and their transpose, which adds them back where they overlap."""
+"""Sliding windows along an axis, and their transpose, which adds them up where they overlap."""
 import numpy as np
 
 from .. import backend
@@ -28,7 +28,7 @@ class Fold(Op):
         count, self.size = x.shape[-2:]
         self.step, is_summed = step, self.size > step and x.dtype.kind == "f"
         sums = np.zeros(x.shape[:-2] + (length,), np.dtype(np.float64) if is_summed else x.dtype)
-        for j in range(self.size):  # the j-th of all windows are apart
+        for j in range(self.size):  # the j-th elements of different windows do not overlap
             sums[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
         return sums.astype(x.dtype, copy=False)
 

@@ -286,7 +286,7 @@ def test_quotients_in_whole_numbers_are_those_of_python():
     _, db = gradient(lambda b: mg.tensor([1.0], dtype=mg.float64) % b, [0.1], [1])
     assert db == -9
     for divide in (lambda x: x // 0, lambda x: x % mg.tensor([0]), lambda x: x.fmod(0)):
-        with pytest.raises(ZeroDivisionError, match="an integer is divided by zero"):
+        with pytest.raises(ZeroDivisionError, match="integer division by zero"):
             divide(mg.tensor([1]))
         assert divide(mg.tensor([1])[:0]).shape == (0,)  # nothing is divided
 

@@ -24,7 +24,7 @@ ERRORS = {
     "permute": (lambda: a23.permute(0, 0), ValueError, "(0, 0) is no permutation of the 2 axes of (2, 3)"),
     "dim": (lambda: a23.softmax(2), IndexError, "softmax: dim 2 is out of range for a tensor of shape (2, 3)"),
     "sum dim": (lambda: a23.sum(-3), IndexError, "sum: dim -3 is out of range"),
-    "roll dim": (lambda: mg.tensor(3.0).roll(1, 0), IndexError, "roll: a tensor without axes has no dim 0; leave dims out"),
+    "roll dim": (lambda: mg.tensor(3.0).roll(1, 0), IndexError, "roll: a tensor without axes has no dim 0; omit dims"),
     "expand": (lambda: a23.expand(2, 4), ValueError, "expand: shape (2, 3) does not broadcast to (2, 4)"),
     "split": (lambda: a23.split([1, 1], 1), ValueError, "sizes [1, 1] do not add up to 3"),
     "cat": (lambda: mg.cat([a23, a34]), ValueError, "cat: sizes must match except along dim 0, got [(2, 3), (3, 4)]"),

@@ -350,7 +350,7 @@ def test_it_looks_on_in_its_thread_and_its_block_only():
         thread = threading.Thread(target=lambda: seen.append((x * 2.0, current() is EAGER)))
         thread.start()
         thread.join()
-        with pytest.raises(RuntimeError, match="entered already"), t:
+        with pytest.raises(RuntimeError, match="already entered"), t:
             pass
         y = x * 3.0
     y.sum().backward()
