@@ -1,7 +1,7 @@
-"""What the doctor is asked when a check fails: which function this is, if it is a known one, and what backward gave.
+"""What the doctor is asked when a check fails: which known function this is, if any, and what backward gave.
 
-A function is recognised by its values: names do not matter. One that is not known still has derivatives, those that
-differences found, and exact relations to them, such as a transpose.
+A function is recognised by its values, not by names. For an unknown one, differences still give the derivatives, to which a
+gradient may have an exact relation, such as a transpose.
 """
 import math
 from dataclasses import dataclass, replace
@@ -16,13 +16,13 @@ from minigrad.gradcheck.problem import Point, generator_for, split
 from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
 
-LARGEST = 5000  # so many numbers in all inputs at most: known mistakes are run on them one by one, and in pairs
-ROUGH = 1e-6  # how well derivatives are known from differences
+LARGEST = 5000  # the most numbers in all inputs together: known mistakes run on them one by one, and in pairs
+ROUGH = 1e-6  # how accurately differences give derivatives
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One backward: the arguments of the function, the upstream gradient, and the gradients by the names of the leaves."""
+    """One backward: the function's arguments, the upstream gradient, and the gradients by the names of the leaves."""
 
     arguments: dict[str, Any]
     output: np.ndarray
@@ -32,9 +32,9 @@ class Observation:
 
 @dataclass(frozen=True)
 class Consultation:
-    """What backward gave, beside what is right for the function that this may be."""
+    """What backward gave, next to what is right for the function that this may be."""
 
-    function: str  # a known one, or ""
+    function: str  # the name of a known one, or ""
     routine: Routine
     evidence: list[Evidence]
     tolerance: float
@@ -47,7 +47,7 @@ class Consultation:
 
 
 def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Consultation]:
-    """What to ask: as the known functions that have the same values, then as the function that differences have seen."""
+    """What to ask: about the known functions with the same values, then about the derivatives from differences."""
     problem, generator = point.problem, generator_for(seed)
     size = sum(np.size(value) for value in arguments_of(problem.arguments).values())
     if len(point.outputs) != 1 or size > LARGEST:
@@ -75,9 +75,9 @@ def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def has_values(function: Differentiable, seen: Observation) -> bool:
-    """Is this the function's output, and are all that got gradients among those that it has gradients for?
+    """Is this the function's output, and does it have a gradient for every input that got one?
 
-    What hands an input out as it is may be any of many functions, such as a reshape to the same shape.
+    If the output equals an input, it could be any of many functions, such as a reshape to the same shape.
     """
     if len(function.arguments) != len(seen.arguments):
         return False
@@ -96,7 +96,7 @@ def has_values(function: Differentiable, seen: Observation) -> bool:
 
 
 def as_known(function: Differentiable, seen: list[Observation]) -> Consultation | None:
-    """The question, as one about this function, with the names that the inputs have here."""
+    """The question about this known function, with the names that the inputs have here."""
     named = dict(zip(function.arguments, seen[0].arguments))
     routine = replace(routine_of(function.name), arguments=("dout", *seen[0].arguments),
                       results=tuple(gradient_of(named[argument]) for argument in function.learned))
@@ -107,7 +107,7 @@ def as_known(function: Differentiable, seen: list[Observation]) -> Consultation 
 
 
 def by_differences(seen: list[Observation], point: Point, reports: list[InputReport]) -> Consultation | None:
-    """The question, as one about a function of which only the derivatives are known, those in the reports."""
+    """The question about a function of which only the derivatives in the reports are known."""
     known = [report for report in reports
              if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
     if not any(report.verdict == FAIL for report in known):
@@ -123,7 +123,7 @@ def by_differences(seen: list[Observation], point: Point, reports: list[InputRep
 
 
 def is_whole(report: InputReport, point: Point) -> bool:
-    """Is this the whole Jacobian at this point? (The constant ratio of a gradient is in its own report.)"""
+    """Is this the whole Jacobian at this point?"""
     is_all = report.numeric.shape == (point.size, math.prod(report.shape)) and not report.columns[:1] == ["direction 0"]
     return is_all and not report.notes and bool(np.all(np.isfinite(report.numeric)))
 

@@ -79,8 +79,10 @@ def wrong_sums(name, parameter, part):
         f"{name} over the wrong axis": (f"{d} is summed within the rows (axis -1), and should be summed over them",
                                         lambda a: a.sum(-1)),
         f"{name} not summed": (f"{d} is not summed over the rows: one {parameter} serves all of them", same),
-        f"{name} over everything": (f"{d} is summed over the features too: each feature has a {parameter} of its own", np.sum),
-        f"{name} of the last row": (f"{d} has the last row's part alone: it is overwritten row by row, not added to", last_row),
+        f"{name} over everything": (f"{d} is summed over the features too: each feature has a {parameter} of its own",
+                                    np.sum),
+        f"{name} of the last row": (f"{d} has the last row's part alone: it is overwritten row by row, not added to",
+                                    last_row),
         f"{name} zero": (f"{d} is zero", lambda a: 0 * over_rows(a)),
     })
 

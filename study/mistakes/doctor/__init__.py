@@ -1,7 +1,7 @@
-"""From somebody's numbers to the mistake behind them: the nearest known one, or else the facts in words.
+"""From someone's numbers to the mistake behind them; if it is not a known one, the facts in words.
 
-`diagnose_numbers(evidence, routine)` looks at what was handed in for several inputs. A known mistake is named only if it
-gives the same numbers on all of them; two of them if one is not enough. What fits none is described, not explained.
+`diagnose_numbers(evidence, routine)` looks at the results for several inputs. A known mistake, or two of them together, is
+named only if it gives the same numbers on all inputs. If nothing does, the numbers are described, not explained.
 """
 from .case import EXACT
 from .diagnosis import Diagnosis, Evidence

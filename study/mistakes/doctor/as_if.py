@@ -1,6 +1,6 @@
-"""More exact relations: the right result for an input that was changed on the way, or something added to the right one.
+"""More exact relations: the right result for a changed input, or the right result with something added.
 
-"dk is what it would be if the last row of q were left out": a loop that ends too early. The right routine runs again
+"dk is what would be right if the last row of q were left out": a loop that ends too early. The right routine runs again
 with each input changed in each of these ways.
 """
 import itertools
@@ -15,7 +15,7 @@ Change = Callable[[np.ndarray], np.ndarray]
 
 
 def left_out(axis: int, index: int) -> Change:
-    """Without one entry along an axis; an array that has no such axis stays as it is."""
+    """Without one entry along an axis; unchanged if there is no such axis."""
 
     def change(array: np.ndarray) -> np.ndarray:
         changed = array.copy()
@@ -27,7 +27,7 @@ def left_out(axis: int, index: int) -> Change:
 
 
 def row_left_out(index: int) -> Change:
-    """Without one row, counted through all axes in front."""
+    """Without one row, counting through all leading axes."""
 
     def change(array: np.ndarray) -> np.ndarray:
         changed = array.copy()
@@ -39,14 +39,14 @@ def row_left_out(index: int) -> Change:
 
 
 def reshaped(array: np.ndarray) -> np.ndarray:
-    """What a transpose makes of it if there was a reshape where the routine transposes."""
+    """Whose transpose is the array reshaped to the transpose's shape."""
     if array.ndim < 2:
         return array
     turned = np.swapaxes(array, -1, -2)
     return np.swapaxes(array.reshape(turned.shape), -1, -2)
 
 
-CHANGES: dict[str, tuple[str, Change]] = {  # {name: (what was done to the input, how)}
+CHANGES: dict[str, tuple[str, Change]] = {  # {name: (what is said of the input, how it is changed)}
     "last column left out": ("the last column of {input} were left out, as if a loop ended too early",
                              left_out(-1, -1)),
     "first column left out": ("the first column of {input} were left out, as if a loop started at 1", left_out(-1, 0)),
@@ -56,15 +56,15 @@ CHANGES: dict[str, tuple[str, Change]] = {  # {name: (what was done to the input
                                   row_left_out(-1)),
     "first of all rows left out": ("the very first row of {input} were left out, as if a loop started at 1",
                                    row_left_out(0)),
-    "reshaped": ("{input} were reshaped where it has to be transposed", reshaped),
-    "absolute": ("the absolute value of {input} stood for it", np.abs),
+    "reshaped": ("{input} were reshaped instead of transposed", reshaped),
+    "absolute": ("{input} were replaced by its absolute value", np.abs),
     "shifted along": ("{input} were shifted by one along its last axis", lambda a: np.roll(a, 1, -1)),
     "shifted back": ("{input} were shifted back by one along its last axis", lambda a: np.roll(a, -1, -1)),
     "shifted down": ("the rows of {input} were shifted down by one", lambda a: np.roll(a, 1, -2) if a.ndim > 1 else a),
     "shifted up": ("the rows of {input} were shifted up by one", lambda a: np.roll(a, -1, -2) if a.ndim > 1 else a),
-    "squared": ("the square of {input} stood for it", np.square),
-    "negative": ("-{input} stood for {input}", np.negative),
-    "positive part": ("the negative numbers of {input} were set to 0", lambda a: np.maximum(a, 0)),
+    "squared": ("{input} were squared", np.square),
+    "negative": ("{input} were negated", np.negative),
+    "positive part": ("the negative elements of {input} were set to 0", lambda a: np.maximum(a, 0)),
 }
 
 
@@ -74,7 +74,7 @@ def float_arrays(case: Case) -> list[str]:
 
 
 def is_changed(what: str, change: Change) -> Callable[[Case, str, Expected], str | None]:
-    """Finds the input that was changed so. The result must not be right for the unchanged one."""
+    """Finds the input that was changed this way. For the unchanged input the result is known to be wrong."""
 
     def find(case: Case, name: str, reference: Expected) -> str | None:
         for key in float_arrays(case):
@@ -86,7 +86,7 @@ def is_changed(what: str, change: Change) -> Callable[[Case, str, Expected], str
 
 
 def is_added(case: Case, name: str, reference: Expected) -> str | None:
-    """An input, the upstream or another result that was added to the right result, or subtracted."""
+    """An input, the upstream gradient or another result was added to the right result, or subtracted from it."""
 
     def plus(sign: float, term: Callable[[Seen], np.ndarray]) -> Expected:
         def expected(seen: Seen) -> np.ndarray | None:
@@ -100,12 +100,12 @@ def is_added(case: Case, name: str, reference: Expected) -> str | None:
     for key, term in terms.items():
         for sign, word in ((1.0, "added to"), (-1.0, "subtracted from")):
             if case.explains(name, plus(sign, term)):
-                return f"{{is}} right but for {key}, which is {word} it"
+                return f"{{is}} right, except that {key} is {word} it"
     return None
 
 
 def is_added_on_the_way(case: Case, name: str, reference: Expected) -> str | None:
-    """An input that was added to another before the right routine ran."""
+    """An input was added to another before the right routine ran."""
     for key, other in itertools.permutations(float_arrays(case), 2):
         if case.explains(name, case.rerun(name, **{key: lambda seen, key=key, other=other: sum_of(seen, key, other)})):
             return f"{{is}} what would be right if {other} were added to {key}"
@@ -113,16 +113,16 @@ def is_added_on_the_way(case: Case, name: str, reference: Expected) -> str | Non
 
 
 def sum_of(seen: Seen, key: str, other: str) -> np.ndarray:
-    """An input and another, in the shape of the first; ValueError if they do not fit."""
+    """The sum of two inputs in the shape of the first; ValueError if the other does not fit."""
     return seen.inputs[key] + np.broadcast_to(seen.inputs[other], seen.inputs[key].shape)
 
 
 def has_another_mask(case: Case, name: str, reference: Expected) -> str | None:
-    """Each number is what it would be if all were kept, or zero; but not by the mask that was given."""
+    """Each number is either zero or what it would be if all were kept, but not according to the given mask."""
     masks = [key for key, value in case.seen[0].inputs.items() if isinstance(value, np.ndarray) and value.dtype.kind == "b"]
     kept = dropped = 0
-    for seen in case.seen if masks else ():
-        given = seen.given.get(name)
+    for seen in case.pieces(name) if masks else ():
+        given = seen.given[name]
         if given is None or np.shape(given) != np.shape(reference(seen)):
             return None
         everything = case.rerun(name, **{masks[0]: lambda seen: np.ones_like(seen.inputs[masks[0]])})(seen)

@@ -1,4 +1,4 @@
-"""All that was seen of one routine, in a form that explanations can be tried on."""
+"""The evidence on one routine, in a form that explanations can be tested on."""
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 from .diagnosis import Evidence
 from .routine import Known, Routine
 
-EXACT = 1e-9  # of the largest number of a result: how far apart the same numbers may be, computed another way
-ENOUGH, FEW = 12, 3  # so many wrong numbers have to be explained if inputs are passed over, one of so many at most
-FINITE = 6  # fewer finite numbers are none
+EXACT = 1e-9  # of a result's largest number: how far apart the same numbers may be, computed in different ways
+ENOUGH, FEW = 12, 3  # at most one input in FEW is passed over, and only if at least ENOUGH wrong numbers are explained
+FINITE = 6  # fewer finite numbers count as none
 NOT_NUMBERS = np.array(math.nan)
 
 Numbers = dict[str, np.ndarray | None]  # results by name; None for what is not returned
@@ -38,7 +38,7 @@ class Case:
         self.tolerance = tolerance
         self.is_lenient = False
         seen = [self._seen(item) for item in evidence if item.given]
-        # What shows most at the least cost; a row or an axis of length 1 shows little.
+        # First what shows most at the least cost; an axis of length 1 shows little.
         self.seen = sorted(seen, key=lambda item: (-len(item.wrong), shortest_axis(item) < 2, volume(item)))
         self.results = [name for name in routine.results if any(name in item.given for item in seen)]
         self.wrong = [name for name in self.results if any(name in item.wrong for item in seen)]
@@ -51,14 +51,18 @@ class Case:
         wrong = {name: ~self.agreement(given[name], right[name]) for name in given}
         return Seen(item.inputs, right, given, {name: places for name, places in wrong.items() if np.any(places)})
 
+    def pieces(self, name: str) -> list[Seen]:
+        """The evidence in which a result with this name was given."""
+        return [seen for seen in self.seen if name in seen.given]
+
     def _is_empty(self, name: str) -> bool:
-        """Is there hardly a finite number in what was given? (None is an answer.)"""
-        arrays = [item.given[name] for item in self.seen if item.given.get(name) is not None]
+        """Does what was given hold hardly any finite numbers? (None is an answer.)"""
+        arrays = [seen.given[name] for seen in self.pieces(name) if seen.given[name] is not None]
         finite = sum(int(np.sum(np.isfinite(array))) for array in arrays)
         return finite < min(FINITE, sum(array.size for array in arrays))
 
     def agreement(self, given: np.ndarray | None, expected: np.ndarray | None) -> np.ndarray:
-        """Where are the numbers the same? Nowhere, in the shape of what was expected, if the shapes differ."""
+        """Where are the numbers the same? If the shapes differ: nowhere, in the expected shape."""
         if given is None or expected is None or given.shape != expected.shape:
             return np.full(np.shape(expected) if np.size(expected) else 1, given is None and expected is None)
         largest = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
@@ -66,14 +70,14 @@ class Case:
         return is_close | (given == expected) | (np.isnan(given) & np.isnan(expected))
 
     def explains(self, name: str, expected: Expected) -> bool:
-        """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them.
+        """Is this what was given for a result on all inputs? Not if it cannot be computed for one of them.
 
-        NaN is equal to NaN, so what is NaN almost everywhere (`empty`) shows nothing by itself. If `is_lenient`, a few of
-        many inputs are passed over: those where something else is not finite though what was given is, as 0 / 0 that
-        somebody took care of.
+        NaN equals NaN, so what is NaN almost everywhere (`empty`) proves nothing by itself. If `is_lenient`, a few of many
+        inputs are passed over: those where the explanation is not finite but what was given is, for example because its
+        author guarded against 0 / 0.
         """
         explained = passed_over = 0
-        pieces = [seen for seen in self.seen if name in seen.given]
+        pieces = self.pieces(name)
         for seen in pieces:
             try:
                 found = as_numbers(expected(seen))
@@ -106,7 +110,7 @@ class Case:
         return expected
 
     def leaves_right(self, mistakes: Sequence[Known], name: str) -> bool:
-        """Do these known mistakes not change this result?"""
+        """Do these known mistakes leave this result unchanged?"""
         expected = self.known(mistakes, name)
         return all(np.all(self.agreement(expected(seen), seen.right[name])) for seen in self.seen if name in seen.right)
 
@@ -116,7 +120,7 @@ class Case:
 
 
 def as_numbers(value: Any) -> np.ndarray | None:
-    """An array in float64; None for None; NOT_NUMBERS, which is nobody's result, for a text and the like."""
+    """An array in float64; None for None; NOT_NUMBERS, which no routine returns, for strings and the like."""
     try:
         array = np.asarray(value)
     except ValueError:  # a list of rows of several lengths
@@ -127,18 +131,18 @@ def as_numbers(value: Any) -> np.ndarray | None:
 
 
 def is_less_finite(found: np.ndarray | None, given: np.ndarray | None) -> bool:
-    """Are there numbers where another array of the same shape has NaN or infinity?"""
+    """Is `given` finite somewhere where `found`, in the same shape, is not?"""
     return (found is not None and given is not None and found.shape == given.shape
             and bool(np.any(np.isfinite(given) & ~np.isfinite(found))))
 
 
 def arrays_of(inputs: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays among the inputs, without the upstream gradient."""
+    """The arrays among the inputs, except the upstream gradient."""
     return {name: value for name, value in inputs.items() if isinstance(value, np.ndarray) and name != "dout"}
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of finite numbers, in units of b's largest."""
+    """The largest difference between finite numbers, relative to b's largest."""
     apart = np.abs(a - b)
     return float(np.max(apart, initial=0.0, where=np.isfinite(apart)) / np.max(np.abs(b), initial=1e-300))
 

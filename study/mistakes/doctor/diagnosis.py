@@ -1,4 +1,4 @@
-"""What the doctor is shown, and what it says."""
+"""What the doctor is shown, and what it answers."""
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,26 +7,26 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Evidence:
-    """One input, what is right for it, and what somebody's routine gave. All by name.
+    """One set of inputs, the right results, and the results of someone's routine, all by name.
 
-    A name that `given` lacks is a result that nobody has seen: there are no numbers if the routine raised.
+    `given` may lack a result: there are no numbers if the routine raised.
     """
 
     inputs: dict[str, Any]  # {"dout": ..., "x": ...}
     right: dict[str, np.ndarray]  # {"dx": ...}
-    given: dict[str, np.ndarray | None]  # the same names; any shape, or None if that was returned
+    given: dict[str, np.ndarray | None]  # the same names; of any shape, or None if None was returned
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong: mistakes that explain every number, or else what is seen. It is true if a mistake is known."""
+    """What is wrong: mistakes that explain every number, or else what can be seen. True if a mistake is known."""
 
     names: tuple[str, ...] = ()  # of the mistakes: ("no rowsum",), ("negated",)
     mistakes: tuple[str, ...] = ()  # a sentence for each of them
-    facts: tuple[str, ...] = ()  # what is seen, whatever the reason
-    certainty: str = ""  # what the mistakes were found to explain: "all 21 wrong numbers, on 4 inputs"
+    facts: tuple[str, ...] = ()  # what can be seen, whatever the reason
+    certainty: str = ""  # how much the mistakes explain: "explains all 21 wrong numbers of dx, on 4 inputs"
     is_right: bool = False
-    is_whole: bool = False  # the mistakes explain all that is wrong
+    is_whole: bool = False  # the mistakes explain everything that is wrong
 
     def __bool__(self) -> bool:
         return bool(self.mistakes)

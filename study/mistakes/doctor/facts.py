@@ -1,4 +1,4 @@
-"""What can be seen of wrong numbers, in words: which results, on which inputs, where in them, and how far off."""
+"""What can be seen of wrong numbers, in words: which results, on which inputs, where, and how far off."""
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -17,11 +17,11 @@ def is_repeated(ids: np.ndarray) -> bool:
     return len(np.unique(ids)) < ids.size
 
 
-ON_INPUTS: dict[str, Callable[[Seen], bool]] = {  # what the inputs may have in common on which something is wrong
+ON_INPUTS: dict[str, Callable[[Seen], bool]] = {  # what the inputs on which something is wrong may have in common
     "with repeated ids": lambda seen: any(map(is_repeated, arrays(seen, "i"))),
     "with masked positions": lambda seen: any(not np.all(mask) for mask in arrays(seen, "b")),
-    "with a row that is masked altogether": lambda seen: any(np.any(~np.any(mask, -1)) for mask in arrays(seen, "b")),
-    "with targets that are ignored": lambda seen: any(np.any(ids < 0) for ids in arrays(seen, "i")),
+    "with a fully masked row": lambda seen: any(np.any(~np.any(mask, -1)) for mask in arrays(seen, "b")),
+    "with ignored targets": lambda seen: any(np.any(ids < 0) for ids in arrays(seen, "i")),
     "with an axis of length 1": lambda seen: any(1 in array.shape for array in arrays(seen, "fib")),
     "with numbers beyond 10": lambda seen: any(np.any(np.abs(array) > LARGE) for array in arrays(seen, "f")),
     "that are not square": lambda seen: any(len(set(array.shape)) > 1 for array in arrays(seen, "f")),
@@ -31,7 +31,7 @@ ON_INPUTS: dict[str, Callable[[Seen], bool]] = {  # what the inputs may have in 
 
 
 def places(seen: Seen, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
-    """Parts of a result, as booleans in its shape."""
+    """Parts of a result, as boolean arrays of its shape."""
     if not shape:
         return
     index = np.indices(shape)
@@ -47,7 +47,7 @@ def places(seen: Seen, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray
         yield "below its diagonal", rows > columns
     if len(shape) > 2:
         yield "in the first of the batch", index[0] == 0
-        yield "beyond the first of the batch", index[0] > 0
+        yield "after the first of the batch", index[0] > 0
     for name, array in arrays_of(seen.inputs).items():
         if array.dtype.kind == "b" and fits(array.shape, shape):
             yield f"where {name} is False", np.broadcast_to(~array, shape)
@@ -58,8 +58,8 @@ def places(seen: Seen, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray
             yield f"where {name} is beyond 10", np.abs(array) > LARGE
         elif array.dtype.kind == "i" and array.size and array.min() >= 0 and array.max() < shape[0]:
             counts = np.bincount(array.reshape(-1), minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
-            yield f"in rows that {name} has more than once", np.broadcast_to(counts > 1, shape)
-            yield f"in rows that are not among {name}", np.broadcast_to(counts == 0, shape)
+            yield f"in rows that occur in {name} more than once", np.broadcast_to(counts > 1, shape)
+            yield f"in rows that do not occur in {name}", np.broadcast_to(counts == 0, shape)
 
 
 def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
@@ -70,7 +70,7 @@ def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
-    """Which results are wrong, and of those that nothing explains, where and how far off they are."""
+    """Which results are wrong, and for those that nothing explains, where and by how much."""
     lines = []
     right = [name for name in case.results if name not in case.wrong]
     if len(case.results) > 1:
@@ -84,36 +84,36 @@ def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
 
 
 def grouped(predicates: dict[str, str]) -> list[str]:
-    """Sentences, results with the same predicate together; none for an empty one."""
+    """A sentence for each predicate, naming all results that share it; none for an empty one."""
     return [sentence([name for name in predicates if predicates[name] == predicate], predicate)
             for predicate in dict.fromkeys(predicates.values()) if predicate]
 
 
 def on_which_inputs(case: Case, name: str) -> str:
-    """"{is} wrong on 3 of 12 inputs: just those with repeated ids", or "" if it is wrong on all."""
-    seen = [item for item in case.seen if name in item.given]
+    """"{is} wrong on 3 of 12 inputs: exactly those with repeated ids", or "" if it is wrong on all."""
+    seen = case.pieces(name)
     is_wrong = [name in item.wrong for item in seen]
     if all(is_wrong):
         return ""
     common = [text for text, holds in ON_INPUTS.items() if [bool(holds(item)) for item in seen] == is_wrong]
-    return f"{{is}} wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": just those {common[0]}" if common else "")
+    return f"{{is}} wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": exactly those {common[0]}" if common else "")
 
 
 def form_of(case: Case, name: str) -> list[str]:
-    """A result that is None or has another shape has no places to be compared."""
-    for seen in case.seen:
-        given, right = seen.given.get(name), seen.right.get(name)
-        if name in seen.given and given is None:
+    """What is said of a result that is None or has the wrong shape, so that its places cannot be compared."""
+    for seen in case.pieces(name):
+        given, right = seen.given[name], seen.right[name]
+        if given is None:
             return [f"{name} is None"]
-        if name in seen.given and given is NOT_NUMBERS:
+        if given is NOT_NUMBERS:
             return [f"{name} is not an array of numbers"]
-        if name in seen.given and given.shape != right.shape:
-            return [f"{name} has the shape {given.shape} where {right.shape} belongs"]
+        if given.shape != right.shape:
+            return [f"{name} has shape {given.shape} instead of {right.shape}"]
     return []
 
 
 def where(case: Case, name: str) -> str:
-    """The smallest part of a result that holds all that is wrong, on all inputs."""
+    """The smallest part of a result that contains everything wrong in it, on all inputs."""
     shares: dict[str, list[float]] = {}
     wrong_on = [seen for seen in case.seen if name in seen.wrong]
     for seen in wrong_on:
@@ -128,8 +128,8 @@ def where(case: Case, name: str) -> str:
 
 
 def not_finite(case: Case, name: str) -> str:
-    for seen in case.seen:
-        given = seen.given.get(name)
+    for seen in case.pieces(name):
+        given = seen.given[name]
         if given is not None and not np.all(np.isfinite(given)) and np.all(np.isfinite(seen.right[name])):
             kinds = [kind for kind, holds in (("NaN", np.isnan), ("infinite", np.isinf)) if np.any(holds(given))]
             return f"{int(np.sum(~np.isfinite(given)))} of {given.size} numbers of {name} are {' or '.join(kinds)}"
@@ -137,12 +137,6 @@ def not_finite(case: Case, name: str) -> str:
 
 
 def how_far(case: Case, name: str) -> str:
-    off = []
-    for seen in case.seen:
-        if name in seen.wrong:
-            off.append(distance(seen.given[name], seen.right[name]))
-    largest = max(off, default=0.0)
-    if not 0 < largest < 1e6:
-        return ""
-    return f"{name} is off by up to {largest:.0%} of its largest number" if largest > 0.01 else (
-        f"{name} is off by up to {largest:.0e} of its largest number")
+    off = max((distance(seen.given[name], seen.right[name]) for seen in case.seen if name in seen.wrong), default=0.0)
+    digits = ".0%" if off > 0.01 else ".0e"
+    return f"{name} is off by up to {off:{digits}} of its largest number" if 0 < off < 1e6 else ""

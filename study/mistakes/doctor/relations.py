@@ -1,7 +1,7 @@
-"""Exact relations between what was given and what is right, that need no table of mistakes: transposed, negated, ...
+"""Exact relations between what was given and what is right, which need no table of mistakes: transposed, negated, ...
 
-Each looks at one result on all inputs, and finds a predicate ("{is} transposed") or None. What it compares with is what is
-right, or what a known mistake gives: a gradient may have a known mistake, and be negated besides.
+Each looks at one result on all inputs, and finds a predicate ("{is} transposed") or None. It compares with a reference:
+what is right, or what a known mistake gives, as a gradient may have a known mistake and be negated too.
 """
 import itertools
 import math
@@ -14,10 +14,11 @@ from minigrad.gradcheck.constants import constant_ratio, names_of_constant
 
 from ..base import FUNCTIONS
 from .case import EXACT, Case, Expected, Seen, arrays_of, distance
+from .routine import routine_of
 
-LARGEST_JACOBIAN = 400  # so many outputs at most are differentiated one by one
-FEW_DIGITS = 1e-2  # a factor so near to 1 is meant to be 1
-AS_IF = {
+LARGEST_JACOBIAN = 400  # the most outputs that are differentiated one by one
+FEW_DIGITS = 1e-2  # a factor this close to 1 was meant to be 1
+MEANINGS = {  # of a factor
     "N": "as if a division by N were missing, or a sum stood for a mean", "1/N": "as if a mean stood for a sum",
     "sqrt(N)": "as if 1/sqrt(N) were missing", "1/sqrt(N)": "as if it were divided by sqrt(N) once too often",
     "N/(N-1)": "as if N - 1 stood for N", "(N-1)/N": "as if N stood for N - 1",
@@ -28,7 +29,7 @@ Find = Callable[[Case, str, Expected], str | None]
 
 @dataclass(frozen=True)
 class Relation:
-    """A name, what finds it, and whether it may come on top of a known mistake."""
+    """A relation's name, what finds it, and whether it may come on top of a known mistake."""
 
     name: str
     find: Find
@@ -46,22 +47,19 @@ def given_as(predicate: str, expected: Callable[[Case, Seen, str, np.ndarray], n
 
 
 def is_missing(case: Case, name: str, reference: Expected) -> str | None:
-    is_none = all(seen.given[name] is None for seen in case.seen if name in seen.given)
-    return "{is} None" if is_none else None
+    return "{is} None" if all(seen.given[name] is None for seen in case.pieces(name)) else None
 
 
 def is_zero(case: Case, name: str, reference: Expected) -> str | None:
-    given = [seen.given[name] for seen in case.seen if name in seen.given]
+    given = [seen.given[name] for seen in case.pieces(name)]
     return "{is} zero everywhere" if all(g is not None and g.size and not np.any(g) for g in given) else None
 
 
 def is_multiplied(case: Case, name: str, reference: Expected) -> str | None:
-    """A constant factor, named by what it is made of on all inputs."""
+    """A constant factor, named after what it consists of on all inputs."""
     ratios, sizes = [], []
-    for seen in case.seen:
-        given, right = seen.given.get(name), reference(seen)
-        if name not in seen.given:
-            continue
+    for seen in case.pieces(name):
+        given, right = seen.given[name], reference(seen)
         ratio = constant_ratio(given, right) if np.shape(given) == np.shape(right) and given is not None else None
         if not np.all(case.agreement(given, right * (ratio or 0.0))):
             return None
@@ -78,12 +76,12 @@ def is_multiplied(case: Case, name: str, reference: Expected) -> str | None:
     if not names and not is_constant:
         return None
     text = ", or ".join(names[:3]) or f"{ratios[0]:.6g}"
-    meaning = AS_IF.get(names[0].split(",")[0].split(" with")[0], "") if names else ""
+    meaning = MEANINGS.get(names[0].split(",")[0].split(" with")[0], "") if names else ""
     return f"{{is}} multiplied by {text}" + (f": {meaning}" if meaning and len(names) == 1 else "")
 
 
 def sizes_of(seen: Seen) -> dict[str, float]:
-    """What a factor may be made of: {"the width of q": 4, ...}; numbers among the inputs under their own names."""
+    """What a factor may consist of: {"the width of q": 4, ...}; numbers among the inputs under their own names."""
     found: dict[str, float] = {}
     for name, array in arrays_of(seen.inputs).items():
         axes = {-1: "the width" if array.ndim > 1 else "the length", -2: "the number of rows"}
@@ -100,29 +98,22 @@ def sizes_of(seen: Seen) -> dict[str, float]:
 
 
 def is_summed(case: Case, name: str, reference: Expected) -> str | None:
-    """Summed over an axis that it should keep; the axis may be gone, or stand there with length 1, or be filled."""
-    ways = {
-        "": lambda total, axis: total, ", with keepdims": lambda total, axis: np.expand_dims(total, axis),
-        ", the same number along all of it": lambda total, axis: np.expand_dims(total, axis),
-    }
+    """Summed over an axis that it should keep; that axis may be gone, have length 1, or be filled with the sum."""
     for axis, what in ((-1, "its last axis"), (-2, "its rows"), (0, "its first axis"), (None, "all its axes")):
-        for way, shaped in ways.items():
-            def expected(seen, axis=axis, way=way, shaped=shaped):
+        for way in "", ", with keepdims", ", with the same number all along it":
+            def expected(seen, axis=axis, way=way):
                 right = reference(seen)
-                axes = tuple(range(right.ndim)) if axis is None else axis
-                total = shaped(right.sum(axes), axes)
+                total = right.sum(axis, keepdims=bool(way))
                 return np.broadcast_to(total, right.shape) if "same" in way else total
             if case.explains(name, expected):
-                return f"{{is}} summed over {what}, which should stay{way}"
+                return f"{{is}} summed over {what}, which should be kept{way}"
     return None
 
 
 def is_unsummed(case: Case, name: str, reference: Expected) -> str | None:
-    """A sum over some axes is missing: over which ones, is for the numbers to say."""
+    """A sum over some axes is missing; the numbers tell which ones."""
     wrong = None
-    for seen in case.seen:
-        if name not in seen.given:
-            continue
+    for seen in case.pieces(name):
         given, right = seen.given[name], reference(seen)
         if given is None or given.size < right.size:
             return None
@@ -137,39 +128,35 @@ def is_unsummed(case: Case, name: str, reference: Expected) -> str | None:
             return None
         if given.size > right.size and right.shape == seen.right[name].shape:
             wrong = wrong or (given.shape, right.shape)
-    return f"{{is}} not summed: it has the shape {wrong[0]} where {wrong[1]} belongs" if wrong else None
+    return f"{{is}} not summed: it has shape {wrong[0]} instead of {wrong[1]}" if wrong else None
 
 
 def has_other_shape(case: Case, name: str, reference: Expected) -> str | None:
     """The right numbers in another shape."""
     wrong = None
-    for seen in case.seen:
-        given, right = seen.given.get(name), reference(seen)
-        if name not in seen.given:
-            continue
+    for seen in case.pieces(name):
+        given, right = seen.given[name], reference(seen)
         if given is None or not np.all(case.agreement(given.reshape(-1), right.reshape(-1))):
             return None
-        if given.shape != right.shape == seen.right[name].shape:  # a known mistake may have another than belongs there
+        if given.shape != right.shape == seen.right[name].shape:  # a known mistake may itself change the shape
             wrong = wrong or (given.shape, right.shape)
     if wrong is None:
         return None
     is_kept = [n for n in wrong[0] if n != 1] == [n for n in wrong[1] if n != 1]
-    reason = ", an axis of length 1 too many: sum without keepdims" if is_kept and len(wrong[0]) > len(wrong[1]) else ""
-    return f"{{has}} the right numbers in the shape {wrong[0]} where {wrong[1]} belongs{reason}"
+    reason = ", with an extra axis of length 1: sum without keepdims" if is_kept and len(wrong[0]) > len(wrong[1]) else ""
+    return f"{{has}} the right numbers in shape {wrong[0]} instead of {wrong[1]}{reason}"
 
 
 def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
-    """Right to about 7 digits, with errors to both sides, as float32 has them.
+    """Right to about 7 digits, with errors in both directions, as in float32.
 
-    A known mistake that is itself so near, such as another eps, says nothing here.
+    On top of a known mistake that is itself this close, such as another eps, it would mean nothing.
     """
     if case.tolerance > EXACT or is_near_right(case, name, reference):
         return None
     errors = []
-    for seen in case.seen:
-        given, right = seen.given.get(name), reference(seen)
-        if name not in seen.given:
-            continue
+    for seen in case.pieces(name):
+        given, right = seen.given[name], reference(seen)
         if given is None or given.shape != right.shape or not np.all(np.isfinite(given) & np.isfinite(right)):
             return None
         largest = np.max(np.abs(right), initial=0.0)
@@ -177,13 +164,13 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
             return None
         is_off = np.abs(given - right) > 1e-11 * largest
         errors += list(np.sign((given - right) * right)[is_off])
-    is_to_both_sides = len(errors) >= 8 and 0.15 < np.mean(np.array(errors) > 0) < 0.85
-    return ("{is} right to about 7 digits only, as float32, a rounded constant or a difference quotient "
-            "would leave it") if is_to_both_sides else None
+    if len(errors) >= 8 and 0.15 < np.mean(np.array(errors) > 0) < 0.85:
+        return "{is} right to only about 7 digits, as with float32, a rounded constant or a difference quotient"
+    return None
 
 
 def is_near_right(case: Case, name: str, reference: Expected) -> bool:
-    """Is this nearly what is right, and not quite?"""
+    """Is this almost right, but not quite?"""
     return 0 < max(distance(reference(seen), seen.right[name]) for seen in case.seen if name in seen.right) < 1e-3
 
 
@@ -196,7 +183,7 @@ def upstream_itself(case: Case, seen: Seen, name: str, reference: np.ndarray) ->
 
 
 def is_an_input(case: Case, name: str, reference: Expected) -> str | None:
-    """One of the inputs, as it is or negative."""
+    """One of the inputs, or its negative."""
     for key, array in arrays_of(case.seen[0].inputs).items():
         if array.dtype.kind == "f":
             for sign, word in ((1.0, f"{key} itself"), (-1.0, f"-{key}")):
@@ -206,7 +193,7 @@ def is_an_input(case: Case, name: str, reference: Expected) -> str | None:
 
 
 def diagonal(case: Case, seen: Seen, name: str, reference: np.ndarray) -> np.ndarray | None:
-    """What is left if each output depends on its own input only; None where inputs and outputs do not pair up."""
+    """What is left if each output depends on its own input only; None if inputs and outputs do not pair up."""
     dout = seen.inputs["dout"]
     if dout.shape != reference.shape or dout.size > LARGEST_JACOBIAN:
         return None
@@ -236,12 +223,12 @@ def without(axis: int, index: int):
 
 
 def in_other_order(turn: Callable[[np.ndarray], np.ndarray]):
-    """The reference with its elements moved; for arrays of two axes at least."""
+    """The reference with its elements moved, if it has at least two axes."""
     return lambda case, seen, name, reference: turn(reference) if reference.ndim > 1 else reference
 
 
 def is_anothers(case: Case, name: str, reference: Expected) -> str | None:
-    """The gradient of another of the inputs."""
+    """The gradient of another input."""
     for other in case.routine.results:
         if other != name and case.explains(name, case.right(other)):
             return f"{{is}} what {other} should be"
@@ -249,22 +236,18 @@ def is_anothers(case: Case, name: str, reference: Expected) -> str | None:
 
 
 def is_another_functions(case: Case, name: str, reference: Expected) -> str | None:
-    """The gradient of another function that takes as many inputs."""
+    """The gradient of another function with as many inputs."""
     if "dout" not in case.routine.arguments:
         return None
     position = case.routine.results.index(name)
-    for title, function in FUNCTIONS.items():
-        def expected(seen, function=function):
-            arrays = [seen.inputs[argument] for argument in case.routine.arguments[1:]]
-            if len(arrays) != len(function.arguments):
-                arrays = list(arrays_of(seen.inputs).values())
-            if len(arrays) != len(function.arguments):
-                return np.full_like(seen.right[name], np.nan)
-            wanted = [function.arguments.index(argument) for argument in function.learned]
-            copies = [a.copy() if isinstance(a, np.ndarray) else a for a in (seen.inputs["dout"], *arrays)]
-            with np.errstate(all="ignore"):
-                found = function.gradients(*copies)
-            return found[wanted[position]]
+    for title in FUNCTIONS:
+        other = routine_of(title)
+        def expected(seen, other=other):
+            inputs = [seen.inputs[argument] for argument in case.routine.arguments]
+            if len(inputs) != len(other.arguments):
+                inputs = [seen.inputs["dout"], *arrays_of(seen.inputs).values()]
+            found = other.run(dict(zip(other.arguments, inputs, strict=True)))
+            return found[other.results[position]]
         if case.explains(name, expected):
             return f"{{is}} the gradient of another function: {title}"
     return None
@@ -277,11 +260,11 @@ RELATIONS: tuple[Relation, ...] = (
     Relation("zero", is_zero),
     Relation("negated", given_as("{has} the wrong sign", lambda case, seen, name, right: -right), True),
     Relation("transposed", given_as("{is} transposed", in_other_order(lambda a: np.swapaxes(a, -1, -2))), True),
-    Relation("axes reversed", given_as("{has} all axes reversed: .T for an exchange of the last two",
+    Relation("axes reversed", given_as("{has} all axes reversed: .T instead of swapping the last two",
                                        in_other_order(lambda a: a.T)), True),
     Relation("other shape", has_other_shape, True),
     Relation("unsummed", is_unsummed, True),
-    Relation("upstream", given_as("{is} the upstream gradient as it came", upstream_itself)),
+    Relation("upstream", given_as("{is} the upstream gradient, unchanged", upstream_itself)),
     Relation("an input", is_an_input),
     Relation("negative upstream", given_as("{is} -dout", lambda case, seen, name, right: -seen.inputs["dout"])),
     Relation("exchanged", is_anothers),
@@ -291,10 +274,10 @@ RELATIONS: tuple[Relation, ...] = (
     Relation("summed", is_summed, True),
     Relation("diagonal", given_as("{has} only the diagonal of the Jacobian, as if each output depended on its own input "
                                   "alone", diagonal)),
-    *(Relation(f"{which} only", given_as(f"{{is}} made of the {which} entry of dout along its {axis} axis only, as if "
+    *(Relation(f"{which} only", given_as(f"{{is}} made of only the {which} entry of dout along its {axis} axis, as if "
                                          "overwritten instead of added to", part_of_upstream(number, index)))
       for number, axis in ((0, "first"), (-2, "last but one")) for which, index in ENDS.items()),
-    *(Relation(f"{which} zero", given_as(f"{{is}} right but for the {which} {part}, which is zero", without(axis, index)))
+    *(Relation(f"{which} zero", given_as(f"{{is}} right, except that the {which} {part} is zero", without(axis, index)))
       for axis, part in ((0, "entry along the first axis"), (-2, "row"), (-1, "column")) for which, index in ENDS.items()),
     Relation("another function", is_another_functions),
     Relation("rounded", is_rounded, True),

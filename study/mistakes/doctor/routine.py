@@ -1,4 +1,4 @@
-"""What somebody is to write, and the mistakes that are known to be made in it."""
+"""What someone is asked to write, and the known mistakes in it."""
 import functools
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -10,16 +10,16 @@ from ..base import FUNCTIONS, MUTANTS
 
 @dataclass(frozen=True)
 class Known:
-    """A known mistake: the parts of the right routine that stand there otherwise."""
+    """A known mistake: the parts of the right routine that it replaces."""
 
     name: str  # "no rowsum"
-    sentence: str  # what is wrong, for who made it
+    sentence: str  # what is wrong, addressed to the author
     changes: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Routine:
-    """right(*inputs, **parts) -> one result or a tuple, for inputs by these names; None stands for no result."""
+    """right(*inputs, **parts) -> one result or a tuple, for inputs with these names; None means no result."""
 
     name: str
     right: Callable
@@ -28,7 +28,7 @@ class Routine:
     mistakes: tuple[Known, ...] = field(default=())
 
     def run(self, inputs: dict[str, Any], changes: dict[str, Any] | None = None) -> dict[str, np.ndarray | None]:
-        """The results by name, for inputs by name, with these parts exchanged. The inputs are copied."""
+        """The results by name, for inputs by name, with these parts replaced. The inputs are copied."""
         arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in (inputs[name] for name in self.arguments)]
         with np.errstate(all="ignore"):
             found = self.right(*arrays, **(changes or {}))

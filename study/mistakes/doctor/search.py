@@ -1,7 +1,7 @@
 """What explains the numbers? The simplest explanation is tried first, and has to explain every number on every input.
 
-One known mistake; one exact relation for all that is wrong; two known mistakes; then each wrong result on its own, also by
-a known mistake with a relation on top of it. What remains is described, in `facts`.
+One known mistake; one exact relation for everything that is wrong; two known mistakes; then each wrong result on its own,
+also by a known mistake with a relation on top of it. What remains unexplained is described by `facts`.
 """
 import itertools
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ from .facts import facts_of
 from .relations import COMPOSING, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
-FEW_NUMBERS = 6  # fewer numbers from one input, and fewer than half as many from several, are explained by chance
+FEW_NUMBERS = 6  # fewer from one input, or fewer than half as many from several, may agree by chance
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why results are wrong: known mistakes, or a predicate on top of them."""
+    """Why results are wrong: known mistakes, with a relation on top of them or alone."""
 
     mistakes: tuple[Known, ...] = ()
     relation: str = ""
@@ -36,9 +36,9 @@ Fitting = list[tuple[Explanation, list[str]]]  # explanations with the results t
 
 
 def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT) -> Diagnosis:
-    """What explains the numbers that were given for all these inputs?
+    """What explains the results given for all these inputs?
 
-    `tolerance` is how well the right numbers are known, in units of the largest of a result.
+    `tolerance` is how well the right numbers are known, relative to a result's largest.
     """
     with np.errstate(all="ignore"):
         case = Case(evidence, routine, tolerance)
@@ -57,7 +57,7 @@ def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: 
 
 
 def explained(case: Case) -> dict[str, Explanation]:
-    """An explanation for each wrong result, a lenient one if there is no strict one; for some of them only if need be."""
+    """An explanation for each wrong result, or for as many as possible: a strict one, or else a lenient one."""
     strict = found_for(case)
     if len(strict) == len(case.wrong):
         return strict
@@ -66,7 +66,7 @@ def explained(case: Case) -> dict[str, Explanation]:
 
 
 def found_for(case: Case) -> dict[str, Explanation]:
-    """The explanations for wrong results, the simplest for all of them together, or else for each on its own."""
+    """The simplest explanation for all wrong results together, or else for each on its own."""
     simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
     if whole := of_all_results(case, singles) or one_relation(case, simple):
@@ -78,7 +78,7 @@ def found_for(case: Case) -> dict[str, Explanation]:
 
 
 def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
-    """The known mistakes that explain a wrong result at least, with the results that they explain."""
+    """The known mistakes that explain at least one wrong result, with the results that they explain."""
     found = []
     for mistakes in candidates:
         names = [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]
@@ -88,13 +88,13 @@ def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
 
 
 def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:
-    """Two mistakes in different parts; those that change few parts first."""
+    """Pairs of mistakes in different parts, those that change fewest parts first."""
     pairs = [(a, b) for a, b in itertools.combinations(mistakes, 2) if not a.changes.keys() & b.changes.keys()]
     return sorted(pairs, key=lambda pair: sum(len(mistake.changes) for mistake in pair))
 
 
 def of_all_results(case: Case, candidates: Fitting) -> dict[str, Explanation]:
-    """The first that explains all that is wrong, and leaves right what is right; {} if there is none."""
+    """The first that explains everything wrong and leaves right what is right; {} if there is none."""
     right = [name for name in case.results if name not in case.wrong]
     whole = next((explanation for explanation, names in candidates if len(names) == len(case.wrong)
                   and all(case.explains(name, case.known(explanation.mistakes, name)) for name in right)), None)
@@ -118,6 +118,7 @@ def one_relation(case: Case, relations: Sequence[Relation]) -> dict[str, Explana
 def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, Explanation]:
     """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake."""
     found: dict[str, Explanation] = {}
+
     def changed_besides(item: tuple[Explanation, list[str]]) -> int:
         return sum(not case.leaves_right(item[0].mistakes, name) for name in case.results if name not in item[1])
 
@@ -152,18 +153,18 @@ def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
 
 
 def keeps_shape(case: Case, name: str, mistake: Known) -> bool:
-    """Has a result with this mistake the shape that is right? What is said of it besides would mean little else."""
+    """Does this mistake leave a result its right shape? If not, a relation on top of it would mean little."""
     return all(np.shape(case.known((mistake,), name)(seen)) == np.shape(seen.right[name])
                for seen in case.seen[:1] if name in seen.right)
 
 
 def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
-    """What is wrong, results with the same reason together."""
+    """What is wrong, naming results with the same explanation together."""
     lines: list[str] = []
     for explanation in found.values():
         names = [name for name, other in found.items() if other == explanation]
         others = [name for name in case.results if name not in names]
-        # Mistakes that change nothing else need not say which result they are in.
+        # A mistake that changes nothing else need not say which result it is in.
         is_all = all(case.leaves_right(explanation.mistakes, name) for name in others)
         lines += [("" if is_all else f"in {listed(names)}: ") + mistake.sentence for mistake in explanation.mistakes]
         if explanation.predicate:
@@ -173,23 +174,23 @@ def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
 
 
 def of_one_shape(case: Case, found: dict[str, Explanation]) -> list[str]:
-    """What inputs of a single shape leave open: which of its sizes a factor is made of."""
+    """What inputs of a single shape leave open: which of its sizes a factor consists of."""
     shapes = {tuple(array.shape for array in arrays_of(seen.inputs).values()) for seen in case.seen}
     if len(shapes) > 1:
         return []
     factors = {name: is_multiplied(case, name, case.right(name)) for name, why in found.items() if why.mistakes}
-    return [f"{sentence([name], factor)}; inputs of one shape do not tell which size that is"
+    return [f"{sentence([name], factor)}; inputs of a single shape cannot tell which size that is"
             for name, factor in factors.items() if factor and " N = " in factor]
 
 
 def is_enough(case: Case, names: list[str]) -> bool:
-    """Are there enough wrong numbers, so that what explains them is no coincidence?"""
+    """Are there enough wrong numbers to rule out that an explanation agrees by chance?"""
     inputs, numbers = shown_by(case, names)
     return numbers >= FEW_NUMBERS or inputs > 1 and numbers >= FEW_NUMBERS // 2
 
 
 def shown_by(case: Case, names: list[str]) -> tuple[int, int]:
-    """On how many inputs some of these results are wrong, and how many numbers are. Another upstream is no other input."""
+    """On how many inputs any of these results is wrong, and how many numbers are. A new upstream is not a new input."""
     numbers: dict[bytes, int] = {}
     for seen in case.seen:
         wrong = sum(int(np.sum(seen.wrong[name])) for name in names if name in seen.wrong)

@@ -153,7 +153,7 @@ def test_what_is_summed_with_keepdims_is_summed_and_what_belongs_there_is_right(
             return dx if dout.ndim > 2 else -dx, dweight, dbias(dout)
 
         found = diagnosed(wrong, routine, linear_inputs((3, 2), (2, 3), (2, 2, 2), (3, 2, 5)))
-        assert "(4,) belongs" in found.sentence and "(2, 4) belongs" not in found.sentence
+        assert "instead of (4,)" in found.sentence and "instead of (2, 4)" not in found.sentence
         assert "not summed" not in found.sentence
 
     each([lambda dout: dout.sum(0, keepdims=True), lambda dout: -dout.sum(0, keepdims=True),
@@ -190,28 +190,28 @@ EXACT_RELATIONS = [
      "dx is multiplied by 1/sqrt(N), N = the width of x: as if it were divided by sqrt(N) once too"),
     ("dx=dx * len(b)", "factor", "dx is multiplied by N, N = the width of w"),
     ("dx=1.0001 * dx", "factor", "dx is multiplied by 1.0001: a constant with too few digits"),
-    ("db=dout", "unsummed", "db is not summed: it has the shape (2, 2) where (2,) belongs"),
-    ("db=db[None]", "other shape", "db has the right numbers in the shape (1, 2) where (2,) belongs"),
-    ("dx=dx.ravel()", "other shape", "dx has the right numbers in the shape (4,) where (2, 2) belongs"),
-    ("dw=dw.sum(-1)", "summed", "dw is summed over its last axis, which should stay"),
-    ("db=0 * b + dout.sum()", "summed", "db is summed over its last axis, which should stay, the same number along all of it"),
+    ("db=dout", "unsummed", "db is not summed: it has shape (2, 2) instead of (2,)"),
+    ("db=db[None]", "other shape", "db has the right numbers in shape (1, 2) instead of (2,), with an extra axis"),
+    ("dx=dx.ravel()", "other shape", "dx has the right numbers in shape (4,) instead of (2, 2)"),
+    ("dw=dw.sum(-1)", "summed", "dw is summed over its last axis, which should be kept"),
+    ("db=0 * b + dout.sum()", "summed", "db is summed over its last axis, which should be kept, with the same number all"),
     ("**of(np.ones_like(dout), x, w, b)", "upstream ignored", "dx, dw and db do not depend on the upstream gradient"),
     ("dw=x[-1:].T @ dout[-1:], db=dout[-1]", "last only",
-     "dw and db are made of the last entry of dout along its first axis only"),
-    ("db=dout[0]", "first only", "db is made of the first entry of dout"),
-    ("dx=last_row_zero(dx)", "last zero", "dx is right but for the last"),
+     "dw and db are made of only the last entry of dout along its first axis"),
+    ("db=dout[0]", "first only", "db is made of only the first entry of dout"),
+    ("dx=last_row_zero(dx)", "last zero", "dx is right, except that the last"),
     ("**of_float32(dout, x, w, b)", "rounded",
-     "dx, dw and db are right to about 7 digits only, as float32, a rounded constant"),
+     "dx, dw and db are right to only about 7 digits, as with float32, a rounded constant"),
     ("dw=x[1:].T @ dout[1:]", "first row left out",
      "dw is what would be right if the first row of dout were left out, as if a loop started at 1"),
     ("dx=dout[:, :-1] @ w[:, :-1].T", "last column left out",
      "dx is what would be right if the last column of dout were left out"),
-    ("dw=np.abs(x).T @ dout", "absolute", "dw is what would be right if the absolute value of x stood for it"),
+    ("dw=np.abs(x).T @ dout", "absolute", "dw is what would be right if x were replaced by its absolute value"),
     ("dx=dout @ w.reshape(w.T.shape)", "reshaped",
-     "dx is what would be right if w were reshaped where it has to be transposed"),
+     "dx is what would be right if w were reshaped instead of transposed"),
     ("dw=np.roll(x, 1, 0).T @ dout", "shifted down", "dw is what would be right if the rows of x were shifted down by one"),
-    ("dx=dx + x", "something added", "dx is right but for x, which is added to it"),
-    ("db=db - b", "something added", "db is right but for b, which is subtracted from it"),
+    ("dx=dx + x", "something added", "dx is right, except that x is added to it"),
+    ("db=db - b", "something added", "db is right, except that b is subtracted from it"),
     ("dx=(dout + b) @ w.T", "added on the way", "dx is what would be right if b were added to dout"),
     ("dx=-dx, dw=dw.T, db=dout.mean(0)", "negated, transposed, factor",
      "dx has the wrong sign; dw is transposed; db is multiplied by 1/N"),
@@ -332,7 +332,7 @@ def test_another_functions_gradient_is_recognised_and_so_is_the_upstream():
     inputs = [dict(dout=item["dout"], x=item["x"]) for item in draws("tanh", range(3))]
     found = diagnosed(lambda dout, x: dout * (1 - np.tanh(x) ** 2), sine, inputs)
     assert found.names == ("another function",) and found.mistake == "dx is the gradient of another function: tanh"
-    assert diagnosed(lambda dout, x: dout, sine, inputs).mistake == "dx is the upstream gradient as it came"
+    assert diagnosed(lambda dout, x: dout, sine, inputs).mistake == "dx is the upstream gradient, unchanged"
 
 
 def test_only_the_diagonal_of_the_jacobian():
@@ -365,8 +365,8 @@ FACTS = {  # name: (where dx is wrong, what is said)
     "first column": (lambda x, mask, ids: np.arange(x.shape[1]) == 0, "dx is wrong only in its first column"),
     "negative": (lambda x, mask, ids: x < 0, "dx is wrong only where x is negative"),
     "large": (lambda x, mask, ids: np.abs(x) > 10, "dx is wrong only where x is beyond 10"),
-    "on large inputs": (lambda x, mask, ids: np.abs(x).max() > 10, "on 1 of 4 inputs: just those with numbers beyond 10"),
-    "not square": (lambda x, mask, ids: x.shape[0] != x.shape[1], "on 2 of 4 inputs: just those that are not square"),
+    "on large inputs": (lambda x, mask, ids: np.abs(x).max() > 10, "on 1 of 4 inputs: exactly those with numbers beyond 10"),
+    "not square": (lambda x, mask, ids: x.shape[0] != x.shape[1], "on 2 of 4 inputs: exactly those that are not square"),
     "rows that ids lack": (lambda x, mask, ids: np.arange(len(x))[:, None] > ids.max(), "dx is wrong only in its last row"),
     "everywhere": (lambda x, mask, ids: x == x, "dx is off by up to"),
 }
@@ -425,8 +425,8 @@ def test_inputs_of_one_shape_leave_open_which_size_it_is():
     of_one, of_many = (diagnosed(wrong, routine, inputs) for inputs in (list(affine_inputs())[1:2] * 2, affine_inputs()))
     assert not of_one and not of_one.names  # three numbers are too few
     big = [dict(dout=np.eye(8) + i, x=np.eye(8), w=np.eye(8), b=np.ones(8)) for i in range(2)]
-    assert "do not tell which size" in diagnosed(wrong, routine, big).sentence
-    assert of_many.names == ("averaged",) and "do not tell" not in of_many.sentence
+    assert "cannot tell which size" in diagnosed(wrong, routine, big).sentence
+    assert of_many.names == ("averaged",) and "cannot tell" not in of_many.sentence
 
 
 def test_few_numbers_are_described_and_not_explained():

@@ -83,7 +83,7 @@ HANDED_IN = {  # a backward of softmax, and a part of what is said about it
     "nothing": (lambda dout, x: None, "dx is None"),
     "a text": (lambda dout, x: "dx", "dx is not an array of numbers"),
     "a ragged list": (lambda dout, x: [[1.0], [2.0, 3.0]], "dx is not an array of numbers"),
-    "another shape": (lambda dout, x: dout[:1], "dx has the shape (1, 4) where (4, 4) belongs"),
+    "another shape": (lambda dout, x: dout[:1], "dx has shape (1, 4) instead of (4, 4)"),
     "two gradients": (lambda dout, x: (dout, x), "it returns 2 gradients; expected dx"),
     "an error": (lambda dout, x: dout @ x[:1], "it raises ValueError: matmul"),
     "too few arguments": (lambda dout: dout, "it raises TypeError"),
