@@ -1,8 +1,8 @@
-"""Additive attention, whose scores come from a small network instead of a dot product."""
+"""Additive attention: a small network computes the scores, instead of a dot product."""
 import math
 
 from minigrad import Tensor
-from nn.checks import padding_mask
+from nn.checks import check_padding_mask
 from nn.linear import Linear
 from nn.module import Module
 
@@ -12,7 +12,7 @@ class AdditiveAttention(Module):
 
         scores[t, j] = w . tanh(W_s s_t + W_h h_j),    weights = softmax over j,    c_t = sum of weights[t, j] h_j
 
-    W_s s + W_h h is one matrix times [h, s]. Returns (c (B, Tq, memory_width), weights (B, Tq, Tk)).
+    W_s s + W_h h is one matrix times [h, s]. The result is (c (B, Tq, memory_width), weights (B, Tq, Tk)).
 
     >>> import minigrad as mg
     >>> import nn
@@ -29,7 +29,7 @@ class AdditiveAttention(Module):
 
     def forward(self, s: Tensor, h: Tensor, key_padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if key_padding_mask is not None:
-            padding_mask("AdditiveAttention", key_padding_mask, h.shape[:2])
+            check_padding_mask("AdditiveAttention", key_padding_mask, h.shape[:2])
         together = self.state(s)[:, :, None] + self.context(h)[:, None]
         scores = self.score(together.tanh()).squeeze(-1)
         if key_padding_mask is not None:

@@ -5,8 +5,8 @@
     weights = softmax(scores)             without the future           causal=, window=
     y       = projection of weights @ v   of all heads                 output_projection=
 
-`MultiHeadAttention` is the form that transformers use (query_key="separate", value=True, output_projection="concat"),
-with PyTorch's parameters, and faster. This layer is for comparing the forms; it uses the fused kernel where it can.
+This layer is for comparing the forms; it uses fused attention where it can. `MultiHeadAttention` is faster: the form that
+transformers use (query_key="separate", value=True, output_projection="concat"), with PyTorch's parameters.
 """
 import math
 
@@ -16,7 +16,7 @@ import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
-from nn.checks import padding_mask, positive_int, probability
+from nn.checks import check_padding_mask, one_of, positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
 from nn.position import BASE, rotate, rotation
@@ -37,19 +37,19 @@ class Attention(Module):
       features per head, so that scores are symmetric; "separate": one for each.
     - value: True projects values to value_size features per head; False takes the tokens themselves.
     - output_projection: "concat": one matrix for the concatenated heads; "sum": a matrix for each head, and the sum, which
-      is the same function; "none": the concatenated heads as they are. With "sum", value=False makes each head's matrix
-      of full rank, and value=True of rank value_size.
+      is the same function; "none": the concatenated heads as they are. With "sum", each head's matrix has full rank if
+      value=False, and rank value_size if value=True.
     - scale: what scores are divided by: "none", "d_k" sqrt(key_size), "d_model" sqrt(width), or a number to multiply by.
-    - causal: False; "mask" sets the scores of the future to -inf; "renormalise" sets weights of the future to zero and
-      divides by the sum of the rest: the same function.
+    - causal: False; "mask" sets the scores of the future to -inf; "renormalise" sets the weights of the future to zero and
+      divides by the sum of the rest, which is the same function.
     - positions: "none"; "rotary" rotates queries and keys; "relative" adds a learned number for each head and t - s,
       constant beyond max_distance.
     - residual: True adds x to the result.
-    - window: with causal="mask", each token sees the last `window` tokens alone, itself among them; by default all.
-    - key_value_heads: how many heads of keys and values there are, each for heads / key_value_heads heads of queries in a
-      row (grouped-query attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default one each.
-    - rotary_base, rotary_scaling: of positions="rotary", see `nn.position.rotary_frequencies`.
-    - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), weights then (..., Tk, Tq).
+    - window: with causal="mask", each token sees only the last `window` tokens, including itself; by default all.
+    - key_value_heads: the number of heads of keys and values, each of which heads / key_value_heads consecutive heads of
+      queries share (grouped-query attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default heads.
+    - rotary_base, rotary_scaling: for positions="rotary", see `nn.position.rotary_frequencies`.
+    - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), with weights (..., Tk, Tq).
 
     The input may be unbatched, (T, D). A ValueError names switches that contradict each other, and the way out.
 
@@ -67,16 +67,14 @@ class Attention(Module):
                  layout: str = "rows", bias: bool = False, dropout: float = 0.0, key_value_heads: int | None = None,
                  rotary_base: float = BASE, rotary_scaling: str = "none", window: int | None = None):
         super().__init__()
-        switches = {"query_key": query_key, "output_projection": output_projection, "causal": causal, "layout": layout,
-                    "positions": positions}
-        for name, chosen in switches.items():
-            if chosen not in CHOICES[name]:
-                raise ValueError(f"Attention: {name} must be one of {', '.join(map(repr, CHOICES[name]))}, got {chosen!r}")
+        self.query_key, self.output_projection, self.causal = query_key, output_projection, causal
+        self.layout, self.positions = layout, positions
+        for name, choices in CHOICES.items():
+            one_of("Attention", name, getattr(self, name), choices)
         self.width, self.heads = positive_int("Attention", "width", width), positive_int("Attention", "heads", heads)
         self.memory_width = width if memory_width is None else memory_width
-        self.query_key, self.projects_value, self.output_projection = query_key, value, output_projection
-        self.causal, self.layout, self.positions, self.max_distance = causal, layout, positions, max_distance
-        self.dropout, self.residual = probability("Attention", "dropout", dropout), residual
+        self.projects_value, self.max_distance, self.residual = value, max_distance, residual
+        self.dropout = probability("Attention", "dropout", dropout)
         self.key_value_heads = positive_int("Attention", "key_value_heads",
                                             heads if key_value_heads is None else key_value_heads)
         self.rotary_base, self.rotary_scaling = rotary_base, rotary_scaling
@@ -109,7 +107,7 @@ class Attention(Module):
 
     @property
     def out_width(self) -> int:
-        """How wide y is: as x, or without an output projection as all heads together."""
+        """The width of y: that of x, or without an output projection that of all heads together."""
         return self.heads * self.value_size if self.output_projection == "none" else self.width
 
     def _factor(self, scale: str | float) -> float:
@@ -123,7 +121,7 @@ class Attention(Module):
         """y (B, Tq, D), or (y, weights (B, H, Tq, Tk)); without B if x is unbatched.
 
         y is computed from these weights, so they have a gradient after `weights.retain_grad()`. key_padding_mask (B, Tk) is
-        True where a key is padding; a ValueError says where it would hide all keys.
+        True where a key is padding; a ValueError names a sequence of which it hides all keys.
         """
         if self.layout == "columns":
             x, memory = x.mT, None if memory is None else memory.mT
@@ -169,13 +167,13 @@ class Attention(Module):
         return rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) if self.positions == "rotary" else x
 
     def _rotation(self, x: Tensor) -> Tensor | None:
-        """By what x (B, H, T, D_k) is rotated, if it is."""
+        """The rotation of x (B, H, T, D_k), if there is one."""
         if self.positions != "rotary":
             return None
         return rotation(*x.shape[2:], self.rotary_base, self.rotary_scaling, dtype=x.dtype)
 
     def _for_each_query(self, x: Tensor) -> Tensor:
-        """(B, key_value_heads, T, size) -> (B, H, T, size): each head as often as there are heads of queries for it."""
+        """(B, key_value_heads, T, size) -> (B, H, T, size): each head is repeated for the heads of queries that share it."""
         B, groups, T, size = x.shape
         if groups == self.heads:
             return x
@@ -190,7 +188,7 @@ class Attention(Module):
         return projection(x).reshape(B, T, heads, -1).transpose(1, 2)
 
     def _mask(self, q: Tensor, k: Tensor, key_padding_mask: Tensor | None) -> Tensor | None:
-        """What is added to the scores, (B, H, Tq, Tk) or less; None if nothing is, or only the causal mask."""
+        """What is added to the scores, broadcasting to (B, H, Tq, Tk); None if nothing is, or only the causal mask."""
         queries, keys = q.shape[2], k.shape[2]
         parts = []
         if self.positions == "relative":
@@ -198,11 +196,9 @@ class Attention(Module):
         if key_padding_mask is not None:
             hidden = key_padding_mask[:, None, None, :]
             parts.append(mg.zeros(hidden.shape, dtype=q.dtype).masked_fill(hidden, -math.inf))
-        is_far = self.window is not None and queries > self.window  # are there keys before the window?
-        if self.causal == "mask" and (parts or is_far):
-            seen = np.tri(queries, keys, dtype=bool)
-            if is_far:
-                seen &= ~np.tri(queries, keys, -self.window, dtype=bool)
+        window = queries if self.window is None else self.window
+        if self.causal == "mask" and (parts or queries > window):
+            seen = np.tri(queries, keys, dtype=bool) & ~np.tri(queries, keys, -window, dtype=bool)
             parts.append(Tensor(np.where(seen, 0.0, -np.inf), dtype=q.dtype))
         return sum(parts[1:], parts[0]).to(q.dtype) if parts else None
 
@@ -213,11 +209,10 @@ class Attention(Module):
         return self.relative_bias[:, index]
 
     def _shown(self, weights: Tensor, is_batched: bool) -> tuple[Tensor, Tensor]:
-        """The weights in the caller's form, and these (B, H, Tq, Tk), computed from that: y depends on what is returned."""
-        is_turned = self.layout == "columns"
+        """The weights in the caller's form, and as (B, H, Tq, Tk) again, computed from it: y depends on what is returned."""
         shown = weights if is_batched else weights[0]
-        shown = shown.mT if is_turned else shown
-        weights = shown.mT if is_turned else shown
+        shown = shown.mT if self.layout == "columns" else shown
+        weights = shown.mT if self.layout == "columns" else shown
         return shown, weights if is_batched else weights[None]
 
     def _merge(self, heads: Tensor) -> Tensor:
@@ -243,10 +238,9 @@ class Attention(Module):
              f"key_value_heads={groups} needs projections of its own, query_key='separate' and value=True; got "
              f"query_key={query_key!r} and value={self.projects_value}"),
             (self.window is not None and self.causal != "mask",
-             f"window={self.window} is what a token sees of those before it; choose causal='mask', got "
-             f"causal={self.causal!r}"),
+             f"window={self.window} limits how far back a token sees; choose causal='mask', got causal={self.causal!r}"),
             (self.positions != "rotary" and (self.rotary_base, self.rotary_scaling) != (BASE, "none"),
-             f"rotary_base and rotary_scaling are of positions='rotary', got positions={self.positions!r}; leave them out"),
+             f"rotary_base and rotary_scaling need positions='rotary', got positions={self.positions!r}; leave them out"),
             (not self.projects_value and value_size not in (None, memory_width),
              f"value=False takes the tokens as values; leave out value_size={value_size}, or choose value=True"),
             (self.layout == "columns" and self.causal,
@@ -272,7 +266,7 @@ class Attention(Module):
             raise ValueError(f"Attention: causal={self.causal!r} needs as many keys as queries, got {source.shape[1]} "
                              f"and {x.shape[1]}; cross-attention is not causal: causal=False")
         if key_padding_mask is not None:
-            padding_mask("Attention", key_padding_mask, source.shape[:2])
+            check_padding_mask("Attention", key_padding_mask, source.shape[:2])
 
     def extra_repr(self) -> str:
         groups = f", key_value_heads={self.key_value_heads}" if self.key_value_heads != self.heads else ""

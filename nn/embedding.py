@@ -1,4 +1,4 @@
-"""Embedding: a table of vectors, looked up by integer ids."""
+"""Embedding: a table of vectors, looked up by ids."""
 from typing import Any
 
 import minigrad as mg
@@ -10,16 +10,15 @@ from nn.module import Module, Parameter
 
 
 class Embedding(Module):
-    """Rows of a table, looked up by integer ids.
+    """Look up rows of a table by integer ids.
 
         y[..., t] = weight[ids[..., t]] [+ positions[t]]
 
     weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim). A table of positions
-    (P, embedding_dim) may be added in the same pass, if T is at most P. An IndexError names an id outside of
-    0 .. num_embeddings - 1.
+    (P, embedding_dim), P at least T, is added in the same pass. An IndexError names an id out of range.
 
-    The row padding_idx is for ids that only fill up short sequences: it starts as zeros and gets no gradient, so it stays
-    zero, under weight decay too.
+    Row padding_idx is for ids that only pad short sequences: it starts as zeros and gets no gradient, so it stays zero, under
+    weight decay too.
 
     >>> import nn
     >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape
@@ -33,8 +32,7 @@ class Embedding(Module):
         super().__init__()
         self.num_embeddings = positive_int("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim = positive_int("Embedding", "embedding_dim", embedding_dim)
-        self.padding_idx = (None if padding_idx is None
-                            else F.row_of_padding("Embedding", padding_idx, self.num_embeddings))
+        self.padding_idx = None if padding_idx is None else F.row_of_padding("Embedding", padding_idx, num_embeddings)
         self.weight = Parameter(mg.zeros(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
 

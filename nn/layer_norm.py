@@ -4,12 +4,12 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
-from nn.checks import positive_int
+from nn.checks import one_of, positive_int
 from nn.module import Module, Parameter
 
 
 class Norm(Module):
-    """What norms over the last axes have in common: their shape, and a weight of that shape."""
+    """Base of the norms over the last axes: their shape, and a weight of that shape."""
 
     def __init__(self, normalized_shape: int | tuple[int, ...], eps: float | None, elementwise_affine: bool,
                  device: Any, dtype: Any):
@@ -32,7 +32,7 @@ class LayerNorm(Norm):
     have that shape, and start as ones and zeros. x (..., *normalized_shape) -> y, the same shape.
 
     Texts differ in the denominator, `eps_at`: "inside" is the one above, "outside" sqrt(variance) + eps, "double_root"
-    sqrt(sqrt(variance)) + eps, a misprint to be studied. `unbiased` divides the variance by n - 1. With eps = 0 a
+    sqrt(sqrt(variance)) + eps, a misprint worth studying. `unbiased` divides the variance by n - 1. With eps = 0 a
     constant row becomes NaN. Only the default denominator has a kernel.
 
     >>> import nn
@@ -44,9 +44,7 @@ class LayerNorm(Norm):
                  elementwise_affine: bool = True, bias: bool = True, *, eps_at: str = "inside", unbiased: bool = False,
                  device: Any = None, dtype: Any = None):
         super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
-        if eps_at not in F.DENOMINATORS:
-            raise ValueError(f"LayerNorm: eps_at must be one of {', '.join(F.DENOMINATORS)}, got {eps_at!r}")
-        self.eps_at, self.unbiased = eps_at, unbiased
+        self.eps_at, self.unbiased = one_of("LayerNorm", "eps_at", eps_at, F.DENOMINATORS), unbiased
         self.bias = Parameter(mg.zeros(*self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Linear: y = x Wᵀ + b, and perhaps an activation of it."""
+"""Linear: y = x Wᵀ + b, and perhaps an activation."""
 import math
 from typing import Any
 
@@ -6,18 +6,17 @@ import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
-from nn.checks import positive_int
+from nn.checks import one_of, positive_int
 from nn.module import Module, Parameter
 
 
 class Linear(Module):
-    """Multiply the last axis by a matrix and add a bias; an activation may follow.
+    """Multiply the last axis by a matrix, add a bias, and perhaps apply an activation.
 
         y = activation(x Wᵀ + b)
 
     weight (out_features, in_features), bias (out_features,); x (..., in_features) -> y (..., out_features).
-    Both start uniform in ±1/sqrt(in_features). The activation is None, "relu", "gelu" or another of
-    F.ACTIVATIONS. A ValueError names sizes that are not positive integers.
+    Both start uniform in ±1/sqrt(in_features). The activation is None or one of F.ACTIVATIONS, such as "relu".
 
     >>> import nn
     >>> layer = nn.Linear(4, 3)
@@ -30,9 +29,7 @@ class Linear(Module):
         super().__init__()
         self.in_features = positive_int("Linear", "in_features", in_features)
         self.out_features = positive_int("Linear", "out_features", out_features)
-        if activation is not None and activation not in F.ACTIVATIONS:
-            raise ValueError(f"Linear: activation must be None or one of {', '.join(F.ACTIVATIONS)}, got {activation!r}")
-        self.activation = activation
+        self.activation = one_of("Linear", "activation", activation, (None, *F.ACTIVATIONS))
         self.weight = Parameter(mg.zeros(out_features, in_features, device=device, dtype=dtype))
         self.bias = Parameter(mg.zeros(out_features, dtype=dtype)) if bias else None
         self.reset_parameters()

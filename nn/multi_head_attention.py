@@ -6,8 +6,8 @@
     weights = softmax(scores)                                  row by row
     output  = (weights @ v, heads side by side) Woᵀ + bo       (B, Tq, C)
 
-It is computed in one of three ways, with the same result: in place on the packed projection (self-attention without
-masks), by the fused kernel, or spelled out as here (`F.attention_weights`, when the weights themselves are needed).
+There are three ways to compute it, with the same result: from the packed projection (self-attention without masks), by
+fused attention, or spelled out as here with `F.attention_weights`, if the weights are needed.
 """
 import math
 
@@ -17,7 +17,7 @@ import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
-from nn.checks import causal_mask, positive_int, probability
+from nn.checks import check_causal_mask, one_of, positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
 from nn.position import BASE, rotary_frequencies, rotate, rotation
@@ -26,11 +26,10 @@ from nn.position import BASE, rotary_frequencies, rotate, rotation
 class MultiHeadAttention(Module):
     """Attention of `query` (B, Tq, C) to `key` (B, Tk, kdim) and `value` (B, Tk, vdim), with H heads -> (B, Tq, C).
 
-    Parameters are named and shaped as torch.nn.MultiheadAttention's, so that its state dicts load: in_proj_weight
-    (3C, C), or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) when the widths differ;
-    in_proj_bias (3C,); out_proj. The batch always comes first; `MultiheadAttention` is called as PyTorch's.
-    positions="rotary" rotates queries and keys, each by its own place in the sequence; for rotary_base and rotary_scaling
-    see `nn.position.rotary_frequencies`.
+    Parameters have the names and shapes of torch.nn.MultiheadAttention's, so its state dicts load: in_proj_weight (3C, C),
+    or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) if the widths differ; in_proj_bias (3C,);
+    out_proj. The batch always comes first; `MultiheadAttention` has PyTorch's arguments. positions="rotary" rotates queries
+    and keys by their positions; for rotary_base and rotary_scaling see `nn.position.rotary_frequencies`.
 
     >>> import nn
     >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
@@ -53,15 +52,14 @@ class MultiHeadAttention(Module):
         self.dropout = probability("MultiHeadAttention", "dropout", dropout)
         if embed_dim % num_heads:
             raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
-        if positions not in ("none", "rotary"):
-            raise ValueError(f"MultiHeadAttention: positions must be 'none' or 'rotary', got {positions!r}")
+        self.positions = one_of("MultiHeadAttention", "positions", positions, ("none", "rotary"))
         if positions == "rotary":
             rotary_frequencies(embed_dim // num_heads, rotary_base, rotary_scaling)
         elif (rotary_base, rotary_scaling) != (BASE, "none"):
-            raise ValueError("MultiHeadAttention: rotary_base and rotary_scaling are of positions='rotary', got "
+            raise ValueError("MultiHeadAttention: rotary_base and rotary_scaling need positions='rotary', got "
                              f"positions={positions!r}; leave them out")
-        self.positions, self.rotary_base, self.rotary_scaling = positions, rotary_base, rotary_scaling
-        if self.kdim == self.vdim == embed_dim:
+        self.rotary_base, self.rotary_scaling = rotary_base, rotary_scaling
+        if self.is_packed:
             self.in_proj_weight = Parameter(mg.zeros(3 * embed_dim, embed_dim))
         else:
             self.q_proj_weight = Parameter(mg.zeros(embed_dim, embed_dim))
@@ -73,11 +71,11 @@ class MultiHeadAttention(Module):
 
     @property
     def is_packed(self) -> bool:
-        """Is there one in_proj_weight, for query, key and value of the same width?"""
+        """True if query, key and value have the same width, and so one in_proj_weight."""
         return self.kdim == self.vdim == self.embed_dim
 
     def reset_parameters(self) -> None:
-        """Projections xavier-uniform, biases zero, out_proj.weight as a Linear's: PyTorch's choice."""
+        """Projections are xavier-uniform, biases zero, and out_proj.weight as in a Linear, as in PyTorch."""
         self.out_proj.reset_parameters()
         for name, parameter in self.named_parameters():
             if parameter.ndim == 1:
@@ -88,14 +86,14 @@ class MultiHeadAttention(Module):
     def forward(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
                 key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
                 average_attn_weights: bool = True, is_causal: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """The output (B, Tq, C), or (output, weights) when the weights are needed.
+        """The output (B, Tq, C), or (output, weights) if the weights are needed.
 
         - `key` defaults to `query`, and `value` to `key`.
         - Masks are True where attention is FORBIDDEN, as in torch.nn.MultiheadAttention, or floats that are added to the
           scores: `attn_mask` (Tq, Tk) or (B * H, Tq, Tk), `key_padding_mask` (B, Tk). In F.scaled_dot_product_attention
           True means the opposite: the key takes part.
-        - `is_causal`: query i sees the keys 0 to i, on top of other masks.
-        - A query that may see no key has zero weights, and gives zeros to out_proj.
+        - `is_causal`: query i sees the keys 0 to i, in addition to other masks.
+        - A query that sees no key has zero weights, and gives zeros to out_proj.
         - Weights are (B, Tq, Tk), the mean over the heads, or (B, H, Tq, Tk) with average_attn_weights=False. The output
           is computed from them, so they have a gradient after `weights.retain_grad()`. That of the mean is the sum of the
           heads' gradients: the effect of adding the same to the weights of every head.
@@ -137,7 +135,7 @@ class MultiHeadAttention(Module):
         return rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) if self.positions == "rotary" else x
 
     def _rotation(self, x: Tensor) -> Tensor | None:
-        """By what queries and keys made of x (B, T, C) are rotated, if they are."""
+        """The rotation of queries and keys made of x (B, T, C), if there is one."""
         if self.positions != "rotary":
             return None
         size = self.embed_dim // self.num_heads
@@ -156,7 +154,7 @@ class MultiHeadAttention(Module):
 
     def _mask_to_add(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool,
                      q: Tensor, k: Tensor) -> Tensor | None:
-        """All masks as one that is added to the scores: -inf where attention is forbidden. None for is_causal alone."""
+        """All masks as one to add to the scores, with -inf where attention is forbidden; None for is_causal alone."""
         if attn_mask is None and key_padding_mask is None:
             return None
         batch, heads, queries, keys = *q.shape[:3], k.shape[2]
@@ -190,13 +188,13 @@ class MultiheadAttention(MultiHeadAttention):
     """`MultiHeadAttention` as PyTorch has it: arguments, defaults and results are those of torch.nn.MultiheadAttention.
 
     query (T, B, C), key (S, B, kdim) and value (S, B, vdim), or with batch_first (B, T, C), (B, S, kdim) and (B, S, vdim),
-    or without a batch (T, C), (S, kdim) and (S, vdim) -> the output, in the form of the query, and the weights: (B, T, S),
-    or (B, H, T, S) with average_attn_weights=False, without B if the query has none; None with need_weights=False.
+    or unbatched (T, C), (S, kdim) and (S, vdim) -> the output, in the form of the query, and the weights: (B, T, S), or
+    (B, H, T, S) with average_attn_weights=False, without B if unbatched; None with need_weights=False.
 
-    Masks are those of `MultiHeadAttention`; key_padding_mask is (B, S), or (S,) without a batch. is_causal is a hint, as in
-    PyTorch: it says that attn_mask, which must be given, is the causal mask. A ValueError says where it is not: PyTorch
-    takes the mask or the hint then, depending on need_weights. A query that sees no key gives zeros to out_proj; in PyTorch
-    that is so with need_weights=False, and else NaN.
+    Masks are those of `MultiHeadAttention`; an unbatched key_padding_mask is (S,). is_causal is a hint, as in PyTorch: it
+    says that attn_mask, which must be given, is the causal mask. A ValueError says if it is not; PyTorch then follows the
+    mask or the hint, depending on need_weights. A query that sees no key gives zeros to out_proj, and in PyTorch NaN if
+    need_weights.
 
     >>> import nn
     >>> x = mg.randn(5, 1, 8)
@@ -221,12 +219,12 @@ class MultiheadAttention(MultiHeadAttention):
             raise ValueError(f"MultiheadAttention: expected query, key and value {form} with "
                              f"batch_first={self.batch_first}, or (T, C), got {query.shape}, {key.shape} and {value.shape}")
         if is_causal:
-            causal_mask("MultiheadAttention", attn_mask)
+            check_causal_mask("MultiheadAttention", attn_mask)
             attn_mask = None
         if not is_batched and key_padding_mask is not None:
             key_padding_mask = key_padding_mask[None]
-        different = {id(x): x for x in (query, key, value)}  # self-attention stays so
-        q, k, v = map({name: self._rows(x) for name, x in different.items()}.get, map(id, (query, key, value)))
+        rows = {x: self._rows(x) for x in (query, key, value)}  # equal inputs stay equal: it may be self-attention
+        q, k, v = rows[query], rows[key], rows[value]
         out = super().forward(q, k, v, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
         out, weights = out if need_weights else (out, None)
         if not is_batched:
@@ -234,7 +232,7 @@ class MultiheadAttention(MultiHeadAttention):
         return out if self.batch_first else out.transpose(0, 1), weights
 
     def _rows(self, x: Tensor) -> Tensor:
-        """The input, in whichever form it is given, as (B, T, C)."""
+        """The input as (B, T, C)."""
         return x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
 
     def extra_repr(self) -> str:
@@ -242,7 +240,7 @@ class MultiheadAttention(MultiHeadAttention):
 
 
 def average_of_heads(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and these weights, computed from the mean: it is added and taken off
-    again, which changes no value, and puts the mean on the tape between weights and output."""
+    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and the same weights computed from it: adding the mean and subtracting
+    it again changes no value, but puts it on the tape between weights and output."""
     average = weights.mean(1)
     return average, weights + (average - weights.mean(1))[:, None]

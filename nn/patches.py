@@ -1,4 +1,4 @@
-"""Images as sequences: an image is split into square patches, and each patch is a token."""
+"""Images as sequences of square patches, each of which is a token."""
 from minigrad import Tensor
 from nn.checks import positive_int
 from nn.linear import Linear
@@ -20,7 +20,7 @@ def patchify(images: Tensor, size: int) -> Tensor:
 
 
 def unpatchify(patches: Tensor, size: int, height: int, width: int) -> Tensor:
-    """The inverse of `patchify`: the images that these patches were made from."""
+    """The inverse of `patchify`: the images with these patches."""
     B, rows, columns = patches.shape[0], height // size, width // size
     tiles = patches.reshape(B, rows, columns, -1, size, size)
     return tiles.permute(0, 3, 1, 4, 2, 5).reshape(B, -1, height, width)

@@ -11,7 +11,7 @@ import numpy as np
 import minigrad as mg
 from minigrad import Tensor, ops
 from nn import init
-from nn.checks import positive_int
+from nn.checks import one_of, positive_int
 from nn.module import Module, Parameter
 
 BASE = 10_000.0  # the longest wavelength over 2 pi
@@ -22,7 +22,7 @@ def sinusoidal(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray
 
         r[n, i] = sin(n / base^(i / D)) for even i,  cos(n / base^((i - 1) / D)) for odd i
 
-    A shift by k rotates each pair by the same angle for all n. If D is odd, the last sine has no cosine.
+    A shift rotates each pair by an angle that does not depend on n. If D is odd, the last sine has no cosine.
 
     >>> sinusoidal(2, 3).round(3).tolist()
     [[0.0, 1.0, 0.0], [0.841, 0.54, 0.002]]
@@ -33,7 +33,7 @@ def sinusoidal(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray
 
 
 def sine_only(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
-    """p[t, k] = sin(t / base^(k / D)) for k = 1 ... D, (T, D): without cosines, no linear map shifts it."""
+    """p[t, k] = sin(t / base^(k / D)) for k = 1 ... D, (T, D): without cosines, no linear map shifts positions."""
     return np.sin(np.arange(start, start + T)[:, None] / base ** (np.arange(1, D + 1) / D))
 
 
@@ -41,12 +41,12 @@ def one_hot(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
     """p[t, i] = 1 if i = t else 0, (T, D)."""
     if start + T > D:
         raise ValueError(f"positions 'one_hot' of width {D} end at {D - 1}, got position {start + T - 1}; make the table "
-                         "wider, or take 'sinusoidal', which has no end")
+                         "wider, or choose 'sinusoidal', which has no end")
     return np.eye(start + T, D)[start:]
 
 
 def integer(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
-    """p[t, i] = t, (T, D): its size grows without bound."""
+    """p[t, i] = t, (T, D), which grows without bound."""
     return np.repeat(np.arange(start, start + T, dtype=float)[:, None], D, axis=1)
 
 
@@ -59,8 +59,8 @@ class PositionEncoding(Module):
 
         y[t] = x[t] + p[start + t]    or, with combine="concatenate",    y[t] = [x[t], p[start + t]]
 
-    `kind` is one of KINDS; "learned" is a table (size, D) of parameters, which ends after `size` positions. Added, p is
-    as wide as x; concatenated, it has `position_width` features. x (..., T, D) -> y (..., T, D or D + position_width).
+    `kind` is one of KINDS; "learned" is a table (size, D) of parameters. p is as wide as x if it is added, and has
+    `position_width` features if it is concatenated. x (..., T, D) -> y (..., T, D or D + position_width).
 
     >>> import nn
     >>> nn.PositionEncoding("sinusoidal", 8)(mg.zeros(2, 5, 8)).shape
@@ -72,16 +72,14 @@ class PositionEncoding(Module):
     def __init__(self, kind: str, width: int, size: int | None = None, combine: str = "add",
                  position_width: int | None = None):
         super().__init__()
-        if kind not in KINDS:
-            raise ValueError(f"positions: kind must be one of {', '.join(KINDS)}, got {kind!r}")
-        if combine not in ("add", "concatenate"):
-            raise ValueError(f"positions: combine must be 'add' or 'concatenate', got {combine!r}")
+        self.kind = one_of("PositionEncoding", "kind", kind, KINDS)
+        self.combine = one_of("PositionEncoding", "combine", combine, ("add", "concatenate"))
         if combine == "add" and position_width not in (None, width):
-            raise ValueError(f"positions: combine='add' needs position_width equal to width, got {position_width} and "
-                             f"{width}; leave position_width out, or take combine='concatenate'")
+            raise ValueError(f"PositionEncoding: combine='add' needs position_width equal to width, got {position_width} and "
+                             f"{width}; leave position_width out, or choose combine='concatenate'")
         if kind == "learned" and size is None:
-            raise ValueError("positions: kind='learned' needs size, how many positions the table has")
-        self.kind, self.combine, self.size = kind, combine, size
+            raise ValueError("PositionEncoding: kind='learned' needs size, the number of positions in the table")
+        self.size = size
         self.width = positive_int("PositionEncoding", "width", width)
         self.position_width = width if position_width is None else position_width
         self.weight = Parameter(mg.zeros(size, self.position_width)) if kind == "learned" else None
@@ -90,7 +88,7 @@ class PositionEncoding(Module):
 
     @property
     def out_width(self) -> int:
-        """How wide y is."""
+        """The width of y."""
         return self.width if self.combine == "add" or self.kind == "none" else self.width + self.position_width
 
     def table(self, T: int, start: int = 0) -> Tensor:
@@ -98,7 +96,7 @@ class PositionEncoding(Module):
         if self.kind == "learned":
             if start + T > self.size:
                 raise ValueError(f"positions 'learned' has size {self.size}, got position {start + T - 1}; make size "
-                                 "larger, or take kind='sinusoidal', which has no end")
+                                 "larger, or choose kind='sinusoidal', which has no end")
             return self.weight[start : start + T]
         return Tensor(FIXED[self.kind](T, self.position_width, start=start))
 
@@ -114,7 +112,7 @@ class PositionEncoding(Module):
         return f"{self.kind!r}, {self.width}, size={self.size}, combine={self.combine!r}"
 
 
-SCALINGS = {  # of rotary positions: the numbers of each
+SCALINGS = {  # of rotary positions, with their numbers
     "none": (),
     "linear": ("factor",),
     "llama3": ("factor", "fewest turns", "most turns", "context"),
@@ -122,7 +120,7 @@ SCALINGS = {  # of rotary positions: the numbers of each
 
 
 def parse_scaling(scaling: str) -> tuple[str, list[float]]:
-    """A scaling's kind and its numbers; ValueError if it makes no sense.
+    """A scaling's kind and numbers, parsed and checked.
 
     >>> parse_scaling("linear:4")
     ('linear', [4.0])
@@ -140,13 +138,13 @@ def parse_scaling(scaling: str) -> tuple[str, list[float]]:
 
 
 def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.ndarray:
-    """The angle by which each pair of D features turns from one position to the next, (D / 2,) in float64:
+    """The angles by which the pairs of D features turn from one position to the next, (D / 2,) in float64:
 
         w_i = base^(-2i / D)
 
-    With a scaling, a model reaches further than it was trained to: "linear:F" divides all by F (Chen et al.,
-    arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those that turn round less than FEWEST times in T positions, leaves
-    those that do more than MOST times, and passes from the ones to the others in proportion (Llama 3, arXiv:2407.21783).
+    With a scaling, a model handles longer sequences than it was trained on: "linear:F" divides all angles by F (Chen et al.,
+    arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those with fewer than FEWEST turns in T positions, keeps those with
+    more than MOST turns, and interpolates in between (Llama 3, arXiv:2407.21783).
 
     >>> rotary_frequencies(4), rotary_frequencies(4, scaling="linear:2")
     (array([1.  , 0.01]), array([0.5  , 0.005]))
@@ -167,18 +165,18 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
 
 
 def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> np.ndarray:
-    """Cosines and sines in turn, (T, D), for the positions start to start + T - 1. Angles are computed in float64, so that
-    they are exact far out, too."""
+    """Alternating cosines and sines, (T, D), for the positions start to start + T - 1. Angles are computed in float64, to be
+    exact for large positions, too."""
     angles = np.arange(start, start + T)[:, None] * rotary_frequencies(D, base, scaling)
     return np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(T, D).astype(dtype)
 
 
-kept_table = functools.lru_cache(maxsize=32)(rotary_table)  # whose arrays nobody may write to
+kept_table = functools.lru_cache(maxsize=32)(rotary_table)  # its arrays are shared: never write to them
 
 
 def rotation(T: int, D: int, base: float = BASE, scaling: str = "none", start: int = 0,
              dtype: np.dtype = np.float32) -> Tensor:
-    """By what `rotate` turns (..., T, D), or attention as it goes: cosines and sines in turn, (T, D)."""
+    """What `rotate` and attention rotate (..., T, D) by: alternating cosines and sines, (T, D)."""
     return Tensor(kept_table(start, T, D, base, scaling, dtype))
 
 

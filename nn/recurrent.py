@@ -1,10 +1,10 @@
-"""Recurrent networks: each state is computed from an input and the previous state."""
+"""Recurrent networks, which compute each state from an input and the previous state."""
 import math
 
 import minigrad as mg
 from minigrad import Tensor
 from nn import init
-from nn.checks import positive_int, probability
+from nn.checks import one_of, positive_int, probability
 from nn.functional import dropout as drop, linear
 from nn.module import Module, Parameter
 
@@ -18,9 +18,9 @@ class RNN(Module):
     a second network reads from the end, and the states of both are concatenated. Arguments, defaults and parameters
     (weight_ih_l0, weight_hh_l0_reverse, ...) are torch.nn.RNN's; parameters start uniform in ±1/sqrt(hidden_size).
 
-    x (T, B, input_size), or with batch_first (B, T, input_size), or (T, input_size) -> the states of the last layer in the
-    same form, H or 2H wide, and the last state of each layer and direction (layers * directions, B, H), without B if x has
-    none. So is h_0, the states to start from, by default zeros.
+    x (T, B, input_size), or with batch_first (B, T, input_size), or unbatched (T, input_size) -> the states of the last
+    layer in the same form, H or 2H wide, and the last state of each layer and direction, (layers * directions, B, H), without
+    B if unbatched. h_0, the initial states, has that shape, too, and is zero by default.
 
     >>> import nn
     >>> states, last = nn.RNN(3, 4, num_layers=2, bidirectional=True)(mg.zeros(7, 5, 3))
@@ -31,13 +31,12 @@ class RNN(Module):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
                  bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False):
         super().__init__()
-        if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        self.nonlinearity = one_of("RNN", "nonlinearity", nonlinearity, ("tanh", "relu"))
         self.input_size = positive_int("RNN", "input_size", input_size)
         self.hidden_size = positive_int("RNN", "hidden_size", hidden_size)
         self.num_layers = positive_int("RNN", "num_layers", num_layers)
         self.dropout = probability("RNN", "dropout", dropout)
-        self.nonlinearity, self.batch_first = nonlinearity, batch_first
+        self.batch_first = batch_first
         self.directions = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * len(self.directions)
@@ -55,9 +54,9 @@ class RNN(Module):
             raise ValueError(f"RNN: expected x of shape {form} or (T, {{0}}), got {x.shape}".format(self.input_size))
         time = self._time_axis(x)
         count = self.num_layers * len(self.directions)
-        of_state = (count, *x.shape[:time], *x.shape[time + 1 : -1], self.hidden_size)
-        if h_0 is not None and h_0.shape != of_state:
-            raise ValueError(f"RNN: expected h_0 of shape {of_state}, got {h_0.shape}")
+        state_shape = (count, *x.shape[:time], *x.shape[time + 1 : -1], self.hidden_size)
+        if h_0 is not None and h_0.shape != state_shape:
+            raise ValueError(f"RNN: expected h_0 of shape {state_shape}, got {h_0.shape}")
         last = []
         for layer in range(self.num_layers):
             x = x if layer == 0 else drop(x, self.dropout, self.training)
@@ -74,9 +73,9 @@ class RNN(Module):
         return 1 if self.batch_first and x.ndim == 3 else 0
 
     def _run(self, x: Tensor, name: str, h: Tensor | None) -> list[Tensor]:
-        """The states (B, H) in the order in which they are computed."""
+        """The states (B, H) in the order of their computation."""
         w_ih, w_hh, b_ih, b_hh = (getattr(self, part + name) for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-        inputs, time = linear(x, w_ih, b_ih), self._time_axis(x)  # for all times at once
+        inputs, time = linear(x, w_ih, b_ih), self._time_axis(x)  # of all times at once
         states, times = [], range(x.shape[time])
         for t in reversed(times) if name.endswith("_reverse") else times:
             z, before = inputs.select(time, t), b_hh if h is None else linear(h, w_hh, b_hh)

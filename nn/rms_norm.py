@@ -7,13 +7,12 @@ from nn.layer_norm import Norm
 
 
 class RMSNorm(Norm):
-    """Normalise over the last axes, without subtracting their mean (Zhang and Sennrich, arXiv:1910.07467).
+    """Normalise over the last axes, without subtracting the mean (Zhang and Sennrich, arXiv:1910.07467).
 
         y = x / sqrt(mean of x² + eps) * weight
 
     The mean is taken over the axes of `normalized_shape`, an int or a tuple; weight has that shape and starts as ones.
-    eps is the dtype's machine epsilon unless given. x (..., *normalized_shape) -> y, the same shape; a ValueError says
-    what does not fit.
+    eps is the dtype's machine epsilon unless given. x (..., *normalized_shape) -> y, the same shape.
 
     >>> import minigrad as mg
     >>> import nn

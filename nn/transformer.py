@@ -1,4 +1,4 @@
-"""Transformer layers with PyTorch's arguments and parameter names, so that its state dicts load, and stacks of them.
+"""Transformer layers and stacks of them, with PyTorch's arguments and parameter names, so that its state dicts load.
 
     encoder layer:  x = x + self_attn(x);                                x = x + linear2(activation(linear1(x)))
     decoder layer:  x = x + self_attn(x);  x = x + multihead_attn(x, memory);  x = x + linear2(activation(linear1(x)))
@@ -6,16 +6,16 @@
 Each sum is a sublayer: dropout acts on what is added, and a norm on the sum (Vaswani et al., arXiv:1706.03762), or with
 norm_first on the sublayer's input (arXiv:2002.04745). `models` has faster blocks, with more placements of the norm.
 
-Tensors are (T, B, C) unless batch_first, then (B, T, C); without a batch they are (T, C). Masks are those of
-`MultiheadAttention`: True is where attention is forbidden, floats are added to the scores, and is_causal is a hint that
-the mask, which must be given, is the causal one. (In PyTorch an encoder in eval takes no notice of a hint without a mask.)
+Tensors are (T, B, C), or (B, T, C) if batch_first, or (T, C) if unbatched. Masks are those of `MultiheadAttention`: True
+forbids attention, floats are added to the scores, and is_causal is a hint that the mask, which must be given, is causal.
+(In PyTorch an encoder in eval ignores a hint without a mask.)
 """
 import copy
 from collections.abc import Callable
 
 from minigrad import Tensor
 from nn import functional as F
-from nn.checks import positive_int, probability
+from nn.checks import one_of, positive_int, probability
 from nn.container import ModuleList
 from nn.dropout import Dropout
 from nn.layer_norm import LayerNorm
@@ -25,9 +25,9 @@ from nn.multi_head_attention import MultiheadAttention
 
 
 class _Layer(Module):
-    """What encoder and decoder layers have in common."""
+    """Base of encoder and decoder layers."""
 
-    has_memory = False  # does it attend to an encoder's output?
+    has_memory = False  # True for layers that attend to an encoder's output
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: str | Callable[[Tensor], Tensor] = F.relu, layer_norm_eps: float = 1e-5,
@@ -38,10 +38,9 @@ class _Layer(Module):
         positive_int(name, "nhead", nhead)
         positive_int(name, "dim_feedforward", dim_feedforward)
         probability(name, "dropout", dropout)
-        if not callable(activation) and activation not in F.ACTIVATIONS:
-            raise ValueError(f"{name}: activation must be a function or one of {', '.join(F.ACTIVATIONS)}, got "
-                             f"{activation!r}")
-        self.activation = F.ACTIVATIONS.get(activation, activation) if isinstance(activation, str) else activation
+        if not callable(activation):
+            activation = F.ACTIVATIONS[one_of(name, "activation", activation, F.ACTIVATIONS)]
+        self.activation = activation
         self.batch_first, self.norm_first = batch_first, norm_first
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
         if self.has_memory:
@@ -75,8 +74,7 @@ class TransformerEncoderLayer(_Layer):
         x = norm2(x + dropout2(linear2(dropout(activation(linear1(x))))))
 
     and with norm_first the norms act on the inputs of self_attn and linear1. `activation` is a function, or one of
-    F.ACTIVATIONS. src (T, B, C), or (B, T, C) if batch_first, or (T, C) -> the same form. A ValueError says what does
-    not fit.
+    F.ACTIVATIONS. src -> the same form.
 
     >>> import minigrad as mg
     >>> import nn
@@ -100,8 +98,8 @@ class TransformerDecoderLayer(_Layer):
         x = norm2(x + dropout2(multihead_attn(x, memory)))
         x = norm3(x + dropout3(linear2(dropout(activation(linear1(x))))))
 
-    and with norm_first the norms act on the inputs of the sublayers. Arguments as for TransformerEncoderLayer.
-    tgt (T, B, C) and memory (S, B, C), or (B, T, C) and (B, S, C) if batch_first, or without B -> the form of tgt.
+    and with norm_first the norms act on the inputs of the sublayers. Arguments are those of TransformerEncoderLayer.
+    tgt (T, B, C) and memory (S, B, C), or (B, T, C) and (B, S, C) if batch_first, or unbatched -> the form of tgt.
 
     >>> import minigrad as mg
     >>> import nn
@@ -115,8 +113,8 @@ class TransformerDecoderLayer(_Layer):
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
                 tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
                 tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
-        """tgt_mask (T, T) and tgt_key_padding_mask (B, T) are of self_attn, memory_mask (T, S) and
-        memory_key_padding_mask (B, S) of multihead_attn."""
+        """tgt_mask (T, T) and tgt_key_padding_mask (B, T) are for self_attn, memory_mask (T, S) and
+        memory_key_padding_mask (B, S) for multihead_attn."""
         x = self._add(tgt, self.norm1, self.dropout1, lambda x: self.self_attn(
             x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0])
         x = self._add(x, self.norm2, self.dropout2, lambda x: self.multihead_attn(
@@ -125,7 +123,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 class _Stack(Module):
-    """Copies of a layer, one after the other, and perhaps a final norm."""
+    """Copies of a layer, one after the other, and perhaps a norm."""
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Activations: elementwise functions, and a table of those that a layer can be given by name.
+"""Activations: elementwise functions, and a table of those that layers know by name.
 
 `inplace` is there for code written for PyTorch, and changes nothing: results have memory of their own.
 """
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from minigrad import Tensor, ops
 from minigrad.extend import apply, floating
-from nn.checks import same_dtype
+from nn.checks import check_same_dtype, positive
 
 
 def _elementwise(name: str, op: type, doc: str) -> Callable[..., Tensor]:
@@ -55,14 +55,14 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def swiglu(gate: Tensor, x: Tensor) -> Tensor:
-    """silu(gate) * x, of one shape, in one pass (Shazeer, arXiv:2002.05202).
+    """silu(gate) * x in one pass, for a gate of the shape of x (Shazeer, arXiv:2002.05202).
 
     >>> import minigrad as mg
     >>> swiglu(mg.tensor([0.0, 20.0]), mg.tensor([3.0, 3.0]))
     tensor([ 0., 60.])
     """
     gate, x = floating(gate), floating(x)
-    same_dtype("swiglu", gate, x)
+    check_same_dtype("swiglu", gate, x)
     if gate.shape != x.shape:
         raise ValueError(f"swiglu: expected a gate and x of one shape, got {gate.shape} and {x.shape}")
     return apply(ops.activations.SwiGLU, gate, x)
@@ -72,12 +72,12 @@ ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh,
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where it is positive, else negative_slope * x; so is the gradient, and at 0 it is the slope."""
+    """x where it is positive, else negative_slope * x. At 0 the gradient is the slope."""
     return apply(ops.activations.LeakyRelu, floating(x), slope=float(negative_slope))
 
 
 def elu(x: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289); at 0 the gradient is alpha."""
+    """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289). At 0 the gradient is alpha."""
     return apply(ops.activations.Elu, floating(x), alpha=float(alpha))
 
 
@@ -90,9 +90,8 @@ def selu(x: Tensor, inplace: bool = False) -> Tensor:
 
 
 def celu(x: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha (e^(x / alpha) - 1): its gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
-    if not alpha > 0:
-        raise ValueError(f"celu: alpha must be positive, got {alpha!r}")
+    """x where it is positive, else alpha (e^(x / alpha) - 1): the gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
+    positive("celu", "alpha", alpha)
     return apply(ops.activations.Elu, floating(x), alpha=float(alpha), stretch=1 / alpha)
 
 
@@ -102,7 +101,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
 
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x clamped to [min_val, max_val], integers as integers; the gradient is 0 outside and at both ends."""
+    """x clamped to [min_val, max_val]; the gradient is 0 outside and at both ends. Integers stay integers."""
     if not min_val < max_val:
         raise ValueError(f"hardtanh: min_val must be less than max_val, got {min_val!r} and {max_val!r}")
     if x.dtype.kind == "i":

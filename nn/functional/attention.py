@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: by the fused kernels, and spelled out for what they don't serve."""
+"""Scaled dot-product attention: fused, or spelled out where no fused op serves."""
 import math
 from typing import Any
 
@@ -7,8 +7,8 @@ import numpy as np
 import minigrad as mg
 from minigrad import Tensor, ops
 from minigrad.extend import apply
-from nn.checks import same_dtype
-from nn.functional.layers import dropout_probability, key_of
+from nn.checks import check_same_dtype, probability
+from nn.functional.layers import key_of
 
 
 def scaled_dot_product_attention(
@@ -17,21 +17,19 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
 
-    A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
-    (..., Tq, Tk), and leading axes broadcast too. A causal query i sees the keys 0 to i. A row without any key gives
-    zeros. Each weight is dropped with probability dropout_p. With a rotation, cosines and sines in turn (at least Tq and
-    Tk, D), queries and keys are turned first, see `nn.position.rotate`. The fused kernels serve up to four axes; Dv other
-    than D, and masks and rotations that need a gradient go through `attention_weights`.
+    A boolean mask is True where a key takes part; a float mask is added to the scores. Masks broadcast to (..., Tq, Tk), and
+    leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros. Each
+    weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines, rotates
+    queries and keys first, as `nn.position.rotate` does. More than four axes, a Dv other than D, and masks and rotations
+    that need a gradient go through `attention_weights`.
     """
-    dropout_p = dropout_probability("scaled_dot_product_attention", dropout_p)
+    dropout_p = probability("scaled_dot_product_attention", "dropout_p", dropout_p)
     q, k, v = query, key, value
-    same_dtype("scaled_dot_product_attention", q, k, v)
+    check_same_dtype("scaled_dot_product_attention", q, k, v)
     leading = _broadcast_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     if leading is None or min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise ValueError(
-            "scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value (..., Tk, Dv) with "
-            f"leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}"
-        )
+        raise ValueError("scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value (..., Tk, Dv) "
+                         f"with leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}")
     q, k, v = (x if x.shape[:-2] == leading else x.expand(leading + x.shape[-2:]) for x in (q, k, v))
     mask = None
     if attn_mask is not None:
@@ -74,7 +72,7 @@ def attention_weights(
 
 
 def drop_weights(weights: Tensor, p: float) -> Tensor:
-    """`dropout` of the weights (..., Tq, Tk) of attention: the same ones as scaled_dot_product_attention would drop.
+    """`dropout` of the weights (..., Tq, Tk) of attention; it drops the same ones as scaled_dot_product_attention.
 
     >>> q, v = mg.randn(2, 3, 5, 4, dtype=mg.float64), mg.eye(5, dtype=mg.float64)[:, :4].expand(2, 3, 5, 4)
     >>> _ = mg.manual_seed(0)
@@ -83,7 +81,7 @@ def drop_weights(weights: Tensor, p: float) -> Tensor:
     >>> mg.allclose(drop_weights(attention_weights(q, q), 0.5) @ v, out)
     True
     """
-    p = dropout_probability("drop_weights", p)
+    p = probability("drop_weights", "p", p)
     if p == 0.0:
         return weights
     op = ops.attention.WeightsDropout
@@ -92,16 +90,13 @@ def drop_weights(weights: Tensor, p: float) -> Tensor:
 
 def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, dropout_p: float = 0.0,
                      rotation: Tensor | None = None) -> Tensor:
-    """Self-attention on one projection's output, packed = [q | k | v] (B, T, 3C): (B, T, C), heads merged again.
+    """Self-attention on the output of one projection, packed = [q | k | v] (B, T, 3C): (B, T, C), with the heads merged.
 
-    Each weight is dropped with probability dropout_p. With a rotation (at least T, D), queries and keys are turned first,
-    as in `scaled_dot_product_attention`.
+    dropout_p and rotation (at least T, D) are those of `scaled_dot_product_attention`.
     """
-    dropout_p = dropout_probability("packed_attention", dropout_p)
+    dropout_p = probability("packed_attention", "dropout_p", dropout_p)
     if packed.ndim != 3 or num_heads < 1 or packed.shape[-1] % (3 * num_heads):
-        raise ValueError(
-            f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}"
-        )
+        raise ValueError(f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}")
     _check_rotation("packed_attention", rotation, packed, packed.shape[1], packed.shape[-1] // 3 // num_heads)
     attention, options = ops.attention.PackedAttention, dict(num_heads=num_heads, is_causal=is_causal)
     options |= _dropping((packed.shape[0], num_heads, packed.shape[1], packed.shape[1]), dropout_p)
@@ -111,22 +106,22 @@ def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, dr
 
 
 def _check_rotation(name: str, rotation: Tensor | None, x: Tensor, T: int, D: int) -> None:
-    """Errors unless a rotation is one of T tokens with D features of the dtype of x."""
+    """An error if a rotation has fewer than T rows, or not D columns, or another dtype than x."""
     if rotation is None:
         return
-    same_dtype(name, x, rotation)
+    check_same_dtype(name, x, rotation)
     if D % 2 or rotation.ndim != 2 or rotation.shape[1] != D or len(rotation) < T:
         raise ValueError(f"{name}: expected a rotation (at least {T}, {D}), for an even number of features, got "
                          f"{rotation.shape}")
 
 
 def _dropping(shape: tuple[int, ...], p: float) -> dict[str, Any]:
-    """The options with which the fused kernels drop weights of this shape; none if p is 0."""
+    """The options with which fused ops drop weights of this shape; none if p is 0."""
     return {} if p == 0.0 else {"dropout_p": p, "key": key_of(ops.attention.WeightsDropout, shape)}
 
 
 def _mask_to_add(mask: Tensor, q: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
-    """The mask as floats to be added to the scores; where a boolean one is False, -inf."""
+    """The mask as floats to add to the scores, with -inf where a boolean one is False."""
     mask = mask if isinstance(mask, Tensor) else Tensor(mask)
     if mask.dtype.kind == "i":
         raise TypeError(f"scaled_dot_product_attention: expected a mask of booleans or floats, got {mask.dtype}; "
@@ -139,7 +134,7 @@ def _mask_to_add(mask: Tensor, q: Tensor, scores_shape: tuple[int, ...]) -> Tens
 
 
 def _broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What these shapes broadcast to; None if they don't."""
+    """The shape that these broadcast to, or None."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Functions of layers: linear maps, embeddings, norms, softmax, dropout."""
+"""Layers as functions: linear maps, embeddings, norms, softmax, dropout."""
 from typing import Sequence
 
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 import minigrad as mg
 from minigrad import Tensor, ops, random
 from minigrad.extend import apply, check_dim, compute, floating, pad as pad_with
-from nn.checks import same_dtype
+from nn.checks import check_same_dtype, one_of, probability
 from nn.functional.activations import ACTIVATIONS
 from nn.functional.losses import class_ids
 
@@ -16,8 +16,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
     The activation is one of ACTIVATIONS, or None.
     """
-    if activation is not None and activation not in ACTIVATIONS:
-        raise ValueError(f"linear: activation must be None or one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    one_of("linear", "activation", activation, (None, *ACTIVATIONS))
     _check_linear("linear", x.shape, x, weight, bias)
     out = apply(ops.matmul.Linear, x, weight, bias)
     return out if activation is None else ACTIVATIONS[activation](out)
@@ -27,7 +26,7 @@ def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, 
         activation: str = "gelu") -> Tensor:
     """linear(linear(x, expand, expand_bias, activation), project, project_bias).
 
-    With gelu or gelu_tanh it is one operation, which saves less for backward.
+    With gelu or gelu_tanh it is one op, which saves less for backward.
     """
     if activation not in ("gelu", "gelu_tanh"):
         return linear(linear(x, expand, expand_bias, activation), project, project_bias)
@@ -39,20 +38,18 @@ def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, 
 
 def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if weight.ndim != 2 or not shape or shape[-1] != weight.shape[1]:
-        raise ValueError(
-            f"{name}: mat1 and mat2 shapes cannot be multiplied ({shape} and {weight.shape} transposed): the last "
-            "axis of x must be the weight's in_features"
-        )
+        raise ValueError(f"{name}: mat1 and mat2 shapes cannot be multiplied ({shape} and {weight.shape} transposed): the "
+                         "last axis of x must be the weight's in_features")
     if bias is not None and bias.shape != (weight.shape[0],):
         raise ValueError(f"{name}: expected a bias of shape {(weight.shape[0],)}, got {bias.shape}")
-    same_dtype(name, x, weight, bias)
+    check_same_dtype(name, x, weight, bias)
 
 
 def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, *, positions: Tensor | None = None) -> Tensor:
-    """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1.
+    """Rows of weight (V, C), picked by ids (...) from 0 to V - 1: (..., C).
 
-    Row padding_idx gets no gradient; a negative one counts from the end. With a table of positions (P, C), its row t is
-    added for the ids (..., T) at time t; T may be at most P.
+    Row padding_idx, which may count from the end, gets no gradient. Row t of a table of positions (P, C) is added at time t
+    of the ids (..., T); T is at most P.
     """
     if weight.ndim != 2:
         raise ValueError(f"embedding: expected a weight of shape (V, C), got {weight.shape}")
@@ -61,8 +58,8 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, *, po
             raise ValueError(f"embedding: expected ids (..., T) and positions (P, {weight.shape[1]}), got {ids.shape} and "
                              f"{positions.shape}")
         if ids.shape[-1] > len(positions):
-            raise ValueError(f"embedding: {ids.shape[-1]} ids in a row are more than the {len(positions)} positions")
-        same_dtype("embedding", weight, positions)
+            raise ValueError(f"embedding: got {ids.shape[-1]} ids in a row, and only {len(positions)} positions")
+        check_same_dtype("embedding", weight, positions)
     ids = class_ids("embedding: ids", ids, weight.shape[0])
     if padding_idx is None:
         return apply(ops.embedding.Embedding, weight, positions, ids=ids)
@@ -85,11 +82,11 @@ def layer_norm(
     x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have `normalized_shape`."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, of `normalized_shape`."""
     return _normed("layer_norm", ops.layer_norm.LayerNorm, floating(x), normalized_shape, eps, weight=weight, bias=bias)
 
 
-DENOMINATORS = {  # of layer norm, from the variance
+DENOMINATORS = {  # of layer norm
     "inside": lambda variance, eps: (variance + eps).sqrt(),
     "outside": lambda variance, eps: variance.sqrt() + eps,
     "double_root": lambda variance, eps: variance.sqrt().sqrt() + eps,
@@ -100,7 +97,7 @@ def layer_norm_variant(
     x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, eps_at: str = "inside", unbiased: bool = False,
 ) -> Tensor:
-    """Layer norm with another denominator: see nn.LayerNorm."""
+    """Layer norm with one of DENOMINATORS: see nn.LayerNorm."""
     x = floating(x)
     axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
     variance = x.var(axes, correction=int(unbiased), keepdim=True)
@@ -129,7 +126,7 @@ def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Te
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The sum of x1 * x2 along dim, divided by their norms (by eps, where a norm is smaller); x1 and x2 broadcast."""
+    """The sum of x1 * x2 along dim, divided by both norms, each at least eps; x1 and x2 broadcast."""
     x1, x2 = x1.expand(shape := np.broadcast_shapes(x1.shape, x2.shape)), x2.expand(shape)
     return (normalize(x1, dim=dim, eps=eps) * normalize(x2, dim=dim, eps=eps)).sum(dim)
 
@@ -145,16 +142,16 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def softmin(x: Tensor, dim: int) -> Tensor:
-    """softmax of -x along dim: the smallest element gets the largest weight."""
+    """softmax(-x, dim): the smallest element gets the largest weight."""
     return (-x).softmax(dim)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, each element is zeroed with probability p, and otherwise multiplied by 1 / (1 - p).
 
-    The result has memory of its own, also with `inplace`, which is there for code written for PyTorch.
+    `inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own.
     """
-    p = dropout_probability("dropout", p)
+    p = probability("dropout", "p", p)
     if not training or p == 0.0:
         return x
     return apply(ops.dropout.Dropout, floating(x), key=key_of(ops.dropout.Dropout, x.shape), p=p)
@@ -169,21 +166,14 @@ def add_dropped(a: Tensor, b: Tensor, p: float = 0.5, training: bool = True) -> 
     >>> sum(add_dropped(mg.ones(1000), mg.ones(1000), p=0.5).unique().tolist())  # dropped, 1; kept, 1 + 1 / (1 - p)
     4.0
     """
-    p = dropout_probability("add_dropped", p)
+    p = probability("add_dropped", "p", p)
     if not training or p == 0.0 or a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind != "f":
         return a + dropout(b, p, training)
     return apply(ops.dropout.AddDropped, a, b, key=key_of(ops.dropout.Dropout, b.shape), p=p)
 
 
-def dropout_probability(function: str, p: float) -> float:
-    """p, checked."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{function}: the probability must lie between 0 and 1, got {p}")
-    return float(p)
-
-
 def key_of(op: type, shape: tuple[int, ...]) -> np.ndarray:
-    """Of what a dropout op makes its mask for an array of this shape: drawn anew in each replay of a compiled step."""
+    """The random key of a dropout op's mask for an array of this shape; each replay of a compiled step draws a new one."""
     return compute(random.key_of_batch, op.positions(shape))
 
 
@@ -203,7 +193,7 @@ def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x with `value` (0) before and after: pad is (before, after) of the last axis, then of the one before it, ..."""
+    """x with `value` (0) around it: pad is (before, after) of the last axis, then of the one before it, ..."""
     if mode != "constant":
         raise ValueError(f"pad: only mode 'constant' is supported, got {mode!r}")
     return pad_with(x, pad, 0.0 if value is None else value)
@@ -211,7 +201,7 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
 
 def _normed(function: str, op: type, x: Tensor, normalized_shape: int | Sequence[int], eps: float,
             **parameters: Tensor | None) -> Tensor:
-    """An op on rows, applied over the last axes."""
+    """Apply an op on rows over the last axes."""
     axes = _last_axes(function, x, normalized_shape, **parameters)
     if len(axes) == 1:
         return apply(op, x, *parameters.values(), eps=eps)
@@ -229,5 +219,5 @@ def _last_axes(
     for name, parameter in parameters.items():
         if parameter is not None and parameter.shape != shape:
             raise ValueError(f"{function}: expected a {name} of shape {shape}, got {parameter.shape}")
-    same_dtype(function, x, *parameters.values())
+    check_same_dtype(function, x, *parameters.values())
     return tuple(range(-len(shape), 0))

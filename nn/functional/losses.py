@@ -1,12 +1,13 @@
 """Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
 
-A loss that is the logarithm of a probability takes logits or log-probabilities, so that nothing underflows. Where PyTorch
-still has `size_average` and `reduce` in between, the arguments after them are taken by name only.
+Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows. Where PyTorch still
+has `size_average` and `reduce` in between, the arguments after them are keyword-only.
 """
 import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
+from nn.checks import positive
 
 
 def cross_entropy(
@@ -15,9 +16,9 @@ def cross_entropy(
 ) -> Tensor:
     """log(sum of e^logits) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
 
-    Targets equal to ignore_index do not count. `weight` (V,) weights the classes, and the mean is the weighted one.
+    Targets equal to ignore_index do not count. `weight` (V,) weights the classes, and the mean is weighted, too.
     label_smoothing spreads that fraction of each target evenly over all classes. Floating-point targets of the logits'
-    shape are probabilities of the classes.
+    shape are class probabilities.
     """
     class_dim = min(logits.ndim, 2) - 1
     if not 0.0 <= label_smoothing <= 1.0:
@@ -28,8 +29,8 @@ def cross_entropy(
     if weight is not None:
         log_p = floating(logits).log_softmax(class_dim)
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
-    return _loss_of_rows("cross_entropy", ops.cross_entropy.CrossEntropy, logits, ids, ignore_index, reduction,
-                         label_smoothing=label_smoothing)
+    op = ops.cross_entropy.CrossEntropy
+    return _loss_of_rows("cross_entropy", op, logits, ids, ignore_index, reduction, label_smoothing=label_smoothing)
 
 
 def nll_loss(
@@ -55,18 +56,16 @@ def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
 
 
 def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d^2 / 2 for d = |x - target| up to delta, and from there on its tangent, delta (d - delta / 2)"""
-    if delta <= 0:
-        raise ValueError(f"huber_loss: delta must be positive, got {delta}")
+    """d^2 / 2 for d = |x - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
+    positive("huber_loss", "delta", delta)
     return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(x), target, reduction, delta=delta)
 
 
 def smooth_l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d^2 / (2 beta) for d = |x - target| up to beta, and d - beta / 2 from there on"""
-    if beta < 0:
-        raise ValueError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    """d^2 / (2 beta) for d = |x - target| up to beta, and d - beta / 2 beyond it"""
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
+    positive("smooth_l1_loss", "beta", beta)
     return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(x), target, reduction, beta=beta)
 
 
@@ -80,8 +79,8 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)) for probabilities p, with logarithms of at least -100
 
-    From logits, binary_cross_entropy_with_logits is exact where p is near 0 or 1, and this is not. ValueError if an
-    element of p is not between 0 and 1.
+    Near 0 and 1 p has lost its digits: prefer binary_cross_entropy_with_logits. ValueError if an element of p is not
+    between 0 and 1.
     """
     _check_same_shape("binary_cross_entropy", p, target)
     p, target = promote(floating(p), floating(target))
@@ -104,24 +103,23 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)), p = sigmoid(logits); `pos_weight` multiplies the first term
 
-    log p = -softplus(-logits) and log(1 - p) = -softplus(logits), so that no p near 0 or 1 loses its digits.
+    It is computed from log p = -softplus(-logits) and log(1 - p) = -softplus(logits), which are exact for p near 0 and 1.
     """
     _check_same_shape("binary_cross_entropy_with_logits", logits, target)
     x, target = promote(floating(logits), floating(target))
     if pos_weight is not None:
         x, pos_weight = promote(x, floating(pos_weight))
         target, pos_weight = promote(target, pos_weight)
-    losses = apply(
-        ops.binary_cross_entropy.BinaryCrossEntropyWithLogits, x, target, 1.0 if pos_weight is None else pos_weight,
-    )
+    op = ops.binary_cross_entropy.BinaryCrossEntropyWithLogits
+    losses = apply(op, x, target, 1.0 if pos_weight is None else pos_weight)
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
 
 
 def kl_div(log_probabilities: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log target - log_probabilities), 0 where target is 0; target is given as its logarithm if log_target
+    """target * (log target - log_probabilities), 0 where target is 0; log_target says that target is a logarithm
 
-    'batchmean' divides the sum by the length of the first axis, which is the divergence's definition; 'mean' divides
-    by the number of elements.
+    'batchmean' divides the sum by the length of the first axis, as the divergence is defined; 'mean' by the number of
+    elements.
     """
     if log_target:
         losses = target.exp() * (target - log_probabilities)
@@ -155,10 +153,8 @@ def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | N
 def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.ndarray:
     """The class ids, checked to fit x (V,), (N, V) or (N, V, d1, ...)."""
     if x.ndim == 0 or targets.shape != (() if x.ndim == 1 else x.shape[:1] + x.shape[2:]):
-        raise ValueError(
-            f"{name}: expected logits (N, V) or (N, V, d1, ...) and targets (N, d1, ...), got {x.shape} and "
-            f"{targets.shape}"
-        )
+        raise ValueError(f"{name}: expected logits (N, V) or (N, V, d1, ...) and targets (N, d1, ...), got {x.shape} and "
+                         f"{targets.shape}")
     return class_ids(f"{name}: targets", targets, x.shape[min(x.ndim, 2) - 1], ignore_index)
 
 
@@ -174,18 +170,17 @@ def _loss_of_rows(
 
 
 def _weighted_loss(
-    name: str, log_p: Tensor, ids: np.ndarray, weight: Tensor | None, ignore_index: int, reduction: str,
+    name: str, log_p: Tensor, ids: np.ndarray, weight: Tensor, ignore_index: int, reduction: str,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-weight[target] * log_p[target], smoothed over all classes; the mean is the weighted one."""
+    """-weight[target] * log_p[target], smoothed over all classes, with a weighted mean."""
     _check_reduction(name, reduction)
     class_dim = min(log_p.ndim, 2) - 1
     classes = log_p.shape[class_dim]
     weights = _class_weights(name, weight, log_p, class_dim)
     is_counted = compute(np.not_equal, ids, ignore_index)
     targets = compute(_some_class, ids, class_dim, ignore_index)
-    each = Tensor(np.ones((), log_p.dtype)) if weight is None else weights.reshape(-1)[targets].squeeze(class_dim)
-    of_target = where(is_counted, each, 0.0)
+    of_target = where(is_counted, weights.reshape(-1)[targets].squeeze(class_dim), 0.0)
     losses = -where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0) * of_target
     if label_smoothing:
         of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
@@ -214,11 +209,9 @@ def _cross_entropy_of_distributions(
     return _reduced("cross_entropy", losses if losses.shape == shape else losses.reshape(shape), reduction)
 
 
-def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor:
-    """The weights (V,), by default ones, reshaped to broadcast against log_p."""
+def _class_weights(name: str, weight: Tensor, log_p: Tensor, class_dim: int) -> Tensor:
+    """The weights (V,), reshaped to broadcast against log_p."""
     classes = log_p.shape[class_dim]
-    if weight is None:
-        weight = Tensor(np.ones(classes, log_p.dtype))
     if weight.shape != (classes,):
         raise ValueError(f"{name}: expected a weight for each of {classes} classes, got shape {weight.shape}")
     return weight.reshape((classes,) + (1,) * (log_p.ndim - class_dim - 1))

@@ -139,7 +139,7 @@ def test_nan_stays_where_it_is_dropped():
 ])
 @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
 def test_what_is_no_probability(call, p):
-    with pytest.raises(ValueError, match=f"the probability must lie between 0 and 1, got {p}"):
+    with pytest.raises(ValueError, match=f"p must be a probability, from 0 to 1, got {p}"):
         call(p)
 
 

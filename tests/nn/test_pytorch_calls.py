@@ -179,7 +179,7 @@ ASKED = {  # what runs in PyTorch, and what is asked here instead of computing s
     "F.binary_cross_entropy_with_logits(p, q, None, False)": "positional arguments",
     "nn.MSELoss(False)(p, q)": "positional argument",
     "nn.MultiheadAttention(8, 2, add_zero_attn=True).double()(x, x, x)[0]": "left out",
-    "nn.MultiheadAttention(8, 2).double()(x, x, x, attn_mask=~causal, is_causal=True)[0]": "and it is another",
+    "nn.MultiheadAttention(8, 2).double()(x, x, x, attn_mask=~causal, is_causal=True)[0]": "attn_mask is another",
     "nn.TransformerEncoderLayer(8, 2, batch_first=True).double().eval().requires_grad_(False)(x.detach(), is_causal=True)":
         "Need attn_mask",  # which PyTorch says only where it wants a gradient, and else computes without
 }

@@ -35,7 +35,7 @@ REFUSED = {
     "layers": """
     Linear(0, 3)  # ValueError: Linear: in_features must be a positive integer, got 0
     Linear(3, 2.5)  # ValueError: Linear: out_features must be a positive integer, got 2.5
-    Linear(2, 3, activation="swish")  # ValueError: Linear: activation must be None or one of gelu, gelu_tanh, relu
+    Linear(2, 3, activation="swish")  # ValueError: Linear: activation must be one of None, gelu, gelu_tanh, relu
     Embedding(-1, 3)  # ValueError: Embedding: num_embeddings
     Embedding(3, 2, padding_idx=3)  # ValueError: Embedding: padding_idx must be None or an integer from -3 to 2, got 3
     LayerNorm((3, 0))  # ValueError: LayerNorm: normalized_shape
@@ -51,7 +51,7 @@ REFUSED = {
     PatchEmbedding(0, 1, 5)  # ValueError: size
     RNN(3, 0)  # ValueError: hidden_size
     RNN(3, 4, num_layers=0)  # ValueError: num_layers
-    RNN(3, 4, 2, True)  # ValueError: nonlinearity must be 'tanh' or 'relu', got True
+    RNN(3, 4, 2, True)  # ValueError: nonlinearity must be one of tanh, relu, got True
     RNN(3, 4)(zeros(3))  # ValueError: expected x of shape (T, B, 3) or (T, 3), got (3,)
     rnn(zeros(2, 5, 4))  # ValueError: expected x of shape (B, T, 3) or (T, 3), got (2, 5, 4)
     rnn(zeros(2, 5, 3), zeros(2, 4))  # ValueError: expected h_0 of shape (1, 2, 4), got (2, 4)
@@ -59,7 +59,7 @@ REFUSED = {
     """,
     "positions": """
     PositionEncoding("cosine", 4)  # ValueError: kind must be one of none, learned, sinusoidal
-    PositionEncoding("integer", 4, combine="multiply")  # ValueError: combine must be 'add' or 'concatenate'
+    PositionEncoding("integer", 4, combine="multiply")  # ValueError: combine must be one of add, concatenate, got 'multiply'
     PositionEncoding("integer", 4, position_width=3)  # ValueError: needs position_width equal to width, got 3 and 4
     PositionEncoding("learned", 4)  # ValueError: needs size
     learned(zeros(4, 4))  # ValueError: has size 3, got position 3
@@ -69,19 +69,19 @@ REFUSED = {
     """ + "\n".join(f"rotary_frequencies(4, scaling={scaling!r})  # ValueError: rotary_scaling must be 'none', 'linear:"
                     for scaling in SCALINGS),
     "functions": """
-    F.dropout(ones(2), 1.5)  # ValueError: dropout: the probability must lie between 0 and 1, got 1.5
-    F.linear(ones(2), ones(3, 2), activation="swish")  # ValueError: linear: activation must be None or one of gelu
+    F.dropout(ones(2), 1.5)  # ValueError: dropout: p must be a probability, from 0 to 1, got 1.5
+    F.linear(ones(2), ones(3, 2), activation="swish")  # ValueError: linear: activation must be one of None, gelu
     F.linear(ones(2), ones(3, 2), ones(2))  # ValueError: linear: expected a bias of shape (3,), got (2,)
     F.linear(ones(2), ones(3, 2, dtype=mg.float64))  # TypeError: linear: expected one dtype, got float32 and float64
     F.swiglu(ones(2), ones(1))  # ValueError: swiglu: expected a gate and x of one shape, got (2,) and (1,)
     F.swiglu(ones(2), ones(2, dtype=mg.float64))  # TypeError: swiglu: expected one dtype, got float32 and float64
     F.embedding(long, zeros(3, 2), zeros(3, 2))  # ValueError: embedding: padding_idx must be
-    F.embedding(long, ones(3, 2), positions=ones(1, 2))  # ValueError: 2 ids in a row are more than the 1 positions
+    F.embedding(long, ones(3, 2), positions=ones(1, 2))  # ValueError: got 2 ids in a row, and only 1 positions
     F.embedding(long, ones(3, 2), positions=ones(1, 3))  # ValueError: expected ids (..., T) and positions (P, 2)
     F.pad(ones(2), (1, 1), "reflect")  # ValueError: pad: only mode 'constant' is supported, got 'reflect'
     F.one_hot(long.narrow(0, 0, 0))  # ValueError: one_hot: cannot tell the number of classes from no ids
     F.huber_loss(x, x, delta=0)  # ValueError: delta must be positive, got 0
-    F.smooth_l1_loss(x, x, beta=-1)  # ValueError: beta must not be negative, got -1
+    F.smooth_l1_loss(x, x, beta=-1)  # ValueError: smooth_l1_loss: beta must be positive, got -1
     F.scaled_dot_product_attention(x, x, x, ones(3, 3).bool(), is_causal=True)  # ValueError: give attn_mask or is_causal
     BCELoss()(mg.tensor([0.5, 1.5]), zeros(2))  # ValueError: between 0 and 1, got 1.5
     BCELoss()(mg.tensor([-0.1]), zeros(1))  # ValueError: between 0 and 1, got -0.1
@@ -93,7 +93,7 @@ REFUSED = {
     init.trunc_normal_(ones(2), a=50, b=51)  # ValueError: holds less than 1% of a normal distribution
     """,
     "attention": """
-    Attention(4, query_key="both")  # ValueError: query_key must be one of 'none', 'shared', 'separate', got 'both'
+    Attention(4, query_key="both")  # ValueError: query_key must be one of none, shared, separate, got 'both'
     Attention(4, scale="d_v")  # ValueError: scale must be 'none', 'd_k', 'd_model' or a number, got 'd_v'
     Attention(4, heads=0)  # ValueError: heads must be a positive integer
     Attention(4, value_size=0)  # ValueError: value_size must be a positive integer
@@ -121,7 +121,7 @@ REFUSED = {
     Attention(4, 2, window=2)  # ValueError: window=2 * choose causal='mask'
     Attention(4, 2, window=2, causal="renormalise")  # ValueError: window=2 * causal='renormalise'
     Attention(4, 2, window=0, causal="mask")  # ValueError: window must be a positive integer, got 0
-    Attention(4, 2, rotary_base=5.0)  # ValueError: are of positions='rotary' * positions='none'
+    Attention(4, 2, rotary_base=5.0)  # ValueError: need positions='rotary' * positions='none'
     Attention(4, 2, rotary_scaling="linear:2", positions="relative")  # ValueError: positions='rotary' * 'relative'
     Attention(4, 2, rotary_scaling="linear", positions="rotary")(x)  # ValueError: must be * 'linear:FACTOR' * got 'linear'
     Attention(4, 2, residual=True, output_projection="none", value_size=5)  # ValueError: residual=True * =5 * 'concat'
@@ -130,13 +130,13 @@ REFUSED = {
     MultiHeadAttention(8, 2, kdim=0)  # ValueError: kdim must be a positive integer
     MultiHeadAttention(8, 2, vdim=2.5)  # ValueError: vdim must be a positive integer
     MultiHeadAttention(8, 2, dropout=1.5)  # ValueError: dropout must be a probability
-    MultiHeadAttention(8, 2, positions="learned")  # ValueError: positions must be 'none' or 'rotary'
+    MultiHeadAttention(8, 2, positions="learned")  # ValueError: positions must be one of none, rotary
     MultiHeadAttention(6, 2, positions="rotary")  # ValueError: key_size must be even, got 3
     MultiHeadAttention(8, 2, rotary_base=-1, positions="rotary")  # ValueError: must be a positive number, got -1
     MultiHeadAttention(8, 2, rotary_base=0, positions="rotary")  # ValueError: must be a positive number, got 0
     MultiHeadAttention(8, 2, rotary_base=nan, positions="rotary")  # ValueError: must be a positive number, got nan
     MultiHeadAttention(8, 2, rotary_base="x", positions="rotary")  # ValueError: must be a positive number, got 'x'
-    MultiHeadAttention(8, 2, rotary_base=5.0)  # ValueError: rotary_scaling are of positions='rotary'
+    MultiHeadAttention(8, 2, rotary_base=5.0)  # ValueError: rotary_scaling need positions='rotary'
     own(zeros(5, 8))  # ValueError: query must have shape (B, T, 8), got (5, 8)
     own(tokens, zeros(2, 5, 7))  # ValueError: key must have shape (B, T, 8), got (2, 5, 7)
     own(tokens, zeros(3, 5, 8))  # ValueError: the same B
@@ -148,14 +148,14 @@ REFUSED = {
     pytorchs(*[tokens[None]] * 3)  # ValueError: (T, B, C) with batch_first=False, or (T, C), got (1, 2, 5, 8)
     pytorchs(tokens, tokens, tokens[0])  # ValueError: (2, 5, 8) and (5, 8)
     pytorchs(*[tokens] * 3, is_causal=True)  # ValueError: Need attn_mask if specifying the is_causal hint
-    pytorchs(*[tokens] * 3, attn_mask=zeros(2, 2), is_causal=True)  # ValueError: and it is another; leave is_causal
-    pytorchs(*[tokens] * 3, attn_mask=zeros(2, 2).bool(), is_causal=True)  # ValueError: and it is another; leave is_causal
-    pytorchs(*[tokens] * 3, attn_mask=ones(2, 2).tril().bool(), is_causal=True)  # ValueError: and it is another
+    pytorchs(*[tokens] * 3, attn_mask=zeros(2, 2), is_causal=True)  # ValueError: attn_mask is another; leave is_causal
+    pytorchs(*[tokens] * 3, attn_mask=zeros(2, 2).bool(), is_causal=True)  # ValueError: attn_mask is another; leave is_causal
+    pytorchs(*[tokens] * 3, attn_mask=ones(2, 2).tril().bool(), is_causal=True)  # ValueError: attn_mask is another
     TransformerEncoderLayer(6, 4)  # ValueError: embed_dim must be divisible by num_heads
     TransformerEncoderLayer(0, 4)  # ValueError: TransformerEncoderLayer: d_model must be a positive integer
     TransformerDecoderLayer(8, 4, 0)  # ValueError: TransformerDecoderLayer: dim_feedforward must be a positive integer
     TransformerEncoderLayer(8, 4, dropout=2)  # ValueError: TransformerEncoderLayer: dropout must be a probability
-    TransformerEncoderLayer(8, 4, activation="swish")  # ValueError: activation must be a function or one of gelu,
+    TransformerEncoderLayer(8, 4, activation="swish")  # ValueError: activation must be one of gelu,
     TransformerEncoder(encoder, 0)  # ValueError: TransformerEncoder: num_layers must be a positive integer
     encoder(zeros(2, 3, 4, 6))  # ValueError: (B, T, C) with batch_first=True, or (T, C), got (2, 3, 4,
     """,
