@@ -46,8 +46,8 @@ class Attention(Module):
       constant beyond max_distance.
     - residual: True adds x to the result.
     - window: with causal="mask", each token sees only the last `window` tokens, including itself; by default all.
-    - key_value_heads: the number of heads of keys and values, each of which heads / key_value_heads consecutive heads of
-      queries share (grouped-query attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default heads.
+    - key_value_heads: the number of heads of keys and values, each shared by heads / key_value_heads consecutive heads of
+      queries (grouped-query attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default heads.
     - rotary_base, rotary_scaling: for positions="rotary", see `nn.position.rotary_frequencies`.
     - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), with weights (..., Tk, Tq).
 
@@ -173,7 +173,7 @@ class Attention(Module):
         return rotation(*x.shape[2:], self.rotary_base, self.rotary_scaling, dtype=x.dtype)
 
     def _for_each_query(self, x: Tensor) -> Tensor:
-        """(B, key_value_heads, T, size) -> (B, H, T, size): each head is repeated for the heads of queries that share it."""
+        """(B, key_value_heads, T, size) -> (B, H, T, size): each head repeated for the heads of queries that share it."""
         B, groups, T, size = x.shape
         if groups == self.heads:
             return x
@@ -209,7 +209,7 @@ class Attention(Module):
         return self.relative_bias[:, index]
 
     def _shown(self, weights: Tensor, is_batched: bool) -> tuple[Tensor, Tensor]:
-        """The weights in the caller's form, and as (B, H, Tq, Tk) again, computed from it: y depends on what is returned."""
+        """The weights in the caller's form, and (B, H, Tq, Tk) again, computed from it: y depends on what is returned."""
         shown = weights if is_batched else weights[0]
         shown = shown.mT if self.layout == "columns" else shown
         weights = shown.mT if self.layout == "columns" else shown

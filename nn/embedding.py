@@ -17,8 +17,8 @@ class Embedding(Module):
     weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim). A table of positions
     (P, embedding_dim), P at least T, is added in the same pass. An IndexError names an id out of range.
 
-    Row padding_idx is for ids that only pad short sequences: it starts as zeros and gets no gradient, so it stays zero, under
-    weight decay too.
+    Row padding_idx is for ids that only pad short sequences: it starts as zeros and gets no gradient, so it stays zero,
+    under weight decay too.
 
     >>> import nn
     >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape

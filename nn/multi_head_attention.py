@@ -240,7 +240,7 @@ class MultiheadAttention(MultiHeadAttention):
 
 
 def average_of_heads(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and the same weights computed from it: adding the mean and subtracting
-    it again changes no value, but puts it on the tape between weights and output."""
+    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and the same weights computed from it: adding the mean and
+    subtracting it again changes no value, but puts it on the tape between weights and output."""
     average = weights.mean(1)
     return average, weights + (average - weights.mean(1))[:, None]

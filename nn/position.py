@@ -75,8 +75,8 @@ class PositionEncoding(Module):
         self.kind = one_of("PositionEncoding", "kind", kind, KINDS)
         self.combine = one_of("PositionEncoding", "combine", combine, ("add", "concatenate"))
         if combine == "add" and position_width not in (None, width):
-            raise ValueError(f"PositionEncoding: combine='add' needs position_width equal to width, got {position_width} and "
-                             f"{width}; leave position_width out, or choose combine='concatenate'")
+            raise ValueError("PositionEncoding: combine='add' needs position_width equal to width, got "
+                             f"{position_width} and {width}; leave position_width out, or choose combine='concatenate'")
         if kind == "learned" and size is None:
             raise ValueError("PositionEncoding: kind='learned' needs size, the number of positions in the table")
         self.size = size
@@ -142,8 +142,8 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
 
         w_i = base^(-2i / D)
 
-    With a scaling, a model handles longer sequences than it was trained on: "linear:F" divides all angles by F (Chen et al.,
-    arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those with fewer than FEWEST turns in T positions, keeps those with
+    With a scaling, a model handles longer sequences than it was trained on: "linear:F" divides all angles by F (Chen et
+    al., arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those with fewer than FEWEST turns in T positions, keeps those with
     more than MOST turns, and interpolates in between (Llama 3, arXiv:2407.21783).
 
     >>> rotary_frequencies(4), rotary_frequencies(4, scaling="linear:2")
@@ -165,8 +165,8 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
 
 
 def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> np.ndarray:
-    """Alternating cosines and sines, (T, D), for the positions start to start + T - 1. Angles are computed in float64, to be
-    exact for large positions, too."""
+    """Alternating cosines and sines, (T, D), for the positions start to start + T - 1. Angles are computed in float64, to
+    be exact for large positions, too."""
     angles = np.arange(start, start + T)[:, None] * rotary_frequencies(D, base, scaling)
     return np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(T, D).astype(dtype)
 

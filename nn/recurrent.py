@@ -19,8 +19,8 @@ class RNN(Module):
     (weight_ih_l0, weight_hh_l0_reverse, ...) are torch.nn.RNN's; parameters start uniform in ±1/sqrt(hidden_size).
 
     x (T, B, input_size), or with batch_first (B, T, input_size), or unbatched (T, input_size) -> the states of the last
-    layer in the same form, H or 2H wide, and the last state of each layer and direction, (layers * directions, B, H), without
-    B if unbatched. h_0, the initial states, has that shape, too, and is zero by default.
+    layer in the same form, H or 2H wide, and the last state of each layer and direction, (layers * directions, B, H),
+    without B if unbatched. h_0, the initial states, has that shape, too, and is zero by default.
 
     >>> import nn
     >>> states, last = nn.RNN(3, 4, num_layers=2, bidirectional=True)(mg.zeros(7, 5, 3))

@@ -17,8 +17,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
 
-    A boolean mask is True where a key takes part; a float mask is added to the scores. Masks broadcast to (..., Tq, Tk), and
-    leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros. Each
+    A boolean mask is True where a key takes part; a float mask is added to the scores. Masks broadcast to (..., Tq, Tk),
+    and leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros. Each
     weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines, rotates
     queries and keys first, as `nn.position.rotate` does. More than four axes, a Dv other than D, and masks and rotations
     that need a gradient go through `attention_weights`.
@@ -28,8 +28,8 @@ def scaled_dot_product_attention(
     check_same_dtype("scaled_dot_product_attention", q, k, v)
     leading = _broadcast_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     if leading is None or min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise ValueError("scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value (..., Tk, Dv) "
-                         f"with leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}")
+        raise ValueError("scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value "
+                         f"(..., Tk, Dv) with leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}")
     q, k, v = (x if x.shape[:-2] == leading else x.expand(leading + x.shape[-2:]) for x in (q, k, v))
     mask = None
     if attn_mask is not None:
@@ -96,7 +96,8 @@ def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, dr
     """
     dropout_p = probability("packed_attention", "dropout_p", dropout_p)
     if packed.ndim != 3 or num_heads < 1 or packed.shape[-1] % (3 * num_heads):
-        raise ValueError(f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}")
+        raise ValueError(f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got "
+                         f"{packed.shape}")
     _check_rotation("packed_attention", rotation, packed, packed.shape[1], packed.shape[-1] // 3 // num_heads)
     attention, options = ops.attention.PackedAttention, dict(num_heads=num_heads, is_causal=is_causal)
     options |= _dropping((packed.shape[0], num_heads, packed.shape[1], packed.shape[1]), dropout_p)

@@ -1,7 +1,7 @@
 """Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
 
-Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows. Where PyTorch still
-has `size_average` and `reduce` in between, the arguments after them are keyword-only.
+Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows. Where PyTorch
+still has `size_average` and `reduce` in between, the arguments after them are keyword-only.
 """
 import numpy as np
 
