@@ -143,8 +143,8 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
         w_i = base^(-2i / D)
 
     With a scaling, a model handles longer sequences than it was trained on: "linear:F" divides all angles by F (Chen et
-    al., arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those with fewer than FEWEST turns in T positions, keeps those with
-    more than MOST turns, and interpolates in between (Llama 3, arXiv:2407.21783).
+    al., arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those with fewer than FEWEST turns in T positions, keeps those
+    with more than MOST turns, and interpolates in between (Llama 3, arXiv:2407.21783).
 
     >>> rotary_frequencies(4), rotary_frequencies(4, scaling="linear:2")
     (array([1.  , 0.01]), array([0.5  , 0.005]))

@@ -18,8 +18,8 @@ def scaled_dot_product_attention(
     """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
 
     A boolean mask is True where a key takes part; a float mask is added to the scores. Masks broadcast to (..., Tq, Tk),
-    and leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros. Each
-    weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines, rotates
+    and leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros.
+    Each weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines, rotates
     queries and keys first, as `nn.position.rotate` does. More than four axes, a Dv other than D, and masks and rotations
     that need a gradient go through `attention_weights`.
     """
