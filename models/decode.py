@@ -1,7 +1,7 @@
-"""Next-token logits of a CausalTransformer by one kernel call a token, with a cache of keys and values.
+"""Next-token logits of a CausalTransformer by one kernel call per token, with a cache of keys and values.
 
-A model's parts are translated into the steps of a `Program`, in the order of its forward. For a part that is not known
-here, that a subclass has changed or that has a hook, there are no steps: `generate` then calls the whole forward.
+A model is translated into the steps of a `Program`, in the order of its forward. Unknown parts, subclasses and hooks cannot
+be translated; `generate` then calls the whole forward.
 """
 import math
 from collections.abc import Callable
@@ -15,40 +15,40 @@ from models.transformer import ENDLESS_POSITIONS, MLP, Block, CausalTransformer,
 from nn.functional import class_ids
 from nn.position import rotary_table
 
-FEW = 16  # tokens: to look at them one by one takes a sixth of the time that `class_ids` needs
-FEWEST_ANGLES = 256  # of rotary positions, that are computed at a time
+FEW = 16  # tokens: checking them one by one takes a sixth of the time of `class_ids`
+FEWEST_ANGLES = 256  # of rotary positions, computed at a time
 FEWEST_SLOTS = 4096  # for keys and values, at first: a long context has many more than most texts need
 
 
 class CannotDecode(ValueError):
-    """A model has a part that is not known here; the message names it."""
+    """A model has an unknown part; the message names it."""
 
 
 def is_endless(model: CausalTransformer) -> bool:
-    """Can a text be of any length, as no table of positions ends?"""
+    """Can a text have any length, because no table of positions ends?"""
     return model.config.positions in ENDLESS_POSITIONS
 
 
 def reach(model: CausalTransformer) -> int:
-    """How many of the last tokens the next one depends on in an endless text: in each block, those of the window before."""
+    """How many of the last tokens the next one depends on in an endless text: each block adds a window."""
     return len(model.blocks) * (model.config.context - 1) + 1
 
 
 def most_slots(model: CausalTransformer) -> int:
-    """How many slots for keys and values are ever needed; past the context, a half of them is free when all are full."""
+    """The most slots for keys and values ever needed; in an endless text, half of them are freed when all are full."""
     return (2 if is_endless(model) else 1) * model.config.context
 
 
 def seen_of_prompt(model: CausalTransformer, tokens: np.ndarray) -> np.ndarray:
-    """Of a prompt's tokens (B, T), those that are shown to the model: all that the next token can depend on."""
+    """The tokens of a prompt (B, T) to show to the model: all that the next token can depend on."""
     return tokens[:, -(reach(model) if is_endless(model) else model.config.context):]
 
 
 def seen_after_one_more(model: CausalTransformer, tokens: np.ndarray) -> np.ndarray:
-    """Of tokens (B, T), the last of which is new, those that are shown to the model.
+    """The tokens to show to the model, of tokens (B, T) whose last is new.
 
-    Of an endless text, those that the next token depends on. Where positions are in a table, all while there is room;
-    then the window starts anew with half of it, at the table's beginning, and fills up again.
+    In an endless text, those that the next token depends on. With a table of positions, all while there is room; then the
+    window restarts with its last half, at the start of the table, and fills up again.
     """
     context = model.config.context
     if is_endless(model):
@@ -57,18 +57,18 @@ def seen_after_one_more(model: CausalTransformer, tokens: np.ndarray) -> np.ndar
 
 
 class CachedDecoder:
-    """Next-token logits of B sequences, with the keys and values of their tokens kept: only what is new is computed.
+    """Next-token logits of B sequences, with a cache of their keys and values.
 
-    logits(tokens) is model(tokens)[0][:, -1] in evaluation mode, whatever was asked before: the cache serves as far as
-    the tokens are those of the call before, and nothing has been written to since, as training does, nor set in a module.
-    next_logits(chosen) is what follows when a token is added to each sequence, `seen_after_one_more`:
+    logits(tokens) is model(tokens)[0][:, -1] in evaluation mode. It reuses the cache for the tokens that equal those of the
+    previous call, unless a tensor was written to or a module changed since. next_logits(chosen) adds one token to each
+    sequence, see `seen_after_one_more`:
 
-    - Without a table of positions, the keys and values stay in the cache as they are, and the window moves on over them:
-      past the context, a token takes as long as inside it. In 2 * context slots they move to the front, all at once, when
-      the last slot is taken.
-    - With one, all positions would shift with the window. So half of it is computed anew when it is full, in one go.
+    - Without a table of positions, cached keys and values stay valid while the window slides over them, so a token takes as
+      long past the context as within it. The cache has 2 * context slots; when they are full, the last ones move to the
+      front.
+    - With a table, all positions would shift with the window, so half of it is recomputed at once when it is full.
 
-    CannotDecode, a ValueError, names the part of a model that is not known.
+    CannotDecode, a ValueError, names the unknown part of a model.
 
     >>> import minigrad as mg
     >>> from models import TransformerConfig
@@ -88,11 +88,11 @@ class CachedDecoder:
 
     @property
     def tokens(self) -> np.ndarray:
-        """Those of the last tokens (B, T) that the next one can depend on, and perhaps some before them."""
+        """At least the last tokens (B, T) that the next one can depend on."""
         return self._text[:, : self._end - self._begin]
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Logits (B, V) of the token after these, (B, T).
+        """Logits (B, V) of the token after these (B, T).
 
         ValueError if T exceeds the context of a model with a table of positions; IndexError if a token is not in the
         vocabulary.
@@ -108,7 +108,7 @@ class CachedDecoder:
         return self._read(tokens[:, start:])
 
     def next_logits(self, chosen: np.ndarray) -> np.ndarray:
-        """Logits (B, V) of what follows when one token, chosen (B,), is added to each sequence."""
+        """Logits (B, V) after one more token, chosen (B,), of each sequence."""
         chosen = self._checked(np.asarray(chosen)[:, None])
         if (self._is_endless or self._end < self.program.context) and not self._has_changed():
             return self._read(chosen)
@@ -132,7 +132,7 @@ class CachedDecoder:
         return self._clocks != (latest_write(), changes())
 
     def _translate(self) -> None:
-        """Look where the parameters are, and forget what was computed with them before."""
+        """Translate the model as it is now, with an empty cache."""
         try:
             self._allocate(FEWEST_SLOTS)
         except ValueError as error:
@@ -143,22 +143,22 @@ class CachedDecoder:
         self._clocks = latest_write(), changes()
 
     def _allocate(self, slots: int) -> None:
-        """A program and a cache of so many slots, if there can be so many."""
+        """A program and a cache with at most this many slots."""
         translation = _Translation(self.model, slots)
         self.program, self._rotations = translation.program, translation.rotations
         self.keys, self.values = self.program.caches(self.batch_size)
 
     def _start_at(self, position: int) -> None:
         """Forget all tokens; the next one has this position."""
-        self._begin = self._end = position  # of the tokens in _text: the first one's position, and the last one's plus 1
+        self._begin = self._end = position  # _text has the tokens from _begin to _end
         self._move_to(position)
 
     def _move_to(self, position: int) -> None:
-        """Let the first slot of the cache stand for this position."""
+        """Let the cache start at this position."""
         self._first, self._turned = position, 0
 
     def _turn(self, slots: int) -> None:
-        """Know the angles of so many slots."""
+        """Compute the rotary angles of this many slots."""
         if slots <= self._turned:
             return
         known, slots = self._turned, min(max(slots, 2 * self._turned, FEWEST_ANGLES), self.program.slots)
@@ -168,9 +168,9 @@ class CachedDecoder:
         self._turned = slots
 
     def _count_known(self, tokens: np.ndarray) -> int:
-        """How many of the tokens are cached; the last one does not count, as its logits are asked for.
+        """How many of the tokens are cached, without the last one, whose logits are needed.
 
-        Zero also where what the next one sees has left the cache, or has been computed without all that came before.
+        Zero also if part of what the next one sees has left the cache, or was computed without everything before it.
         """
         end = min(self._end, tokens.shape[1] - 1)
         if end <= self._begin:
@@ -181,7 +181,7 @@ class CachedDecoder:
         return count if is_whole and self._first <= max(0, count - self.program.context + 1) else 0
 
     def _read(self, tokens: np.ndarray) -> np.ndarray:
-        """Logits (B, V) after these tokens, which come after those so far."""
+        """Logits (B, V) after appending these tokens."""
         self._note(tokens)
         read, count = 0, tokens.shape[1]
         while read < count:
@@ -196,14 +196,14 @@ class CachedDecoder:
         return logits
 
     def _make_room(self) -> int:
-        """The first free slot, of twice as many; or if no more are needed, behind those still seen, moved to the front."""
+        """The first free slot, after doubling the cache, or after moving the keys and values still seen to its front."""
         slots, kept = self.program.slots, self.program.context - 1
         if slots < most_slots(self.model):
             before = self.keys, self.values
             self._allocate(2 * slots)
             for cache, known in zip((self.keys, self.values), before):
                 cache[..., :slots, :] = known
-            self._move_to(self._first)  # the text may go back to where angles were known
+            self._move_to(self._first)  # the new arrays have no angles yet
             return slots
         for cache in (self.keys, self.values):
             cache[..., :kept, :] = cache[..., slots - kept :, :]
@@ -211,7 +211,7 @@ class CachedDecoder:
         return kept
 
     def _note(self, tokens: np.ndarray) -> None:
-        """Add tokens to _text. When it is full, what no token depends on any more goes."""
+        """Append tokens to _text; when it is full, drop those that no token depends on any more."""
         count, T = self._end - self._begin, tokens.shape[1]
         if count + T > self._text.shape[1]:
             kept = min(count, self._reach - 1) if self._is_endless else count
@@ -224,7 +224,7 @@ class CachedDecoder:
 class _Translation:
     """The program of a CausalTransformer: a method for each kind of part adds its steps.
 
-    The residual stream x is in one of two registers, and the other one is free; within a sublayer there are two more.
+    The residual stream x is in one of two registers, the other is free; a sublayer uses two more.
     """
 
     def __init__(self, model: CausalTransformer, slots: int):
@@ -239,11 +239,11 @@ class _Translation:
         C, heads, groups, size = config.width, config.heads, config.groups, config.head_width
         hidden = [len(block.mlp.expand.weight) for block in model.blocks]
         self.program = Program(vocabulary.dtype, heads, C, config.context, groups, size, min(slots, most_slots(model)))
-        self.rotations: list[tuple[np.ndarray, float, str]] = []  # arrays to be filled; their base and scaling
+        self.rotations: list[tuple[np.ndarray, float, str]] = []  # (array to fill, base, scaling)
         self.streams = self.program.register(C), self.program.register(C)
         packed = (heads + 2 * groups) * size  # q, k, v side by side
-        self.wide = self.program.register(max(packed, *hidden, 0))  # also for the MLP before its activation
-        self.mixed = self.program.register(max(heads * size, *hidden, 0))  # the heads side by side; the MLP after it
+        self.wide = self.program.register(max(packed, *hidden, 0))  # or the MLP before its activation
+        self.mixed = self.program.register(max(heads * size, *hidden, 0))  # the heads side by side, or the activated MLP
         x = self.embedding(model)
         for block in model.blocks:
             x = self.block(block, x)
@@ -276,12 +276,12 @@ class _Translation:
     def block(self, block: Block, x: int) -> int:
         _expect(block.dropout, nn.Dropout)
         if not (block.is_causal and block.attends) or block.context != self.program.context:
-            raise ValueError("there is a block that is not causal, has no attention, or a window of its own")
+            raise ValueError("there is a block that is not causal, or that has no attention or another window")
         x = self.sublayer(block.placement[0], block.ln_1, x, self.attention, block.attention)
         return self.sublayer(block.placement[1], block.ln_2, x, self.mlp, block.mlp)
 
     def sublayer(self, sublayer: Sublayer, norm: nn.Module | None, x: int, function: Callable, module: nn.Module) -> int:
-        """function(module, inner, out, accumulate) adds the steps from one stream to another, which may be the same."""
+        """function(module, inner, out, accumulate) adds steps from one stream to another or the same."""
         inner = self.norm(norm, x) if sublayer.norm_before else x
         out = inner if sublayer.residual == "inner" else x
         function(module, inner, out, sublayer.residual is not None)
@@ -303,7 +303,7 @@ class _Translation:
 
     def linear(self, layer: nn.Linear, x: int, out: int, accumulate: bool = False, known: tuple[str | None, ...] = (None,),
                then: str | None = None, activated: int = 0) -> None:
-        """A layer with one of the known activations, or with what is to be done then; see `Program.linear`."""
+        """A layer with one of the known activations, or followed by `then`; see `Program.linear`."""
         _expect(layer, nn.Linear)
         if layer.activation not in known:
             raise ValueError(f"there is a linear layer with the activation {layer.activation!r}")
@@ -328,7 +328,7 @@ class _Translation:
         _expect(attention, nn.MultiHeadAttention)
         heads = self.program.heads
         if not attention.is_packed or attention.num_heads != heads or self.program.groups != heads:
-            raise ValueError("there is an attention with sizes of its own")
+            raise ValueError("there is an attention layer with other sizes")
         self.program.linear(x, attention.in_proj_weight.array, _array(attention.in_proj_bias), self.wide)
         self.program.attend(self.wide, self.mixed, 1 / math.sqrt(self.program.head_size), self.rotation(attention))
 
@@ -339,14 +339,14 @@ class _Translation:
                         value_size=program.head_size, window=program.context, causal="mask", query_key="separate",
                         projects_value=True, output_projection="concat", layout="rows", residual=False)
         if any(getattr(attention, name) != value for name, value in expected.items()):
-            raise ValueError("there is an attention with switches of its own")
+            raise ValueError("there is an attention layer with other options")
         projections = attention.query, attention.key, attention.value
         for projection in projections:
             _expect(projection, nn.Linear)
         kinds = {(projection.activation, projection.bias is not None) for projection in projections}
         has_bias = (None, True) in kinds
         if kinds != {(None, has_bias)}:
-            raise ValueError("there is an attention with projections of its own")
+            raise ValueError("there is an attention layer with other projections")
         weight = np.concatenate([projection.weight.array for projection in projections])
         bias = np.concatenate([projection.bias.array for projection in projections]) if has_bias else None
         program.linear(x, weight, bias, self.wide)
@@ -354,7 +354,7 @@ class _Translation:
         program.attend(self.wide, self.mixed, attention.factor, self.rotation(attention), by_distance)
 
     def rotation(self, attention: nn.Attention | nn.MultiHeadAttention) -> np.ndarray | None:
-        """An array for cosines and sines, in turn, of the positions in all slots: one for all layers that turn alike."""
+        """The array of alternating cosines and sines for all slots, shared by layers with the same rotation."""
         if attention.positions != "rotary":
             return None
         kind = attention.rotary_base, attention.rotary_scaling
@@ -367,7 +367,7 @@ class _Translation:
 
 
 def _expect(module: nn.Module, *kinds: type) -> None:
-    """ValueError if the module may compute what its type says in another way: in a subclass, or with a hook."""
+    """ValueError if the module is a subclass or has hooks, and so may compute something else."""
     if type(module) not in kinds or module.has_hooks:
         hooks = " with hooks" if module.has_hooks else ""
         expected = " or ".join(kind.__name__ for kind in kinds)

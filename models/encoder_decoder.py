@@ -1,7 +1,6 @@
 """Transformers with an encoder: the encoder-decoder, for sequence to sequence, and the classifier.
 
-Sources and targets are rows of token ids, padded with PAD at the end. A target is what comes after START, and ends with
-STOP.
+Sources and targets are rows of token ids, padded with PAD at the end. A target follows START and ends with STOP.
 """
 import math
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from models.attention_maps import attention_maps, has_attention
 from models.transformer import Block, TransformerConfig, initialise, make_norm, refuse, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
-# Fields of the config that some models would not look at, and therefore refuse:
-UNUSED_BY_CLASSIFIERS = ("tied",)  # which have a head in the place of a read-out
+# Config fields that some models do not use, and therefore refuse:
+UNUSED_BY_CLASSIFIERS = ("tied",)  # they have a head instead of a read-out
 UNUSED_WITHOUT_ATTENTION = "key_value_heads", "head_size", "rotary_base", "rotary_scaling"
 
 
 class Stack(nn.Module):
-    """What encoder and decoder share: token embeddings with positions, blocks, and a final norm."""
+    """The common part of encoder and decoder: token embeddings with positions, blocks, and a final norm."""
 
     def __init__(self, config: TransformerConfig, **options: bool):
         super().__init__()
@@ -34,7 +33,7 @@ class Stack(nn.Module):
         self.ln_f = make_norm(config) if config.final_norm else nn.Identity()
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Token ids (B, T), or vectors (B, T, C), to the input of the first block, (B, T, C)."""
+        """Token ids (B, T), or vectors (B, T, C), to the input (B, T, C) of the first block."""
         x = self.token_embedding(tokens) if tokens.dtype.kind == "i" else tokens
         if self.config.positions == "learned":
             return self.dropout(self.position_embedding(x))
@@ -44,7 +43,7 @@ class Stack(nn.Module):
 class Encoder(Stack):
     """Tokens (B, T), or vectors (B, T, C), to (B, T, C): blocks without a causal mask, so each token sees all others.
 
-    With `attends=False` the blocks have no attention: each token is treated by itself.
+    With `attends=False` the blocks have no attention and process each token by itself.
     """
 
     def __init__(self, config: TransformerConfig, attends: bool = True):
@@ -58,7 +57,7 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    """Tokens (B, T) and a memory (B, S, C) to (B, T, C): causal blocks with attention to the memory."""
+    """Tokens (B, T) and a memory (B, S, C) to (B, T, C): causal blocks with cross-attention to the memory."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__(config, has_memory=True)
@@ -71,14 +70,14 @@ class Decoder(Stack):
 
 
 def looks_at_source(name: str) -> bool:
-    """Is this, among a Seq2Seq's attention maps, one from the decoder to the source?"""
+    """Is this name of a Seq2Seq's attention map one from the decoder to the source?"""
     return name == "attention" or name.endswith(".cross_attention")
 
 
 class Seq2Seq(nn.Module):
-    """Base of the models that turn one sequence into another.
+    """Base class of models from sequence to sequence.
 
-    A subclass writes encode(source), which gives a memory, and decode(memory, padding, inputs), which gives the logits
+    Subclasses define encode(source), which returns a memory, and decode(memory, padding, inputs), which returns the logits
     (B, T, V) of the token after each of the inputs (B, T).
     """
 
@@ -99,8 +98,8 @@ class Seq2Seq(nn.Module):
                                        label_smoothing=label_smoothing)
 
     def attention_map(self, source: Tensor, inputs: Tensor) -> np.ndarray | None:
-        """The weights (B, T, S) with which each step looked at the source: the last layer's, mean over its heads. None for
-        a model that has no such attention."""
+        """The weights (B, T, S) with which each step looks at the source: the last layer's, averaged over heads. None for a
+        model without such attention."""
         maps = attention_maps(self, source, inputs) if has_attention(self) else {}
         to_source = [weights for name, weights in maps.items() if looks_at_source(name)]
         return to_source[-1].mean(axis=1)[:, -inputs.shape[1] :] if to_source else None
@@ -135,7 +134,7 @@ class EncoderDecoder(Seq2Seq):
 class Classifier(nn.Module):
     """An encoder with a linear head: logits (B, classes) from the mean over the tokens, or the last one (pooling="last").
 
-    `make_tokens` first turns other inputs, such as images, into vectors (B, T, C).
+    `make_tokens` turns other inputs, such as images, into vectors (B, T, C) first.
 
     >>> import minigrad as mg
     >>> model = Classifier(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16), classes=2)
@@ -160,14 +159,15 @@ class Classifier(nn.Module):
     def forward(self, inputs: Tensor, labels: Tensor | None = None,
                 label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
         """Logits, and with `labels` (B,) the mean cross-entropy."""
-        if self.make_tokens is None:
-            padding = inputs == PAD
-            x = self.encoder(inputs, padding)
-            is_real = (~padding).to(x.dtype)[..., None]
-            x = x[:, -1] if self.pooling == "last" else (x * is_real).sum(1) / is_real.sum(1)
+        padding = inputs == PAD if self.make_tokens is None else None
+        x = self.encoder(inputs, padding) if self.make_tokens is None else self.encoder(self.make_tokens(inputs))
+        if self.pooling == "last":
+            x = x[:, -1]
+        elif padding is None:
+            x = x.mean(1)
         else:
-            x = self.encoder(self.make_tokens(inputs))
-            x = x[:, -1] if self.pooling == "last" else x.mean(1)
+            is_real = (~padding).to(x.dtype)[..., None]
+            x = (x * is_real).sum(1) / is_real.sum(1)
         logits = self.head(x)
         if labels is None:
             return logits, None

@@ -87,7 +87,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             if is_interrupted:
                 if ranks.size == 1:  # Open MPI's mpiexec leaves less than a second
                     draw(trainer, folder)
-                raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: go on with "
+                raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: continue with "
                                   f"--resume {folder}")
     ranks.of_first(report, trainer, folder, row or trainer.evaluate(), time.perf_counter() - started)
 
@@ -127,7 +127,7 @@ def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], sec
     sample = trainer.dataset.sample(trainer.model, trainer.config.seed)
     (folder / SAMPLE).write_text(sample + "\n", encoding="utf-8")
     print(f"{sample}\n\n{trainer.step} steps in {seconds:.1f} s; {trainer.dataset.summary(measured)}")
-    print(f"{folder}{os.sep} holds {', '.join(files)} and {SAMPLE}; go on with: minigrad sample --checkpoint {folder}")
+    print(f"{folder}{os.sep} holds {', '.join(files)} and {SAMPLE}; next: minigrad sample --checkpoint {folder}")
 
 
 @contextlib.contextmanager

@@ -351,7 +351,7 @@ HOSTILE_PARTS = [
     ({"decoder": bomb("decoders", "Replace", 11)}, "thousands of times as long"),
     ({"normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 10 ** 6}}, "thousands of times as long"),
     ({"normalizer": NESTED}, "recursion limit"),
-    ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}}, "it is no tokenizer.json"),
+    ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}}, "it is not a tokenizer.json"),
     ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "it does not work (chunk size"),  # a panic
     ({"model": {"type": "WordLevel", "vocab": {"b": 0}, "unk_token": "x"}}, "it does not work"),
     ({"model": {"type": "WordLevel", "vocab": {"a": 1 << 24}, "unk_token": "a"}}, "a token has the id 16777216; ids up to 16,777,215 are read"),

@@ -45,7 +45,7 @@ def test_one_process_does_without_mpi_and_ranks_are_told_what_to_install(run, te
             monkeypatch.setenv(variable, value)
         assert run(*train, "--out", name)[0] == 0 and checkpoints.load(name).step == 1
     monkeypatch.setenv("PMI_SIZE", "2")
-    assert run(*train, "--out", "no") == (2, "", 'minigrad: error: this is one of 2 ranks, and mpi4py is not installed; pip install '
+    assert run(*train, "--out", "no") == (2, "", 'minigrad: error: this is one of 2 ranks, but mpi4py is not installed; pip install '
                                                  '"minigrad[mpi]"\n')
     assert not os.path.exists("no")
 
@@ -255,9 +255,9 @@ def test_ranks_that_differ(monkeypatch):
 
     check({"version": "1"})
     all_refused(check, [
-        ({"version": "2"}, "ranks differ: version is 1 on rank 0, but 2 on rank 1; start"),
-        ({}, "ranks differ: version is 1 on rank 0, but absent on rank 1; start"),
-        ({"version": "1", "--lr": "0.1"}, "ranks differ: --lr is absent on rank 0, but 0.1 on rank 1; start")], UsageError)
+        ({"version": "2"}, "ranks differ: version is 1 on rank 0, but 2 on rank 1; use"),
+        ({}, "ranks differ: version is 1 on rank 0, but absent on rank 1; use"),
+        ({"version": "1", "--lr": "0.1"}, "ranks differ: --lr is absent on rank 0, but 0.1 on rank 1; use")], UsageError)
 
 
 # ---- what guardians say ----
