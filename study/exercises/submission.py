@@ -1,6 +1,6 @@
-"""What somebody hands in: a .py or .ipynb file, read without being run, and what it defines.
+"""What a student hands in: a .py or .ipynb file, read without being run, and what it defines.
 
-Whatever is wrong with it is a `SubmissionError` with a sentence for the student, and the line.
+Anything wrong with it is a `SubmissionError`: a sentence for the student, and the line.
 """
 import ast
 import difflib
@@ -11,7 +11,7 @@ import pathlib
 import stat
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 LARGEST = {".py": 2**20, ".ipynb": 32 * 2**20}  # bytes; notebooks carry pictures
@@ -24,7 +24,7 @@ CELLS_OF_OTHER_LANGUAGES = (
 
 
 class SubmissionError(ValueError):
-    """What is wrong with a file, for its student; `place` ("line 3", "code cell 2, line 1") and `code` where it shows."""
+    """What is wrong with a file, for its student; `place` ("line 3", "code cell 2, line 1") and `code` if known."""
 
     def __init__(self, message: str, line: int | None = None, place: str = "", code: str = ""):
         super().__init__(message)
@@ -33,11 +33,11 @@ class SubmissionError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """A file's code, with the places of its lines.
+    """A file's code, and where its lines are.
 
-    functions: what it defines at its top level; None for a name that is assigned or imported, whose arguments are unknown.
-    inner: functions that are out of reach, and what they are in: "the class A".
-    broken: cells of a notebook that are no Python, and are left out.
+    functions: what it defines at the top level; None for a name that is assigned or imported, whose arguments are unknown.
+    inner: functions that cannot be reached from outside, and what contains them: "class A".
+    broken: the cells of a notebook that are not Python, and are left out.
     """
 
     filename: str
@@ -52,15 +52,11 @@ class Source:
         return bool(self.cells)
 
     @property
-    def stem(self) -> str:
-        return pathlib.Path(self.filename).stem
-
-    @property
     def lines(self) -> list[str]:
-        return self.text.split("\n")  # as Python counts them, not `splitlines`, which knows more ends of lines
+        return self.text.split("\n")  # as Python counts them; `splitlines` splits at more characters
 
     def place(self, line: int) -> str:
-        """Where a line of `text` stands, in words.
+        """The place of a line of `text`, in words.
 
         >>> Source("a.ipynb", "x = 1\\ny = 2\\nz = 3", cells=(1, 2)).place(3)
         'code cell 2, line 2'
@@ -78,7 +74,7 @@ def safe(text: str) -> str:
 
 
 def read(path: str | os.PathLike) -> Source:
-    """Read a submission; SubmissionError says what is wrong with it."""
+    """Read a submission; SubmissionError if it is not one."""
     path = pathlib.Path(path)
     name, content = safe(path.name), content_of(path)
     if path.suffix.lower() == ".ipynb":
@@ -91,19 +87,19 @@ def read(path: str | os.PathLike) -> Source:
 
 
 def content_of(path: pathlib.Path) -> bytes:
-    """A file's bytes, unless it is no file, or a huge one."""
+    """The bytes of a regular file that is not too large."""
     name, suffix = safe(path.name or str(path)), path.suffix.lower()
     try:
         if path.is_dir():
             raise SubmissionError(f"{name} is a folder, not a .py or .ipynb file")
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
-        raise SubmissionError(f"{name} is not there") from None
+        raise SubmissionError(f"{name} does not exist") from None
     except OSError as error:
         raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe would be waited for
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # reading a pipe would wait
         os.close(descriptor)
-        raise SubmissionError(f"{name} is no ordinary file")
+        raise SubmissionError(f"{name} is not a regular file")
     with open(descriptor, "rb") as file:
         if suffix not in LARGEST:
             raise SubmissionError(f"{name} is neither a .py nor an .ipynb file")
@@ -118,13 +114,13 @@ def text_of(name: str, content: bytes) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise SubmissionError(f"{name} is in UTF-16: save it as UTF-8")
     if b"\0" in content:
-        raise SubmissionError(f"{name} is no text: it has bytes that are 0")
+        raise SubmissionError(f"{name} is not text: it contains null bytes")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     except (SyntaxError, UnicodeDecodeError):
         encoding = "utf-8-sig"
         if b"coding" in b"".join(content.split(b"\n", 2)[:2]):
-            raise SubmissionError(f"{name} names an encoding that it is not in: save it as UTF-8", 1, "line 1") from None
+            raise SubmissionError(f"{name} declares an encoding that it is not in: save it as UTF-8", 1, "line 1") from None
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
@@ -135,16 +131,16 @@ def text_of(name: str, content: bytes) -> str:
 
 
 def with_newlines(text: str) -> str:
-    """Whatever ended its lines before."""
+    """Each line ends with a newline alone."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse(text: str, name: str) -> ast.Module:
-    """SyntaxError whatever is wrong with it."""
+    """The syntax tree; SyntaxError for anything that is wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, name, "exec", 0, True)  # which finds more than the parser, such as a return outside of a function
+            compile(text, name, "exec", 0, True)  # finds more than the parser does, such as a return outside a function
             return ast.parse(text, name)
     except (RecursionError, MemoryError):
         raise SyntaxError("too deeply nested") from None
@@ -153,7 +149,7 @@ def parse(text: str, name: str) -> ast.Module:
 
 
 def source_of_text(name: str, text: str) -> Source:
-    """A .py file's."""
+    """Of a .py file."""
     if text.lstrip()[:1] == "{" and '"nbformat"' in text:
         raise SubmissionError(f"{name} is a notebook: its name should end with .ipynb")
     try:
@@ -164,16 +160,16 @@ def source_of_text(name: str, text: str) -> Source:
 
 
 def source_of_notebook(name: str, content: bytes) -> Source:
-    """The code cells, one after the other; what is no Python in them becomes `pass`, so that lines stay where they are."""
+    """The code cells, one after the other. Whatever is not Python becomes `pass`, so that line numbers stay the same."""
     try:
         notebook = json.loads(content.decode("utf-8-sig"))
         sheets = notebook.get("worksheets", [notebook])  # of version 3 and before
         code = [cell for sheet in sheets for cell in sheet["cells"] if cell["cell_type"] == "code"]
         sources = [with_newlines("".join(cell["source"] if "source" in cell else cell["input"])) for cell in code]
     except (ValueError, RecursionError):
-        raise SubmissionError(f"{name} is no notebook: it is not JSON") from None
+        raise SubmissionError(f"{name} is not a notebook: it is not JSON") from None
     except (AttributeError, KeyError, TypeError):
-        raise SubmissionError(f"{name} is no notebook that can be read: it has no cells") from None
+        raise SubmissionError(f"{name} is not a readable notebook: it has no cells") from None
     if sum(map(len, sources)) > LARGEST_CODE:
         raise SubmissionError(f"{name} has more than {LARGEST_CODE // 2**20} MB of code")
     lines, cells, broken, body = [], [], [], []
@@ -194,7 +190,7 @@ def source_of_notebook(name: str, content: bytes) -> Source:
 
 
 def without_magics(text: str, name: str) -> tuple[str, ast.Module]:
-    """A cell's Python, and its tree. A line is a magic only where Python can make nothing of it: `% 2` may continue one."""
+    """A cell's Python, and its tree. A line is a magic only if it is not valid Python: `% 2` may continue an expression."""
     lines = text.split("\n")
     if lines[0].startswith("%%") and lines[0][2:].split(" ")[0] in CELLS_OF_OTHER_LANGUAGES:
         lines = [""] * len(lines)
@@ -207,7 +203,7 @@ def without_magics(text: str, name: str) -> tuple[str, ast.Module]:
                 raise
             bare = lines[number].lstrip()
             lines[number] = lines[number][:len(lines[number]) - len(bare)] + "pass"
-    raise SyntaxError(f"more than {MOST_MAGICS} lines that are no Python", (name, 1, 1, lines[0]))
+    raise SyntaxError(f"more than {MOST_MAGICS} lines that are not Python", (name, 1, 1, lines[0]))
 
 
 def is_magic(line: str) -> bool:
@@ -232,7 +228,7 @@ def defined(tree: ast.Module) -> tuple[dict, dict[str, str]]:
     functions, inner = {}, {}
     for node in top_level(tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            place = f"the {'class' if isinstance(node, ast.ClassDef) else 'function'} {node.name}"
+            place = f"{'class' if isinstance(node, ast.ClassDef) else 'function'} {node.name}"
             inside = [other for other in ast.walk(node) if isinstance(other, ast.FunctionDef) and other is not node]
             inner |= {other.name: place for other in inside}
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -248,7 +244,7 @@ def defined(tree: ast.Module) -> tuple[dict, dict[str, str]]:
 
 
 def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a file is loaded, those in `if`, `try`, `with` and loops too."""
+    """The statements that run when a file is loaded, including those in `if`, `try`, `with` and loops."""
     for node in body:
         yield node
         for inner in ("body", "orelse", "finalbody"):
@@ -258,86 +254,74 @@ def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from top_level(handler.body)
 
 
-def exercises_in(source: Source, functions: Mapping[str, str]) -> list[str]:
-    """The exercises {name: function} whose function is defined there."""
-    return [name for name, function in functions.items() if function in source.functions]
-
-
 def exercise_of(source: Source, functions: Mapping[str, str]) -> str:
-    """Which of the exercises {name: function} it is: by the file's name, else by what is defined.
+    """Which of the exercises {name: function} a file answers: by its name, or else by what it defines.
 
     >>> course = {"softmax": "softmax_backward", "tanh": "tanh_backward"}
     >>> exercise_of(source_of_text("hw3.py", "def tanh_backward(dout, x): ..."), course)
     'tanh'
     >>> exercise_of(source_of_text("hw3.py", "def softmax_backwards(dout, x): ..."), course)
     Traceback (most recent call last):
-    study.exercises.submission.SubmissionError: hw3.py defines softmax_backwards: should it be softmax_backward?
+    study.exercises.submission.SubmissionError: hw3.py defines softmax_backwards: did you mean softmax_backward?
     """
-    stem = source.stem.lower().replace("-", "_").replace(" ", "_")
+    stem = pathlib.Path(source.filename).stem.lower().replace("-", "_").replace(" ", "_")
     for name, function in functions.items():
         if stem in (name, function.lower()):
             return name
-    found = exercises_in(source, functions)
+    found = [name for name, function in functions.items() if function in source.functions]
     if len(found) == 1:
         return found[0]
     if found:
-        raise SubmissionError(f"{source.filename} solves several exercises ({', '.join(found)}): its name should say which")
-    if source.broken:
-        raise source.broken[0]
-    for function in functions.values():
-        if close := nearest(function, source.functions):
-            raise misspelled(source, close, function)
-    for function in functions.values():
-        if function in source.inner:
-            raise out_of_reach(source, function)
-    raise SubmissionError(f"{source.filename} defines no function of an exercise, such as {next(iter(functions.values()))}")
+        raise SubmissionError(f"{source.filename} answers several exercises ({', '.join(found)}): name it after one")
+    raise missing(source, functions.values(), f"function of an exercise, such as {next(iter(functions.values()))}")
 
 
 def expect(source: Source, function: str, arguments: Sequence[str]) -> None:
-    """SubmissionError unless the function is defined, and can be called with so many arguments by their positions."""
+    """SubmissionError unless the function is defined and can be called with these positional arguments."""
+    called = f"{function}({', '.join(arguments)})"
     if function not in source.functions:
-        if source.broken:
-            raise source.broken[0]
-        if close := nearest(function, source.functions):
-            raise misspelled(source, close, function)
-        if function in source.inner:
-            raise out_of_reach(source, function)
-        raise SubmissionError(f"{source.filename} defines no {function}({', '.join(arguments)})")
+        raise missing(source, [function], called)
     node = source.functions[function]
     if node is None:
         return
-    given, called = node.args, f"{function}({', '.join(arguments)})"
+    given = node.args
     names = [a.arg for a in given.posonlyargs + given.args]
     required = len(names) - len(given.defaults)
     keywords = [a.arg for a, default in zip(given.kwonlyargs, given.kw_defaults) if default is None]
     if isinstance(node, ast.AsyncFunctionDef):
-        problem = f"is an `async def`, and is called as {called}"
+        problem = f"is an `async def`, but is called as {called}"
     elif required > len(arguments) or len(names) < len(arguments) and not given.vararg:
         many = len(names) if required == len(names) or required <= len(arguments) else f"at least {required}"
-        problem = f"takes {many} argument{'s' * (many != 1)} ({', '.join(names)}), and is called as {called}"
+        problem = f"takes {many} argument{'s' * (many != 1)} ({', '.join(names)}), but is called as {called}"
     elif keywords:
-        problem = f"needs {', '.join(keywords)} by name, and is called as {called}"
+        problem = f"needs {', '.join(keywords)} by name, but is called as {called}"
     elif names != list(arguments) and sorted(names) == sorted(arguments):
-        problem = f"has its arguments in another order ({', '.join(names)}): it is called as {called}"
+        problem = f"takes its arguments in another order ({', '.join(names)}): it is called as {called}"
     else:
         return
     place = source.place(node.lineno)
     raise SubmissionError(f"{function} {problem} ({place})", node.lineno, place, source.code(node.lineno))
 
 
-def nearest(name: str, others: Mapping[str, object]) -> str | None:
-    """The name most like it, however it is capitalised."""
-    lowered = {other.lower(): other for other in others if isinstance(other, str)}
+def missing(source: Source, functions: Iterable[str], wanted: str) -> SubmissionError:
+    """Why a file has none of these functions: a broken cell, a misspelling, or a function inside another."""
+    if source.broken:
+        return source.broken[0]
+    functions = list(functions)
+    for function in functions:
+        if given := nearest(function, source.functions):
+            node = source.functions[given]
+            where = (node.lineno, source.place(node.lineno), source.code(node.lineno)) if node else ()
+            return SubmissionError(f"{source.filename} defines {given}: did you mean {function}?", *where)
+    for function in functions:
+        if function in source.inner:
+            place = source.inner[function]
+            return SubmissionError(f"{source.filename} defines {function} inside {place}: move it to the top level")
+    return SubmissionError(f"{source.filename} defines no {wanted}")
+
+
+def nearest(name: str, others: Iterable[str]) -> str | None:
+    """The most similar name, ignoring case."""
+    lowered = {other.lower(): other for other in others}
     close = difflib.get_close_matches(name.lower(), lowered, 1, 0.85)
     return lowered[close[0]] if close else None
-
-
-def misspelled(source: Source, given: str, function: str) -> SubmissionError:
-    node = source.functions[given]
-    line = node.lineno if node else None
-    place, code = (source.place(line), source.code(line)) if line else ("", "")
-    return SubmissionError(f"{source.filename} defines {given}: should it be {function}?", line, place, code)
-
-
-def out_of_reach(source: Source, function: str) -> SubmissionError:
-    return SubmissionError(f"{source.filename} defines {function} in {source.inner[function]}: it should stand by itself")
