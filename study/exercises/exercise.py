@@ -1,7 +1,7 @@
-"""What an exercise is: a statement, a routine to write, the inputs that it is tried on, and help.
+"""What an exercise is: a statement, a routine to write, the inputs to try it on, and hints.
 
-Sizes are letters. `shape="B T D"` of an argument is drawn anew for each input: all alike, all different, odd, 1. Letters
-and numbers side by side are multiplied: "T 2E", or "T HD".
+Sizes are letters. The sizes of an argument with `shape="B T D"` are drawn anew for each input: all equal, all different,
+odd, 1. Letters and numbers without a space between them are multiplied: "T 2E", or "T HD".
 """
 import difflib
 import inspect
@@ -16,24 +16,25 @@ import numpy as np
 from study.exercises.answer import Caller
 from study.exercises.finding import Finding
 from study.exercises.solutions import source_of
+from study.exercises.worker.returned import copy_of
 from study.mistakes.doctor import Routine
 
 Sizes = dict[str, int]
-Inputs = dict[str, Any]  # arrays and numbers by the names of the arguments, the upstream `dout` first if there is one
+Inputs = dict[str, Any]  # {argument: array or number}; the upstream gradient `dout` comes first, if there is one
 
 
 def normal(generator: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
     return generator.normal(size=shape)
 
 
-def number(value: float) -> Callable:
-    """An argument that is always this number, such as eps."""
-    return lambda generator, shape, sizes: value
+def below(letter: str) -> Callable:
+    """Draws whole numbers from 0 to this size - 1: ids, classes."""
+    return lambda generator, shape, sizes: generator.integers(0, sizes[letter], size=shape)
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: its sizes by letter ("" for a number), how it is drawn, and what it is."""
+    """One argument: its shape in letters ("" for a number), how it is drawn, and what it is."""
 
     shape: str
     draw: Callable[[np.random.Generator, tuple[int, ...], Sizes], Any] = normal
@@ -42,37 +43,37 @@ class Argument:
 
 @dataclass(frozen=True)
 class Exercise:
-    """See `course/rows.py` for one that is written out.
+    """One exercise; `course/rows.py` has examples.
 
-    `shapes` and `special` add inputs: other shapes of the arguments (for broadcasting), or inputs drawn by a function.
+    `shapes` and `special` add inputs: other shapes for the arguments (for broadcasting), or inputs drawn by a function.
     """
 
     name: str  # "softmax"
     title: str
     difficulty: int  # 1 to 5
-    statement: str  # five lines or so: what is given, what is to be found, and why it matters
+    statement: str  # about five lines: what is given, what to find, and why it matters
     formula: str  # the forward, as NumPy or mathematics
-    guide: str  # the heading in docs/backprop_through_attention.md that explains it, such as "7. Softmax", or a document
-    arguments: dict[str, Argument]  # those of the forward, in their order
-    hints: tuple[str, str, str]  # of growing help
-    solution: Callable  # what a student may write, with the signature of the exercise: its source is shown
-    routine: Routine  # the same, with the mistakes that are known
+    guide: str  # a heading of docs/backprop_through_attention.md, such as "7. Softmax", or another document
+    arguments: dict[str, Argument]  # of the forward, in order
+    hints: tuple[str, str, str]  # each more helpful than the one before
+    solution: Callable  # an answer, with the signature of the exercise; students may see its source
+    routine: Routine  # the same with known mistakes
     forward: Callable | None = None  # forward(*arguments) -> output; None where there is no upstream gradient
     shapes: tuple[dict[str, str], ...] = ()  # other shapes by argument
     special: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # more inputs, without dout
-    beyond: dict[str, Callable[[np.random.Generator], Inputs]] = field(default_factory=dict)  # where a right formula may
-    # overflow, which is a remark: {what is drawn: how}
-    example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
-    limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
-    any_axes: bool = False  # arrays with more or fewer axes are part of the exercise; else a right answer may fail on them
+    beyond: dict[str, Callable[[np.random.Generator], Inputs]] = field(default_factory=dict)  # {description: draw}, where
+    # a right formula may overflow, which is only a remark
+    example: Callable[[], Inputs] | None = None  # easy numbers; None: a small draw, rounded
+    limits: Sizes = field(default_factory=dict)  # {letter: its largest size}
+    any_axes: bool = False  # must it work for any number of axes? Otherwise failing on other numbers is only a remark
     file: str = ""  # of a teacher's own exercise
-    stub: str = ""  # the body of the file to start from; "": zeros for each result
-    demo: str = ""  # the example in that file, as a program; "": the numbers of `example`, and what is right for them
-    judged: Callable[[Caller, np.random.Generator], Finding] | None = None  # its own judge, where numbers are not compared
+    stub: str = ""  # the body of the starter file; "": zeros for each result
+    demo: str = ""  # the example in the starter file, as a program; "": the numbers of `example`, and the right results
+    judged: Callable[[Caller, np.random.Generator], Finding] | None = None  # its own judge, if results are not compared
 
     @property
     def function_name(self) -> str:
-        """What a student is to define: "softmax_backward"."""
+        """What a student has to define: "softmax_backward"."""
         return self.solution.__name__
 
     @property
@@ -86,7 +87,7 @@ class Exercise:
 
     @property
     def guide_link(self) -> str:
-        """Where it is explained: a document, with the anchor of a heading; "" if nowhere."""
+        """The document that explains it, with the heading's anchor; "" if there is none."""
         if not self.guide:
             return ""
         if self.guide.endswith(".md"):
@@ -95,7 +96,7 @@ class Exercise:
         return f"docs/backprop_through_attention.md#{anchor}"
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
-        """The inputs to judge on, smallest first, drawn anew for each seed; none if a judge of its own draws them."""
+        """The inputs to judge on, small ones first; none if the exercise has its own judge."""
         if self.judged is not None:
             return
         generator = np.random.default_rng(seed)
@@ -106,7 +107,7 @@ class Exercise:
             yield self.with_upstream(generator, draw(generator))
 
     def draw(self, generator: np.random.Generator, plan: "Plan", shapes: dict[str, str] | None = None) -> Inputs:
-        """One input, with sizes by a plan."""
+        """One input, whose sizes the plan chooses."""
         shapes = {name: argument.shape for name, argument in self.arguments.items()} | (shapes or {})
         letters = sorted(set(re.findall("[A-Za-z]", " ".join(shapes.values()))))
         sizes = {letter: min(n, self.limits.get(letter, n)) for letter, n in zip(letters, plan(generator, len(letters)))}
@@ -117,17 +118,17 @@ class Exercise:
         return self.with_upstream(generator, found)
 
     def with_upstream(self, generator: np.random.Generator, inputs: Inputs) -> Inputs:
-        """The same with a random upstream gradient `dout`, if the exercise has one."""
+        """With a random upstream gradient `dout`, if the exercise has one."""
         if self.forward is None:
             return inputs
         with np.errstate(all="ignore"):
-            out = self.forward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
+            out = self.forward(*copy_of(list(inputs.values())))
         dout = generator.normal(size=np.shape(out))
         return {"dout": dout if np.ndim(dout) else np.float64(dout), **inputs}
 
     def with_zeros(self, generator: np.random.Generator, inputs: Inputs) -> Inputs:
-        """The same with some zeros where numbers have both signs, for who divides by them, and a large upstream, for who
-        clips it."""
+        """With zeros among numbers of both signs, which catch answers that divide by them, and a large upstream gradient,
+        which catches answers that clip it."""
         found = {}
         for name, value in inputs.items():
             is_both = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.any(value < 0) and np.any(value > 0)
@@ -135,9 +136,13 @@ class Exercise:
         return found | ({"dout": 100 * found["dout"]} if "dout" in found else {})
 
     def is_usual(self, inputs: Inputs) -> bool:
-        """Has every array as many axes as the exercise says? Who fails on others, such as stacks, is right, and told so."""
+        """Does every array have as many axes as the exercise says? An answer that fails on other inputs only is right."""
         return self.any_axes or all(np.ndim(inputs[name]) == len(argument.shape.split())
                                     for name, argument in self.arguments.items())
+
+    def is_fit(self, inputs: Inputs) -> bool:
+        """Are the right results known there?"""
+        return True
 
     def right(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """The right results, by name."""
@@ -154,7 +159,7 @@ def size(part: str, sizes: Sizes) -> int:
 
 
 def named(name: str, course: dict[str, Exercise]) -> Exercise:
-    """The exercise of this name; ValueError that suggests the nearest if there is none."""
+    """The exercise of this name; ValueError, which suggests a similar name, if there is none."""
     name = name.removesuffix("_backward")
     if name not in course:
         nearest = difflib.get_close_matches(name, course, 1)
@@ -163,9 +168,9 @@ def named(name: str, course: dict[str, Exercise]) -> Exercise:
     return course[name]
 
 
-Plan = Callable[[np.random.Generator, int], list[int]]  # sizes for so many letters
+Plan = Callable[[np.random.Generator, int], list[int]]  # chooses the sizes of this many letters
 PLANS: tuple[Plan, ...] = (
-    lambda r, n: [2] * n,  # square, where a missing transpose still runs
+    lambda r, n: [2] * n,  # squares, on which an answer without its transpose still runs
     lambda r, n: list(r.permutation(np.arange(2, n + 2))),  # all different
     lambda r, n: [1] * n,
     lambda r, n: [3] * n,

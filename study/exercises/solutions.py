@@ -1,4 +1,4 @@
-"""A solution as students are shown it, and its routine: a known mistake is one of its lines, written otherwise."""
+"""A solution as students see it, and its routine, in which a mistake is the solution with some lines replaced."""
 import ast
 import functools
 import inspect
@@ -8,23 +8,24 @@ from typing import Any
 
 from study.mistakes.doctor import Known, Routine
 
+COURSE = "study.exercises.course."  # whose functions a student does not have
 MOST_KEPT = 4096  # variants of a solution
 
 
 def source_of(solution: Callable) -> str:
-    """The source of a function, below that of the functions of its module that it calls."""
+    """The source of a function, below that of the functions of the course that it calls."""
     codes = (solution.__code__, *filter(inspect.iscode, solution.__code__.co_consts))
     found = [solution.__globals__.get(name) for name in {name for code in codes for name in code.co_names}]
-    called = [one for one in found if inspect.isfunction(one) and one.__module__ == solution.__module__]
+    called = [one for one in found if inspect.isfunction(one) and one.__module__.startswith(COURSE)]
     called.sort(key=lambda function: function.__code__.co_firstlineno)
     return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in (*called, solution))
 
 
 def routine_of(solution: Callable, results: tuple[str, ...], mistakes: dict[str, tuple[str, ...]]) -> Routine:
-    """The routine of a solution, whose mistakes are lines: {name: (sentence, "s = 0; return dx - s")}.
+    """The routine of a solution, with its mistakes: {name: (sentence, "s = 0; return dx - s")}.
 
-    Each line stands for the one that assigns to the same names, or for what is returned. One that assigns to arguments, as
-    no line of the solution does, stands in front. Another statement is named as the third of a mistake.
+    Each line of a mistake replaces the one that assigns to the same names, or the return statement. If the solution has no
+    such line, it goes to the top. Any other statement is replaced if it is the third item of a mistake.
     """
     @functools.lru_cache(MOST_KEPT)
     def written(lines: frozenset[tuple[str, str]]) -> Callable:
@@ -42,7 +43,7 @@ def routine_of(solution: Callable, results: tuple[str, ...], mistakes: dict[str,
 
 
 def changes_of(lines: str, place: str = "") -> dict[str, str]:
-    """{what a line is known by: the line}
+    """{key of the line that is replaced: the new line}
 
     >>> changes_of("s = 0; return dx - s")
     {'s': 's = 0', 'return': 'return dx - s'}
@@ -57,7 +58,7 @@ def key_of(statement: ast.stmt) -> str:
 
 
 def rewritten(module: ast.Module, lines: dict[str, str]) -> ast.Module:
-    """The module with these lines. What is returned is that of its last function."""
+    """The module with these lines; `return` is that of its last function."""
     solution = module.body[-1]
     for node in [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]:
         for i, statement in enumerate(node.body):

@@ -1,7 +1,8 @@
 """What a transformer is put together from: a whole block, and a table that embeds and reads out."""
 import numpy as np
 
-from study.exercises.exercise import Argument, Exercise
+from study.exercises.course.attention import attention
+from study.exercises.exercise import Argument, Exercise, below
 from study.exercises.solutions import routine_of
 
 ADDING = "np.add.at(dweight, ids, rows)"
@@ -20,19 +21,15 @@ def normalise_backward(dn, n, rstd):
     return dx
 
 
-def turned(a):
-    return np.swapaxes(a, -1, -2)
-
-
 def causal_weights(q, k):
-    scores = q @ turned(k) / np.sqrt(q.shape[-1])
-    seen = np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)
-    e = np.exp(seen - seen.max(axis=-1, keepdims=True))
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    masked = np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)
+    e = np.exp(masked - masked.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
 def for_weight(dy, x):  # of y = x @ w.T: each sequence of the batch uses w
-    products = turned(dy) @ x
+    products = np.swapaxes(dy, -1, -2) @ x
     dw = products.sum(axis=0)
     return dw
 
@@ -50,8 +47,8 @@ def block_backward(dout, x, wq, wk, wv, w1, w2):
     # forward, to have what backward needs
     n1, rstd1 = normalise(x)
     q, k, v = n1 @ wq.T, n1 @ wk.T, n1 @ wv.T
-    p = causal_weights(q, k)
-    h = x + p @ v
+    attended = causal_weights(q, k) @ v
+    h = x + attended
     n2, rstd2 = normalise(h)
     inner = n2 @ w1.T
     hidden = np.tanh(inner)
@@ -62,11 +59,9 @@ def block_backward(dout, x, wq, wk, wv, w1, w2):
     dw1 = for_weight(dinner, n2)
     dh = dout + normalise_backward(dinner @ w1, n2, rstd2)
 
-    # h = x + p @ v
-    dp, dv = dh @ turned(v), turned(p) @ dh
-    dscores = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
-    scale = 1 / np.sqrt(q.shape[-1])
-    dq, dk = dscores @ k * scale, turned(dscores) @ q * scale
+    # h = x + attended
+    causal = np.tri(x.shape[-2], dtype=bool)
+    dq, dk, dv = attention(dh, q, k, v, causal)
 
     # q, k, v = n1 @ wq.T, n1 @ wk.T, n1 @ wv.T
     dn1 = dq @ wq + dk @ wk + dv @ wv
@@ -87,16 +82,20 @@ BLOCK = routine_of(block_backward, ("dx", "dwq", "dwk", "dwv", "dw1", "dw2"), {
     "residual at attention twice": ("the residual around attention is counted twice",
                                     "return 2 * dh + dx_norm, dwq, dwk, dwv, dw1, dw2"),
     "attention gets dout": ("attention's output gets dout: h also reaches the output through the second norm and the "
-                            "MLP, so it gets all of dh", "dp, dv = dout @ turned(v), turned(p) @ dout"),
+                            "MLP, so it gets all of dh", "dq, dk, dv = attention(dout, q, k, v, causal)"),
     "both sublayers from x": ("backward runs the second norm on x: it is h = x + attention that goes into it", "h = x"),
-    "attention only into the norm": ("backward's h lacks the residual: h = x + attention", "h = p @ v"),
-    "no mask": ("backward's weights are computed without the causal mask", "seen = scores"),
+    "attention only into the norm": ("backward's h lacks the residual: h = x + attention", "h = attended"),
+    "no mask": ("backward's weights are computed without the causal mask",
+                "masked = scores; causal = True"),
     "no row sum": ("softmax's sum over the row is missing: every weight depends on every score of its row",
-                   "dscores = p * dp"),
-    "diagonal only": ("softmax's backward has only the diagonal of its Jacobian", "dscores = p * (dp - p * dp)"),
-    "no scale": ("1 / sqrt(d) is missing in dq and dk", "scale = 1.0"),
+                   "dscores = weights * dweights"),
+    "diagonal only": ("softmax's backward has only the diagonal of its Jacobian",
+                      "dscores = weights * (dweights - weights * dweights)"),
+    "no scale": ("1 / sqrt(d) is missing in dq and dk",
+                 "dq = dscores @ k; dk = np.swapaxes(dscores, -1, -2) @ q"),
     "scale of the width": ("the scale is 1 / sqrt(C): it goes by the width of q and k, 1 / sqrt(d)",
-                           "scale = 1 / np.sqrt(x.shape[-1])"),
+                           "dq = dscores @ k / np.sqrt(v.shape[-1]); "
+                           "dk = np.swapaxes(dscores, -1, -2) @ q / np.sqrt(v.shape[-1])"),
     "no slope": ("tanh's slope, 1 - tanh^2, is missing", "dinner = dout @ w2"),
     "slope of the inner": ("tanh's slope is 1 - tanh(a)^2: a stands there without the tanh",
                            "dinner = dout @ w2 * (1 - inner**2)"),
@@ -158,11 +157,6 @@ TIED = routine_of(tied_embedding_backward, ("dweight",), {
 })
 
 
-def some_ids(generator, shape, sizes):
-    """Ids of the V rows."""
-    return generator.integers(0, sizes["V"], size=shape)
-
-
 EXERCISES = [
     Exercise(
         "tied_embedding", "A tied embedding", 3, """
@@ -172,7 +166,7 @@ EXERCISES = [
         an id may stand in several places.
         """,
         "out = tanh(weight[ids]) @ weight.T", "4. Used twice: gradients add",
-        {"ids": Argument("B T", some_ids, "the tokens: each names a row of weight"),
+        {"ids": Argument("B T", below("V"), "the tokens: each names a row of weight"),
          "weight": Argument("V C", about="the matrix that embeds and reads out: a row for each token")},
         ("Give the two uses two names, out = tanh(a[ids]) @ b.T. What is da, and what is db?",
          "As read-out: the sum over all places of dout^T tanh(weight[ids]). As embedding: dout @ weight goes back through "

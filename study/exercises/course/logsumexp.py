@@ -1,7 +1,8 @@
 """The logarithm of a sum of exponentials: a value, not a gradient."""
 import numpy as np
 
-from study.exercises.course.rows import THREE_AXES, large, very_large
+from study.exercises.course.elementwise import large
+from study.exercises.course.rows import THREE_AXES, very_large
 from study.exercises.exercise import Argument, Exercise
 from study.exercises.solutions import routine_of
 

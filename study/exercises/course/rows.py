@@ -1,8 +1,8 @@
 """Softmax and what is made of it, row by row."""
 import numpy as np
 
-from study.exercises.course.elementwise import AROUND_1000
-from study.exercises.exercise import Argument, Exercise
+from study.exercises.course.elementwise import AROUND_1000, large
+from study.exercises.exercise import Argument, Exercise, below
 from study.mistakes import FUNCTIONS
 from study.mistakes.doctor import Routine, routine_of
 
@@ -37,10 +37,6 @@ CROSS_ENTROPY = Routine("cross_entropy", of_logits, ("dout", "logits", "targets"
                         routine_of("cross_entropy").mistakes)
 
 
-def classes(generator, shape, sizes):
-    return generator.integers(0, sizes["C"], shape)
-
-
 def with_ignored(n, c, ignored, spread=1.0):
     """Logits of n rows; so many of their targets, anywhere, are -100."""
     def draw(generator):
@@ -48,10 +44,6 @@ def with_ignored(n, c, ignored, spread=1.0):
         targets[generator.choice(n, ignored, replace=False)] = -100
         return {"logits": spread * generator.uniform(-1, 1, (n, c)), "targets": targets}
     return draw
-
-
-def large(generator):
-    return {"x": generator.uniform(-60, 60, (2, 4))}
 
 
 def very_large(generator):
@@ -117,7 +109,7 @@ EXERCISES = [
         "out = mean of -log softmax(logits)[i, targets[i]] over the rows i where targets[i] is not -100", "21. "
         "Cross-entropy",
         {"logits": Argument("N C", about="a row of scores for each example, a column for each class"),
-         "targets": Argument("N", classes, "the number of the right class of each row, from 0 to C - 1, or -100")},
+         "targets": Argument("N", below("C"), "the number of the right class of each row, from 0 to C - 1, or -100")},
         ("Take one row first. Its loss is logsumexp(x) - x[target]: what is the derivative of each of the two?",
          "For one row the gradient is p - onehot: the softmax, less 1 at the target.",
          "Set the rows with target -100 to zero, divide by the number of the others, and multiply by dout."),

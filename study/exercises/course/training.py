@@ -1,7 +1,7 @@
 """What training does with gradients, and two derivatives that are no gradients."""
 import numpy as np
 
-from study.exercises.exercise import Argument, Exercise
+from study.exercises.exercise import Argument, Exercise, below
 from study.exercises.solutions import routine_of
 
 
@@ -12,11 +12,6 @@ def between(low: float, high: float):
 
 def positive(generator, shape, sizes):
     return generator.uniform(0.2, 2.0, size=shape)
-
-
-def classes(generator, shape, sizes):
-    """Which of the V classes is right, for each row."""
-    return generator.integers(0, sizes["V"], size=shape)
 
 
 # Clipping by the global norm
@@ -278,7 +273,7 @@ EXERCISES = [
         "21. Cross-entropy",
         {"x": Argument("N C", about="the rows that the layer sees; a constant"),
          "weight": Argument("V C", about="one row for each class"),
-         "targets": Argument("N", classes, "the right class of each row, from 0 to V - 1"),
+         "targets": Argument("N", below("V"), "the right class of each row, from 0 to V - 1"),
          "v": Argument("V C", about="the direction in which the weight moves")},
         ("Which parts of dweight depend on weight at all? Only those move along v.",
          "Scores move by vscores = x @ v.T. How do p's rows move then? The Jacobian of a row is diag(p) - p p^T.",
