@@ -1,7 +1,7 @@
-"""What a judge says, and what it saw being asked."""
+"""What a judge says, and what it observes."""
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,56 +10,80 @@ from study.exercises.answer import Answer
 
 @dataclass(frozen=True)
 class Weakness:
-    """What somebody's way of looking does not see, and how the judge notices that."""
+    """Something that an answer misses, and how the judge notices."""
 
     name: str
-    sentence: str  # what is wrong, for who wrote it
-    seen: Callable[..., bool]  # of all that was asked and answered
-    explains_all: bool = False  # there is no use in looking further
+    sentence: str  # for the student
+    seen: Callable[..., bool]  # in the evidence
+    explains_all: bool = False  # then no other weakness is named
 
 
 def weaknesses(table: Iterable[Weakness], *evidence: Any) -> list[Weakness]:
-    """Those that are seen; the first that explains all others alone."""
+    """Those that the evidence shows; only the first that explains all, if there is one."""
     seen = [weakness for weakness in table if weakness.seen(*evidence)]
     return [weakness for weakness in seen if weakness.explains_all][:1] or seen
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What an exercise's own judge says: right if there is neither a weakness nor a fact."""
+    """The verdict of an exercise's own judge: right if there is neither a weakness nor a fact."""
 
     weaknesses: Sequence[Weakness] = ()
     facts: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()  # about a right answer
-    stopped: Answer | None = None  # the call that could not be judged: it raised each time, or took too long
+    stopped: Answer | None = None  # a call that cannot be judged: every one raised, or this one took too long
 
     @property
     def is_right(self) -> bool:
         return not self.weaknesses and not self.facts
 
 
-class Watched:
-    """Functions of some arrays that are handed out to be called, and what they have been called with.
+class Session(Protocol):
+    """One call of the answer, and whether it was right."""
 
-    Whoever calls gets copies, so nothing that one call does to its arrays is left for the next.
+    answer: Answer
+    is_right: bool
+
+
+def found_in(sessions: Iterable[Session], what: str, table: Iterable[Weakness],
+             facts: Callable[[list[Session], list[Session]], Iterable[str]]) -> Finding:
+    """The finding on sessions, which are made one by one; `facts` are those of all sessions, and of the wrong ones."""
+    tried = []
+    for session in sessions:
+        if session.answer.kind in ("timeout", "died"):
+            return Finding(stopped=session.answer)
+        tried.append(session)
+    if all(session.answer.kind == "raised" for session in tried):
+        return Finding(stopped=tried[0].answer)
+    wrong = [session for session in tried if not session.is_right]
+    if not wrong:
+        return Finding(remarks=(f"right on all {len(tried)} {what}",))
+    answered = [session for session in tried if session.answer.kind == "returned"]
+    return Finding(weaknesses(table, answered, [s for s in answered if not s.is_right]), tuple(facts(tried, wrong)))
+
+
+class Watched:
+    """Functions of some arrays that are handed out, and a record of what they are called with.
+
+    Each call gets copies, so that nothing it does to its arrays affects the next.
     """
 
     def __init__(self, arrays: Sequence[np.ndarray]):
         self.arrays = [a.copy() for a in arrays]
         self.calls = 0
-        self.moved = [np.zeros(a.shape, bool) for a in arrays]  # entries that a call has had elsewhere
+        self.moved = [np.zeros(a.shape, bool) for a in arrays]  # entries that some call has moved
         self.up, self.down = ([np.zeros(a.shape, bool) for a in arrays] for _ in range(2))  # and in which direction
-        self.steps: list[float] = []  # how far, the most in each call
+        self.steps: list[float] = []  # the largest move of each call
         self.dtypes: set[np.dtype] = set()
         self.has_nan = False
         self.upstreams: list[np.ndarray] = []
 
     def forward(self, function: Callable) -> Callable:
-        """The function of these arrays, watched."""
+        """forward(*arrays), watched."""
 
         def watched(*arrays):
             self._note(arrays)
-            return function(*map(as_array, arrays))
+            return function(*map(np.array, arrays))
 
         return watched
 
@@ -70,7 +94,7 @@ class Watched:
             self._note(arrays)
             self.upstreams.append(np.array(dout))
             self.dtypes.add(np.asarray(dout).dtype)
-            return function(as_array(dout), *map(as_array, arrays))
+            return function(np.array(dout), *map(np.array, arrays))
 
         return watched
 
@@ -123,17 +147,13 @@ class Watched:
         return [k for k, a in enumerate(self.arrays) if a.dtype.kind == "f" and a.size]
 
 
-def as_array(value: Any) -> np.ndarray:
-    return np.array(value)
-
-
 def raised(answer: Answer) -> str:
     """"it raises ValueError: ... in line 3"."""
     return f"it raises {answer.message}" + (f" in line {answer.line}" if answer.line else "")
 
 
 def numbers_in(answer: Answer) -> tuple[int, ...] | None:
-    """The whole numbers that were returned, alone, in a tuple, a list or an array; None for None, -1 for other numbers."""
+    """The integers that were returned, alone or in a tuple, list or array; None for None, -1 for any other number."""
     if all(result is None for result in answer.results):
         return None
     values = [value for result in answer.results if result is not None for value in np.ravel(result).tolist()]

@@ -9,35 +9,35 @@ from study.mistakes import FUNCTIONS, MUTANTS, Differentiable, Mutant
 
 from .base import Finding, Watched, Weakness, raised, weaknesses
 
-VISIBLE = 5e-3  # a gradient that is off by this part of its largest entry has to be noticed; less is a bonus
-SHOWN = 5  # of those that are missed
-FEWEST, ENTRIES = 2, 60  # wrong backwards of a function that are asked about: so many, or all these entries of inputs
+VISIBLE = 5e-3  # a gradient that is off by this fraction of its largest entry must be noticed; less is a bonus
+SHOWN = 5  # of the missed ones
+FEWEST, ENTRIES = 2, 60  # at least this many wrong backwards per function, or this many entries of inputs
 
 
 @dataclass(frozen=True)
 class Session:
-    """One function as it was checked: what it was called with, and what was answered."""
+    """One function that was checked: the calls, and the answer."""
 
     function: Differentiable
     watched: Watched
-    off: float  # how far its gradients are off, as a part of the largest; inf if it raises, or their form is wrong
+    off: float  # error of its gradients, as a fraction of the largest; inf if it raises, or their form is wrong
     has_nan: bool  # are some of its gradients NaN?
     answer: Answer
 
     @property
     def said(self) -> bool | None:
-        """What was answered; None if it was neither true nor false."""
+        """The answer; None if it is neither true nor false."""
         value = self.answer.results[0] if len(self.answer.results) == 1 else None
         return bool(value) if isinstance(value, np.ndarray) and value.dtype.kind == "b" and value.size == 1 else None
 
     @property
     def is_missed(self) -> bool:
-        """Is it clearly wrong, and nothing was said? Who raises has noticed, too."""
+        """Is it clearly wrong, and was passed? An answer that raises has noticed, too."""
         return self.off > VISIBLE and self.answer.kind == "returned" and self.said is not False
 
     @property
     def is_alarm(self) -> bool:
-        """Is it right, and was not said to be?"""
+        """Is it right, and was not passed?"""
         return not isinstance(self.function, Mutant) and self.said is not True
 
 
@@ -63,9 +63,9 @@ def right_ones() -> list[Differentiable]:
 
 
 def wrong_ones(generator: np.random.Generator) -> list[Mutant]:
-    """Some wrong backwards of each function, drawn anew: fewer of those whose inputs are large, and all of the square.
+    """Some wrong backwards of each function, drawn anew: fewer if the inputs are large, and all of the square.
 
-    There are over a thousand, and a checker calls each forward twice for each entry, through to another process.
+    There are over a thousand, and a checker calls each forward twice per entry, across processes.
     """
     chosen = []
     for function in FUNCTIONS.values():
@@ -77,7 +77,7 @@ def wrong_ones(generator: np.random.Generator) -> list[Mutant]:
 
 
 def grade(caller: Caller, generator: np.random.Generator) -> Finding:
-    """Each function with new inputs. What goes wrong is tried again on others, so that chance has no say."""
+    """Each function with new inputs. If the answer is wrong, others are tried, to rule out chance."""
     rights, sessions = right_ones(), []
     for function in (*rights, *wrong_ones(generator)):
         session = try_on(function, caller, generator)
@@ -95,8 +95,8 @@ def grade(caller: Caller, generator: np.random.Generator) -> Finding:
     bonus = [s for s in sessions if s.off <= VISIBLE and isinstance(s.function, Mutant)]
     return Finding(remarks=(
         f"right on {len(sessions) - len(bonus)} functions",
-        f"of {len(bonus)} more backwards, which are off by less than {VISIBLE:.1%} or only break a promise, it notices "
-        f"{sum(s.said is not True for s in bonus)}"))
+        f"it also notices {sum(s.said is not True for s in bonus)} of {len(bonus)} backwards that are off by less than "
+        f"{VISIBLE:.1%}, or only break a promise"))
 
 
 def try_on(function: Differentiable, caller: Caller, generator: np.random.Generator) -> Session:
@@ -106,12 +106,8 @@ def try_on(function: Differentiable, caller: Caller, generator: np.random.Genera
     return Session(function, watched, *compared(function, arrays, generator), caller.call(arguments))
 
 
-def how_far_off(function: Differentiable, arrays: Sequence[np.ndarray], generator: np.random.Generator) -> float:
-    return compared(function, arrays, generator)[0]
-
-
 def compared(function: Differentiable, arrays: Sequence[np.ndarray], generator: np.random.Generator) -> tuple[float, bool]:
-    """The largest error of its gradients, as a part of the largest entry; and is there a NaN?"""
+    """(the largest error of its gradients, as a fraction of the largest entry; is there a NaN?)"""
     right = function.right if isinstance(function, Mutant) else function
     dout = generator.normal(size=np.shape(right.forward(*arrays)))
     with np.errstate(all="ignore"):
@@ -132,7 +128,7 @@ def compared(function: Differentiable, arrays: Sequence[np.ndarray], generator: 
 
 
 def facts(sessions: list[Session], missed: list[Session], alarms: list[Session]) -> Iterator[str]:
-    """What it gets wrong, the worst first."""
+    """What it gets wrong, worst first."""
     if alarms:
         names = [s.function.name for s in alarms[:SHOWN]] + ["..."] * (len(alarms) > SHOWN)
         yield f"it does not pass {len(alarms)} of {len(right_ones())} right backwards: {', '.join(names)}"
@@ -140,17 +136,17 @@ def facts(sessions: list[Session], missed: list[Session], alarms: list[Session])
     if missed:
         count = sum(s.off > VISIBLE for s in sessions)
         shown = [f"{s.function.name} ({s.function.mistake})" for s in missed[:SHOWN]] + ["..."] * (len(missed) > SHOWN)
-        order = ", the worst first" if len(missed) > 1 else ""
+        order = ", worst first" if len(missed) > 1 else ""
         yield f"it lets {len(missed)} of {count} wrong backwards pass{order}: {'; '.join(shown)}"
 
 
 def passed(sessions: list[Session]) -> list[Session]:
-    """Those that it has seen through to the end."""
+    """Those that it passed."""
     return [s for s in sessions if s.said is True]
 
 
 def each(sessions: list[Session], is_so: Callable[[Watched], bool]) -> bool:
-    """Is it so each time? At least twice."""
+    """Does it hold each time, and at least twice?"""
     return len(sessions) > 1 and all(is_so(s.watched) for s in sessions)
 
 
@@ -159,7 +155,7 @@ def with_many_outputs(sessions: list[Session]) -> list[Session]:
 
 
 def was_changed(session: Session) -> bool:
-    """Are the inputs, after the call, others than before, by more than rounding?"""
+    """Has the call changed the inputs, by more than rounding?"""
     after = session.answer.inputs_after[2] if len(session.answer.inputs_after) == 3 else session.watched.arrays
     return any(np.shape(a) != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
                for a, b in zip(after, session.watched.arrays))
@@ -179,7 +175,7 @@ def seen_in(sessions: list[Session], is_so: Callable[[Watched], bool]) -> bool:
 
 WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
     Weakness(
-        "no answer", "it has to return True or False",
+        "no answer", "it must return True or False",
         lambda all_, missed, alarms: any(s.answer.kind == "returned" and s.said is None for s in all_), explains_all=True),
     Weakness(
         "backward unused", "it passes backwards that it has never called",
@@ -191,25 +187,25 @@ WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
         "changes its inputs", "it changes its inputs and does not put them back",
         lambda all_, missed, alarms: any(was_changed(s) for s in all_), explains_all=True),
     Weakness(
-        "plain sum", "it checks through a plain sum: each dout that it asks with is constant, and then much cancels; the "
-        "gradient of a softmax's sum is 0 whatever its backward does. Draw dout at random",
+        "plain sum", "it checks a plain sum: each dout that it uses is constant, so much cancels; the gradient of a "
+        "softmax's sum is 0 whatever its backward does. Draw dout at random",
         lambda all_, missed, alarms: bool(missed) and each(with_many_outputs(all_), Watched.has_constant_upstream)),
     Weakness(
-        "positive upstream", "its dout is never negative, so what goes wrong with the sign of dout isn't seen: draw it "
-        "from a normal distribution",
+        "positive upstream", "its dout is never negative, so mistakes in its sign go unnoticed: draw it from a normal "
+        "distribution",
         lambda all_, missed, alarms: bool(missed) and each(with_many_outputs(all_), Watched.has_positive_upstream)
         and not each(with_many_outputs(all_), Watched.has_constant_upstream)),
     Weakness(
-        "not all inputs", "it does not move all inputs: where there are several, each has a gradient to check",
+        "not all inputs", "it does not move all inputs: if there are several, each has a gradient to check",
         lambda all_, missed, alarms: each([s for s in passed(missed) if len(s.watched.floats) > 1], Watched.skips_inputs)),
     Weakness(
-        "not all entries", "it moves only some entries of an input: a mistake elsewhere isn't seen",
+        "not all entries", "it moves only some entries of an input: a mistake elsewhere goes unnoticed",
         lambda all_, missed, alarms: seen_in(passed(missed), Watched.skips_entries)),
     Weakness(
-        "float32", "it computes in float32, whose rounding is as large as what it looks for",
+        "float32", "it computes in float32, whose rounding errors are as large as the mistakes",
         lambda all_, missed, alarms: seen_in(all_, lambda w: np.dtype(np.float32) in w.dtypes)),
     Weakness(
-        "form", "it does not look at the form of the gradients: their number, None, and their shapes (NumPy broadcasts)",
+        "form", "it does not check how many gradients there are, for None, and their shapes (NumPy broadcasts)",
         lambda all_, missed, alarms: seen_in([s for s in missed if s.off == np.inf and not s.has_nan], Watched.moves_all)),
     Weakness(
         "NaN passes", "a NaN passes: comparisons with NaN are false, so ask whether the error is small, not whether it is "
@@ -229,10 +225,9 @@ WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
         "much closer, of the order of h^2",
         lambda all_, missed, alarms: seen_in(alarms, lambda w: w.is_one_sided)),
     Weakness(
-        "step too small", "its step is too small: what differences are computed from is rounding; 1e-5 is about right in "
-        "float64",
+        "step too small", "its step is too small: differences are mostly rounding errors; 1e-5 is about right in float64",
         lambda all_, missed, alarms: seen_in(alarms, lambda w: 0 < w.largest_step < 1e-9)),
     Weakness(
-        "step too large", "its step is too large: differences see the curve, not its slope; 1e-5 is about right in float64",
+        "step too large", "its step is too large: differences see the curvature as well; 1e-5 is about right in float64",
         lambda all_, missed, alarms: seen_in(alarms, lambda w: w.largest_step > 3e-3)),
 ]

@@ -1,4 +1,5 @@
-"""A right backward among wrong ones, drawn anew, and a judge of whoever tells them apart."""
+"""A right backward among wrong ones, drawn anew, and the judge of an answer that has to find it."""
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -6,16 +7,16 @@ import numpy as np
 from study.exercises.answer import Answer, Caller
 from study.mistakes import FUNCTIONS, MUTANTS, Differentiable
 
-from .base import Finding, Watched, Weakness, numbers_in, raised, weaknesses
-from .checkers import VISIBLE, how_far_off
+from .base import Finding, Watched, Weakness, found_in, numbers_in, raised
+from .checkers import VISIBLE, compared
 
 ROUNDS = 12  # 4^12 ways to guess: 17 million
-WRONG_ONES = 3  # beside the right one
+WRONG_ONES = 3  # next to the right one
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Some backwards, which of them is right, and what was answered."""
+    """Some backwards, which of them is right, and the answer."""
 
     backwards: list[Differentiable]
     right: int
@@ -24,7 +25,7 @@ class Choice:
 
     @property
     def index(self) -> int | None:
-        """What was answered, if it is an index."""
+        """The answer, if it is an index."""
         numbers = numbers_in(self.answer) or ()
         return numbers[0] if len(numbers) == 1 and 0 <= numbers[0] < len(self.backwards) else None
 
@@ -35,35 +36,31 @@ class Choice:
 
 def tell_apart(caller: Caller, generator: np.random.Generator) -> Finding:
     """ROUNDS times: a function, its backward and wrong ones, in any order."""
-    choices = []
-    for _ in range(ROUNDS):
-        function, backwards, arrays = draw(generator)
-        watched = Watched(arrays)
-        answer = caller.call([watched.forward(function.forward), [watched.backward(b.gradients) for b in backwards],
-                              [a.copy() for a in arrays]])
-        if answer.kind in ("timeout", "died"):
-            return Finding(stopped=answer)
-        choices.append(Choice(backwards, backwards.index(function), watched, answer))
-    if all(c.answer.kind == "raised" for c in choices):
-        return Finding(stopped=choices[0].answer)
-    wrong = [c for c in choices if not c.is_right]
-    if not wrong:
-        return Finding(remarks=(f"right on all {ROUNDS} functions",))
+    return found_in((choose(caller, generator) for _ in range(ROUNDS)), "functions", WEAKNESSES, facts)
+
+
+def choose(caller: Caller, generator: np.random.Generator) -> Choice:
+    function, backwards, arrays = draw(generator)
+    watched = Watched(arrays)
+    answer = caller.call([watched.forward(function.forward), [watched.backward(b.gradients) for b in backwards],
+                          [a.copy() for a in arrays]])
+    return Choice(backwards, backwards.index(function), watched, answer)
+
+
+def facts(choices: list[Choice], wrong: list[Choice]) -> Iterator[str]:
     chosen = [c.backwards[c.index].name for c in wrong if c.answer.kind == "returned" and c.index is not None]
-    facts = [f"wrong for {len(wrong)} of {ROUNDS} functions" + (f"; it takes for right: {chosen[0]}" if chosen else "")]
-    facts += [raised(c.answer) for c in wrong if c.answer.kind == "raised"][:1]
-    answered = [c for c in choices if c.answer.kind == "returned"]
-    return Finding(weaknesses(WEAKNESSES, answered, [c for c in answered if not c.is_right]), tuple(facts))
+    yield f"wrong for {len(wrong)} of {len(choices)} functions" + (f"; it chose {chosen[0]}" if chosen else "")
+    yield from [raised(c.answer) for c in wrong if c.answer.kind == "raised"][:1]
 
 
 def draw(generator: np.random.Generator) -> tuple[Differentiable, list[Differentiable], list[np.ndarray]]:
-    """A function; itself and mutants of it that are clearly off, but of the right form, in any order; its inputs."""
+    """A function; itself and mutants that are clearly off, but of the right form, in any order; inputs."""
     names = sorted(FUNCTIONS)
     while True:
         function = FUNCTIONS[names[generator.integers(len(names))]]
         arrays = function.inputs(generator)
         wrong = [m for m in MUTANTS.values() if m.right is function
-                 and 10 * VISIBLE < how_far_off(m, arrays, generator) < np.inf]
+                 and 10 * VISIBLE < compared(m, arrays, generator)[0] < np.inf]
         if len(wrong) >= WRONG_ONES:
             chosen = [function, *(wrong[k] for k in generator.choice(len(wrong), WRONG_ONES, replace=False))]
             return function, [chosen[k] for k in generator.permutation(len(chosen))], arrays
@@ -71,7 +68,7 @@ def draw(generator: np.random.Generator) -> tuple[Differentiable, list[Different
 
 WEAKNESSES = [  # seen(all choices, the wrong ones)
     Weakness(
-        "no index", "it has to return an index: 0, 1, 2 or 3",
+        "no index", "it must return an index: 0, 1, 2 or 3",
         lambda all_, wrong: any(c.index is None for c in wrong), explains_all=True),
     Weakness(
         "backwards unused", "it does not call the backwards",
@@ -80,13 +77,13 @@ WEAKNESSES = [  # seen(all choices, the wrong ones)
         "nothing moved", "it never moves an input: compare with how much the forward changes",
         lambda all_, wrong: not any(c.watched.steps for c in all_), explains_all=True),
     Weakness(
-        "plain sum", "each dout that it asks with is constant, and then much cancels: the gradient of a softmax's sum is 0 "
-        "whatever its backward does. Draw dout at random",
+        "plain sum", "each dout that it uses is constant, so much cancels: the gradient of a softmax's sum is 0 whatever "
+        "its backward does. Draw dout at random",
         lambda all_, wrong: bool(wrong) and all(c.watched.has_constant_upstream() for c in all_)),
     Weakness(
         "not all inputs", "it does not move all inputs: each has a gradient, and each may be wrong",
         lambda all_, wrong: any(c.watched.skips_inputs() for c in wrong)),
     Weakness(
-        "not all entries", "it moves only some entries of an input: a mistake elsewhere isn't seen",
+        "not all entries", "it moves only some entries of an input: a mistake elsewhere goes unnoticed",
         lambda all_, wrong: any(c.watched.skips_entries() for c in wrong)),
 ]

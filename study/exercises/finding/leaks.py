@@ -1,4 +1,4 @@
-"""Attention whose mask may leak, drawn anew, and a judge of whoever looks for the leak."""
+"""Attention whose mask may leak, drawn anew, and the judge of an answer that has to find the leak."""
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from study.exercises.answer import Answer, Caller
 
-from .base import Finding, Watched, Weakness, numbers_in, raised, weaknesses
+from .base import Finding, Watched, Weakness, found_in, numbers_in, raised
 
 SIZES = ((1, False), (2, True), (2, False), (2, True), (3, True), (3, True), (4, True), (4, True), (5, True), (5, False),
          (6, True), (7, True), (8, True), (8, False), (9, True))  # how many tokens, and whether it leaks
@@ -14,12 +14,12 @@ SIZES = ((1, False), (2, True), (2, False), (2, True), (3, True), (3, True), (4,
 
 @dataclass(frozen=True)
 class Leaking:
-    """Causal attention with two heads, one of which may look from one token at one later token."""
+    """Causal attention with two heads, one of which may attend from one token to one later token."""
 
     x: np.ndarray
     weights: np.ndarray  # (q, k and v; heads; in; out)
     mask: np.ndarray  # (heads, tokens, tokens)
-    place: tuple[int, int] | None  # from where it looks, and at what
+    place: tuple[int, int] | None  # (from, to)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         q, k, v = np.einsum("tc,ahcd->ahtd", x, self.weights)
@@ -28,16 +28,16 @@ class Leaking:
         return np.concatenate(list(e / e.sum(-1, keepdims=True) @ v), -1)
 
     def leaked(self) -> float:
-        """How much of the output is from the leak. Whatever token then takes the later one's place, the output changes.
+        """How much of the output comes from the leak.
 
-        To put one other token there and compare is not enough: both may have almost no weight beside what else is seen.
+        Replacing the later token and comparing would not do: both tokens may have almost no weight next to the others.
         """
         causal = replace(self, mask=np.tri(len(self.x), dtype=bool) & self.mask)
         return float(np.max(np.abs(self(self.x) - causal(self.x))))
 
 
 def draw(generator: np.random.Generator, tokens: int, leaks: bool) -> Leaking:
-    """One whose leak, if it has one, is large enough to be seen."""
+    """One whose leak, if any, is large enough to notice."""
     while True:
         mask, place = np.array([np.tri(tokens, dtype=bool)] * 2), None
         if leaks:
@@ -51,7 +51,7 @@ def draw(generator: np.random.Generator, tokens: int, leaks: bool) -> Leaking:
 
 @dataclass(frozen=True)
 class Hunt:
-    """One model, what it was called with, and what was answered."""
+    """One model, the calls, and the answer."""
 
     model: Leaking
     watched: Watched
@@ -71,27 +71,19 @@ class Hunt:
 
     @property
     def is_of_the_past(self) -> bool:
-        """Is the pair that was answered one that is allowed to depend?"""
+        """Is the answer a pair that may depend on each other?"""
         return self.said is not None and len(self.said) == 2 and self.said[0] >= self.said[1] and not self.is_exchanged
 
 
 def hunt(caller: Caller, generator: np.random.Generator) -> Finding:
-    """With and without a leak, few tokens and more."""
-    hunts = []
-    for tokens, leaks in SIZES:
-        model = draw(generator, tokens, leaks)
-        watched = Watched([model.x])
-        answer = caller.call([watched.forward(model), model.x.copy()])
-        if answer.kind in ("timeout", "died"):
-            return Finding(stopped=answer)
-        hunts.append(Hunt(model, watched, answer))
-    if all(h.answer.kind == "raised" for h in hunts):
-        return Finding(stopped=hunts[0].answer)
-    wrong = [h for h in hunts if not h.is_right]
-    if not wrong:
-        return Finding(remarks=(f"right on all {len(hunts)} models",))
-    answered = [h for h in hunts if h.answer.kind == "returned"]
-    return Finding(weaknesses(WEAKNESSES, answered, [h for h in answered if not h.is_right]), tuple(facts(hunts, wrong)))
+    """With and without a leak, for few tokens and more."""
+    models = (draw(generator, tokens, leaks) for tokens, leaks in SIZES)
+    return found_in((try_on(model, caller) for model in models), "models", WEAKNESSES, facts)
+
+
+def try_on(model: Leaking, caller: Caller) -> Hunt:
+    watched = Watched([model.x])
+    return Hunt(model, watched, caller.call([watched.forward(model), model.x.copy()]))
 
 
 def facts(hunts: list[Hunt], wrong: list[Hunt]) -> Iterator[str]:
@@ -102,12 +94,12 @@ def facts(hunts: list[Hunt], wrong: list[Hunt]) -> Iterator[str]:
 
 
 def finds_only(hunts: list[Hunt], is_so: Callable[[int, int, int], bool]) -> bool:
-    """Are leaks found if this holds of (i, j, tokens), and never otherwise?"""
+    """Are leaks found exactly where this holds for (i, j, tokens)?"""
     cases = [(is_so(*h.model.place, len(h.model.x)), h.is_right) for h in hunts if h.model.place]
     return all(holds == found for holds, found in cases) and {True, False} == {found for _, found in cases}
 
 
-WEAKNESSES = [  # seen(all hunts that ended with an answer, the wrong ones)
+WEAKNESSES = [  # seen(all hunts that returned something, the wrong ones)
     Weakness(
         "model unused", "it does not call the model: move a token, and see which outputs change",
         lambda all_, wrong: not any(h.watched.calls for h in all_), explains_all=True),
@@ -122,7 +114,7 @@ WEAKNESSES = [  # seen(all hunts that ended with an answer, the wrong ones)
         "exchanged", "the pair is the other way round: first the output i, then the later token j",
         lambda all_, wrong: any(h.model.place for h in wrong) and all(h.is_exchanged for h in wrong if h.model.place)),
     Weakness(
-        "the past", "it takes for a leak what is allowed: an output may depend on its own token and on earlier ones",
+        "the past", "it reports what is allowed: an output may depend on its own token and on earlier ones",
         lambda all_, wrong: any(h.is_of_the_past for h in wrong)),
     Weakness(
         "next token only", "it finds only leaks from the next token: any later one may leak",
