@@ -1,6 +1,6 @@
 """Exercises in backpropagation that grade themselves and name the mistake: `minigrad exercises`.
 
-`check(fn, "softmax")` judges a function in a notebook, and gives a report that shows itself; `check_file("softmax.py")`
+In a notebook, `check(fn, "softmax")` judges a function and returns a report that renders itself; `check_file("softmax.py")`
 judges a file.
 """
 from .course import COURSE

@@ -1,4 +1,4 @@
-"""What came of calling somebody's function: arrays, or what went wrong. Nobody's word is taken for more than that."""
+"""The outcome of calling somebody's function: arrays, or what went wrong. Nothing else that it says is trusted."""
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ RETURNED, RAISED, TIMEOUT, DIED = "returned", "raised", "timeout", "died"
 
 @dataclass(frozen=True)
 class Answer:
-    """One call. `results` are arrays as they came, None for what is none; `container` is what they came in.
+    """One call. `results` are arrays, None for whatever is not an array; `container` is what held them.
 
     A bare array or number is one result in the container "array".
     """
 
     kind: str  # "returned", "raised", "timeout" or "died"
     results: tuple[np.ndarray | None, ...] = ()
-    container: str = "array"  # "tuple", "list", "array", or the type's name of what is none of these
+    container: str = "array"  # "tuple", "list", "array", or the name of another type
     given: tuple[str, ...] = ()  # what each result was: "an array", "a list", "a number", "None", "a string", ...
     inputs_after: tuple[Any, ...] = ()  # what the arguments were after the call
-    message: str = ""  # of what it raised, or why it ended: "ValueError: ..."
+    message: str = ""  # the exception, or why the process ended: "ValueError: ..."
     line: int | None = None  # of the student's file
     place: str = ""  # that line in words: "line 12", or "cell 3, line 2"
     code: str = ""  # that line
     printed: str = ""  # the beginning of what it printed
-    refused: tuple[str, ...] = ()  # what it tried and may not: "to delete /etc/passwd"
-    loading: bool = False  # it went wrong while the file was read, before any call
+    refused: tuple[str, ...] = ()  # what it tried and was refused: "delete /etc/passwd"
+    loading: bool = False  # it went wrong while the file was loaded, before any call
     seconds: float = 0.0
 
     @property
@@ -39,13 +39,13 @@ class Answer:
 
 
 class Caller(Protocol):
-    """Who calls the function: here, or in a process of its own."""
+    """Calls a function, in this process or in another."""
 
     def call(self, arguments: list[Any]) -> Answer: ...
 
 
 class Direct:
-    """Calls a function of the user's own, in this process."""
+    """Calls a function in this process."""
 
     def __init__(self, function: Callable):
         self.function = function

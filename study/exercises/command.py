@@ -1,6 +1,7 @@
-"""`minigrad exercises`: the list, and what one does with an exercise. Exit code 1 if an answer is not right."""
+"""`minigrad exercises`: the list, and what to do with an exercise. Exit code 1 if an answer is not right."""
 import argparse
 import functools
+import itertools
 import json
 import pathlib
 
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def show_list(folder: pathlib.Path) -> int:
-    """All exercises by topic, with what is done in this folder."""
+    """All exercises by topic, and which are done in this folder."""
     done = progress.read(folder)
     count = sum(entry["right"] for name, entry in done.items() if name in COURSE)
     print(f"{len(COURSE)} exercises, {count} done in this folder; the number is the difficulty, from 1 to 5")
@@ -40,8 +41,8 @@ def show_list(folder: pathlib.Path) -> int:
     return 0
 
 
-def add_start_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="the exercise, or the file of a teacher's own")
+def add_start_flags(parser: argparse.ArgumentParser, name: str = "the exercise, or the file of your own") -> None:
+    parser.add_argument("name", help=name)
     parser.add_argument("--to", metavar="FOLDER", default=".", help="where the file goes (default: this folder)")
 
 
@@ -53,15 +54,15 @@ def start(options: argparse.Namespace) -> int:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text.starter(exercise, path.name))
     except FileExistsError:
-        raise UsageError(f"{path} is there already, and stays as it is; choose another folder with --to") from None
+        raise UsageError(f"{path} already exists; choose another folder with --to") from None
     print(path)
     return 0
 
 
 def add_show_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="the exercise, or the file of a teacher's own")
-    parser.add_argument("--hints", type=int, choices=(1, 2, 3), help="so many of its three hints, too")
-    parser.add_argument("--solution", action="store_true", help="the solution, too")
+    parser.add_argument("name", help="the exercise, or the file of your own")
+    parser.add_argument("--hints", type=int, choices=(1, 2, 3), help="also show this many of its three hints")
+    parser.add_argument("--solution", action="store_true", help="also show the solution")
 
 
 def show(options: argparse.Namespace) -> int:
@@ -75,8 +76,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def add_new_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="of the exercise; students will write NAME_backward")
-    parser.add_argument("--to", metavar="FOLDER", default=".", help="where the file goes (default: this folder)")
+    add_start_flags(parser, "of the exercise; students will write NAME_backward")
 
 
 def new(options: argparse.Namespace) -> int:
@@ -92,12 +92,12 @@ def new(options: argparse.Namespace) -> int:
 
 def add_check_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="your answer: a .py file or a notebook")
-    parser.add_argument("--exercise", metavar="NAME", help="which one it answers (default: by the names of the file and "
-                        "its functions), or the file of a teacher's own")
-    parser.add_argument("--hint", action="store_true", help="the next of three hints")
-    parser.add_argument("--solution", action="store_true", help="after a right answer, the solution to compare with")
-    parser.add_argument("--plot", metavar="PICTURE", nargs="?", const="", help="draw your result beside the right one")
-    parser.add_argument("--json", action="store_true", help="the verdict as JSON, for programs")
+    parser.add_argument("--exercise", metavar="NAME", help="which one it answers, or the file of your own (default: "
+                        "the one that the file or its function is named after)")
+    parser.add_argument("--hint", action="store_true", help="show the next of three hints")
+    parser.add_argument("--solution", action="store_true", help="after a right answer, show a solution")
+    parser.add_argument("--plot", metavar="PICTURE", nargs="?", const="", help="draw your result next to the right one")
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--seed", type=int, help="draw the same inputs again")
 
 
@@ -107,14 +107,17 @@ def check(options: argparse.Namespace) -> int:
     if not path.exists():
         raise UsageError(f"there is no file {path}")
     if given.get("plot") and pathlib.Path(given["plot"]).exists():
-        raise UsageError(f"{given['plot']} is there already, and stays as it is; give another name with --plot")
+        raise UsageError(f"{given['plot']} already exists; choose another name with --plot")
     if given.get("seed", 0) < 0:
         raise UsageError(f"--seed: expected a whole number from 0, got {given['seed']}")
     exercise = exercise_of(given["exercise"]) if "exercise" in given else None
     try:
         report = check_file(path, exercise, given.get("seed"))
     except SubmissionError as error:
-        return show_unknown(str(error), "json" in given)
+        hint = "; say which exercise it is with --exercise NAME" if "exercise" in str(error) else ""
+        unknown = {"exercise": None, "verdict": ERROR, "mistake": None, "sentence": f"{error}{hint}"}
+        print(json.dumps(unknown) if "json" in given else f"{ERROR.upper()}\n  {error}{hint}")
+        return 1
     folder = path.parent
     if report:
         progress.note(folder, report.exercise.name, right=True)
@@ -133,17 +136,8 @@ def check(options: argparse.Namespace) -> int:
     return 0 if report else 1
 
 
-def show_unknown(problem: str, as_json: bool) -> int:
-    """The verdict on a file of which nobody can say what it answers."""
-    hint = "; --exercise NAME says which exercise it is" if "exercise" in problem else ""
-    sentence = problem + hint
-    unknown = {"exercise": None, "verdict": ERROR, "mistake": None, "sentence": sentence}
-    print(json.dumps(unknown) if as_json else f"{ERROR.upper()}\n  {sentence}")
-    return 1
-
-
 def print_hint(report: Report, folder: pathlib.Path) -> None:
-    """The next hint, or all of them if all have been read."""
+    """The hints that have been read, and the next one."""
     exercise = report.exercise
     read = progress.read(folder).get(exercise.name, {"hints": 0})["hints"]
     for k in range(min(read + 1, len(exercise.hints))):
@@ -158,17 +152,13 @@ def print_solution(report: Report) -> None:
 
 
 def unused(path: pathlib.Path) -> pathlib.Path:
-    """The path, or one with a number, if there is something."""
-    k = 1
-    found = path
-    while found.exists():
-        k += 1
-        found = path.with_stem(f"{path.stem}_{k}")
-    return found
+    """The path, with a number if it exists already."""
+    numbered = (path.with_stem(f"{path.stem}_{k}") for k in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if not one.exists())
 
 
 def exercise_of(name: str) -> Exercise:
-    """An exercise by its name or file; UsageError if there is none, which suggests the nearest."""
+    """An exercise by its name or file; UsageError if there is none."""
     try:
         return exercise_called(name)
     except ValueError as error:
@@ -176,9 +166,9 @@ def exercise_of(name: str) -> Exercise:
 
 
 ACTIONS = {
-    "start": ("Write a file to begin with into this folder, never over anything.", add_start_flags, start),
+    "start": ("Write a file to start from; it never overwrites anything.", add_start_flags, start),
     "show": ("Show the statement of an exercise.", add_show_flags, show),
     "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
-    "grade": ("Judge all answers of a class.", grading.add_flags, grading.run),
-    "new": ("Write the file of an exercise of your own, to begin with.", add_new_flags, new),
+    "grade": ("Grade all answers of a class.", grading.add_flags, grading.run),
+    "new": ("Write a template for an exercise of your own.", add_new_flags, new),
 }

@@ -1,4 +1,4 @@
-"""An answer in a file: read, run in a process of its own, and judged."""
+"""An answer in a file: read, run in its own process, and judged."""
 import inspect
 import os
 from collections.abc import Callable
@@ -15,18 +15,14 @@ from study.exercises.submission import SubmissionError
 
 
 def exercise_called(name: str | Exercise) -> Exercise:
-    """An exercise of the course by its name, or a teacher's own by its file, which ends with .py.
-
-    ValueError, one line, if there is none, or the file cannot be one.
-    """
+    """An exercise of the course by its name, or a teacher's own by its .py file; ValueError if there is none."""
     if isinstance(name, Exercise):
         return name
     return load(name) if name.endswith(".py") else named(name, COURSE)
 
 
 def check(function: Callable, exercise: str | Exercise, seed: int | None = None) -> Report:
-    """Judge a function in this process, as `check_file` judges a file. An exercise is given by its name, or a teacher's by
-    its file.
+    """Judge a function in this process, as `check_file` judges a file. An exercise is named; a teacher's own is a file.
 
     >>> import numpy as np
     >>> check(lambda dout, x: dout * (1 - np.tanh(x)), "tanh", seed=0).mistake
@@ -43,7 +39,7 @@ def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, 
 
         assert check_file("softmax.py")
 
-    Without an exercise it is the one that the file's name says, or whose function the file defines; ValueError, with a
+    The exercise is by default the one that the file is named after, or whose function it defines; ValueError, with a
     sentence for the student, if there is none. The same seed draws the same inputs. RuntimeError if no process can be
     started.
     """

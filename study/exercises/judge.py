@@ -1,8 +1,8 @@
-"""Is an answer right, on all inputs that are drawn, and if not, which mistake is it?
+"""Is an answer right on all inputs that are drawn, and if not, which mistake explains it?
 
-The judge holds the inputs and the right results. It calls somebody's function with arrays, gets arrays back, and takes
-nobody's word for more. Form comes first (how many results, arrays or lists, their type), then numbers, then what else a
-backward must not do: write to its inputs, or keep something until the next call.
+The judge holds the inputs and the right results. It calls the student's function with arrays, and trusts nothing but the
+arrays that it returns. First it checks their form (how many, arrays or lists, dtype), then the numbers, then that the
+function does not write to its inputs and keeps nothing until the next call.
 """
 import re
 
@@ -17,16 +17,16 @@ from study.mistakes.doctor import Diagnosis, Evidence, diagnose_numbers
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
 KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between "
              "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
-EXPECTED = "an array", "a number", "None"  # what a result may be, in words
+EXPECTED = "an array", "a number", "None"  # what a result should be, in words
 NUMBERS = *EXPECTED, "a list", "a matrix", "a masked array"  # results that can be compared
-REPEATED = 3  # inputs that are tried again at once, and again at the end
-COUNTED = re.compile(r"(is|are) wrong( on \d+ of \d+ inputs)?$")  # what the report says itself
-UNKNOWN = "no mistake that is known gives these numbers"
-ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
+REPEATED = 3  # how many inputs are tried again, at once and at the end
+COUNTED = re.compile(r"(is|are) wrong( on \d+ of \d+ inputs)?$")  # the report says that itself
+UNKNOWN = "no known mistake gives these numbers"
+ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts after which no further call is possible
 
 
 def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report:
-    """Call it on inputs drawn anew (from `seed`, if one is given), compare, and name the mistake."""
+    """Call it on inputs drawn anew (from `seed`, if given), compare, and name the mistake."""
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     if exercise.judged is not None:
         return found_by(exercise, exercise.judged(caller, np.random.default_rng(seed)), seed)
@@ -52,10 +52,10 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
 
 
 def report_on_wrong(exercise: Exercise, trials: list[Trial], usual: list[Trial], seed: int) -> Report:
-    """Which mistakes explain the trials, what is wrong besides numbers, and what is seen.
+    """Which mistakes explain the trials, what is wrong other than numbers, and what else can be seen.
 
-    The usual trials come first: who thinks of matrices has one mistake there, and on stacks the sum or the transpose of a
-    matrix is none. All trials say more only if no more mistakes explain all of them, as where axis 0 is no last but one.
+    The usual trials come first: an answer for matrices may have one mistake there, and be unlike any known mistake on
+    stacks of them. All trials together count only if they need no more mistakes, such as axis 0 in place of axis -2.
     """
     found = diagnosed(exercise, usual)
     if len(usual) < len(trials):
@@ -73,7 +73,7 @@ def report_on_wrong(exercise: Exercise, trials: list[Trial], usual: list[Trial],
 
 
 def found_by(exercise: Exercise, finding: Finding, seed: int) -> Report:
-    """The report of an exercise that has a judge of its own."""
+    """The report for an exercise with its own judge."""
     if finding.stopped is not None:
         return stopped(exercise, [Trial({}, {}, finding.stopped)], seed)
     sentences, names = (tuple(getattr(w, part) for w in finding.weaknesses) for part in ("sentence", "name"))
@@ -82,7 +82,7 @@ def found_by(exercise: Exercise, finding: Finding, seed: int) -> Report:
 
 
 def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
-    """Call it on one input, and compare what it returns with what is right."""
+    """Call it on one input, and compare its results with the right ones."""
     answer, right = caller.call(list(inputs.values())), exercise.right(inputs)
     if answer.kind != "returned":
         return Trial(inputs, right, answer)
@@ -92,7 +92,7 @@ def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
 
 
 def by_name(answer: Answer, right: dict[str, np.ndarray]) -> dict[str, np.ndarray | None]:
-    """The results by name; {} if they are too few. Rows in a list are an array, too; of too many, the first count."""
+    """The results by name; {} if there are too few. A list of rows is an array; of too many results, the first count."""
     results = answer.results
     if len(results) > len(right) and answer.container != "list":
         arrays = tuple(result for result in results if result is not None)
@@ -106,7 +106,7 @@ def by_name(answer: Answer, right: dict[str, np.ndarray]) -> dict[str, np.ndarra
 
 
 def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
-    """Which elements are wrong: all of them if there is no such array, or one of another shape."""
+    """Which elements are wrong: all of them if there is no array, or if it has another shape."""
     if given is None or given.shape != right.shape or given.dtype.kind not in "fiub":
         return np.ones(np.shape(right), bool)
     with np.errstate(all="ignore"):
@@ -116,7 +116,7 @@ def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
 
 
 def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> list[Fault]:
-    """What is wrong besides numbers."""
+    """What is wrong other than the numbers."""
     names, n = ", ".join(right), len(right)
     wanted = f"a tuple, `return {names}`, is" if n > 1 else f"the array {names} is"
     faults = []
@@ -131,7 +131,7 @@ def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> l
         faults += [Fault("another dtype", f"{name} is of {given.dtype}; gradients of float64 arrays are float64")
                    for name, given in zip(right, answer.results)
                    if given is not None and given.dtype.kind == "f" and given.dtype != np.float64]
-    faults += [Fault("writes to an argument", f"it writes to its argument {name}, which whoever called it may still need; "
+    faults += [Fault("writes to an argument", f"it writes to its argument {name}, which the caller may still need; "
                      "compute in a copy")
                for (name, before), after in zip(inputs.items(), answer.inputs_after)
                if isinstance(before, np.ndarray) and not same_array(before, after)]
@@ -148,7 +148,7 @@ def repeated(caller: Caller, trial: Trial) -> Trial:
 
 
 def gives_the_same(trial: Trial, again: Trial) -> bool:
-    """Is the answer the same again, but for rounding?"""
+    """Is the answer the same again, up to rounding?"""
     first, second = trial.answer.results, again.answer.results
     return len(first) == len(second) and all(a is b or b is not None and not wrong_elements(a, b).any()
                                              for a, b in zip(first, second))
@@ -161,13 +161,13 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
 
 
 def diagnosed(exercise: Exercise, trials: list[Trial]) -> Diagnosis:
-    """What the doctor makes of the numbers."""
+    """The doctor's diagnosis of the numbers."""
     evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials if trial.given]
     return diagnose_numbers(evidence, exercise.routine) if evidence else Diagnosis()
 
 
 def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:
-    """What it raises on some of the inputs, and on how many."""
+    """The exception that it raises on some inputs, and on how many."""
     raised = [trial for trial in trials if trial.answer.kind == "raised"]
     if not raised:
         return ()
@@ -176,7 +176,7 @@ def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:
 
 
 def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:
-    """What may be said of an answer that is right but for arrays with more axes, such as stacks of matrices."""
+    """On an answer that is right except for arrays with more axes, such as stacks of matrices."""
     wrong = [trial for trial in trials if not trial.is_right]
     if not wrong:
         return ()
@@ -186,7 +186,7 @@ def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:
 
 
 def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:
-    """What may be said about a right answer."""
+    """On a right answer that overflows for large numbers."""
     generator = np.random.default_rng(seed)
     for drawn, draw in exercise.beyond.items():
         trial = attempt(exercise, caller, exercise.with_upstream(generator, draw(generator)))
@@ -196,12 +196,12 @@ def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:
 
 
 def stopped(exercise: Exercise, trials: list[Trial], seed: int) -> Report:
-    """The report on what cannot be judged: it raises on every input, ended its process, or takes too long."""
+    """The report on an answer that cannot be judged: it raises on every input, ended its process, or takes too long."""
     last = trials[-1].answer
     verdict = ENDS.get(last.kind, ERROR)
     answer = last if last.kind in ENDS else trials[0].answer
     message = answer.message
     if message.startswith("NotImplementedError"):
-        message = "it is not written yet"
+        message = "not written yet"
     where = f" ({answer.place}: {answer.code.strip()})" if answer.place else ""
     return Report(exercise, verdict, facts=(message + where,), trials=tuple(trials), seed=seed)

@@ -1,4 +1,4 @@
-"""What a student has done, in a small file beside the answers: which exercises are right, how many hints were read."""
+"""A student's progress, in a small file next to the answers: which exercises are right, how many hints were read."""
 import json
 import os
 import pathlib
@@ -7,7 +7,7 @@ FILE = ".minigrad-exercises.json"
 
 
 def read(folder: pathlib.Path) -> dict[str, dict]:
-    """{exercise: {"right": bool, "hints": number}}; empty if there is no such file, or it cannot be read."""
+    """{exercise: {"right": bool, "hints": number}}; empty if the file is missing or damaged."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return {name: {"right": bool(entry["right"]), "hints": int(entry["hints"])} for name, entry in found.items()}
@@ -16,13 +16,13 @@ def read(folder: pathlib.Path) -> dict[str, dict]:
 
 
 def note(folder: pathlib.Path, exercise: str, right: bool = False, hints: int = 0) -> None:
-    """Note that an exercise is right, or so many more hints have been read. Nothing happens where nobody may write."""
+    """Note that an exercise is right, or that hints have been read. Does nothing if the folder is read-only."""
     entries = read(folder)
     before = entries.get(exercise, {"right": False, "hints": 0})
     entries[exercise] = {"right": before["right"] or right, "hints": before["hints"] + hints}
     beside = folder / f"{FILE}.{os.getpid()}"
     try:
         beside.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-        beside.replace(folder / FILE)  # at once, so that nobody reads a half
+        beside.replace(folder / FILE)  # atomic
     except OSError:
         beside.unlink(missing_ok=True)

@@ -1,5 +1,7 @@
-"""What is said about an answer: in a line, in full for the terminal or a notebook, as data, and as a picture."""
+"""The report on an answer: in a line, in full for the terminal or a notebook, as data, and as a plot."""
+import itertools
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,13 +13,13 @@ from study.exercises.exercise import Exercise, Inputs
 
 RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT = "right", "wrong", "inconclusive", "error", "timeout"
 COLOURS = {RIGHT: "pass", WRONG: "fail", ERROR: "fail", TIMEOUT: "fail", INCONCLUSIVE: "inconclusive"}
-DIGITS, MOST_NUMBERS, LINE = 4, 60, 100  # of what is printed
+DIGITS, MOST_NUMBERS, LINE = 4, 60, 100  # in print
 MORE_DIGITS = DIGITS, 6, 9, 12, 17  # until two numbers differ
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an answer besides its numbers."""
+    """Something wrong with an answer other than its numbers."""
 
     name: str
     sentence: str
@@ -25,12 +27,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Trial:
-    """One input, what is right for it, and what came of calling somebody's function on it."""
+    """One input, the right results, and the answer."""
 
     inputs: Inputs
     right: dict[str, np.ndarray]
     answer: Answer
-    given: dict[str, np.ndarray | None] = field(default_factory=dict)  # results by name; {} if they are too few or many
+    given: dict[str, np.ndarray | None] = field(default_factory=dict)  # results by name; {} if their number is wrong
     off: dict[str, np.ndarray] = field(default_factory=dict)  # which elements are wrong
     faults: tuple[Fault, ...] = ()
 
@@ -40,17 +42,17 @@ class Trial:
 
     @property
     def size(self) -> int:
-        """How many numbers there are to look at."""
+        """How many numbers the inputs have."""
         return sum(np.size(value) for value in self.inputs.values())
 
     @property
     def shows_little(self) -> bool:
-        """Of what is wrong, is hardly a number to be anything but 0? A softmax of a single column is such."""
+        """Are the right numbers, where the answer is wrong, all 0 but one? They are for the softmax of a single column."""
         return sum(np.count_nonzero(self.right[name]) for name, off in self.off.items() if off.any()) < 2
 
     @property
     def how_wrong(self) -> float:
-        """The largest difference to what is right."""
+        """The largest error."""
         far = [how_far(self.given[name], self.right[name]) for name in self.off]
         return max((float(np.max(distances, initial=0.0)) for distances in far), default=0.0)
 
@@ -83,8 +85,8 @@ class Report:
 
     exercise: Exercise
     verdict: str
-    mistakes: tuple[str, ...] = ()  # what is known to be wrong, a sentence each
-    facts: tuple[str, ...] = ()  # what is seen, whatever the reason
+    mistakes: tuple[str, ...] = ()  # known mistakes, a sentence each
+    facts: tuple[str, ...] = ()  # observations, whatever their reason
     names: tuple[str, ...] = ()  # of the mistakes, for programs
     remarks: tuple[str, ...] = ()  # about a right answer
     trials: tuple[Trial, ...] = ()
@@ -95,19 +97,19 @@ class Report:
 
     @property
     def mistake(self) -> str | None:
-        """What is known to be wrong, in a line; None if that is not known, or nothing is."""
+        """The known mistakes in a line; None if there are none."""
         return "; ".join(self.mistakes) or None
 
     @property
     def counterexample(self) -> Trial | None:
-        """A small input on which it is wrong: the smallest of those that show something, if there are any."""
+        """A small input on which it is wrong: the smallest one that shows something, if possible."""
         wrong = [trial for trial in self.trials if not trial.is_right]
         return min(wrong, default=None, key=lambda trial: (
             trial.answer.kind == "raised", trial.shows_little, trial.size, -trial.how_wrong))
 
     @property
     def praise(self) -> tuple[str, ...]:
-        """On how many inputs it is right; an exercise with a judge of its own says that itself."""
+        """On how many inputs it is right; if the exercise has its own judge, that is in the remarks."""
         return (f"right on all {len(self.trials)} inputs",) if self.trials else ()
 
     @property
@@ -138,7 +140,7 @@ class Report:
         return "\n".join(lines)
 
     def shown(self, trial: Trial) -> list[str]:
-        """A wrong input with its numbers, those handed in, and the right ones, which look different."""
+        """An input with its numbers, the wrong results, and the right ones, with enough digits to differ."""
         count = sum(not other.is_right for other in self.trials)
         lines = [f"  wrong on {count} of {len(self.trials)} inputs (seed {self.seed}); a small one:"]
         values = {name: numbers(value) for name, value in trial.inputs.items() if not callable(value)}
@@ -158,12 +160,23 @@ class Report:
         return html_of_report(repr(self), COLOURS[self.verdict])
 
     def plot(self, path: str | None = None):
-        """A figure of a wrong input: each result that is wrong as handed in, as it should be, and the difference."""
-        return plot(self, path)
+        """Each wrong result, the right one, and the difference, for the largest wrong input, which shows patterns best."""
+        drawable = [trial for trial in self.trials if trial.given and not trial.is_right] or [
+            trial for trial in self.trials if trial.given]
+        trial = max(drawable, key=lambda trial: trial.size, default=None)
+        names = [name for name in trial.off if trial.off[name].any()] or list(trial.off) if trial else []
+        rows = max(len(names), 1)
+        figure, axes = new_figure(rows, 3, 10, 0.9 + 2.6 * rows, squeeze=False)
+        figure.suptitle(f"{self.exercise.name}: {self.verdict}")
+        for row, name in zip(axes, names):
+            draw_row(row, name, as_matrix(trial.given[name]), as_matrix(trial.right[name]))
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure
 
 
 def how_far(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
-    """|given - right|, and infinity where they cannot be compared."""
+    """|given - right|, infinite where they cannot be compared."""
     if given is None or given.shape != right.shape:
         return np.full(np.shape(right), np.inf)
     with np.errstate(all="ignore"):
@@ -171,20 +184,20 @@ def how_far(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
 
 
 def beside(given: np.generic, right: np.generic) -> str:
-    """Two numbers, with as many digits as tell them apart."""
+    """Two numbers, with enough digits to tell them apart."""
     digits = digits_that_differ(given, right, "g")
     return f"{float(given):.{digits}g}, and should be {float(right):.{digits}g}"
 
 
 def digits_that_differ(given: np.generic, right: np.generic, formats: str) -> int:
-    """How many digits tell two numbers apart, in each of these formats?"""
+    """How many digits tell two numbers apart in all of these formats?"""
     given, right = float(given), float(right)
     return next((digits for digits in MORE_DIGITS
                  if all(f"{given:.{digits}{kind}}" != f"{right:.{digits}{kind}}" for kind in formats)), MORE_DIGITS[-1])
 
 
 def digits_between(given: np.ndarray | None, right: np.ndarray) -> int:
-    """The same of two arrays, where they are furthest apart; NumPy prints numbers as "f" or as "e" has them."""
+    """How many tell two arrays apart where they differ most; NumPy prints in the format "f" or "e"."""
     if given is None or given.shape != right.shape or not right.size:
         return DIGITS
     at = np.argmax(how_far(given, right))
@@ -201,7 +214,7 @@ def numbers(value, digits: int = DIGITS) -> str:
 
 
 def indented(head: str, text: str) -> list[str]:
-    """The text after the head, its further lines below its first."""
+    """The text after the head, with its lines aligned."""
     first, *rest = text.splitlines() or [""]
     return [head + first, *(" " * len(head) + line for line in rest)]
 
@@ -210,33 +223,23 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, LINE, initial_indent="  ", subsequent_indent="  ")
 
 
-def plot(report: Report, path: str | None = None):
-    """See Report.plot. The largest input is drawn on which it is wrong: patterns show there."""
-    drawable = [trial for trial in report.trials if trial.given and not trial.is_right] or [
-        trial for trial in report.trials if trial.given]
-    trial = max(drawable, key=lambda trial: trial.size, default=None)
-    names = [name for name in trial.off if trial.off[name].any()] or list(trial.off) if trial else []
-    figure, axes = new_figure(max(len(names), 1), 3, 10, 0.9 + 2.6 * max(len(names), 1), squeeze=False)
-    figure.suptitle(f"{report.exercise.name}: {report.verdict}")
-    for row, name in zip(axes, names):
-        given, right = (as_matrix(array) for array in (trial.given[name], trial.right[name]))
-        pictures = {f"{name}, yours {given.shape}": given, f"{name}, right {right.shape}": right}
-        if given.shape == right.shape:
-            pictures["yours - right"] = given - right
-        limit = max(float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)), 1e-300)
-        for axis, (title, values) in zip(row, pictures.items()):
-            image = axis.imshow(values, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
-            axis.set_title(title, fontsize=9)
-            axis.tick_params(labelsize=7)
-            figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
-        for axis in row[len(pictures):]:
+def draw_row(axes: Iterable, name: str, given: np.ndarray, right: np.ndarray) -> None:
+    """One result: yours, the right one, and the difference if their shapes are the same."""
+    images = {f"{name}, yours {given.shape}": given, f"{name}, right {right.shape}": right}
+    if given.shape == right.shape:
+        images["yours - right"] = given - right
+    limit = max(float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)), 1e-300)
+    for axis, (title, values) in itertools.zip_longest(axes, images.items(), fillvalue=("", None)):
+        if values is None:
             axis.set_axis_off()
-    if path is not None:
-        figure.savefig(path, dpi=120)
-    return figure
+            continue
+        image = axis.imshow(values, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
+        axis.set_title(title, fontsize=9)
+        axis.tick_params(labelsize=7)
+        axis.figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
 
 
 def as_matrix(array: np.ndarray | None) -> np.ndarray:
-    """Rows and columns, for a picture: leading axes one below the other."""
+    """In two dimensions: leading axes become rows."""
     array = np.atleast_2d(np.zeros((1, 1)) if array is None else np.asarray(array, dtype=np.float64))
     return array.reshape(-1, array.shape[-1])

@@ -1,4 +1,4 @@
-"""The right gradients of a function of which only the forward is known: finite differences, where they are certain."""
+"""The right gradients of a function that has only a forward: finite differences, where they are certain."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 
 from minigrad.gradcheck.differences import FAIL, STEP, judge, noise_of, scale_of
 
-CERTAIN = 5e-10  # of the largest derivative: how well they have to be known, as answers have to agree within 1e-9
+CERTAIN = 5e-10  # of the largest derivative: the error that is allowed, as answers are judged within 1e-9
 MOST_KEPT = 200  # inputs
-MOST_ENTRIES = 600  # of an input: each is moved by itself
+MOST_ENTRIES = 600  # of an input, each of which is moved on its own
 
 
 def size_of(inputs: dict[str, Any]) -> int:
@@ -36,7 +36,7 @@ class Derivatives:
         return self.known(dout, *arguments).gradients
 
     def known(self, dout: np.ndarray, *arguments: Any) -> Known:
-        """What differences know at this point. It is kept: a judge asks often."""
+        """What differences find at this point. Results are cached: a judge asks often."""
         key = b"|".join(repr((np.shape(a), np.asarray(a).tobytes())).encode() for a in (dout, *arguments))
         if key not in self.kept:
             if len(self.kept) >= MOST_KEPT:
@@ -51,7 +51,7 @@ class Derivatives:
         scale = scale_of(x).reshape(-1)
 
         def value_at(t: float) -> np.ndarray:
-            """The loss with each entry moved by itself."""
+            """The loss with each entry moved on its own."""
             values = np.empty(x.size)
             for k in range(x.size):
                 moved = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
@@ -62,11 +62,11 @@ class Derivatives:
         with np.errstate(all="ignore"):
             centre = value_at(0.0)
             rough = (value_at(STEP) - value_at(-STEP)) / (2 * STEP)
-            # Something wrong is to be judged: where differences are certain that it is, they know what is right.
+            # They judge a wrong gradient: where they are certain that it is wrong, they know the right one.
             numeric, bound, verdict = judge(value_at, centre, 1.5 * rough + np.sign(rough) + (rough == 0), STEP, 0.0,
                                             np.zeros(x.size), noise_of(value_at, centre))
         if np.all(np.abs(numeric) <= bound):
-            numeric = bound = np.zeros(x.size)  # such as those of the softmax of one number
+            numeric = bound = np.zeros(x.size)  # such as for the softmax of one number
         gradient, bound = numeric / scale, bound / scale
         is_certain = np.all(verdict == FAIL) and np.all(bound <= CERTAIN * np.max(np.abs(gradient), initial=0.0))
         return gradient.reshape(x.shape), bound.reshape(x.shape), bool(is_certain)

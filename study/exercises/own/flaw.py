@@ -1,4 +1,4 @@
-"""What is to be mended in a teacher's file, said in a line."""
+"""What to fix in a teacher's file."""
 import pathlib
 import traceback
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Flaw(ValueError):
-    """What is to be mended in a teacher's file, in a line."""
+    """What to fix in a teacher's file, in one line."""
 
 
 def told(error: Exception, path: pathlib.Path) -> str:

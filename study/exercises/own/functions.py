@@ -1,4 +1,4 @@
-"""The functions of a teacher's file, watched: what is wrong with a call is a Flaw, with the line of the file."""
+"""The functions of a teacher's file, in which anything that goes wrong is a Flaw, with the line of the file."""
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -26,27 +26,27 @@ def watched(function: Callable, title: str, path: pathlib.Path) -> Callable:
 
 
 def one_array(forward: Callable) -> Callable:
-    """forward, where a result that is no array of float64 is a Flaw."""
+    """forward, where a result other than one float64 array is a Flaw."""
 
     def call(*arguments):
         out = forward(*arguments)
         if not isinstance(out, (np.ndarray, np.floating, float)) or np.asarray(out).dtype != np.float64:
             kind = f"one of {out.dtype}" if isinstance(out, (np.ndarray, np.generic)) else shown(out)
-            raise Flaw(f"forward has to return one array of float64, not {kind}")
+            raise Flaw(f"forward must return one float64 array, not {kind}")
         return np.asarray(out)
 
     return call
 
 
 def all_gradients(backward: Callable, title: str, learned: list[str]) -> Callable:
-    """backward, where a result that is no array, or no tuple of one for each learned argument, is a Flaw."""
+    """backward, where a result other than one array for each learned argument is a Flaw."""
 
     def call(*arguments):
         found = backward(*arguments)
         found = found if type(found) is tuple else (found,)
         if len(found) != len(learned) or not all(isinstance(g, (np.ndarray, np.floating, float)) for g in found):
             wanted = ", ".join(f"d{name}" for name in learned)
-            raise Flaw(f"{title} has to return {wanted}: an array for each argument that gets a gradient")
+            raise Flaw(f"{title} must return {wanted}: an array for each argument that gets a gradient")
         return tuple(np.asarray(g) for g in found)
 
     return call
@@ -58,6 +58,6 @@ def mistakes_of(names: dict[str, Any], path: pathlib.Path, learned: list[str]) -
     for name, entry in taken(names, "mistakes", dict, {}).items():
         title = f"mistakes[{name!r}]"
         if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str) and callable(entry[1])):
-            raise Flaw(f'{title} has to be a sentence and a wrong backward: ("...", function)')
+            raise Flaw(f'{title} must be a sentence and a wrong backward: ("...", function)')
         found.append(Known(str(name), entry[0], {"instead": all_gradients(watched(entry[1], title, path), title, learned)}))
     return tuple(found)

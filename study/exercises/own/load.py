@@ -1,4 +1,4 @@
-"""From a teacher's file to an exercise, or to the line that says what is to be mended."""
+"""From a teacher's file to an exercise, or to a line that says what to fix."""
 import dataclasses
 import functools
 import inspect
@@ -21,12 +21,12 @@ from .parts import (
 from .recognise import recognised
 from .trial import check_mistakes, compare_with_differences, try_out
 
-TRIES = 6  # draws for each input, until there is one without a kink
+TRIES = 6  # draws for each input, to find one without a kink
 
 
 @dataclass(frozen=True)
 class OwnExercise(Exercise):
-    """An exercise from a file. Its right gradients are those of `backward` there, or else differences of forward."""
+    """An exercise from a file. Its right gradients are those of the file's `backward`, or else finite differences."""
 
     derivatives: Derivatives | None = None  # None if there is a backward
     shown_solution: str = ""
@@ -36,7 +36,7 @@ class OwnExercise(Exercise):
         return self.shown_solution
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
-        """As for any exercise, but only where the derivatives are certain: next to kinks others are drawn."""
+        """As for any exercise, but drawn again wherever derivatives are not certain, as next to a kink."""
         generator = np.random.default_rng(seed)
         draws = [functools.partial(self.draw, generator, plan) for plan in PLANS]
         draws += [lambda draw=draw: self.with_upstream(generator, draw(generator)) for draw in self.special]
@@ -52,7 +52,7 @@ class OwnExercise(Exercise):
 
 
 def load(path: str | pathlib.Path) -> OwnExercise:
-    """The exercise in a teacher's file; ValueError, one line, if there is something to mend."""
+    """The exercise in a teacher's file; ValueError, one line, if something needs fixing."""
     path = pathlib.Path(path)
     try:
         return exercise_from(path, run(path))
@@ -66,9 +66,9 @@ def run(path: pathlib.Path) -> dict[str, Any]:
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
     except SyntaxError as error:
-        raise Flaw(f"line {error.lineno} is no Python: {error.msg}") from None
+        raise Flaw(f"line {error.lineno} is not Python: {error.msg}") from None
     except UnicodeDecodeError:
-        raise Flaw("this is no text") from None
+        raise Flaw("this is not text") from None
     except Exception as error:  # noqa: BLE001  whatever the file does
         missing = isinstance(error, OSError) and not path.is_file()
         raise Flaw(error.strerror if missing else f"it raises {told(error, path)}") from None
@@ -78,7 +78,7 @@ def run(path: pathlib.Path) -> dict[str, Any]:
 def exercise_from(path: pathlib.Path, names: dict[str, Any]) -> OwnExercise:
     name = path.stem.removesuffix("_exercise")
     if not name.isidentifier():
-        raise Flaw(f"{name!r} is no name for a function; the file is to be called NAME_exercise.py")
+        raise Flaw(f"{name!r} cannot name a function; call the file NAME_exercise.py")
     look_for_typos(names)
     written, backward = taken(names, "forward", Callable), taken(names, "backward", Callable)
     forward = one_array(watched(written, "forward", path))
@@ -93,7 +93,6 @@ def exercise_from(path: pathlib.Path, names: dict[str, Any]) -> OwnExercise:
         routine=Routine(name, right, ("dout", *arguments), tuple(f"d{a}" for a in learned)), forward=forward,
         special=tuple(taken(names, "special", (list, tuple), ())), limits=limits_of(names), file=str(path),
         derivatives=derivatives, shown_solution=solution_in(name, backward))
-    exercise = dataclasses.replace(exercise, example=functools.partial(first_fit, exercise))
     drawn = try_out(exercise)
     if backward:
         compare_with_differences(exercise, drawn)
@@ -103,7 +102,7 @@ def exercise_from(path: pathlib.Path, names: dict[str, Any]) -> OwnExercise:
 
 
 def named(name: str, arguments: tuple[str, ...], function: Callable) -> Callable:
-    """The function under this name and with these arguments, as students are shown it."""
+    """The function with this name and these arguments, as students see it."""
 
     def solution(*values):
         return function(*values)
@@ -129,19 +128,8 @@ def solution_in(name: str, backward: Callable | None) -> str:
     return source_of(backward).replace(f"def {backward.__name__}(", f"def {name}_backward(", 1) + "\n"
 
 
-def first_fit(exercise: OwnExercise) -> Inputs:
-    """An example in round numbers, away from kinks if there is one."""
-    for seed in range(1, 20):
-        inputs = exercise.draw(np.random.default_rng(seed), lambda generator, count: [2 + k % 2 for k in range(count)])
-        inputs = {name: np.round(value, 1) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
-                  for name, value in inputs.items()}
-        if exercise.is_fit(inputs):
-            break
-    return inputs
-
-
 def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, ...]) -> Routine:
-    """The routine with the teacher's mistakes, and with those of a function of the library that has the same values."""
+    """The routine with the teacher's mistakes, and those of a function of the library with the same values."""
     right, library = exercise.routine.right, recognised(exercise, drawn)
 
     def with_parts(*arguments, instead=None, **parts):

@@ -1,4 +1,4 @@
-"""The parts of a teacher's file: statement, shapes, draws, hints. Each is looked at before it is used."""
+"""The parts of a teacher's file: statement, shapes, draws, hints. Each is checked before it is used."""
 import difflib
 import inspect
 import string
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from study.exercises.exercise import Argument, normal
+from study.exercises.exercise import Argument, below, normal
 
 from .flaw import Flaw, shown
 
@@ -16,11 +16,11 @@ NEEDED = "statement", "shapes", "forward"
 OPTIONAL = (
     "title", "formula", "difficulty", "about", "draw", "constants", "hints", "backward", "mistakes", "limits", "special",
 )
-KINDS = {Callable: "a function", str: "a text", dict: "a dict", int: "a whole number"}  # others are lists
+KINDS = {Callable: "a function", str: "a string", dict: "a dict", int: "a whole number"}  # others are lists
 HINTS = (
     "Write the forward with one operation a line and a name for each value. Then go back from the last line to the first.",
-    "What is used twice gets the sum of its gradients; what was broadcast is summed over its copies.",
-    "Check yourself: move one entry by 1e-5 up and down, and see how much (dout * out).sum() changes.",
+    "A value that is used twice gets the sum of its gradients; a broadcast one is summed over its copies.",
+    "Check your result: move one entry by 1e-5 up and down, and see how much (dout * out).sum() changes.",
 )
 DRAWS = {
     "normal": normal,
@@ -30,7 +30,7 @@ DRAWS = {
 
 
 def look_for_typos(names: dict[str, Any]) -> None:
-    """What is needed is there, and nothing stands there that was meant to be a part and is not."""
+    """Flaw if a required part is missing, or a name looks like a misspelt part."""
     for name in names.keys() - {*NEEDED, *OPTIONAL}:
         nearest = difflib.get_close_matches(name, NEEDED + OPTIONAL, 1, 0.85)
         if nearest and nearest[0] not in names:
@@ -41,33 +41,33 @@ def look_for_typos(names: dict[str, Any]) -> None:
 
 
 def taken(names: dict[str, Any], part: str, kind: Any, default: Any = None) -> Any:
-    """A part of the file, if it is of this kind."""
+    """A part of the file; Flaw if it is not of this kind."""
     if part not in names:
         return default
     value = names[part]
     if not (callable(value) if kind is Callable else isinstance(value, kind)):
-        raise Flaw(f"{part} has to be {KINDS.get(kind, 'a list')}, not {shown(value)}")
+        raise Flaw(f"{part} must be {KINDS.get(kind, 'a list')}, not {shown(value)}")
     return value
 
 
 def statement_of(names: dict[str, Any]) -> str:
     statement = taken(names, "statement", str)
     if not statement.strip():
-        raise Flaw("statement is empty: say what is given, what is to be found, and why it matters")
+        raise Flaw("statement is empty: say what is given, what to find, and why it matters")
     return statement
 
 
 def difficulty_of(names: dict[str, Any]) -> int:
     difficulty = taken(names, "difficulty", int, 2)
     if not 1 <= difficulty <= 5:
-        raise Flaw(f"difficulty has to be from 1 to 5, not {difficulty}")
+        raise Flaw(f"difficulty must be from 1 to 5, not {difficulty}")
     return int(difficulty)
 
 
 def hints_of(names: dict[str, Any]) -> tuple[str, str, str]:
     hints = tuple(taken(names, "hints", (list, tuple), HINTS))
     if len(hints) != 3 or not all(isinstance(hint, str) for hint in hints):
-        raise Flaw(f"hints have to be three texts, of growing help; there are {len(hints)}")
+        raise Flaw(f"hints must be three strings, each more helpful than the one before; there are {len(hints)}")
     return hints
 
 
@@ -84,7 +84,7 @@ def arguments_of(forward: Callable, names: dict[str, Any]) -> dict[str, Argument
         if name not in shapes:
             raise Flaw(f'shapes lacks {name!r}, which {signature} takes; "M N" is an array, "" a number')
     if not parameters or "dout" in parameters:
-        raise Flaw(f"{signature} has to take arrays, and none that is called dout: that is the upstream gradient")
+        raise Flaw(f"{signature} must take arrays, none of them called dout: that is the upstream gradient")
     letters = {letter for shape in shapes.values() for letter in letters_of(shape)}
     return {
         name: Argument(shapes[name], draw_of(name, shapes[name], draws.get(name, "normal"), letters), about.get(name, ""))
@@ -103,11 +103,11 @@ def letters_of(shape: Any) -> list[str]:
 
 
 def draw_of(name: str, shape: str, draw: Any, letters: set[str]) -> Callable:
-    """How an argument is drawn: a word of DRAWS, "below V", the number that it always is, or a function."""
+    """How an argument is drawn: a key of DRAWS, "below V", a constant, or a function."""
     if isinstance(draw, (int, float)) and not shape:
         return lambda generator, shape, sizes: draw
     if isinstance(draw, str) and draw.startswith("below ") and draw[6:] in letters:
-        return lambda generator, shape, sizes: plain(generator.integers(0, sizes[draw[6:]], size=shape))
+        return lambda generator, shape, sizes: plain(below(draw[6:])(generator, shape, sizes))
     if isinstance(draw, str) and draw in DRAWS:
         return lambda generator, shape, sizes: plain(DRAWS[draw](generator, shape, sizes))
     if callable(draw):
@@ -117,7 +117,7 @@ def draw_of(name: str, shape: str, draw: Any, letters: set[str]) -> Callable:
 
 
 def plain(value: Any) -> Any:
-    """A number as a number of Python, an array as it is."""
+    """A NumPy number as a Python number; an array as it is."""
     return np.asarray(value).item() if np.ndim(value) == 0 else value
 
 
@@ -126,7 +126,7 @@ def constants_of(names: dict[str, Any]) -> tuple[str, ...]:
 
 
 def learned_of(arguments: dict[str, Argument], names: dict[str, Any]) -> list[str]:
-    """The arguments that get a gradient: arrays of floats that are not said to be constant."""
+    """The arguments that get a gradient: arrays of floats that are not named as constants."""
     sizes = {letter: 2 for argument in arguments.values() for letter in letters_of(argument.shape)}
     learned = []
     for name, argument in arguments.items():
@@ -136,7 +136,7 @@ def learned_of(arguments: dict[str, Argument], names: dict[str, Any]) -> list[st
         except Exception as error:  # noqa: BLE001  whatever the teacher's function does
             raise Flaw(f"draw of {name!r} raises {type(error).__name__}: {error}") from None
         if np.shape(value) != shape or not isinstance(value, (np.ndarray, int, float, np.generic)):
-            raise Flaw(f"draw of {name!r} gives {shown(value)} where an array of shape {shape} is wanted")
+            raise Flaw(f"draw of {name!r} gives {shown(value)} instead of an array of shape {shape}")
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype != np.float64:
             raise Flaw(f"draw of {name!r} gives {value.dtype}; exercises are in float64")
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and name not in constants_of(names):
@@ -147,7 +147,7 @@ def learned_of(arguments: dict[str, Argument], names: dict[str, Any]) -> list[st
 
 
 def source_of(function: Callable) -> str:
-    """Its lines in the file; "" if it was not written there."""
+    """Its source; "" if that is not in the file."""
     try:
         return textwrap.dedent(inspect.getsource(function)).strip()
     except (OSError, TypeError):

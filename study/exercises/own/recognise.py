@@ -1,16 +1,17 @@
-"""Which function of the library a teacher's own one is, by its values, so that its mistakes are known as well."""
+"""Recognises a teacher's function by its values if the library has it, and then knows its mistakes as well."""
 from collections.abc import Iterator
 
 import numpy as np
 
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise, Inputs
+from study.exercises.worker.returned import copy_of
 from study.mistakes import FUNCTIONS
 from study.mistakes.doctor import Routine, routine_of
 
 
 def recognised(exercise: Exercise, drawn: list[Inputs]) -> Routine | None:
-    """The routine of the course or the library that computes the same, and has gradients for the same arguments."""
+    """The routine of the course or the library with the same values, and gradients for the same arguments."""
     learned = positions(exercise.routine)
     for forward, routine in candidates():
         if len(routine.arguments) == len(exercise.routine.arguments) and positions(routine) == learned and all(
@@ -30,7 +31,7 @@ def positions(routine: Routine) -> list[int]:
 
 
 def has_values(forward, exercise: Exercise, inputs: Inputs) -> bool:
-    arguments = [value.copy() if isinstance(value, np.ndarray) else value for value in list(inputs.values())[1:]]
+    arguments = copy_of(list(inputs.values())[1:])
     wanted = exercise.forward(*arguments)
     try:
         with np.errstate(all="ignore"):

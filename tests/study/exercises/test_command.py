@@ -10,6 +10,7 @@ from tables import each
 
 from minigrad.command import main
 from study.exercises import COURSE, progress, text
+from study.exercises.report import numbers
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_the_example_of_a_starter_shows_what_the_solution_gives():
         literals = {argument: eval(text.literal(value, 0), {"np": np}) for argument, value in inputs.items()
                     if not callable(value)}
         assert all(np.array_equal(literals[argument], inputs[argument]) for argument in literals)
-        for line in (line for value in right.values() for line in text.rounded(value).splitlines()):
+        for line in (line for value in right.values() for line in numbers(value).splitlines()):
             assert line in content
 
     each([name for name, exercise in COURSE.items() if not exercise.demo], shows_it)
@@ -73,12 +74,12 @@ def test_the_example_of_a_starter_shows_what_the_solution_gives():
 def test_nothing_is_ever_overwritten(run):
     write("softmax.py", NO_SUM)
     code, out, err = run("start", "softmax")
-    assert (code, out) == (2, "") and "softmax.py is there already, and stays as it is" in err
+    assert (code, out) == (2, "") and "softmax.py already exists" in err
     assert run("start", "softmax", "--to", "new")[1].strip() == str(pathlib.Path("new", "softmax.py"))
     write("softmax_check.png", "mine")
     assert "softmax_check_2.png" in run("check", "softmax.py", "--plot")[1]
     code, out, err = run("check", "softmax.py", "--plot", "softmax.py")
-    assert code == 2 and "softmax.py is there already" in err
+    assert code == 2 and "softmax.py already exists" in err
     assert pathlib.Path("softmax.py").read_text() == NO_SUM and pathlib.Path("softmax_check.png").read_text() == "mine"
 
 
@@ -150,7 +151,7 @@ def test_bad_usage_is_one_line(run, arguments, problem):
     ("softmax.py", "def softmax_backward(dout, x:\n", "softmax", "line 1"),
     ("softmax.py", "", "softmax", "is empty"),
     ("homework.py", "x = 1", None, "homework.py defines no function of an exercise"),
-    ("homework.py", "def softmax_backwards(dout, x): pass", None, "should it be softmax_backward?"),
+    ("homework.py", "def softmax_backwards(dout, x): pass", None, "did you mean softmax_backward?"),
     ("homework.py", "x =", None, "line 1"),
 ])
 def test_a_file_that_is_no_answer_has_a_verdict_too(run, name, content, exercise, problem):
@@ -166,7 +167,7 @@ def test_a_file_that_is_no_answer_has_a_verdict_too(run, name, content, exercise
 def test_a_teachers_own_exercise_from_new_to_check(run):
     assert run("new", "gate") == (0, "gate_exercise.py\n", "")
     code, out, err = run("new", "gate")
-    assert (code, out) == (2, "") and "gate_exercise.py is there already" in err
+    assert (code, out) == (2, "") and "gate_exercise.py already exists" in err
     assert run("start", "gate_exercise.py")[:2] == (0, "gate.py\n")
     code, out, _ = run("check", "gate.py", "--exercise", "gate_exercise.py")
     assert code == 1 and out.startswith("gate: WRONG")

@@ -32,7 +32,7 @@ def write(tmp_path):
     ("def softmax_backward(dout, x:", "error", "softmax.py is not Python"),
     ("", "error", "softmax.py is empty"),
     ("def softmax(x): return x", "error", "softmax.py defines no softmax_backward(dout, x)"),
-    ("def softmax_backward(x): return x", "error", "takes 1 argument (x), and is called as softmax_backward(dout, x)"),
+    ("def softmax_backward(x): return x", "error", "takes 1 argument (x), but is called as softmax_backward(dout, x)"),
     ("def softmax_backward(dout, x): raise KeyError('oh')", "error", "KeyError"),
     ("import nonsense", "error", "softmax.py defines no softmax_backward"),
     ("import time\ndef softmax_backward(dout, x): time.sleep(100)", "timeout", "1 second"),
@@ -45,12 +45,12 @@ def test_every_file_has_a_verdict(write, content, verdict, says):
 
 def test_the_exercise_is_found_by_what_is_defined(write):
     assert check_file(write("homework.py", SOFTMAX)).exercise is COURSE["softmax"]
-    with pytest.raises(ValueError, match="homework.py defines softmax_backwards: should it be softmax_backward"):
+    with pytest.raises(ValueError, match="homework.py defines softmax_backwards: did you mean softmax_backward"):
         check_file(write("homework.py", SOFTMAX.replace("_backward", "_backwards")))
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         check_file("nowhere/homework.py")
     missing = check_file("nowhere/softmax.py")
-    assert missing.verdict == "error" and "is not there" in missing.sentence
+    assert missing.verdict == "error" and "does not exist" in missing.sentence
 
 
 def test_the_same_seed_draws_the_same_inputs(write):

@@ -267,7 +267,7 @@ def test_what_is_not_written_yet():
     def later(dout, x):
         raise NotImplementedError
 
-    assert check(later, "softmax").sentence.startswith("it is not written yet")
+    assert check(later, "softmax").sentence.startswith("not written yet")
 
 
 def test_a_small_wrong_input_is_shown_with_its_numbers():

@@ -131,14 +131,14 @@ def test_the_file_that_new_writes_is_an_exercise(tmp_path):
 def test_new_writes_over_nothing(tmp_path):
     path = new("gate", tmp_path)
     path.write_text("mine")
-    with pytest.raises(ValueError, match="is there already, and stays as it is"):
+    with pytest.raises(ValueError, match="already exists"):
         new("gate", tmp_path)
     assert path.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["", "my-norm", "3d", "../gate", "gate_backward"])
 def test_new_takes_names_of_functions(tmp_path, name):
-    with pytest.raises(ValueError, match="is no name for an exercise"):
+    with pytest.raises(ValueError, match="cannot name an exercise"):
         new(name, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -225,25 +225,25 @@ FLAWED = {  # what is done to the file -> what is said
     "no statement": (FILE.replace("statement", "words"), "statement is missing"),
     "statement misspelt": (FILE.replace("statement", "statment"), "there is 'statment'; did you mean 'statement'?"),
     "empty statement": (FILE.replace("Find the gradients.", " "), "statement is empty"),
-    "statement is no text": (FILE.replace('"Find the gradients."', "3"), "statement has to be a text, not 3"),
+    "statement is no text": (FILE.replace('"Find the gradients."', "3"), "statement must be a string, not 3"),
     "no forward": (FILE.replace("forward", "compute"), "forward is missing"),
-    "forward is no function": ("statement, shapes, forward = 'x', {}, 3", "forward has to be a function, not 3"),
+    "forward is no function": ("statement, shapes, forward = 'x', {}, 3", "forward must be a function, not 3"),
     "no shapes": (FILE.replace("shapes", "sizes_of_all"), "shapes is missing"),
     "shapes lack one": (FILE.replace(', "scale": "N"', ""), "shapes lacks 'scale', which forward(x, scale) takes"),
     "shapes of another": (FILE.replace('"scale": "N"', '"scale": "N", "bias": "N"'), "shapes has 'bias', which forward"),
     "letters without spaces": (FILE.replace('"M N"', '"MN"'), "in the shape 'MN', 'MN' is neither a letter nor a size"),
     "a shape as a tuple": (FILE.replace('"M N"', "(2, 3)"), 'a shape is written like "M N", not (2, 3)'),
     "shapes that do not fit": (FILE.replace('"scale": "N"', '"scale": "M"'), "forward raises ValueError: operands could not"),
-    "no Python": (FILE + "\nx = (", "line 9 is no Python"),
+    "no Python": (FILE + "\nx = (", "line 9 is not Python"),
     "raises when read": (FILE + "\n1 / 0", "it raises ZeroDivisionError: division by zero in line 9"),
     "forward raises": (FILE.replace("return", "return missing +"), "forward raises NameError: name 'missing' is not defined in "
                        "line 7, for shapes (2, 2), (2,)"),
-    "a list": (FILE.replace("return np.tanh(x) * scale", "return [1.0, 2.0]"), "forward has to return one array of float64, not "
+    "a list": (FILE.replace("return np.tanh(x) * scale", "return [1.0, 2.0]"), "forward must return one float64 array, not "
                "[1.0, 2.0]"),
-    "a tuple": (FILE.replace("return np.tanh(x) * scale", "return x, scale"), "forward has to return one array of float64, not "),
-    "nothing": (FILE.replace("return np.tanh(x) * scale", "pass"), "forward has to return one array of float64, not None"),
+    "a tuple": (FILE.replace("return np.tanh(x) * scale", "return x, scale"), "forward must return one float64 array, not "),
+    "nothing": (FILE.replace("return np.tanh(x) * scale", "pass"), "forward must return one float64 array, not None"),
     "float32": (FILE.replace("* scale", "* scale.astype(np.float32) * np.float32(1)").replace("np.tanh(x)", "np.float32(2)"),
-                "forward has to return one array of float64, not one of float32"),
+                "forward must return one float64 array, not one of float32"),
     "random": (FILE.replace("* scale", "* scale * np.random.random()"), "forward gives another result when it is called again"),
     "writes": (FILE.replace("return", "x *= 2; return"), "forward writes to its argument x"),
     "NaN": (FILE.replace("np.tanh", "np.log"), "forward gives NaN or infinity"),
@@ -255,22 +255,22 @@ FLAWED = {  # what is done to the file -> what is said
     "draw of another": (FILE + "\ndraw = {'y': 'normal'}", "draw has 'y', which forward(x, scale) does not take"),
     "draw raises": (FILE + "\ndraw = {'x': lambda generator, shape: 1 / 0}", "draw of 'x' raises ZeroDivisionError"),
     "draw of a wrong shape": (FILE + "\ndraw = {'x': lambda generator, shape: np.ones(5)}", "draw of 'x' gives array([1., 1., 1., "
-                              "1., 1.]) where an array of shape (2, 2) is wanted"),
+                              "1., 1.]) instead of an array of shape (2, 2)"),
     "draw in float32": (FILE + "\ndraw = {'x': lambda generator, shape: np.ones(shape, 'f')}", "draw of 'x' gives float32"),
     "all constant": (FILE + "\nconstants = ['x', 'scale']", "no argument gets a gradient"),
     "another constant": (FILE + "\nconstants = ['eps']", "constants has 'eps'"),
-    "difficulty": (FILE + "\ndifficulty = 7", "difficulty has to be from 1 to 5, not 7"),
-    "two hints": (FILE + "\nhints = ['a', 'b']", "hints have to be three texts, of growing help; there are 2"),
+    "difficulty": (FILE + "\ndifficulty = 7", "difficulty must be from 1 to 5, not 7"),
+    "two hints": (FILE + "\nhints = ['a', 'b']", "hints must be three strings, each more helpful than the one before; there are 2"),
     "hint": (FILE + "\nhint = ['a', 'b', 'c']", "there is 'hint'; did you mean 'hints'?"),
     "limits": (FILE + "\nlimits = {'Q': 3}", "limits has 'Q': 3"),
     "backward is wrong": (FILE + BACKWARD.replace("**2", ""), "backward is not the derivative of forward: dx["),
     "backward in part": (FILE + BACKWARD.replace(".sum(0)", ""), "backward's dscale has the shape (2, 2), and scale has (2,)"),
-    "backward lacks one": (FILE + BACKWARD.replace(", (dout * np.tanh(x)).sum(0)", ""), "backward has to return dx, dscale"),
+    "backward lacks one": (FILE + BACKWARD.replace(", (dout * np.tanh(x)).sum(0)", ""), "backward must return dx, dscale"),
     "backward's arguments": (FILE + BACKWARD.replace("(dout, x, scale)", "(dout, x)"), "backward raises TypeError"),
     "a mistake is right": (FILE + BACKWARD + "\nmistakes = {'m': ('...', backward)}", "mistakes['m'] gives the right gradients"),
     "a mistake raises": (FILE + "\nmistakes = {'m': ('...', lambda *a: 1 / 0)}", "mistakes['m'] raises ZeroDivisionError"),
-    "a mistake without words": (FILE + BACKWARD + "\nmistakes = {'m': backward}", "mistakes['m'] has to be a sentence and a"),
-    "a mistake lacks one": (FILE + "\nmistakes = {'m': ('...', lambda dout, x, scale: dout)}", "mistakes['m'] has to return dx"),
+    "a mistake without words": (FILE + BACKWARD + "\nmistakes = {'m': backward}", "mistakes['m'] must be a sentence and a"),
+    "a mistake lacks one": (FILE + "\nmistakes = {'m': ('...', lambda dout, x, scale: dout)}", "mistakes['m'] must return dx"),
 }
 
 
@@ -289,7 +289,7 @@ def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         load(tmp_path / "none_exercise.py")
     (tmp_path / "my-own.py").write_text(FILE)
-    with pytest.raises(ValueError, match="is no name for a function"):
+    with pytest.raises(ValueError, match="cannot name a function"):
         load(tmp_path / "my-own.py")
 
 
