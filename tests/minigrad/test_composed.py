@@ -145,26 +145,11 @@ def test_numpys_functions_know_tensors():
     assert np.tensordot(x, y, axes=1).numpy() == pytest.approx(np.tensordot(x.numpy(), y.numpy(), axes=1))
 
 
-@pytest.mark.parametrize("index, src, error, message", [
-    ([[0, 0]], mg.zeros(1, 2), ValueError, "an index occurs twice"),
-    ([[0, 4]], mg.zeros(1, 2), IndexError, "scatter: index 4 is out of bounds for dimension 1 with size 3"),
-    ([[0, -1]], 1.0, IndexError, "scatter: index -1 is out of bounds"),
-    ([[0, 1]], mg.zeros(1, 1), ValueError, "does not fit into src"),
-    ([[0.0]], mg.zeros(1, 1), TypeError, "scatter: expected integers as index, got float32"),
-    ([[0]], mg.zeros(1, 1, dtype=mg.float64), TypeError, "scatter: expected src of float32, got float64"),
-])
-def test_scatter_refuses_what_has_no_place(index, src, error, message):
-    with pytest.raises(error, match=message):
-        mg.zeros(2, 3).scatter(1, mg.tensor(index), src)
-
-
 def test_scatter_keeps_the_dtype():
     index = mg.tensor([1, 1])
     assert mg.arange(3).scatter(0, index, 7).tolist() == [0, 7, 2]
     assert mg.zeros(3).scatter_(0, index, 7).dtype == mg.float32
     assert mg.tensor([False] * 3).scatter(0, index, 1).tolist() == [False, True, False]
-    with pytest.raises(TypeError, match="scatter: 0.5 does not fit into a tensor of int64"):
-        mg.arange(3).scatter(0, index, 0.5)
 
 
 @pytest.mark.parametrize("shape, index", [((3,), (0,)), ((0,), (0,)), ((2, 3), (0, 3)), ((2, 3), (2, 0)), ((), (0,))])
@@ -178,11 +163,6 @@ def test_scatter_of_nothing_is_on_the_tape(shape, index):
 def test_many_windows_of_few_elements_are_a_view():
     x = np.ones(2000)
     assert np.shares_memory(windows_of(x, 1000, 1), x)
-
-
-def test_tensors_of_different_numbers_of_axes_are_not_joined():
-    with pytest.raises(ValueError, match="cat: sizes must match except along dim 1"):
-        mg.hstack([mg.zeros(2, 3), mg.zeros(3)])
 
 
 # ------------------------------------------------------------------------------------------------ sampling
@@ -229,16 +209,6 @@ def test_samples_of_rows_follow_the_seed(replacement):
         mg.manual_seed(3)
         draws.append(mg.multinomial(mg.ones(5, 9), num_samples=4, replacement=replacement).tolist())
     assert draws[0] == draws[1] != mg.ones(5, 9).multinomial(4, replacement).tolist()
-
-
-@pytest.mark.parametrize("weights, words", [
-    ([1.0, 0.0, 0.0], "fewer than 2 nonzero weights"),  # PyTorch draws one of weight zero
-    ([1.0, math.inf, 1.0], "finite"),
-    ([1e308, 1e308, 1e308], "finite"),
-])
-def test_what_cannot_be_drawn(weights, words):
-    with pytest.raises(ValueError, match=f"multinomial: .*{words}"):
-        mg.tensor(weights, dtype=mg.float64).multinomial(2)
 
 
 def test_randint_like():

@@ -210,15 +210,6 @@ def test_an_optimiser_step_invalidates_the_graphs_before_it():
         loss.backward(retain_graph=True)
 
 
-def test_wrong_shapes_and_dtypes_are_refused():
-    with pytest.raises(ValueError, match="does not fit into a tensor of"):
-        mg.ones(2).add_(mg.ones(3, 2))
-    with pytest.raises(TypeError, match="can't be cast to int64"):
-        mg.tensor([1]).add_(0.5)
-    with pytest.raises(ValueError, match="an index occurs twice"):
-        (leaf(1.0, 2.0) * 1.0)[[0, 0]] = mg.ones(2, requires_grad=True)
-
-
 def stale_view():
     y = leaf(1.0, 2.0) * 1.0
     view = y[:]
@@ -567,8 +558,6 @@ def test_backward_from_a_place_that_is_out_of_date_is_refused():
 def test_booleans_are_added_in_place_as_booleans():
     x = mg.tensor([True, False, False])
     assert x.add_(mg.tensor([False, True, False])).tolist() == [True, True, False] and x.dtype == mg.bool
-    with pytest.raises(TypeError, match="cast to bool"):
-        x.add_(x, alpha=2)
 
 
 @pytest.mark.parametrize("write", [lambda v: v.add_(1.0), lambda v: v.mul_(2.0), lambda v: v.div_(2.0), lambda v: v.sub_(1.0)])

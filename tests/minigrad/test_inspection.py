@@ -37,8 +37,6 @@ def test_a_wrong_result_of_a_hook_is_refused():
     x.register_hook(lambda g: g.sum())
     with pytest.raises(RuntimeError, match=r"None or a Tensor of shape \(2,\), got \(\)"):
         (x * 1.0).backward(mg.ones(2))
-    with pytest.raises(RuntimeError, match="doesn't require gradient"):
-        mg.ones(1).register_hook(print)
 
 
 @pytest.mark.parametrize("make", [mg.detect_anomaly, mg.count_flops])
@@ -57,9 +55,9 @@ def test_an_anomaly_in_forward_names_op_place_and_line():
         x = leaf(1.0, 0.0)
         with pytest.raises(RuntimeError, match=r"Log made -inf at \(1,\) from finite inputs, applied in .*test_inspection"):
             x.log()
-        masked = x.masked_fill(x == 0, -np.inf)  # an infinity that was asked for
+        masked = x.masked_fill(x == 0, -np.inf)  # an infinity on purpose
         masked.softmax(0).backward(mg.ones(2))
-    assert np.isneginf(x.log().data[1])  # outside, nobody looks
+    assert np.isneginf(x.log().data[1])  # no error outside
 
 
 def test_an_anomaly_in_backward_names_op_input_and_line():
@@ -104,8 +102,3 @@ def test_a_name_is_text_in_mermaid():
     x.name = "`<script>alert(1)</script>`\n&#lt;"
     text = mg.graph(x.sum()).mermaid()
     assert "#96;#60;script#62;alert(1)#60;/script#62;#96;#10;#38;#35;lt;<br/>(2,)" in text and len(text.splitlines()) == 1 + 2 + 1
-
-
-def test_a_graph_needs_a_tape():
-    with pytest.raises(RuntimeError, match="not on the tape"):
-        mg.graph(mg.ones(2))

@@ -260,8 +260,6 @@ def test_booleans_stay_booleans():
     triangle = mg.ones(2, 2, dtype=mg.bool).tril()
     assert triangle.dtype == bool and triangle.masked_fill(triangle, 0).dtype == bool
     assert triangle.tolist() == [[True, False], [True, True]]
-    with pytest.raises(TypeError, match="mask of booleans or floats, got int64"):
-        F.scaled_dot_product_attention(mg.ones(2, 2), mg.ones(2, 2), mg.ones(2, 2), triangle.long())
 
 
 def test_there_are_four_dtypes():
@@ -301,8 +299,6 @@ def test_numbers_and_nothing_have_a_softmax_an_attention_and_places():
     assert out.shape == (1, 3, 4) and not out.any()
     assert mg.tensor(1.0).scatter_add(0, mg.tensor([0, 0, 0]), mg.tensor([1.0, 2.0, 3.0])).item() == 7.0
     assert mg.tensor([1.0, 2.0]).gather(0, mg.tensor(1)).item() == 2.0
-    with pytest.raises(ValueError, match="a single number has one position, got 2"):
-        mg.tensor(1.0).index_select(0, mg.tensor([0, 0]))
 
 
 OF_A_DIM = {

@@ -123,8 +123,10 @@ def test_conversions():
 ])
 def test_what_is_drawn_follows_its_generator_and_no_other(draw):
     mg.manual_seed(3)
-    wanted = draw().tolist()
-    assert draw().tolist() != wanted
+    wanted, state = draw().tolist(), mg.get_rng_state()
+    later = draw().tolist()
+    mg.set_rng_state(state)
+    assert draw().tolist() == later != wanted
     own = mg.Generator()
     mg.manual_seed(5)
     before = mg.random.get_state()
@@ -164,20 +166,6 @@ def test_draws_have_the_distribution_that_they_say():
         assert x.dtype == mg.float32
         assert abs(x.mean().item() - mean) < 5 * std / n**0.5 and abs(x.std().item() - std) < 0.05 * std
     assert mg.normal(mg.zeros(2, dtype=mg.float64), 1.0).dtype == mg.float64
-    with pytest.raises(TypeError, match="normal_: expected a tensor of floats, got int64"):
-        mg.arange(3).normal_()
-    for p in (-0.1, 1.1, float("nan")):
-        with pytest.raises(ValueError, match="from 0 to 1"):
-            mg.zeros(2).bernoulli_(p)
-        with pytest.raises(ValueError, match="from 0 to 1"):
-            mg.full((2,), p).bernoulli()
-    for rate in (0, -1.0):
-        with pytest.raises(ValueError, match="exponential_: lambd must be > 0"):
-            mg.zeros(2).exponential_(rate)
-    with pytest.raises(ValueError, match="randperm: expected n >= 0, got -1"):
-        mg.randperm(-1)
-    with pytest.raises(ValueError, match="randint: expected low < high, got 3 and 3"):
-        mg.randint(3, 3, (2,))
     assert set(mg.randint(-1, 2, (100,)).tolist()) == {-1, 0, 1} and mg.randint(5, size=(2, 3)).shape == (2, 3)
     assert mg.randint(high=3, size=(50,)).max().item() == 2 == mg.randint(3, (50,)).max().item()
 

@@ -1,17 +1,14 @@
-"""The walk back: what is known to go wrong in such engines."""
+"""The walk back: what is known to go wrong in engines like this."""
 import copy
-import gc
 import itertools
 import pickle
 import threading
-import tracemalloc
 
 import numpy as np
 import pytest
 
 import minigrad as mg
 import nn.functional as F
-from minigrad.runner import unbroadcast
 from minigrad.tape import Op
 from minigrad.tensor import apply
 
@@ -20,47 +17,31 @@ def leaf(*values):
     return mg.tensor(values, dtype=mg.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("uses", [2, 13, 25, 64])
-def test_a_leaf_used_many_times_gets_the_sum(uses):
-    x = leaf(1.5, -2.0)
-    factors = np.arange(1.0, uses + 1)
-    total = sum((x * float(f) for f in factors[1:]), x * 1.0)
-    total.backward(mg.tensor([1.0, 10.0]))
-    np.testing.assert_allclose(x.grad.data, factors.sum() * np.array([1.0, 10.0]))
+def repeated(x, step, times):
+    for _ in range(times):
+        x = step(x)
+    return x
 
 
-def test_a_reused_node_waits_for_all_of_its_gradient():
-    a = leaf(3.0)
-    b = a + a
-    c = a * b  # 2 a^2
-    c.backward()
-    assert a.grad.item() == 12.0
+WALKS = {  # a function of a number, the number, and the derivative there
+    **{f"a leaf used {n} times": (lambda x, n=n: sum((x * float(i) for i in range(2, n + 1)), x * 1.0), 1.5, n * (n + 1) / 2)
+       for n in (2, 13, 25, 64)},
+    "a node that waits for all of its gradient": (lambda a: a * (a + a), 3.0, 12.0),
+    "a diamond with arms of different lengths": (lambda x: repeated(x, lambda y: y * 2.0, 5) * x + x, 0.7, 2 * 32 * 0.7 + 1),
+    "sixty doublings in sixty steps": (lambda x: repeated(x, lambda y: y + y, 60), 1.0, 2.0**60),
+    "one tensor as both inputs": (lambda x: x - x * x + x / x, 1.5, -2.0),
+    "100,000 ops without recursion": (lambda x: repeated(x, lambda y: y + 0.5, 100_000), 1.0, 1.0),
+}
 
 
-def test_a_diamond_with_arms_of_different_length():
-    x = leaf(0.7)
-    long_arm = x
-    for _ in range(5):
-        long_arm = long_arm * 2.0
-    (long_arm * x + x).backward()
-    np.testing.assert_allclose(x.grad.data, 2 * 32 * 0.7 + 1)
-
-
-def test_sixty_doublings_are_sixty_steps():
-    x = y = leaf(1.0)
-    for _ in range(60):
-        y = y + y
-    y.backward()
-    assert x.grad.item() == 2.0**60
-
-
-def test_a_chain_of_100_000_ops_needs_no_recursion():
-    x = y = leaf(1.0)
-    for _ in range(100_000):
-        y = y + 0.5
-    y.backward()
-    assert x.grad.item() == 1.0
-    del y
+@pytest.mark.parametrize("function, x, expected", [
+    *(pytest.param(*row, id=name) for name, row in WALKS.items()),
+    pytest.param(lambda x: repeated(x, lambda y: y * 1.0 + 0.0, 500_000), 1.0, 1.0, id="a million nodes", marks=pytest.mark.long),
+])
+def test_the_walk_finds_the_derivative(function, x, expected):
+    x = leaf(x)
+    function(x).backward()
+    np.testing.assert_allclose(x.grad.data, [expected])
 
 
 def test_gradients_of_leaves_accumulate_and_zero_grad_forgets():
@@ -83,15 +64,6 @@ def test_a_second_backward_needs_retain_graph():
         y.backward()
 
 
-def test_only_a_scalar_needs_no_gradient():
-    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
-        (leaf(1.0, 2.0) * 2.0).backward()
-    with pytest.raises(ValueError, match=r"expected a gradient of shape \(2,\), got \(3,\)"):
-        (leaf(1.0, 2.0) * 2.0).backward(mg.ones(3))
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        mg.ones(1).backward()
-
-
 def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream():
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
     upstream = mg.tensor([1.0, 1.0], dtype=mg.float64)
@@ -99,12 +71,6 @@ def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream():
     x.grad.data *= 7.0
     np.testing.assert_array_equal(y.grad.data, [1.0, 1.0])
     np.testing.assert_array_equal(upstream.data, [1.0, 1.0])
-
-
-def test_both_inputs_may_be_the_same_tensor():
-    x = leaf(1.0, 2.0)
-    (x - x * x + x / x).backward(mg.tensor([1.0, 1.0]))
-    np.testing.assert_allclose(x.grad.data, 1 - 2 * x.data)
 
 
 def test_float32_and_float64_mix_and_gradients_keep_their_own_dtype():
@@ -130,11 +96,6 @@ def test_broadcast_gradients_have_the_shape_of_their_input(random):
                 inner = index[len(shape) - leaf_.ndim :]
                 expected[tuple(i if n > 1 else 0 for i, n in zip(inner, leaf_.shape))] += full[index]
             np.testing.assert_allclose(leaf_.grad.data, expected, atol=1e-14, err_msg=f"{a} {b}")
-
-
-def test_unbroadcast_refuses_what_does_not_fit():
-    with pytest.raises(RuntimeError, match=r"shape \(2, 3\) does not fit an input of shape \(2,\)"):
-        unbroadcast(np.ones((2, 3)), (2,))
 
 
 def test_no_grad_records_nothing_and_is_restored_after_an_exception():
@@ -174,14 +135,6 @@ def test_detach_shares_data_and_ends_the_graph():
     np.testing.assert_array_equal(x.grad.data, [3.0, 6.0])
 
 
-def test_retain_grad_keeps_the_gradient_of_a_computed_tensor():
-    x = leaf(2.0)
-    y = x * 3.0
-    y.retain_grad()
-    (y * y + y).backward()
-    assert y.grad.item() == 13.0 and x.grad.item() == 39.0
-
-
 def test_a_wrong_backward_is_named():
     class TooFew(Op):
         def forward(self, a, b):
@@ -194,32 +147,10 @@ def test_a_wrong_backward_is_named():
         def backward(self, dout):
             return dout, dout[:1, None]
 
-    for operation, words in ((TooFew, "TooFew.backward returned 1 gradients for 2"), (WrongShape, "WrongShape, input 1")):
+    for operation, words in ((TooFew, "TooFew.backward returned 1 gradients for 2"), (
+            WrongShape, r"WrongShape, input 1: a gradient of shape \(1, 1\) does not fit an input of shape \(2,\)")):
         with pytest.raises(RuntimeError, match=words):
             apply(operation, leaf(1.0, 2.0), leaf(1.0, 2.0)).backward(mg.ones(2))
-
-
-def test_graphs_are_freed_without_the_garbage_collector():
-    weight = mg.randn(64, 64, requires_grad=True)
-    x = mg.randn(64, 64)
-
-    def step():
-        ((x @ weight).tanh() * weight).mean().backward()
-        weight.grad = None
-
-    gc.disable()
-    try:
-        tracemalloc.start()
-        for _ in range(2000):  # Python keeps up to 2000 freed tuples of each size for later
-            step()
-        before, _ = tracemalloc.get_traced_memory()
-        for _ in range(2000):
-            step()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-        gc.enable()
-    assert after - before < 10_000
 
 
 def test_the_gradient_that_a_backward_starts_with_is_its_own():
@@ -288,20 +219,25 @@ def test_freezing_a_leaf_for_a_while_loses_nothing():
 
 
 def test_a_generator_under_no_grad_is_a_whole_generator():
+    modes = []
+
     @mg.no_grad()
     def echo():
         received = []
         try:
             while True:
                 received.append((yield len(received)))
-                assert not mg.is_grad_enabled()
+                modes.append(mg.is_grad_enabled())
         except KeyError:
             yield received
+        finally:
+            modes.append(mg.is_grad_enabled())
 
     generator = echo()
     assert next(generator) == 0 and generator.send("a") == 1 and mg.is_grad_enabled()
     assert generator.throw(KeyError()) == ["a"]
     generator.close()
+    assert modes == [False, False]
 
 
 @pytest.mark.parametrize("is_frozen", [False, True])
@@ -310,6 +246,7 @@ def test_a_deep_copy_shares_no_place_on_the_tape(is_frozen):
     x.requires_grad_(False)
     x.requires_grad_(not is_frozen)
     twin = copy.deepcopy(x)
+    assert not np.shares_memory(x.array, twin.array)
     twin.requires_grad_(True)
     x.requires_grad_(True)
     (twin * 3.0).sum().backward()
@@ -330,27 +267,11 @@ def test_gradients_lie_row_by_row():
     assert w.grad.data.flags.c_contiguous
 
 
-def test_a_generator_cleans_up_in_its_own_mode():
-    seen = []
-
-    @mg.no_grad()
-    def values():
-        try:
-            yield 1
-        finally:
-            seen.append(mg.is_grad_enabled())
-
-    generator = values()
-    next(generator)
-    generator.close()
-    assert seen == [False]
-
-
 @pytest.mark.parametrize("around", [lambda x: x, lambda x: x.T.contiguous().T, lambda x: x.expand(2, 3, 4).sum(0) / 2])
 @pytest.mark.parametrize("norms", [1, 2])
 @pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
 def test_an_op_that_adds_to_what_has_arrived(around, norm, norms):
-    """A norm adds what came for x on other ways, in whatever form and order that came, and only once."""
+    """A norm adds the gradient that x got along other paths, in any form and order, and only once."""
     random = np.random.default_rng(0)
     values, a, b, c = random.standard_normal((4, 3, 4))
 
@@ -366,10 +287,10 @@ def test_an_op_that_adds_to_what_has_arrived(around, norm, norms):
 
 
 def test_an_op_is_not_blamed_for_what_it_adds_to():
-    """A NaN that the user sent back another way is not layer norm's."""
+    """A NaN that arrives along another path is not layer norm's."""
     x = mg.tensor(np.random.default_rng(0).standard_normal((2, 4)), requires_grad=True)
     gradient = np.ones((4, 4))
-    gradient[0] = np.nan  # of the rows that go round layer norm
+    gradient[0] = np.nan  # in a row that bypasses layer norm
     with mg.detect_anomaly():
         y = x * 1.0
         mg.cat([y, F.layer_norm(y, 4)]).backward(mg.tensor(gradient))
@@ -377,7 +298,7 @@ def test_an_op_is_not_blamed_for_what_it_adds_to():
 
 
 def test_an_array_that_is_also_a_constant_has_one_place_on_the_tape():
-    """In x * detached x, only one of two equal arrays is to be differentiated again."""
+    """In x * x.detach(), only one of the two equal arrays is differentiated again."""
     x = mg.tensor([3.0], requires_grad=True)
     for product in (x * x.detach(), x.detach() * x):
         (first,) = mg.grad(product, x, create_graph=True)
@@ -385,17 +306,17 @@ def test_an_array_that_is_also_a_constant_has_one_place_on_the_tape():
         assert first.item() == 3.0 and second.item() == 3.0
 
 
-def test_a_gradient_that_is_none_says_why():
+def test_retain_grad_keeps_a_gradient_that_is_none_otherwise_and_says_why():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
-    y = x * 2.0
+    y = x * 3.0
     assert x.grad is None  # nothing has arrived yet
     with pytest.warns(UserWarning, match=r"not a leaf Tensor .* made by Mul\. Call retain_grad\(\)"):
         assert y.grad is None
     y.retain_grad()
     x.retain_grad()  # leaves always keep theirs
     assert y.grad is None
-    y.backward(mg.ones(2))
-    assert y.grad.tolist() == [1.0, 1.0] and x.grad.tolist() == [2.0, 2.0]
+    (y * y + y).backward(mg.ones(2))
+    assert y.grad.tolist() == [7.0, 13.0] and x.grad.tolist() == [21.0, 39.0]
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max", "prod"])
