@@ -1,7 +1,7 @@
 """Is a gradient right, and if not, what is wrong with it? Backward against differences; see docs/gradcheck.md.
 
-The package can be called: `minigrad.gradcheck(f, x)` is `minigrad.gradcheck.gradcheck(f, x)`. So one name is both the
-function that PyTorch has and the place of all that belongs to it.
+The package can be called: `minigrad.gradcheck(f, x)` is `minigrad.gradcheck.gradcheck(f, x)`, as PyTorch's name for the
+function is also the name of this package.
 """
 import inspect
 import sys
@@ -23,7 +23,7 @@ __signature__ = inspect.signature(gradcheck)
 
 
 class _Callable(types.ModuleType):
-    """A module that can be called, as Python's documentation has it under "Customizing module attribute access"."""
+    """A callable module; see "Customizing module attribute access" in Python's documentation."""
 
     __call__ = staticmethod(gradcheck)
 

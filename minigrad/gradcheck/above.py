@@ -1,6 +1,6 @@
-"""What packages on top of minigrad know of wrong gradients. They are reached by name, and imported when they are asked.
+"""What packages on top of minigrad know about wrong gradients. They are found by name, and imported when asked.
 
-A check finds that a gradient is wrong; which mistake that is, others may know.
+A check finds that a gradient is wrong; others may know which mistake that is.
 """
 import importlib
 import importlib.util
@@ -11,27 +11,27 @@ from typing import Any
 from .problem import Point
 from .report import InputReport
 
-EXPLAINERS: list[str] = []  # modules, in the order in which they are asked
+EXPLAINERS: list[str] = []  # names of modules, in the order in which they are asked
 
 
 def explain_with(module: str) -> None:
-    """Ask `module` too, by its name, whenever a check has failed. It is imported then, if it is installed.
+    """Whenever a check has failed, also ask the module with this name. It is imported then, if it is installed.
 
-    Its consultations(point, reports, seed) lists what the report is to keep, and leaves the problem as it was. Each has a
-    method `diagnosis()`, called when the report is read: what it gives is true if the mistake is known, and has `.names`,
-    `.mistake`, `.facts`, `.sentence` and `.is_right`.
+    Its consultations(point, reports, seed) returns a list for the report to keep, and leaves the problem unchanged. Each
+    item has a method `diagnosis()`, called when the report is read. Its result is true if the mistake is known, and has
+    `.names`, `.mistake`, `.facts`, `.sentence` and `.is_right`.
     """
     EXPLAINERS.append(module)
 
 
 def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Any]:
-    """What all that are registered, and installed, want to be asked about a check that has failed."""
+    """What the registered modules, if installed, have to say about a failed check."""
     modules = filter(None, map(installed, EXPLAINERS))
     return [asked for module in modules for asked in module.consultations(point, reports, seed)]
 
 
 def installed(name: str) -> ModuleType | None:
-    """The module; None if its package is not there, or hidden by a user's own file of that name, which must not run."""
+    """The module; None if its package is missing, or hidden by a user's own file of that name, which must not run."""
     package = importlib.util.find_spec(name.partition(".")[0])
     if package is None or package.submodule_search_locations is None:
         return None
@@ -44,7 +44,7 @@ def installed(name: str) -> ModuleType | None:
 
 
 def handed_on(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module that has the names of another, from above."""
+    """`__getattr__` and `__dir__` for a module that offers the names of another, higher one."""
     def module() -> ModuleType:
         if found := installed(name):
             return found
@@ -52,7 +52,7 @@ def handed_on(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
                                   "hidden by a file or folder of that name")
 
     def get(attribute: str) -> Any:
-        if attribute == "__path__":  # else what is below it would be imported twice, by two names
+        if attribute == "__path__":  # or its submodules could be imported under two names
             raise AttributeError(attribute)
         return getattr(module(), attribute)
 

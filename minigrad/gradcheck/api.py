@@ -7,12 +7,12 @@ from ..autograd.functional import grad
 from ..autograd.grad_mode import enable_grad
 from ..tensor import Tensor
 from .check import Options, check
-from .problem import as_inputs, floats, generator_for, input_names, mapped, problem_of, title_of
+from .problem import as_inputs, floats, generator_for, input_names, items_of, problem_of, title_of
 from .report import GradcheckReport, SideCheck
 from .side_checks import recorded_from
 
 UNSUPPORTED = ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked")
-ALWAYS = ("check_grad_dtypes", "check_backward_ad", "gen_non_contig_grad_outputs")  # checked without being asked
+ALWAYS = ("check_grad_dtypes", "check_backward_ad", "gen_non_contig_grad_outputs")  # always checked
 
 
 class VacuousGradcheckWarning(UserWarning):
@@ -20,7 +20,7 @@ class VacuousGradcheckWarning(UserWarning):
 
 
 def options_from(given: dict[str, Any]) -> Options:
-    """The options of a check, PyTorch's among them; TypeError for one that there is not."""
+    """The options of a check, including PyTorch's; TypeError for an unknown one."""
     known = [field.name for field in dataclasses.fields(Options)]
     for name, value in given.items():
         if name in UNSUPPORTED and value:
@@ -31,7 +31,7 @@ def options_from(given: dict[str, Any]) -> Options:
 
 
 def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **options: Any) -> GradcheckReport:
-    """What `gradcheck` finds, as a `GradcheckReport`: print it, or plot it. It has the same options.
+    """What `gradcheck` finds, as a `GradcheckReport` to print or plot. Takes the same options.
 
     >>> wrong = lambda x: x * x.detach()  # the square, and half of its gradient
     >>> gradcheck_report(wrong, Tensor([1.0, 2.0, 3.0], dtype="float64", requires_grad=True))
@@ -51,13 +51,13 @@ def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_e
     """Are the gradients of fn(*inputs) the derivatives? Against central differences, in float64.
 
     The upstream gradient is random, never a plain sum: the gradient of softmax's sum is zero whatever backward does.
-    Inputs that require gradients must be float64; nothing of the caller's is changed. A wrong gradient, or one that
+    Inputs that require gradients must be float64; nothing the caller owns is changed. A wrong gradient, or one that
     could not be judged, raises a GradcheckError (a RuntimeError) whose text is the report, or returns False with
     raise_exception=False. If the true gradient is zero, so that zeros would pass, a VacuousGradcheckWarning says so.
 
-    Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; besides, directions and seed.
-    A derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself,
-    besides the rounding of differences. Inputs and outputs may be nested in tuples, lists and dicts.
+    Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; also directions and seed. A
+    derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself, plus the
+    rounding of differences. Inputs and outputs may be nested in tuples, lists and dicts.
 
     >>> gradcheck(lambda x: (x * x).tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
@@ -88,12 +88,11 @@ def gradgradcheck(
         grad_outputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in shapes]
     upstreams = as_inputs(grad_outputs)
     if len(upstreams) != len(shapes):
-        raise ValueError(f"gradgradcheck: {len(shapes)} outputs need as many grad_outputs, got {len(upstreams)}")
+        raise ValueError(f"gradgradcheck: expected a grad_output for each of {len(shapes)} outputs, got {len(upstreams)}")
 
     def backward(*arguments: Any) -> tuple[Tensor, ...]:
         point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
-        wanted: list[Tensor] = []
-        mapped(list(point), lambda x, _: wanted.append(x) if isinstance(x, Tensor) and x.requires_grad else None, "")
+        wanted = [x for x in items_of(point) if isinstance(x, Tensor) and x.requires_grad]
         with enable_grad():
             outputs = [out for out in floats(fn(*point)) if out.requires_grad]
             return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)

@@ -1,4 +1,4 @@
-"""A function of minigrad, PyTorch or NumPy as one of plain arrays: evaluated and differentiated without leaving a trace."""
+"""A function of minigrad, PyTorch or NumPy as one of plain arrays, evaluated and differentiated without side effects."""
 import contextlib
 import random as python_random
 import sys
@@ -11,16 +11,16 @@ from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
 from ..fast.compiling.surroundings import Surroundings
 from ..tensor import Tensor
-from .problem import input_names, mapped
+from .problem import input_names, items_of
 
 Arrays = list[np.ndarray]
 
 
 class ArrayFunction:
-    """fn(*inputs), with other arrays in place of those inputs that are Tensors or arrays; the rest stays.
+    """fn(*inputs) with other arrays in place of the inputs that are Tensors or arrays.
 
-    Each call starts from the same buffers, and from random states that `seed` decides: those of minigrad, NumPy (the
-    global one), Python and PyTorch. A module that is given NumPy arrays gets them as tensors of its own kind.
+    Each call starts from the same buffers and from random states determined by `seed`: those of minigrad, NumPy (the global
+    one), Python and PyTorch. A module given NumPy arrays gets them as tensors of its own library.
     """
 
     def __init__(self, fn: Callable, inputs: Sequence[Any], library: "Library | None" = None):
@@ -38,16 +38,16 @@ class ArrayFunction:
         self.buffers_before = [array_of(buffer) for buffer in self.buffers]
 
     def __call__(self, arrays: Arrays, seed: int) -> Arrays:
-        """The outputs: all Tensors, arrays and numbers of what fn returns, however nested."""
+        """The outputs: all Tensors, arrays and numbers that fn returns, however nested."""
         self._start(seed)
         with self.library.recording(False):
             return [array_of(out) for out in self._outputs(self._arguments(arrays, ()))]
 
     def gradients(self, arrays: Arrays, seed: int, upstreams: Callable[[int, np.ndarray], Iterator[np.ndarray]]
                   ) -> list[list[list[np.ndarray | None]] | None]:
-        """For each output, by each of its `upstreams(k, output)`: the gradients of all inputs, None for integers.
+        """For each output and each of its `upstreams(k, output)`, the gradients of all inputs, None for integers.
 
-        None for an output whose gradient is not known: it is no floating-point tensor.
+        None for an output without a known gradient, because it is not a floating-point tensor.
         """
         self._start(seed)
         with self.library.recording(True):
@@ -71,7 +71,7 @@ class ArrayFunction:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Whatever happens inside, buffers and random states are afterwards what they were."""
+        """Whatever happens inside, buffers and random states are restored afterwards."""
         states = [(put_back, state()) for state, put_back, _ in sources_of_chance()]
         try:
             with np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ class ArrayFunction:
 
 
 def sources_of_chance() -> list[tuple[Callable, Callable, Callable]]:
-    """Of each generator that a function may draw from: how to ask for its state, to put that back, and to seed it."""
+    """For each generator that a function may draw from: get its state, restore it, seed it."""
     torch = sys.modules.get("torch")
     return [
         (random.get_state, random.set_state, random.manual_seed),
@@ -115,21 +115,20 @@ def sources_of_chance() -> list[tuple[Callable, Callable, Callable]]:
 
 def outputs_of(result: Any) -> list:
     """The tensors, arrays and numbers of what a function returned, however nested; TypeError if there are none."""
-    items = []
-    mapped(result, lambda item, _: items.append(item), "")
-    found = [item for item in items if isinstance(item, (Tensor, np.ndarray, np.generic, float, int)) or is_torch(item)]
+    found = [item for item in items_of(result)
+             if isinstance(item, (Tensor, np.ndarray, np.generic, float, int)) or is_torch(item)]
     if not found:
         raise TypeError(f"the function returned no Tensor, array or number; got {type(result).__name__}")
     return found
 
 
 class Library(NamedTuple):
-    """Whose tensors a function takes and returns."""
+    """The library whose tensors a function takes and returns."""
 
     is_tensor: Callable[[Any], bool]
     tensor: Callable[[np.ndarray, Any, bool], Any]  # (array, a tensor like it, is it a leaf?)
     recording: Callable[[bool], ContextManager]
-    grad: Callable | None = None  # of NumPy's functions it is not known
+    grad: Callable | None = None  # NumPy has none
 
 
 NUMPY = Library(lambda value: False, lambda array, like, is_leaf: array, contextlib.nullcontext)
@@ -138,7 +137,7 @@ MINIGRAD = Library(lambda value: isinstance(value, Tensor),
 
 
 def library_of(fn: Callable, inputs: Sequence[Any]) -> Library:
-    """That of the tensors among the inputs, or of the module that fn is."""
+    """The library of the tensors among the inputs, or of fn if that is a module."""
     torch = sys.modules.get("torch")
     if any(map(is_torch, inputs)) or torch and isinstance(fn, torch.nn.Module):
         return Library(is_torch, tensor_of_torch, torch.set_grad_enabled, torch.autograd.grad)
@@ -157,7 +156,7 @@ def is_torch(value: Any) -> bool:
 
 
 def array_of(value: Any) -> np.ndarray:
-    """A copy of what is in a Tensor, an array or a number."""
+    """A copy of a Tensor, array or number as an array."""
     if is_torch(value):
         value = value.detach().cpu()
         value = value.float() if value.dtype is sys.modules["torch"].bfloat16 else value
@@ -166,7 +165,7 @@ def array_of(value: Any) -> np.ndarray:
 
 
 def modules_of(fn: Callable) -> list:
-    """The modules whose buffers a call may change: fn itself, or what its code reads."""
+    """The modules whose buffers a call may change: fn itself, or those that its code uses."""
     reached = [fn, getattr(fn, "__self__", None), *Surroundings(fn).known.values()]
     return [module for i, module in enumerate(reached)
             if hasattr(type(module), "named_parameters") and not any(module is other for other in reached[:i])]

@@ -1,14 +1,14 @@
-"""An error in somebody's code, in a sentence with the line that raised it."""
+"""An error in someone's code, in a sentence with the line that raised it."""
 import os
 import traceback
 
 import numpy as np
 
-OURS: list[str] = []  # folders, below which no line is to blame
+OURS: list[str] = []  # folders whose files are never to blame
 
 
 def spare(file: str) -> None:
-    """Blame no line of what lies in this file's folder: it only calls somebody's code."""
+    """Never blame the files in this file's folder: they only call someone's code."""
     OURS.append(os.path.join(os.path.dirname(file), ""))
 
 
@@ -17,7 +17,7 @@ spare(np.__file__)
 
 
 def told(error: Exception) -> str:
-    """What was raised, and in which line of the user's code, if it went through any.
+    """What was raised, and in which line of the user's code, if any is in the traceback.
 
     >>> try:
     ...     np.ones(2) @ np.ones(3)

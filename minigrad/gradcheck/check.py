@@ -1,4 +1,4 @@
-"""The check itself: every input of a problem, at the given point and, where that has kinks, at points nearby."""
+"""The check itself: every input of a problem, at the given point and, if there are kinks, at points nearby."""
 import math
 from dataclasses import dataclass
 from typing import Callable, Iterable
@@ -15,23 +15,23 @@ from .problem import Point, Problem, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
 from .side_checks import saved_arrays, side_checks
 
-SMALL_INPUT = 256  # up to so many elements, each is moved on its own
-SMALL_JACOBIAN = 4096  # up to so many derivatives, and SMALL_OUTPUT rows, each is judged on its own
+SMALL_INPUT = 256  # up to this many elements, each is moved on its own
+SMALL_JACOBIAN = 4096  # up to this many derivatives, and SMALL_OUTPUT rows, each is judged on its own
 SMALL_OUTPUT = 128
-PICKED = 16  # elements of a larger input that are moved on their own: those with small gradients, large ones, others
-RETRIES = 4  # points nearby, where the given one has kinks
-KINK_STEP = 1e-3  # of eps: how near the slopes of a kink's sides are taken
-BACKWARD_ROUNDING = 1e-11  # of the terms that a derivative is the sum of: the error of backward
+PICKED = 16  # elements of a larger input that are moved on their own: with small gradients, large ones, and random ones
+RETRIES = 4  # points nearby to try if the given one has kinks
+KINK_STEP = 1e-3  # times eps: the step at which the slopes of a kink's sides are taken
+BACKWARD_ROUNDING = 1e-11  # backward's error, relative to the terms that add up to a derivative
 
 
 @dataclass
 class Options:
-    """How closely to look. A derivative passes within atol + rtol * |numeric|, besides the rounding of differences."""
+    """How closely to look. A derivative passes within atol + rtol * |numeric|, plus the rounding of differences."""
 
     eps: float = STEP
     atol: float | None = None  # None: 1e-11 of the largest derivative in the row
     rtol: float = 1e-9
-    nondet_tol: float = 0.0  # how far a second backward may be from the first
+    nondet_tol: float = 0.0  # how far a second backward may deviate from the first
     check_undefined_grad: bool = True
     fast_mode: bool = False  # only random directions
     directions: int = 3
@@ -51,17 +51,17 @@ class Options:
 
 
 def check(problem: Problem, options: Options, progress: Callable[[Iterable], Iterable] = iter) -> GradcheckReport:
-    """Check all leaves of a problem. It is left as it was."""
+    """Check all leaves of a problem, which is left unchanged."""
     generator = generator_for(options.seed)
     with problem.preserved():
         outputs = problem.outputs()
-        # A function without a name is called after the op that made its output.
+        # A function without a name is named after the op that made its output.
         title = problem.title or ("the function" if outputs[0].is_leaf else outputs[0].grad_fn.title)
         saved = saved_arrays(outputs)
         try:
             point = Point(problem, outputs, generator)
             sides = side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
-        except Exception as error:  # noqa: BLE001  whatever a backward raises, it is wrong
+        except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
             return GradcheckReport(title, [], sides, [], False, options.seed)
         reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]
@@ -85,7 +85,7 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
         is_wrong = any(report.verdict == FAIL for report in reports)
         to_ask = consultations(point, reports, options.seed) if is_wrong else []
     warnings = special_points(reports, problem.before, problem.constants)
-    warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or no input leads to it"
+    warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
                  for k, out in enumerate(outputs) if not out.requires_grad]
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
 
@@ -94,7 +94,7 @@ Move = tuple[str, np.ndarray]  # a name and a direction
 
 
 def check_input(point: Point, i: int, options: Options, generator: np.random.Generator) -> InputReport:
-    """All elements if they are few; else random directions and some elements, and more of them to report a failure."""
+    """All elements if there are few; else random directions and some elements, and more elements to report a failure."""
     leaf = point.problem.leaves[point.names[i]]
     gradient = point.gradients[i].reshape(-1)
     if leaf.numel() <= SMALL_INPUT and not (options.fast_mode and leaf.numel()):
@@ -123,7 +123,7 @@ def units(elements: Iterable[int], shape: tuple[int, ...]) -> list[Move]:
 
 def compare(point: Point, i: int, moves: list[Move], options: Options, generator: np.random.Generator,
             is_jacobian: bool = False) -> InputReport:
-    """Backward against differences along each direction: all outputs apart, or weighted with the upstream."""
+    """Backward against differences along each direction: each output on its own, or all weighted with the upstream."""
     problem = point.problem
     name, leaf = point.names[i], problem.leaves[point.names[i]]
     if is_jacobian:

@@ -1,6 +1,6 @@
 """Does a wrong gradient differ from the right one by a constant factor, and which one is it?
 
-A constant 2, 1/N or sqrt(d) names many mistakes: a sum for a mean, a scale that was forgotten or applied twice.
+A constant 2, 1/N or sqrt(d) gives many mistakes away: a sum for a mean, a scale that was forgotten or applied twice.
 """
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MADE_OF_PROBABILITY = {
 
 
 def constant_ratio(analytic: np.ndarray, numeric: np.ndarray) -> float | None:
-    """analytic / numeric, if that is the same everywhere; None if not, or if all are zero.
+    """analytic / numeric if it is the same everywhere; None if not, or if all are zero.
 
     >>> constant_ratio(np.array([2.0, 0.0, -6.0]), np.array([1.0, 0.0, -3.0]))
     2.0
@@ -36,7 +36,7 @@ def constant_ratio(analytic: np.ndarray, numeric: np.ndarray) -> float | None:
 
 
 def name_constant(ratio: float, sizes: dict[str, int]) -> str:
-    """What a ratio may be: a fraction, or made of a size at hand; "" if nothing fits.
+    """What a ratio may be: a fraction, or a function of a known size; "" if nothing fits.
 
     >>> name_constant(0.25, {"dim 1 of x": 4})
     '1/4, or 1/N with N = 4 (dim 1 of x)'
@@ -47,7 +47,7 @@ def name_constant(ratio: float, sizes: dict[str, int]) -> str:
 
 
 def names_of_constant(ratios: Sequence[float], sizes: Sequence[dict[str, float]]) -> list[str]:
-    """What fits several ratios, each with the sizes of its own input; a size between 0 and 1 is a probability.
+    """What fits all ratios, each with the sizes of its own input; a size between 0 and 1 is a probability.
 
     >>> names_of_constant([0.5, 1 / 3], [{"the width of x": 2}, {"the width of x": 3}])
     ['1/N, N = the width of x']
@@ -68,7 +68,7 @@ def names_of_constant(ratios: Sequence[float], sizes: Sequence[dict[str, float]]
 
 
 def described(name: str, label: str, sizes: list[float]) -> str:
-    """The name with its letter explained."""
+    """The name with its letter explained or replaced."""
     if max(sizes) < 1:
         return name.replace("p", label)
     return f"{name} with N = {sizes[0]} ({label})" if min(sizes) == max(sizes) else f"{name}, N = {label}"

@@ -1,8 +1,7 @@
 """What depends on what: which outputs of a function change with which inputs, by moving them and by their gradients.
 
-A mask that leaks gives no error and no wrong shape, only a loss that is too good. `is_causal` finds it.
+A leaking mask causes no error and no wrong shape, only a loss that is too good. `is_causal` finds it.
 """
-import contextlib
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -15,21 +14,21 @@ from .blame import told
 from .problem import generator_for
 from .report import index_of
 
-MOVES = (1.0, -1.0, 0.03, 1000.0, -1000.0)  # how far an input is moved, in its own scale: also past what saturates
-OTHER_POINTS = 2  # where all inputs are moved first, and then one of them by 1: other parts of a function are active there
-OTHER_IDS = 6  # an id is exchanged for so many others
-MANY_IDS = 10**6  # if there may be more, only those of the array are taken
-ROUNDING = 64  # times the dtype's epsilon: a smaller effect, relative to the largest, is not told from rounding
-WIDE = 40  # rows or columns of a map that is printed
-LARGEST = 10**8  # pairs in a matrix
+MOVES = (1.0, -1.0, 0.03, 1000.0, -1000.0)  # how far an input is moved, at its own scale: also past saturation
+OTHER_POINTS = 2  # where first all inputs are moved, then one of them by 1: other parts of a function are active there
+OTHER_IDS = 6  # how many others an id is replaced by
+MANY_IDS = 10**6  # if more are possible, only those in the array are used
+ROUNDING = 64  # times the dtype's epsilon: a smaller effect, relative to the largest, counts as rounding
+WIDE = 40  # the most rows or columns of a printed map
+LARGEST = 10**8  # the most pairs in a matrix
 
 
 @dataclass(frozen=True)
 class Part:
-    """An output or an input, of which the first axes count, and the others are folded away: is it so for any element?"""
+    """An output or input whose positions are the elements along its first axes; any element along the others counts."""
 
     name: str
-    shape: tuple[int, ...]  # of the axes that count
+    shape: tuple[int, ...]  # of the first axes
 
     @property
     def size(self) -> int:
@@ -40,14 +39,14 @@ class Part:
         return tuple(int(i) for i in np.unravel_index(n, self.shape))
 
     def largest(self, array: np.ndarray) -> np.ndarray:
-        """The largest number of each position, none of them negative; NaN if all are."""
+        """The largest of the nonnegative numbers at each position; NaN if all are."""
         rows = array.reshape(self.size, math.prod(array.shape[len(self.shape) :]))
         return np.fmax.reduce(rows, axis=1) if rows.size else np.zeros(self.size)
 
 
 @dataclass(repr=False)
 class Dependence:
-    """Which outputs depend on which inputs; printed, a map for each pair of them.
+    """Which outputs depend on which inputs; printed as a map for each pair of an output and an input.
 
     Each matrix is (elements of all outputs, elements of all inputs), in the order of `outputs` and `inputs`.
     """
@@ -56,27 +55,27 @@ class Dependence:
     inputs: list[Part]
     by_moving: np.ndarray  # does the output change when the input is moved?
     by_gradient: np.ndarray  # is there a gradient that is not zero?
-    has_gradient: np.ndarray  # is a gradient known? It is not of NumPy functions, nor for integers
-    change: np.ndarray  # the largest that was seen
+    has_gradient: np.ndarray  # is a gradient known? Not for NumPy functions, nor for integers
+    change: np.ndarray  # the largest change that was seen
     notes: list[str] = field(default_factory=list)
 
     @property
     def matrix(self) -> np.ndarray:
-        """Does the output depend on the input, in either way?"""
+        """Does the output depend on the input in either way?"""
         return self.by_moving | self.by_gradient
 
     @property
     def only_by_moving(self) -> np.ndarray:
-        """It changes, and no gradient arrives: a path that is cut off, a step, or one that is saturated."""
+        """It changes, but no gradient arrives: the path is cut off, a step, or saturated."""
         return self.by_moving & self.has_gradient & ~self.by_gradient
 
     @property
     def only_by_gradient(self) -> np.ndarray:
-        """It has a gradient, and does not change: straight-through, or a wrong backward."""
+        """It has a gradient, but does not change: straight-through, or a wrong backward."""
         return self.by_gradient & ~self.by_moving
 
     def between(self, output: int = 0, input: int = 0, matrix: np.ndarray | None = None) -> np.ndarray:
-        """What a matrix, by default all that is known, says of one output and one input: the output's axes, the input's."""
+        """The part of a matrix, by default `matrix`, for one output and one input, as (output's axes, input's axes)."""
         row, column = (sum(part.size for part in parts[:n]) for parts, n in ((self.outputs, output), (self.inputs, input)))
         out, x = self.outputs[output], self.inputs[input]
         block = (self.matrix if matrix is None else matrix)[row : row + out.size, column : column + x.size]
@@ -84,7 +83,7 @@ class Dependence:
 
     def fold(self, output_axes: int | Sequence[int], input_axes: int | Sequence[int], output: int = 0, input: int = 0,
              matrix: np.ndarray | None = None) -> np.ndarray:
-        """`between`, by these axes only: is it so for any element along the others?
+        """`between` along these axes only: does it hold for any element along the others?
 
         >>> d = depends(lambda x: np.cumsum(x, 0), np.ones((3, 2)))
         >>> d.fold(0, 0).astype(int)
@@ -109,11 +108,11 @@ class Dependence:
         return "\n".join([*lines, *(f"  {line}" for line in [*self.disagreements(), *self.notes])])
 
     def disagreements(self) -> list[str]:
-        """Where moving and gradients do not say the same: a line for each kind, with an example."""
+        """Where moving and gradients disagree: a line for each kind, with an example."""
         found = []
         for matrix, sentence in (
-            (self.only_by_moving, "{} changes with {}, and no gradient arrives: cut off (detach), a step, or saturated"),
-            (self.only_by_gradient, "{} has a gradient for {}, and does not change with it: straight-through, a wrong "
+            (self.only_by_moving, "{} changes with {}, but no gradient arrives: cut off (detach), a step, or saturated"),
+            (self.only_by_gradient, "{} has a gradient for {}, but does not change with it: straight-through, a wrong "
                                     "backward, or too small to be seen"),
         ):
             pairs = np.argwhere(matrix)
@@ -123,7 +122,7 @@ class Dependence:
         return found
 
     def _map(self, output: int, input: int) -> list[str]:
-        """A row for each element of the output, a sign for each of the input; by the first axes only, if there are many."""
+        """A row per element of the output, a sign per element of the input; of large ones, along the first axes only."""
         shapes = self.outputs[output].shape, self.inputs[input].shape
         axes = [range(leading(shape)) for shape in shapes]
         n_rows, n_columns = (math.prod(shape[: len(kept)]) for shape, kept in zip(shapes, axes))
@@ -138,11 +137,11 @@ class Dependence:
 
 @dataclass(frozen=True, repr=False)
 class Causality:
-    """Does no output change with a later token? It is true or false; printed, a sentence."""
+    """Is every output independent of later tokens? It is true or false, and prints as a sentence."""
 
     dependence: Dependence  # of positions: (B, T) or (T,)
-    pair: tuple | None  # (output, token), the first that shows that it is not so
-    mixed: tuple | None  # (output, token) of different sequences of a batch, if they depend on each other
+    pair: tuple | None  # the first (output, token) that leaks
+    mixed: tuple | None  # (output, token) from different sequences of a batch, if one depends on the other
     sentence: str
 
     def __bool__(self) -> bool:
@@ -153,13 +152,13 @@ class Causality:
 
 
 def depends(fn: Callable, *inputs: Any, seed: int = 0) -> Dependence:
-    """Which outputs of fn(*inputs) depend on which inputs? By moving each element of each input, and by gradients.
+    """Which outputs of fn(*inputs) depend on which inputs, judged by moving each element of each input, and by gradients?
 
-    fn takes and returns Tensors of minigrad or PyTorch, or NumPy arrays, whose gradients are not known; outputs may be
-    nested. Numbers are moved by several amounts, at several points; integers are exchanged for others between the least
-    and the largest of their array, booleans flipped. An effect below 1e-14 of the largest (1e-5 in float32) counts as
-    rounding. Nothing is changed: arrays, `.grad`, buffers, random states. Each evaluation starts from the same random
-    state, so a dropout mask stays; a function that gives something else when it is called again is a RuntimeError.
+    fn takes and returns Tensors of minigrad or PyTorch, or NumPy arrays, which have no gradients; outputs may be nested.
+    Floats are moved by several amounts, at several points; integers are replaced by others between the smallest and the
+    largest of their array; booleans are flipped. An effect below 1e-14 of the largest (1e-5 in float32) counts as
+    rounding. Arrays, `.grad`, buffers and random states are left unchanged. Each evaluation starts from the same random
+    state, so a dropout mask stays the same; RuntimeError if the same input still gives another output.
 
     >>> depends(lambda x: np.cumsum(x), np.ones(3))
     output (3,) on x (3,): 6 of 9 pairs
@@ -176,11 +175,11 @@ def depends(fn: Callable, *inputs: Any, seed: int = 0) -> Dependence:
 
 
 def is_causal(fn: Callable, tokens: Any, *, axis: int | None = None, seed: int = 0) -> Causality:
-    """Is no output of fn(tokens) changed by a later token? An object that is true or false, and says which pair shows it.
+    """Is every output of fn(tokens) independent of later tokens? True or false, naming a pair that leaks.
 
     tokens are ids, (T,) or (B, T), or vectors of floats, (T, C) or (B, T, C); the (first) output has an element or a
-    vector for each of them. `axis` is that of time, by default the last that is not C. Like `depends`, it moves tokens
-    and looks at gradients, and finds what shows in one of them only.
+    vector for each of them. `axis` is the time axis, by default the last except C. Like `depends`, it moves tokens and
+    looks at gradients, and finds what shows in only one of the two.
 
     >>> mean_so_far = lambda x: np.cumsum(x, 0) / np.arange(1, len(x) + 1)[:, None]
     >>> is_causal(mean_so_far, np.ones((4, 2)))
@@ -196,13 +195,14 @@ def is_causal(fn: Callable, tokens: Any, *, axis: int | None = None, seed: int =
     with function.preserved():
         try:
             out = function(function.arrays, seed)[0]
-        except Exception:
-            function = ArrayFunction(lambda token: outputs_of(fn(token[None]))[0][0], (tokens,), function.library)
-            out = None
-            with contextlib.suppress(Exception):
-                out = function(function.arrays, seed)[0] if len(shape) == 1 else None  # perhaps fn takes batches only
-            if out is None:
+        except Exception as error:
+            if len(shape) > 1:
                 raise
+            function = ArrayFunction(lambda token: outputs_of(fn(token[None]))[0][0], (tokens,), function.library)
+            try:
+                out = function(function.arrays, seed)[0]
+            except Exception:  # noqa: BLE001  so it is not that fn takes batches only
+                raise error from None
         if out.shape[: len(shape)] != shape:
             raise ValueError(f"is_causal: expected an output for each token, {str(shape)[:-1].rstrip(',')}, ...), got "
                              f"{out.shape} for tokens of shape {array.shape}")
@@ -211,7 +211,7 @@ def is_causal(fn: Callable, tokens: Any, *, axis: int | None = None, seed: int =
 
 
 def causality(found: Dependence, axis: int) -> Causality:
-    """What a dependence of positions says, if time runs along this axis of theirs."""
+    """What a dependence of positions says about causality, if this axis is time."""
     part = found.outputs[0]
     index = np.stack(np.unravel_index(np.arange(part.size), part.shape), -1)
     time, sequence = index[:, axis], np.delete(index, axis, 1)
@@ -238,16 +238,16 @@ def causality(found: Dependence, axis: int) -> Causality:
 
 
 def measured(function: ArrayFunction, outputs: list[Part], inputs: list[Part], seed: int) -> Dependence:
-    """How these outputs, which may be only the first of the function's, depend on its inputs."""
+    """How these outputs, the function's first or all of them, depend on its inputs."""
     shape = sum(part.size for part in outputs), sum(part.size for part in inputs)
     if math.prod(shape) > LARGEST:
-        raise ValueError(f"{shape[0]} outputs and {shape[1]} inputs make too many pairs; take a smaller input")
+        raise ValueError(f"{shape[0]} outputs and {shape[1]} inputs make too many pairs; use a smaller input")
     found = Dependence(outputs, inputs, *np.zeros((3, *shape), bool), np.zeros(shape))
     generator, is_tried, failures = generator_for(seed), np.zeros(shape[1], bool), []
     eps = max(map(eps_of, function.arrays))
 
     def values(arrays: Arrays) -> Arrays | None:
-        """None where the function is not defined."""
+        """None if the function is not defined there."""
         try:
             return function(arrays, point)[: len(outputs)]
         except Exception as error:  # noqa: BLE001  log may refuse a negative number, an embedding an id
@@ -276,13 +276,13 @@ def measured(function: ArrayFunction, outputs: list[Part], inputs: list[Part], s
         found.notes.append(f"{len(failures)} moves were not possible: {told(failures[0])}")
     for part, out in zip(outputs, function(function.arrays, seed)):
         if np.any(np.isnan(out)):
-            found.notes.append(f"{part.name} is NaN in places: what these depend on is not seen")
+            found.notes.append(f"{part.name} is NaN in places: what these depend on cannot be seen")
     return found
 
 
 def moves(arrays: Arrays, inputs: list[Part], sizes: Sequence[float], generator: np.random.Generator
           ) -> Iterator[tuple[int, float, Arrays]]:
-    """(column, size, arrays in which one position has been moved)"""
+    """(column, size of the move, arrays with one position moved)"""
     column = 0
     for i, (array, part) in enumerate(zip(arrays, inputs)):
         for n in range(part.size):
@@ -295,14 +295,14 @@ def moves(arrays: Arrays, inputs: list[Part], sizes: Sequence[float], generator:
 
 def replacements(array: np.ndarray, place: tuple[int, ...], sizes: Sequence[float], generator: np.random.Generator
                  ) -> Iterator[tuple[float, Any]]:
-    """(size, what may stand there instead)"""
+    """(size of the move, the value to put there)"""
     value = array[place]
     if array.dtype.kind in "fc":
         for size in sizes:
             direction = generator.uniform(0.5, 1.5, value.shape)
             direction = direction if value.size == 1 else direction * generator.choice([-1, 1], value.shape)
             yield abs(size), np.where(np.isfinite(value), value, 0.0) + size * scale_of(array) * direction
-        if len(sizes) > 1:  # what is zero altogether may be taken for padding
+        if len(sizes) > 1:  # an all-zero vector may be taken for padding
             yield 1.0, np.zeros_like(value)
     elif array.dtype.kind == "b":
         yield 1.0, ~value
@@ -315,8 +315,7 @@ def replacements(array: np.ndarray, place: tuple[int, ...], sizes: Sequence[floa
 
 
 def known_ids(array: np.ndarray) -> np.ndarray:
-    """Integers that may stand in this array: those up to its largest, 0 among them, which often is padding; only its own if
-    some are negative."""
+    """Integers that the array may hold: 0, which often is padding, to its largest; only its own if some are negative."""
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if low < 0:
         return np.unique(array)
@@ -324,7 +323,7 @@ def known_ids(array: np.ndarray) -> np.ndarray:
 
 
 def moved_everywhere(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Another array of the kind. Booleans stay: they may be a mask."""
+    """Another array of the same kind. Booleans stay as they are: they may be a mask."""
     if array.dtype.kind in "fc":
         return np.asarray(array + scale_of(array) * generator.standard_normal(array.shape), array.dtype)
     return np.asarray(generator.choice(known_ids(array), array.shape), array.dtype) if array.dtype.kind in "iu" else array
@@ -336,10 +335,10 @@ def scale_of(array: np.ndarray) -> float:
 
 
 def changes(before: Arrays, after: Arrays, size: float, eps: float) -> Arrays:
-    """By how much each element has changed: 0 if no more than rounding explains, inf for a NaN that came or went.
+    """By how much each element has changed: 0 if rounding explains it, inf for a NaN that came or went.
 
     `eps` is that of the inputs. A move as large as 1000 may overflow, and 0 * inf is NaN wherever it is masked: such a NaN
-    shows nothing.
+    proves nothing.
     """
     if [a.shape for a in before] != [b.shape for b in after]:
         raise ValueError(f"the shape of the output depends on the input: {before[0].shape} and {after[0].shape}")
@@ -359,16 +358,16 @@ def eps_of(array: np.ndarray) -> float:
 
 
 def check_same(before: Arrays, after: Arrays | None, eps: float) -> None:
-    """RuntimeError if the same input has given another output."""
+    """RuntimeError if the same input gave another output."""
     change = max((np.max(c, initial=0.0) for c in changes(before, after, 0.0, eps)), default=0.0) if after else np.inf
     if change:
         raise RuntimeError(f"the same input gives another output, by up to {change:.3g}: the function draws random numbers "
-                           "of its own, or remembers earlier calls, and what else changes it cannot be seen")
+                           "of its own, or remembers earlier calls, so what else changes it cannot be seen")
 
 
 def look_at_gradients(found: Dependence, function: ArrayFunction, arrays: Arrays, seed: int, generator: np.random.Generator
                       ) -> None:
-    """Note which gradients there are. Each position of an output is weighted with random numbers, the others with 0."""
+    """Record which gradients are not zero, weighting one position of an output with random numbers, the others with 0."""
 
     def upstreams(k: int, out: np.ndarray) -> Iterator[np.ndarray]:
         for n in range(found.outputs[k].size if k < len(found.outputs) else 0):
@@ -408,5 +407,5 @@ def label(parts: list[Part], n: int) -> str:
 
 
 def leading(shape: tuple[int, ...]) -> int:
-    """How many of the first axes a map has room for."""
+    """How many of the first axes fit on a map."""
     return max(n for n in range(len(shape) + 1) if n == 0 or math.prod(shape[:n]) <= WIDE)

@@ -1,9 +1,9 @@
 """Derivatives without backward: central differences, extrapolated, with the verdict on an analytic derivative.
 
 With D(h) = (f(x + h v) - f(x - h v)) / 2h, whose error is c h^2 + O(h^4), Richardson's R = (4 D(h/2) - D(h)) / 3 has an
-error of O(h^4) only. How far R is known comes from its change since the step before, and from the noise of f: about
-h^-1 times as much. h goes down by fours until R agrees with the analytic derivative, unless an R that was known better
-contradicts it. To be called wrong, it has to look wrong from much nearer as well.
+error of only O(h^4). How accurate R is follows from its change since the step before and from the noise of f, which it
+multiplies by about 1/h. h is divided by four until R agrees with the analytic derivative, unless a more accurate R
+contradicts it. To be called wrong, the derivative has to look wrong from a much smaller step as well.
 """
 from dataclasses import dataclass
 from typing import Callable, Sequence
@@ -14,22 +14,22 @@ STEP = 1e-3  # times max(1, |x|)
 LEVELS = 10  # steps from h to h / 4^9: a kink in between is left behind on the way
 ROUNDING = 8 * np.finfo(np.float64).eps  # the error of a value of f, relative to itself
 STEP_ROUNDING = 4 * np.finfo(np.float64).eps / STEP  # the error of the first step, relative to itself
-CONFIRMING = 3  # so many levels below the one at which a derivative looks wrong, it has to look wrong as well
-SETTLED = 0.05  # R's changes are this small, compared with R itself and with its distance from the analytic value
+CONFIRMING = 3  # a derivative that looks wrong at one level has to look wrong this many levels below, too
+SETTLED = 0.05  # R's changes are at most this large, relative to R and to its distance from the analytic value
 PROBE = 1e-11  # moves so small that only the noise of f is left in a second difference
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
 
 def overall(verdicts) -> str:
-    """One wrong derivative fails all, one open question leaves all open."""
+    """One wrong derivative makes it fail; otherwise, one open question leaves it open."""
     verdicts = set(np.ravel(verdicts))
     return FAIL if FAIL in verdicts else INCONCLUSIVE if INCONCLUSIVE in verdicts else PASS
 
 
 @dataclass
 class Look:
-    """What analytic derivatives look like from one step h; vectors of the same length."""
+    """How analytic derivatives compare at one step h; vectors of the same length."""
 
     estimate: np.ndarray  # R
     error: np.ndarray  # |analytic - R|
@@ -41,7 +41,7 @@ class Look:
 
     @property
     def is_known(self) -> np.ndarray:
-        """Has R settled? If it grows as h falls, it has not: the function is steeper than h can see."""
+        """Has R settled? It has not if it grows as h falls: the function is steeper than h can resolve."""
         return self.change <= SETTLED * np.abs(self.estimate) + self.rounding
 
     @property
@@ -51,7 +51,7 @@ class Look:
 
     @property
     def is_steady(self) -> np.ndarray:
-        """Has R moved so little, over two steps, that it will not get to the analytic derivative?"""
+        """Has R moved so little over two steps that it will not reach the analytic derivative?"""
         return np.maximum(self.change, self.change_before) + self.rounding <= SETTLED * self.error
 
     @property
@@ -79,8 +79,8 @@ def look_from(level: int, value_at: Callable[[float], np.ndarray], centre: np.nd
 
 def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic: np.ndarray, step: float, rtol: float,
           atol: np.ndarray, noise: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Is `analytic` the derivative of the vector value_at(t) at t = 0, where it is `centre`? Numeric derivatives, bounds on
-    their errors, and a verdict on each analytic one.
+    """Is `analytic` the derivative of the vector value_at(t) at t = 0, where it is `centre`? Returns numeric derivatives,
+    bounds on their errors, and a verdict on each analytic one.
 
     `noise` is the error of the values. For example, f(t) = ((3 + t)^3, |t|) has the derivatives 27 and none:
 
@@ -89,7 +89,7 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
     >>> [judge(f, f(0), analytic, 3e-3, 1e-9, 0.0)[2].tolist() for analytic in (right, wrong)]
     [['pass', 'pass'], ['fail', 'inconclusive']]
 
-    `right` agrees with R from the first step on. `wrong` does not; from three steps it looks like this:
+    `right` agrees with R from the first step on. `wrong` does not; at the first three steps it looks like this:
 
     >>> estimates = []
     >>> for level in range(3):
@@ -101,10 +101,10 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
     [ True  True] [False  True]
 
     By the third, R has twice moved by 2e-11 or less, and will not reach 27.0001, which is 1e-4 away: wrong. One more look
-    from CONFIRMING levels below says so too: fail. |t| bends as much from near as from far, so R says nothing about 0.5,
-    from any step: inconclusive.
+    CONFIRMING levels below agrees: fail. |t| bends as much up close as from far away, so no step makes R say anything
+    about 0.5: inconclusive.
     """
-    numeric, bound = np.full(analytic.shape, np.nan), np.full(analytic.shape, np.inf)  # the best known R
+    numeric, bound = np.full(analytic.shape, np.nan), np.full(analytic.shape, np.inf)  # the most accurate R
     first = numeric  # the first R that was known
     verdict = np.full(analytic.shape, INCONCLUSIVE, dtype="<U12")
     is_wrong, is_contradicted = np.zeros((2, *analytic.shape), bool)
@@ -123,26 +123,26 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
             agrees_with_best = np.abs(analytic - numeric) <= allowed + 4 * bound
             verdict[(look.error <= allowed + look.rounding) & agrees_with_best & (verdict == INCONCLUSIVE)] = PASS
 
-            # Where f is rounded, small steps find the same plateau again and again, far from what large ones found.
+            # If f is rounded, small steps find the same plateau again and again, far from what large steps found.
             is_plateau = np.abs(look.estimate - first) > 0.5 * look.error
             is_contradicted |= is_wrong & (look.error + look.rounding < 0.5 * np.abs(analytic - numeric))
             is_wrong |= look.is_known & look.is_steady & ~look.is_kink & ~is_plateau
             is_open = verdict == INCONCLUSIVE
             if is_last or not np.any(is_open):
                 break
-            is_last = np.all(is_wrong[is_open])  # then one look from much nearer confirms it
+            is_last = np.all(is_wrong[is_open])  # then one look from much closer confirms it
             level += CONFIRMING if is_last else 1
     verdict[(verdict == INCONCLUSIVE) & is_wrong & ~is_contradicted] = FAIL
     return numeric, bound, verdict
 
 
 def largest_finite(*values: np.ndarray) -> np.ndarray:
-    """The largest |value| of each row, infinities and NaN aside."""
+    """The largest |value| of each row, ignoring infinities and NaN."""
     return np.max([np.where(np.isfinite(value), np.abs(value), 0.0) for value in values], axis=0)
 
 
 def noise_of(value_at: Callable[[float], np.ndarray], centre: np.ndarray) -> np.ndarray:
-    """How far values are off: what is left of f(x + h v) + f(x - h v) - 2 f(x) for moves of about PROBE."""
+    """The error of values: what is left of f(x + h v) + f(x - h v) - 2 f(x) for moves of about PROBE."""
     with np.errstate(all="ignore"):
         found = [np.abs(value_at(h) + value_at(-h) - 2 * centre) for h in (PROBE, 1.7 * PROBE, 3.1 * PROBE)]
     return ROUNDING / np.finfo(np.float64).eps * largest_finite(*found)
@@ -155,7 +155,7 @@ def difference(up: np.ndarray, down: np.ndarray) -> np.ndarray:
 
 def along(evaluate: Callable[[], np.ndarray], arrays: Sequence[np.ndarray], direction: Sequence[np.ndarray]
           ) -> Callable[[float], np.ndarray]:
-    """t -> evaluate() with `arrays`, which it reads, moved by t * direction in place, and moved back."""
+    """t -> evaluate() with `arrays`, which it reads, moved by t * direction in place and back again."""
 
     def value_at(t: float) -> np.ndarray:
         before = [array.copy() for array in arrays]
@@ -171,7 +171,7 @@ def along(evaluate: Callable[[], np.ndarray], arrays: Sequence[np.ndarray], dire
 
 
 def step_along(array: np.ndarray, direction: np.ndarray, eps: float = STEP) -> float:
-    """The step along the direction in which no x moves by more than eps * max(1, |x|), and one by that."""
+    """The largest step along the direction that moves no x by more than eps * max(1, |x|)."""
     speed = np.abs(direction) / scale_of(array)
     return eps / float(np.max(speed, initial=1e-300))
 
@@ -182,5 +182,5 @@ def scale_of(array: np.ndarray) -> np.ndarray:
 
 
 def random_direction(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Normal numbers, each in the scale of its element, so that large elements do not set the step for small ones."""
+    """Normal numbers, each at the scale of its element, so that large elements do not set the step for small ones."""
     return np.where(np.isfinite(array), generator.standard_normal(array.shape) * scale_of(array), 0.0)

@@ -1,4 +1,4 @@
-"""The same check for float32, whose rounding is too rough for differences: against the gradients in float64."""
+"""The check for float32, whose rounding is too coarse for differences: against the gradients in float64."""
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -9,15 +9,15 @@ from .differences import FAIL, PASS
 from .problem import Point, as_inputs, generator_for, input_names, mapped, nodes_below, problem_of, title_of
 from .report import PROJECTED, GradcheckReport, InputReport, index_of
 
-ROUNDING = 1e-6  # of the largest gradient of all inputs: what may remain where another one cancels
+ROUNDING = 1e-6  # what may remain where a gradient cancels, relative to the largest of all inputs
 
 
 def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, rtol: float = 1e-4, seed: int = 0
                     ) -> GradcheckReport:
-    """Are the float32 gradients of fn(*inputs) those of float64, up to `rtol` of the largest?
+    """Are the float32 gradients of fn(*inputs) those of float64, within `rtol` of the largest?
 
-    The kernels for float32 are compiled separately, and differences are too rough to check them. Inputs may have
-    either dtype; a float64 tensor that fn itself holds would turn all of it into float64, and is refused.
+    The kernels for float32 are compiled separately, and differences are too coarse to check them. Inputs may have either
+    dtype; a float64 tensor that fn itself holds would turn everything into float64, and is refused.
 
     >>> bool(compare_float32(lambda x: x.softmax(-1), Tensor(np.eye(3), requires_grad=True)))
     True
@@ -40,7 +40,7 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
 
 
 def point_in(dtype: np.dtype, fn: Callable, inputs: tuple, seed: int) -> Point:
-    """fn and its gradients where its inputs are, with all of them in this dtype."""
+    """fn and its gradients at these inputs, all converted to this dtype."""
     def convert(x: Any, _: str) -> Any:
         is_float = isinstance(x, Tensor) and x.dtype.kind == "f"
         return Tensor(x.array.astype(np.float32), x.requires_grad, dtype) if is_float else x

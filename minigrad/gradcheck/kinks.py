@@ -1,4 +1,4 @@
-"""Verdicts at a kink, where there is no derivative, but a gradient can still be wrong."""
+"""Verdicts at a kink, where there is no derivative, but the gradient can still be wrong."""
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,24 +8,24 @@ from .problem import Point, Problem, flat, split
 from .report import InputReport
 
 DIRECTIONS = 16
-UNITS = 64  # inputs with no more elements are moved one by one as well
-ROWS = 32  # outputs that are judged
+UNITS = 64  # up to this many elements are also moved one by one
+ROWS = 32  # the most outputs that are judged
 
 
 @dataclass
 class Slopes:
     """How the outputs change along directions in which all inputs move at once: (outputs, directions)."""
 
-    directions: np.ndarray  # the last third of the first 3 n are the sums of the others
+    directions: np.ndarray  # the last of the first three blocks holds the sums of the other two
     ups: np.ndarray  # (f(x + h v) - f(x)) / h
     downs: np.ndarray  # (f(x - h v) - f(x)) / h
     bends: np.ndarray  # ups + downs
-    far_bends: np.ndarray  # the same from 8 h away
-    is_bent: np.ndarray  # (outputs,): has the function a kink here?
+    far_bends: np.ndarray  # the same with 8 h
+    is_bent: np.ndarray  # (outputs,): does the function have a kink here?
 
 
 def slopes_around(problem: Problem, h: float, generator: np.random.Generator) -> Slopes:
-    """Along random directions, their sums, all at once, and if there are few, each element."""
+    """Slopes along random directions, their sums, all ones, and, if there are few elements, each of them."""
     leaves = list(problem.leaves.values())
     is_movable = np.isfinite(flat(leaf.array for leaf in leaves))
     parts = is_movable * generator.standard_normal((2, DIRECTIONS // 2, is_movable.size))
@@ -42,16 +42,16 @@ def slopes_around(problem: Problem, h: float, generator: np.random.Generator) ->
     bends, far_bends = ups + downs, slopes(8 * h) + slopes(-8 * h)
     least = 1e-3 * (np.abs(ups) + np.abs(downs))
     least += (1e-14 + 64 * np.finfo(np.float64).eps * largest_finite(centre)[:, None]) / h
-    # On a smooth curve a bend is 8 times as large from 8 times as far away; at a kink it is the same.
+    # On a smooth curve, a step 8 times as large bends 8 times as much; at a kink, as much.
     is_bent = np.any((np.abs(bends) > 0.4 * np.abs(far_bends)) & (np.abs(bends) > least), axis=1)
-    # The median of three bends neither way, but its derivative along a sum is not the sum of the derivatives.
+    # The median of three numbers bends neither way, but its derivative along a sum is not the sum of the derivatives.
     along_a, along_b, along_both = np.split((ups - downs)[:, : DIRECTIONS // 2 * 3] / 2, 3, axis=1)
     is_bent |= np.any(np.abs(along_a + along_b - along_both) > np.max(least, axis=1, keepdims=True), axis=1)
     return Slopes(np.array(directions), ups, downs, bends, far_bends, is_bent)
 
 
 def judge_kinks(point: Point, reports: list[InputReport], h: float, generator: np.random.Generator) -> None:
-    """At a kink nothing fails for not being the derivative, as there is none; but a gradient can still be wrong there."""
+    """At a kink there is no derivative to compare with; a gradient fails only if it is not between the slopes around it."""
     slopes = slopes_around(point.problem, h, generator)
     for report in reports:
         rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
@@ -67,10 +67,10 @@ def judge_kinks(point: Point, reports: list[InputReport], h: float, generator: n
 
 
 def is_outside(point: Point, slopes: Slopes, outputs: np.ndarray) -> np.ndarray:
-    """Which of these outputs bend one way, and have a gradient that is not between the slopes of the sides?
+    """Which of these outputs bend one way, but have a gradient that is not between the slopes of the sides?
 
-    If f is convex there, v.g <= f'(x; v) must hold for all v. It does for relu'(0) = 0, and for any split of the
-    gradient among equal maxima that sums to 1. All inputs move at once: maximum(x, y) at x = y is a kink of both.
+    If f is convex there, v.g <= f'(x; v) must hold for all v. It does for relu'(0) = 0, and for any split of the gradient
+    among equal maxima that sums to 1. All inputs move at once: maximum(x, y) at x = y is a kink in both.
     """
     ups, downs, bends, far_bends = (a[outputs] for a in (slopes.ups, slopes.downs, slopes.bends, slopes.far_bends))
     analytic = np.concatenate(point.rows(outputs), axis=1) @ slopes.directions.T

@@ -1,6 +1,6 @@
-"""A whole module: every parameter's gradient checked, and a census of the parameters that got none, or not all of it.
+"""A whole module: a check of every parameter's gradient, and a census of parameters with no gradient or only part of it.
 
-A module is whatever has `named_parameters()` and can be called.
+A module is anything that has `named_parameters()` and can be called.
 """
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
@@ -18,7 +18,7 @@ from .report import GradcheckReport, table
 
 
 def module_problem(module: Any, inputs: Any, select: Callable | None) -> Problem:
-    """The module's outputs as a function of its parameters, and of the inputs that require gradients."""
+    """The module's outputs as a function of its parameters and of the inputs that require gradients."""
     inputs = as_inputs(inputs)
 
     def outputs(*inputs: Any) -> Any:
@@ -36,9 +36,9 @@ def gradcheck_module(
 ) -> GradcheckReport:
     """`gradcheck` for every parameter of a float64 module, called as module(*inputs); returns the report.
 
-    `select` picks the outputs to differentiate from what the module returns, by default all. Parameters move in place
-    and come back to what they were; their `grad` is not touched. Random states are held still, so dropout may be on.
-    `progress` shows a bar on stderr, by default only in a terminal.
+    `select` picks the outputs to differentiate from what the module returns, by default all. Parameters are moved in
+    place and restored; their `grad` is not touched. Random states are held fixed, so dropout may be on. `progress` shows a
+    bar on stderr, by default only in a terminal.
 
     >>> import nn, minigrad as mg
     >>> layer = nn.Linear(3, 2).to("float64")
@@ -62,13 +62,13 @@ def gradcheck_module(
 
 @dataclass
 class CensusRow:
-    """How the gradient of one parameter came about."""
+    """What gradient one parameter got."""
 
     name: str
     shape: tuple[int, ...]
     status: str  # a key of STATUS
     uses: int  # on the tape
-    fraction: float  # of the true derivative along a random direction that backward gives
+    fraction: float  # how much of the true derivative along a random direction backward gives
     zeros: float  # the fraction of elements whose gradient is zero
 
     def __str__(self) -> str:
@@ -80,14 +80,14 @@ STATUS = {
     "none": "no gradient, though the output depends on it: it is cut off by detach(), .data or no_grad()",
     "zero": "a gradient of zeros, though the output depends on it",
     "unused": "the output does not depend on it",
-    "cancelled": "a gradient, but the derivative is zero: nothing is shown",
+    "cancelled": "a gradient, but the derivative is zero: this proves nothing",
     "partial": "a gradient that is not the whole derivative: one of its uses is cut off, or a backward is wrong",
     "unclear": "a gradient that could not be judged: a kink or noise",
 }
 
 
 class Census(list):
-    """The rows, one for each parameter; printed, it is a table."""
+    """The rows, one for each parameter; printed as a table."""
 
     def __repr__(self) -> str:
         rows = [["parameter", "shape", "uses", "zeros", "of the derivative", "status"]]
@@ -100,8 +100,8 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
            ) -> Census:
     """Which parameters of module(*inputs) got no gradient, a zero one, or one from only some of their uses?
 
-    A use that is cut off the tape (by detach, `.data`, no_grad) still moves the output when the parameter moves: so
-    a gradient from all uses agrees with differences along a random direction, and anything less does not.
+    A use that is cut off the tape (by detach, `.data`, no_grad) still changes the output when the parameter moves. So a
+    gradient from all uses agrees with differences along a random direction, and anything less does not.
 
     >>> import nn, minigrad as mg
     >>> for row in census(nn.Linear(3, 2).to("float64"), mg.randn(5, 3, dtype="float64")): print(row)

@@ -1,4 +1,4 @@
-"""What is checked: a function of some leaves, to be evaluated, moved and differentiated without leaving a trace."""
+"""What is checked: a function of some leaves, which can be evaluated, moved and differentiated without side effects."""
 import contextlib
 import functools
 import inspect
@@ -13,13 +13,13 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..runner import current
 from ..tensor import Tensor
 
-CANCELLED = 1e-12  # of the terms that a gradient is the sum of: what may remain where they cancel
+CANCELLED = 1e-12  # what may remain where terms of a gradient cancel, relative to them
 
 
 class Problem:
-    """`function()` reads `leaves`, float64 tensors by name. Outputs are flattened to one vector, so are upstreams.
+    """`function()` reads `leaves`, float64 tensors by name. Its outputs are flattened to one vector, and so are upstreams.
 
-    Each evaluation starts with the same random state: a dropout in the function draws the same mask every time.
+    Each evaluation starts from the same random state, so dropout in the function draws the same mask every time.
     """
 
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
@@ -29,8 +29,8 @@ class Problem:
         self.function = function
         self.leaves = leaves
         self.arguments = arguments  # names and values in the function's order: leaves, arrays, numbers
-        self.constants = constants  # what else the function reads, and should not change
-        self.state = state  # what it may change, such as running averages; each evaluation starts with the same
+        self.constants = constants  # what else the function reads, and must not change
+        self.state = state  # what it may change, such as running averages; each evaluation starts from the same
         self.before = [array.copy() for array in self._arrays()]
         self.state_before = [array.copy() for array in state]
         self.random_state = random.get_state()
@@ -48,7 +48,7 @@ class Problem:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Whatever happens inside, the leaves, the constants and the random state are afterwards what they were."""
+        """Whatever happens inside, the leaves, the constants and the random state are restored afterwards."""
         state = random.get_state()
         try:
             with np.errstate(all="ignore"):
@@ -58,13 +58,13 @@ class Problem:
             self.restore()
 
     def restore(self) -> None:
-        """Put back what leaves, constants and state were at the beginning."""
+        """Restore leaves, constants and state to what they were at the beginning."""
         for array, before in zip(self._arrays(), self.before):
-            if not same_bits(array, before):  # so that nothing is written to what cannot be
+            if not same_bits(array, before):  # so that read-only arrays are not written to
                 array[...] = before
 
     def changed(self) -> str:
-        """Which leaf or constant is not what it was? "" if none."""
+        """Which leaf or constant has been changed? "" if none."""
         arrays = zip([*self.leaves, *self.constants], self._arrays(), self.before)
         return next((f"{name} has been changed" for name, array, before in arrays if not same_bits(array, before)), "")
 
@@ -87,9 +87,9 @@ class Problem:
 
     def gradients(self, outputs: Sequence[Tensor], upstream: np.ndarray, on_tape: bool = False
                   ) -> list[np.ndarray | None]:
-        """The gradient of sum(outputs * upstream) for each leaf, as `backward()` finds it; None where none arrives.
+        """The gradient of sum(outputs * upstream) for each leaf, as `backward()` computes it; None where none arrives.
 
-        `on_tape` does it as `create_graph=True` does.
+        `on_tape` means as with `create_graph=True`.
         """
         wanted = [leaf.node for leaf in self.leaves.values()]
         starts = roots(outputs, upstream)
@@ -101,7 +101,7 @@ class Problem:
             return [g if g is None else np.asarray(g.array) for g in tape.gradients(starts, wanted, current(), True)]
 
     def move(self, generator: np.random.Generator, upward: bool) -> None:
-        """Go to a point nearby, where the function has its kinks elsewhere. Infinities stay where they are."""
+        """Go to a point nearby, to get away from kinks. Infinities stay where they are."""
         for leaf in self.leaves.values():
             noise = generator.standard_normal(leaf.shape)
             step = 0.03 * np.maximum(np.abs(leaf.array), 0.3) * (np.abs(noise) if upward else noise)
@@ -109,7 +109,7 @@ class Problem:
 
 
 class Point:
-    """The problem where its leaves are now: outputs, a random upstream gradient, and what backward makes of it.
+    """The problem at its leaves' current values: outputs, a random upstream gradient, and the gradients from backward.
 
     Where an output is infinite, as masked scores are, the upstream is 0.
     """
@@ -125,7 +125,7 @@ class Point:
         self._jacobians: list[np.ndarray] | None = None
 
     def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
-        """A gradient for each leaf, zeros where none arrived."""
+        """A gradient for each leaf, zeros if none arrived."""
         return self.filled(self.problem.gradients(self.outputs, upstream))
 
     def filled(self, gradients: list[np.ndarray | None]) -> list[np.ndarray]:
@@ -133,7 +133,7 @@ class Point:
         return [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(leaves, gradients)]
 
     def rows(self, outputs: Sequence[int]) -> list[np.ndarray]:
-        """For each leaf, (outputs, elements) of the Jacobian, by one backward for each of these outputs."""
+        """For each leaf, these outputs' rows of the Jacobian, (outputs, elements), by one backward each."""
         found = [self.backward(np.eye(1, self.size, k)[0]) for k in outputs]
         return [np.array([row[i].reshape(-1) for row in found]).reshape(len(found), leaf.numel())
                 for i, leaf in enumerate(self.problem.leaves.values())]
@@ -147,7 +147,7 @@ class Point:
 
     @functools.cached_property
     def terms(self) -> float:
-        """The largest number on the way back: where gradients cancel, about 1e-16 of that remains."""
+        """The largest number on the way back: where gradients cancel, about 1e-16 of it remains."""
         ops = [node for node in nodes_below(self.outputs) if isinstance(node, tape.Op)]
         with no_grad():
             arrived = tape.gradients(roots(self.outputs, self.upstream), ops, current(), True)
@@ -158,7 +158,7 @@ class Point:
         return all(np.all(np.isfinite(g)) for g in [*(out.array for out in self.outputs), *self.gradients])
 
     def is_sum_of_rows(self) -> bool:
-        """Is backward(upstream) what the Jacobian's rows add up to? (Where they have been computed.)"""
+        """Do the Jacobian's rows, if they have been computed, add up to backward(upstream)?"""
         return self._jacobians is None or all(
             np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
                         atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + CANCELLED * self.terms)
@@ -166,23 +166,23 @@ class Point:
         )
 
     def projected(self) -> np.ndarray:
-        """The one number that backward of `upstream` differentiates."""
+        """The single number whose gradient is backward(upstream)."""
         values = self.problem.values()
         return np.array([np.sum(np.where(self.upstream == 0, 0.0, values * self.upstream))])
 
 
 def generator_for(seed: int) -> np.random.Generator:
-    """A stream of its own: default_rng(seed) may have drawn the inputs, and an upstream equal to one of them can hide a
-    missing transpose, by symmetry."""
+    """A separate stream: default_rng(seed) may have drawn the inputs, and an upstream equal to one of them can, by
+    symmetry, hide a missing transpose."""
     return np.random.default_rng((seed, 7919))
 
 
 def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, names: Sequence[str] | None = None,
                parameters: dict[str, Tensor] | None = None, state: Sequence[np.ndarray] = (),
                dtype: np.dtype = np.dtype(np.float64)) -> Problem:
-    """fn(*inputs), as a function of the inputs that require gradients and of fn's own `parameters`.
+    """fn(*inputs) as a function of the inputs that require gradients and of fn's own `parameters`.
 
-    Parameters are moved themselves, inputs copied. `title` and `names` of the inputs are by default fn's.
+    Parameters are moved in place, inputs are copied. `title` and the inputs' `names` default to fn's.
     """
     arguments: list[tuple[str, Any]] = []
     leaves = {name: x for name, x in (parameters or {}).items() if x.requires_grad}
@@ -213,7 +213,7 @@ def title_of(fn: Callable) -> str:
 
 
 def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
-    """A tensor's own name, or that of fn's argument, or "input 0".
+    """Each tensor's own name, or the name of fn's argument, or "input 0".
 
     >>> input_names(lambda x, *others: x, (1.0, 2.0))
     ['x', 'input 1']
@@ -230,20 +230,20 @@ def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
 
 
 def unused(name: str, taken: Iterable[str]) -> str:
-    """The name, or name' if it is taken."""
+    """The name, with primes added while it is taken."""
     while name in taken:
         name += "'"
     return name
 
 
 def owner_of(fn: Callable) -> Any:
-    """The Function whose `apply` fn is, or fn itself."""
+    """The Function if fn is its `apply`, else fn itself."""
     owner = getattr(fn, "__self__", None)
     return owner if isinstance(owner, type) and issubclass(owner, Function) else fn
 
 
 def as_inputs(inputs: Any) -> tuple:
-    """The arguments of a function: a single Tensor or array is one."""
+    """A function's arguments as a tuple; a single Tensor or array is one argument."""
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
 
@@ -257,11 +257,16 @@ def mapped(value: Any, function: Callable[[Any, str], Any], name: str) -> Any:
     return function(value, name)
 
 
+def items_of(value: Any) -> list[Any]:
+    """The items of a nest of tuples, lists and dicts."""
+    found: list[Any] = []
+    mapped(value, lambda item, _: found.append(item), "")
+    return found
+
+
 def floats(result: Any) -> tuple[Tensor, ...]:
-    """The floating-point tensors of what a function returned, however nested."""
-    found = []
-    mapped(result, lambda item, _: found.append(item), "")
-    floating = tuple(item for item in found if isinstance(item, Tensor) and item.dtype.kind == "f")
+    """The floating-point tensors that a function returned, however nested."""
+    floating = tuple(item for item in items_of(result) if isinstance(item, Tensor) and item.dtype.kind == "f")
     if not floating:
         raise TypeError(
             "gradcheck: the function must return a floating-point Tensor, or several in a tuple, list or dict; got "
@@ -304,7 +309,7 @@ def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
 
 
 def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict:
-    """What the tape starts from: each output's part of the vector `upstream`."""
+    """Where the tape starts: each output's part of the vector `upstream`."""
     found = {}
     for out, part in zip(outputs, split(upstream, outputs)):
         if out.node is not None:

@@ -1,4 +1,4 @@
-"""What a gradient check found: a table for the terminal, and a picture; and when it proves nothing, or little."""
+"""What a gradient check found, as a table and as a figure, and whether it proves little or nothing."""
 import functools
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,27 +10,27 @@ from ..drawing.html import html_of_report
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, overall
 
-PROJECTED = "sum(output * upstream)"  # the one number that backward(upstream) is the gradient of
-FEW_LINES = 3  # rows or columns of a Jacobian: so many are named
+PROJECTED = "sum(output * upstream)"  # the single number whose gradient is backward(upstream)
+FEW_LINES = 3  # the most rows or columns of a Jacobian that are named
 
 
 @dataclass(repr=False)
 class InputReport:
     """One input: its Jacobian from backward and from differences, as (rows, columns).
 
-    Rows are the elements of the outputs, or PROJECTED alone. Columns are the elements of the input, or random directions.
+    Rows are the elements of the outputs, or only PROJECTED. Columns are the elements of the input, or random directions.
     """
 
     name: str
     shape: tuple[int, ...]
     analytic: np.ndarray
     numeric: np.ndarray
-    bound: np.ndarray  # on the error of numeric
-    verdicts: np.ndarray  # pass, fail or inconclusive, of each element
+    bound: np.ndarray  # on numeric's error
+    verdicts: np.ndarray  # pass, fail or inconclusive, for each element
     rows: list[str]  # "output[0, 3]"
     columns: list[str]  # "[0, 3]", or "direction 0"
     checked: str
-    sizes: dict[str, int] = field(default_factory=dict)  # sizes that a wrong factor may be made of
+    sizes: dict[str, int] = field(default_factory=dict)  # that a wrong factor may consist of
     notes: list[str] = field(default_factory=list)
     reference: str = "differences"
 
@@ -40,7 +40,7 @@ class InputReport:
 
     @property
     def errors(self) -> np.ndarray:
-        """|analytic - numeric|, in units of the largest derivative."""
+        """|analytic - numeric| relative to the largest derivative."""
         with np.errstate(all="ignore"):
             known = [np.abs(a[np.isfinite(a)]) for a in (self.analytic, self.numeric)]
             scale = max((np.max(a, initial=0.0) for a in known), default=0.0)
@@ -61,7 +61,7 @@ class InputReport:
 
     @property
     def ratio(self) -> float | None:
-        """analytic / numeric, if it is the same for all elements."""
+        """analytic / numeric if it is the same for all elements."""
         return constant_ratio(self.analytic, self.numeric)
 
     def explain(self) -> list[str]:
@@ -86,16 +86,16 @@ class InputReport:
         return "\n".join([head, *(f"  {line}" for line in self.explain())])
 
     def diagnosis(self) -> list[str]:
-        """A constant factor, or what a picture of the two Jacobians shows. GradcheckReport's sees all inputs together."""
+        """A constant factor, or where in the Jacobian the errors are. GradcheckReport's looks at all inputs together."""
         ratio = self.ratio
         if ratio is not None:
             name = name_constant(ratio, self.sizes)
             return [f"backward / {self.reference} is {ratio:.6g} everywhere" + (f": {name}" if name else "")]
         is_jacobian = len(self.rows) > 1 and not self.columns[0].startswith("direction")
-        return self.seen_in_the_picture() if is_jacobian else []
+        return self.places() if is_jacobian else []
 
-    def seen_in_the_picture(self) -> list[str]:
-        """Where in the Jacobian backward goes wrong, if that is a line or the diagonal."""
+    def places(self) -> list[str]:
+        """Where in the Jacobian backward goes wrong, if only in a few rows or columns, or on or off the diagonal."""
         is_wrong = self.verdicts == FAIL
         if is_wrong.shape[0] == is_wrong.shape[1]:
             is_off = ~np.eye(len(is_wrong), dtype=bool)
@@ -113,7 +113,7 @@ class InputReport:
 
 @dataclass
 class SideCheck:
-    """Something that a right backward does besides giving the right numbers."""
+    """Something that a right backward must do apart from giving the right numbers."""
 
     name: str
     passed: bool
@@ -122,19 +122,19 @@ class SideCheck:
 
 @dataclass(repr=False)
 class GradcheckReport:
-    """The outcome of one gradient check. It is true if it passed; printed, it is a table; `plot` gives a figure."""
+    """The outcome of one gradient check: true if it passed, printed as a table; `plot` gives a figure."""
 
     title: str
     inputs: list[InputReport]
     side_checks: list[SideCheck]
     warnings: list[str]  # what these inputs cannot show
-    is_vacuous: bool  # they show nothing at all
+    is_vacuous: bool  # they prove nothing at all
     seed: int
     consultations: list[Any] = field(default_factory=list, repr=False)  # see `explain_with`
 
     @functools.cached_property
     def diagnosis(self) -> Any:
-        """What is known of wrong gradients, from `explain_with`; None if nothing failed, or there is no one to ask."""
+        """What those registered by `explain_with` know about the mistake; None if nothing failed or nobody can be asked."""
         found = [diagnosis for asked in self.consultations if not (diagnosis := asked.diagnosis()).is_right]
         return next(filter(None, found), found[0] if found else None)
 
@@ -178,7 +178,7 @@ class GradcheckReport:
             raise GradcheckError(self)
 
     def plot(self, path: str | None = None):
-        """A figure: for each input, in a row, the Jacobian from backward, from differences, and their difference.
+        """A figure with a row for each input: the Jacobian from backward, from differences, and their difference.
 
         Saved to `path` if one is given; returns matplotlib's figure.
         """
@@ -231,13 +231,13 @@ def table(rows: list[list[str]]) -> list[str]:
 
 
 def vacuous(reports: list[InputReport]) -> bool:
-    """Are all true gradients zero? Then a backward that returns zeros passes. (Empty arrays show nothing.)"""
+    """Are all true gradients zero? Then a backward that returns zeros passes. (Empty arrays do not count.)"""
     shown = [report for report in reports if report.analytic.size]
     return any(report.rows for report in shown) and all(is_zero(report) for report in shown)
 
 
 def is_zero(report: InputReport) -> bool:
-    """Is the gradient right, and not to be told from zero?"""
+    """Is the gradient right, and indistinguishable from zero?"""
     return report.verdict == PASS and bool(np.all(np.abs(report.numeric) <= 10 * report.bound))
 
 
@@ -255,16 +255,16 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
     for name, ids in constants.items():
         if ids.dtype.kind == "i" and ids.size > 1:
             if len(np.unique(ids)) == ids.size:
-                found.append(f"{name} has no id twice: gradients of a repeated id, which add up, are not tested")
+                found.append(f"{name} has no repeated id: that the gradients of an id's uses add up is not tested")
             elif len(np.unique(ids)) == 1:
-                found.append(f"{name} has one id only: whether gradients go to the right row is hardly tested")
+                found.append(f"{name} has only one id: whether gradients go to the right row is hardly tested")
     return found
 
 
 def special(array: np.ndarray) -> list[str]:
-    """Why an input is too special to tell mistakes apart."""
+    """Why an input is so special that mistakes may go unnoticed."""
     if array.size == 1:
-        return ["is one element: sums, axes and transposes are not tested"] if array.ndim else []
+        return ["has one element: sums, axes and transposes are not tested"] if array.ndim else []
     if np.all(array == array.flat[0]):
         return [f"is {array.flat[0]:g} everywhere: a lost factor, axis or transpose may go unnoticed"]
     reasons = []

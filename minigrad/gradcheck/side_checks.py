@@ -1,4 +1,4 @@
-"""What a right backward does besides giving the right numbers: it is linear, repeatable, and changes nothing."""
+"""What a right backward must do apart from giving the right numbers: be linear and repeatable, and change nothing."""
 from typing import Callable, Sequence
 
 import numpy as np
@@ -11,14 +11,14 @@ from ..tensor import Tensor
 from .problem import CANCELLED, Point, Problem, flat, nodes_below, roots, same_bits, split
 from .report import SideCheck
 
-RELATIVE = 1e-9  # rounding may differ between two ways to the same gradient
-EXACT = 1e-12  # a power of two changes no digit
-SAME = ""  # checks answer with a sentence on what is wrong, or with this
+RELATIVE = 1e-9  # how far rounding may take two ways of computing the same gradient apart
+EXACT = 1e-12  # for powers of two, which change no digit
+SAME = ""  # a check returns a sentence on what is wrong, or this
 
 
 def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Generator, nondet_tol: float = 0.0,
                 check_undefined_grad: bool = True) -> list[SideCheck]:
-    """All of them, where the leaves are. `saved` are copies of what forward saved, from before the first backward."""
+    """All of them, at the leaves' current values. `saved` are copies of what forward saved, made before any backward."""
     problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
         "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
@@ -70,7 +70,7 @@ def all_zero(point: Point, gradients: list[np.ndarray]) -> str:
 
 def linear(point: Point, generator: np.random.Generator) -> str:
     """backward(c u) = c backward(u), to the last digit for c = -1 and powers of two; backward(u + w) = backward(u) +
-    backward(w), also where zeros alternate with numbers."""
+    backward(w), also if u and w are zero in complementary places."""
     first, upstream = point.gradients, point.upstream
     for factor in (-1.0, 2.0**12, 2.0**40, 2.0**-20, 2.0**-40):
         for name, x, y in zip(point.names, first, point.backward(factor * upstream)):
@@ -86,7 +86,7 @@ def linear(point: Point, generator: np.random.Generator) -> str:
 
 
 def recorded(point: Point) -> str:
-    """With create_graph=True. If that is an error, gradients of gradients are the ones to say so."""
+    """Does create_graph=True give the same? If it raises, that is for a check of gradients of gradients to report."""
     try:
         found = point.problem.gradients(point.outputs, point.upstream, on_tape=True)
     except Exception:  # noqa: BLE001
@@ -96,7 +96,7 @@ def recorded(point: Point) -> str:
 
 
 def recorded_from(problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator) -> str:
-    """The same for outputs that have not been differentiated yet; an error in that is for the check itself to find."""
+    """The same for outputs that have not been differentiated yet; the check itself finds out if that raises."""
     try:
         point = Point(problem, outputs, generator)
     except Exception:  # noqa: BLE001
@@ -105,9 +105,9 @@ def recorded_from(problem: Problem, outputs: tuple[Tensor, ...], generator: np.r
 
 
 def full_precision(point: Point) -> str:
-    """Random float64 numbers, all of which float32 can hold exactly, have been through float32.
+    """Random float64 numbers that float32 can all hold exactly have been through float32.
 
-    What remains of a gradient that cancels to zero has few digits as well, and shows nothing.
+    What remains of a gradient that cancels to zero also has few digits, but proves nothing.
     """
     largest = max((np.max(np.abs(g), initial=0.0) for g in point.gradients), default=0.0)
     for name, gradient in zip(point.names, point.gradients):
@@ -128,8 +128,8 @@ def one_by_one(point: Point) -> str:
 
 
 def each_op(point: Point, saved: dict[Op, list]) -> str:
-    """Each op on the way: its backward changes no array, hands out none that it keeps, has the right dtype, and takes
-    any layout of the upstream."""
+    """For each op on the way: its backward changes no array, returns none that it keeps, has the right dtype, and accepts
+    any memory layout of the upstream."""
     with no_grad():
         arrived = tape.gradients(roots(point.outputs, point.upstream), list(saved), EAGER, True)
         for op, dout in zip(saved, arrived):
@@ -140,7 +140,7 @@ def each_op(point: Point, saved: dict[Op, list]) -> str:
 
 
 def saved_arrays(outputs: Sequence[Tensor]) -> dict[Op, list]:
-    """Copies of what all ops have saved."""
+    """Copies of what each op has saved."""
     return {op: [a.copy() for a in op.saved if isinstance(a, np.ndarray)]
             for op in nodes_below(outputs) if isinstance(op, Op)}
 
@@ -155,12 +155,12 @@ def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms:
     given = [(parent, g) for parent, g in zip(op.parents, gradients) if parent is not None and g is not None]
     for i, (parent, gradient) in enumerate(given):
         if gradient.dtype != parent.dtype == dout.dtype:
-            return f"gives a gradient of {gradient.dtype} for an input of {parent.dtype}"
+            return f"gives a {gradient.dtype} gradient for a {parent.dtype} input"
         if any(np.shares_memory(gradient, array) for array in saved):
-            return "hands out an array that forward saved: whoever adds to it changes the next backward"
+            return "returns an array that forward saved: adding to it in place changes the next backward"
         others = [dout] + [g for _, g in given[:i]]
         if op.fresh_gradients and any(np.shares_memory(gradient, array) for array in others):
-            return "promises fresh gradients, but one shares memory with the upstream or another gradient"
+            return "promises fresh gradients, but one shares memory with the upstream or with another gradient"
     for layout, lay_out in LAYOUTS.items():
         laid_out = lay_out(dout)
         expected, got = (op.input_gradients(u, EAGER) for u in (np.array(laid_out, order="C"), laid_out))
@@ -173,5 +173,5 @@ def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms:
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "backwards with gaps": lambda a: np.repeat(a.reshape(-1)[::-1], 2)[::-2].reshape(a.shape),
     "column by column": lambda a: np.array(a, order="F"),
-    "as one number that is broadcast": lambda a: np.broadcast_to(a.dtype.type(0.7), a.shape),
+    "as a single broadcast number": lambda a: np.broadcast_to(a.dtype.type(0.7), a.shape),
 }

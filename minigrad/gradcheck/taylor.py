@@ -15,12 +15,12 @@ from .problem import Point, Problem, as_inputs, generator_for, problem_of
 
 HALVINGS = 30
 FIRST_STEP = 2.0**-3
-FLOOR = 64 * np.finfo(np.float64).eps  # rounding in a remainder, relative to the terms it is made of
+FLOOR = 64 * np.finfo(np.float64).eps  # rounding in a remainder, relative to its terms
 
 
 @dataclass(repr=False)
 class TaylorReport:
-    """The steps, the remainders along one direction, and the slope at the small end: nan if all is rounding."""
+    """The steps, the remainders along one direction, and their slope at the small end: nan if all is rounding."""
 
     verdict: str
     slope: float
@@ -49,8 +49,8 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
            ) -> TaylorReport:
     """The slope of the Taylor remainder of fn(*inputs), weighted with a random upstream: 2 if backward is right.
 
-    The worst of several random directions, in which all inputs move at once. Where the function is linear, nothing
-    remains but rounding, and that passes.
+    Reports the worst of several random directions, in which all inputs move at once. If the function is linear, nothing
+    but rounding remains, and that passes.
 
     >>> taylor(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     Taylor: PASS, slope 2.00
@@ -80,7 +80,7 @@ def remainder_slope(problem: Problem, point: Point, generator: np.random.Generat
                    for sign in (1, -1))
     remainders, bends = np.abs(ahead - steps * slope), np.abs(ahead + back)
     terms = sum(float(np.sum(np.abs(np.where(np.isfinite(a), g * a, 0.0)))) for g, a in zip(point.gradients, arrays))
-    noise = float(np.max(bends[-HALVINGS // 2 :], initial=0.0))  # so near, nothing else is left of a second difference
+    noise = float(np.max(bends[-HALVINGS // 2 :], initial=0.0))  # this close, nothing else is left of a second difference
     floor = FLOOR * (largest + terms) + 4 * noise
     is_vacuous = bool(np.all(np.abs(ahead) <= floor)) and abs(slope) * FIRST_STEP <= floor
     return TaylorReport(*verdict_of(steps, remainders, bends, floor), steps, remainders, floor, is_vacuous)

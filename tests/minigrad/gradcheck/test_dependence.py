@@ -84,9 +84,9 @@ def test_what_depends_on_what(name):
 
 def test_disagreements_are_told():
     text = str(depends(lambda x: x.detach() * 2 + x[0], mg.tensor(drawn(4))))
-    assert "output[1] changes with x[1], and no gradient arrives: cut off (detach)" in text and "(3 such pairs)" in text
+    assert "output[1] changes with x[1], but no gradient arrives: cut off (detach)" in text and "(3 such pairs)" in text
     text = str(depends(lambda x: Straight.apply(x * 1e-9), mg.tensor(drawn(4))))
-    assert "output[0] has a gradient for x[0], and does not change with it: straight-through" in text
+    assert "output[0] has a gradient for x[0], but does not change with it: straight-through" in text
     assert "gradient" not in str(depends(lambda x: x * x, mg.tensor(drawn(4))))
 
 
