@@ -1,4 +1,4 @@
-"""Multiply-adds, counted, against closed forms."""
+"""Counted multiply-adds against closed forms."""
 import dataclasses
 
 import numpy as np
@@ -12,7 +12,7 @@ CONFIG = TransformerConfig(vocabulary_size=11, context=8, layers=3, heads=2, wid
 
 
 def closed_form(config, batch, time):
-    """Forward of a causal transformer: 12 C^2 a token and block, two products of attention, and the read-out."""
+    """A causal transformer's forward: 12 C^2 per token and block, two products in attention, and the output layer."""
     C, pairs = config.width, time * (time + 1) // 2
     return batch * (config.layers * (12 * time * C * C + 2 * pairs * C) + time * C * config.vocabulary_size)
 

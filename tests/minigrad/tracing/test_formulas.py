@@ -1,4 +1,4 @@
-"""Each op says in one form what it computes and what its gradients are; where that can be computed, it is right."""
+"""Each op's docstring has its formula and those of its gradients in one form; where they can be evaluated, they are right."""
 import inspect
 import math
 import re
@@ -30,7 +30,7 @@ OPS = sorted((op for op in below(Op) - NO_FORMULA
 
 
 def inputs_of(op: type) -> list[str]:
-    """The arrays that forward takes: arguments by position, as gradients of single elements name them; "x" for any number."""
+    """Names of the arrays that forward takes, or that an elementwise op's gradients take; "x" for any number of them."""
     takes, *_ = getattr(op, "gradients", (op.forward,))
     parameters = list(inspect.signature(takes).parameters.values())[1:]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -38,7 +38,7 @@ def inputs_of(op: type) -> list[str]:
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
-def test_every_op_says_what_out_is_and_each_inputs_gradient():
+def test_every_op_has_formulas_of_its_output_and_of_each_inputs_gradient():
     for op in OPS:
         forward, backward = formula(op)
         assert re.match(r"out(\S*|\[.*?\]) = \S", forward), op
@@ -47,21 +47,21 @@ def test_every_op_says_what_out_is_and_each_inputs_gradient():
                 assert re.search(rf"(^|, ) *d{name}(_\w+|\[.*?\])? = \S", backward), (op, name, backward)
 
 
-def test_an_op_without_a_docstring_has_the_formula_of_the_one_it_is_made_from():
+def test_a_subclass_without_a_docstring_inherits_the_formula():
     class Larger(arithmetic.Add):
         pass
 
     assert formula(Larger) == formula(arithmetic.Add)
 
 
-def test_an_op_of_another_form_has_no_formula():
+def test_a_docstring_of_another_form_has_no_formula():
     class Other(Op):
         """Something else: it says."""
 
     assert formula(Other) == formula(Op) == ("", "")
 
 
-def test_a_function_of_ones_own_says_it_in_its_docstring():
+def test_a_users_function_has_the_formula_of_its_docstring():
     class Square(Function):
         """out = x^2:  dx = 2 x dout"""
 
@@ -79,7 +79,7 @@ def test_a_function_of_ones_own_says_it_in_its_docstring():
 
 # -------------------------------------------------------------------------------------- formulas, computed
 
-READ = [  # how the docstrings write, and how Python does
+READ = [  # the docstrings' notation, and Python's
     (r", sums along dim$", ""),
     (r"\^T", ".mT"),
     (r"\^", "**"),
@@ -161,8 +161,8 @@ def test_formula_is_what_the_op_computes(op):
     forward, backward = map(definitions, formula(op))
     of_cross_entropy = {"N": len(TARGETS), "q": np.eye(4)[TARGETS]}
     known = FUNCTIONS | of_cross_entropy | options | dict(zip(inputs_of(op), arrays)) | {"dout": dout}
-    for name, expression in [*forward[::-1], *backward]:  # what is said last is needed first
-        if "(" not in name:  # Phi(x) = ... is among FUNCTIONS
+    for name, expression in [*forward[::-1], *backward]:  # later definitions are used by earlier ones
+        if "(" not in name:  # Phi(x) = ... is in FUNCTIONS
             known[name] = eval(expression, {}, known)
     np.testing.assert_allclose(known["out"], out.data, rtol=1e-9)
     for name, tensor in zip(inputs_of(op), tensors):

@@ -1,4 +1,4 @@
-"""Shares of a gradient: each way from a step and the input that it takes."""
+"""Shares of a gradient, each along a path from a step and one of its inputs."""
 import numpy as np
 import pytest
 
@@ -9,14 +9,14 @@ X = np.array([[0.5, -1.0], [2.0, 0.3]])
 
 
 def several_uses(x):
-    squares = x * x  # one step that takes x twice
+    squares = x * x  # one step that uses x twice
     masked = mg.where(np.eye(2, dtype=bool), x, 0.5)
     inner = squares.exp()
     total = inner + masked + np.ones((2, 2))
     return (total * np.arange(4.0).reshape(2, 2)).sum()
 
 
-def test_steps_that_take_a_tensor_make_up_its_gradient():
+def test_shares_of_the_steps_that_use_a_tensor_add_up_to_its_gradient():
     trace = mg.trace(several_uses, X)
     found = shares(trace, "x")
     assert found.keys() == {("squares", "x"), ("masked", "x")}
@@ -26,27 +26,27 @@ def test_steps_that_take_a_tensor_make_up_its_gradient():
     assert sum(found.values()) == pytest.approx(trace["x"].gradient)
 
 
-def test_a_way_from_further_on():
+def test_a_path_from_a_later_step():
     trace = mg.trace(several_uses, X)
     found = shares(trace, "x", [("inner", "squares"), ("masked", "x")])
     assert found["inner", "squares"] == pytest.approx(shares(trace, "x")["squares", "x"])
-    assert (shares(trace, "squares", [("masked", "x")])["masked", "x"] == 0).all()  # which leads elsewhere
+    assert (shares(trace, "squares", [("masked", "x")])["masked", "x"] == 0).all()  # a path elsewhere
 
 
-def test_gradients_stay_as_they_were():
+def test_the_traces_gradients_do_not_change():
     trace = mg.trace(several_uses, X)
     before = {tensor: np.copy(tensor.gradient) for tensor in trace.tensors if tensor.gradient is not None}
     shares(trace, "x", [("inner", "squares")])
     assert len(before) > 4 and all((tensor.gradient == gradient).all() for tensor, gradient in before.items())
 
 
-@pytest.mark.parametrize("way", [("nowhere", "x"), ("masked", "squares"), ("squares", "masked")])
-def test_a_way_that_is_not_there(way):
-    with pytest.raises(ValueError, match=f"there is no step '{way[0]}' that uses '{way[1]}'"):
-        shares(mg.trace(several_uses, X), "x", [way])
+@pytest.mark.parametrize("path", [("nowhere", "x"), ("masked", "squares"), ("squares", "masked")])
+def test_an_unknown_path(path):
+    with pytest.raises(ValueError, match=f"there is no step '{path[0]}' that uses '{path[1]}'"):
+        shares(mg.trace(several_uses, X), "x", [path])
 
 
-def test_without_backward_there_are_none():
+def test_shares_need_backward():
     x = mg.tensor(X, requires_grad=True)
     with mg.trace() as trace:
         y = x * 2.0

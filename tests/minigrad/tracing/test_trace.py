@@ -1,4 +1,4 @@
-"""`mg.trace`: what it keeps is what ran, under the names that a reader expects, and nothing else changes."""
+"""`mg.trace` records what ran, under the names that a reader expects, and changes nothing."""
 import json
 import threading
 
@@ -33,7 +33,7 @@ def attend(q, k, v, upstream):
 
 
 def weighted(y):
-    """A scalar to which each element of y counts differently."""
+    """A scalar in which each element of y has another weight."""
     return (y * mg.tensor(np.cos(np.arange(y.numel())).reshape(y.shape), dtype=y.dtype)).sum()
 
 
@@ -56,9 +56,9 @@ def test_values_and_gradients_of_attention_are_those_of_a_plain_run():
 
 
 def check_sent(case, spelled_out):
-    """A tensor's gradient is the sum of what its uses sent, and that of a run without a trace."""
+    """Each gradient is the sum of what uses of the tensor sent, and that of a run without a trace."""
     inputs = [mg.tensor(x, requires_grad=x.dtype.kind == "f") if isinstance(x, np.ndarray) else x for x in case.inputs]
-    plain = [x.clone().detach().requires_grad_() if isinstance(x, mg.Tensor) and x.requires_grad else x for x in inputs]
+    plain = [x.detach().clone().requires_grad_() if isinstance(x, mg.Tensor) and x.requires_grad else x for x in inputs]
     with mg.trace(spelled_out=spelled_out) as t:
         out = apply(case.op, *inputs, **case.options)
         loss = weighted(out)
@@ -86,7 +86,7 @@ def check_sent(case, spelled_out):
 
 @pytest.mark.parametrize("spelled_out", [False, True])
 def test_a_tensors_gradient_is_the_sum_of_what_its_uses_sent(spelled_out):
-    """One row of each op with each of its options, of the first layout."""
+    """For each op and set of options, its first row of cases.py."""
     for case in {(case.op, *case.options): case for case in reversed(CASES)}.values():
         try:
             check_sent(case, spelled_out)
@@ -125,13 +125,11 @@ def test_names_come_from_variables_arguments_globals_and_closures():
         first = first * 2.0
         return weighted(first)
 
-    t = mg.trace(outer, leaf(3, 2))
-    names = [tensor.name for tensor in t.tensors]
-    assert names[:6] == ["x", "GAIN", "hidden", "shift", "first_1", "first"]
-    assert len(set(names)) == len(names)
+    names = [tensor.name for tensor in mg.trace(outer, leaf(3, 2)).tensors]
+    assert names[:6] == ["x", "GAIN", "hidden", "shift", "first_1", "first"] and len(set(names)) == len(names)
 
 
-def test_in_a_block_variables_are_known_up_to_its_end_and_lists_name_none_of_their_tensors():
+def test_a_block_reads_variables_at_its_end_and_lists_name_nothing():
     x = leaf(3)
     with mg.trace() as t:
         last, other = x.exp(), x * 2.0
@@ -142,9 +140,9 @@ def test_in_a_block_variables_are_known_up_to_its_end_and_lists_name_none_of_the
     assert t["x"].kind == "input" and t["other"].shape == last.shape == other.shape
 
 
-def test_what_a_function_returns_has_the_name_that_it_had_there():
+def test_a_returned_tensor_keeps_its_name():
     def middle(x):
-        table = x.unsqueeze(1) * x  # two steps, of which the last is the table
+        table = x.unsqueeze(1) * x  # two steps; the second is the table
         for _ in range(2):
             x = x * 2.0
         if table.requires_grad:
@@ -170,7 +168,7 @@ def attended(tokens):
     (lambda x, w: F.gelu(x @ w).sum(), 2, ["x", "w", "matmul", "gelu", "sum"], ["x_2"]),
     (lambda q, k: F.scaled_dot_product_attention(q, k, k), 2, ["q", "k", "scaleddotproductattention"], ["query", "q4", "out"]),
     (attended, 1, ["tokens", "query.weight", "output"], ["query", "q", "x", "out"]),
-    (F.gelu, 1, ["x", "gelu"], []),  # its own name what is traced
+    (F.gelu, 1, ["x", "gelu"], []),  # names its own variables, as the traced function
     (nn.Sequential(nn.Linear(4, 4), nn.GELU()), 1, ["0.weight", "linear", "gelu"], ["x", "input_2"]),
 ])
 def test_variables_of_the_library_name_nothing(function, inputs, has, has_not):
@@ -178,7 +176,7 @@ def test_variables_of_the_library_name_nothing(function, inputs, has, has_not):
     assert names >= set(has) and not names & set(has_not)
 
 
-def test_a_variable_that_changes_is_at_the_end_what_its_name_says():
+def test_a_rebound_variable_names_its_last_value():
     def recurrent(x):
         h = mg.zeros(2, dtype=mg.float64)
         for i in range(3):
@@ -191,10 +189,10 @@ def test_a_variable_that_changes_is_at_the_end_what_its_name_says():
     assert np.array_equal(states[0], np.zeros(2)) and np.allclose(t["sum"].value, t["h"].value.sum())
     for i in range(3):
         assert np.allclose(states[i + 1], np.tanh(x.array[i] + states[i]))
-    assert {"add", "add_2", "add_3"} <= {tensor.name for tensor in t.tensors}  # nobody's variables are counted on
+    assert {"add", "add_2", "add_3"} <= {tensor.name for tensor in t.tensors}
 
 
-def test_of_variables_of_one_name_the_outermost_has_it_and_an_input_before_all():
+def test_of_equal_names_an_input_keeps_it_then_the_outermost_variable():
     def inner(x):
         x = x * 2.0
         out = x.exp()
@@ -215,11 +213,11 @@ def test_of_variables_of_one_name_the_outermost_has_it_and_an_input_before_all()
         weights = x.softmax(-1)
         return F.scaled_dot_product_attention(weights, x, x).sum()
 
-    t = mg.trace(weigh, leaf(3, 3), spelled_out=True)  # whose definition has weights, too
+    t = mg.trace(weigh, leaf(3, 3), spelled_out=True)  # its definition has weights, too
     assert np.allclose(t["weights"].value, F.softmax(mg.tensor(t["x"].value), -1).array)
 
 
-def test_given_names_come_before_variables():
+def test_given_names_go_before_variables():
     x, y = leaf(2), leaf(2)
     x.name = "input"
     with mg.trace(names={"other": y}) as t:
@@ -239,15 +237,15 @@ def test_parameters_are_called_by_their_path():
     assert t["2.0.weight"].gradient is None
 
 
-def test_a_name_that_is_not_there_lists_those_that_are():
+def test_an_unknown_name_lists_the_names():
     t = mg.trace(lambda x: x.exp().sum(), leaf(2))
     with pytest.raises(KeyError, match="no tensor is named 'y'; the names are x, exp, sum"):
         t["y"]
 
 
-# --------------------------------------------------------------------------- what else a program does in a trace
+# --------------------------------------------------------------------------- what else a program may do
 
-def test_a_trace_in_place_keeps_both_values():
+def test_in_place_changes_are_recorded_before_and_after():
     x = leaf(3)
     with mg.trace() as t:
         y = x * 2.0
@@ -262,7 +260,7 @@ def test_a_trace_in_place_keeps_both_values():
     assert np.array_equal(t["x"].gradient, x.grad.array)
 
 
-def test_what_changes_without_the_tape_is_kept_anew():
+def test_changes_off_the_tape_are_recorded_anew():
     w = leaf(2)
     with mg.trace() as t:
         first = (w * 3.0).sum()
@@ -272,7 +270,7 @@ def test_what_changes_without_the_tape_is_kept_anew():
     assert t["w"].value.any() and not t["w_2"].value.any() and first.item() != second.item() == 0.0
 
 
-def test_two_losses_add_and_a_second_walk_begins_anew():
+def test_gradients_of_two_losses_add_and_a_second_walk_starts_over():
     x = leaf(3)
     with mg.trace() as t:
         y = x * 2.0
@@ -286,7 +284,7 @@ def test_two_losses_add_and_a_second_walk_begins_anew():
     assert t["x"].gradient.tolist() == [2.0, 0.0, -2.0]
 
 
-def test_a_walk_that_meets_the_steps_of_another_late_keeps_all_of_its_own_gradients():
+def test_a_walk_that_meets_steps_of_an_earlier_one_keeps_its_own_gradients():
     x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
     with mg.trace() as t:
         a = x * 2.0
@@ -313,7 +311,7 @@ def test_grad_hooks_and_gradients_of_gradients():
         cubes = (x * x * x).sum()
         (slope,) = mg.grad(cubes, [x], create_graph=True)
         (curvature,) = mg.grad(slope.sum(), [x], retain_graph=True)
-    assert np.allclose(t["g"].value, 21 * x.array**2)  # x^2 directly, and 10 times x by y = x * x, 2x each
+    assert np.allclose(t["g"].value, 21 * x.array**2)  # x^2 directly, and through y = x * x ten times x times 2x
     assert np.array_equal(gradient, twice(x.detach().clone().requires_grad_()))
     assert np.array_equal(t["x"].gradient, curvature.array)
 
@@ -337,14 +335,14 @@ def test_a_function_is_one_step():
     assert np.allclose(t["x"].gradient, 3 * t["x"].value ** 2 * np.cos(np.arange(3)))
 
 
-def test_without_a_gradient_a_result_that_is_no_scalar_stays_forward():
+def test_a_result_that_is_not_a_scalar_needs_a_gradient_for_backward():
     t = mg.trace(lambda x: x * 2.0, [[1.0, 2.0]])
     assert t["x"].gradient is None and t.result.tolist() == [[2.0, 4.0]] and "has not run" in t.table()
     t = mg.trace(lambda x: x * 2.0, [[1.0, 2.0]], gradient=[[1.0, -1.0]])
     assert t["x"].gradient.tolist() == [[2.0, -2.0]]
 
 
-def test_it_looks_on_in_its_thread_and_its_block_only():
+def test_it_records_only_its_thread_and_its_block():
     x, seen = leaf(2), []
     with mg.trace() as t:
         thread = threading.Thread(target=lambda: seen.append((x * 2.0, current() is EAGER)))
@@ -366,7 +364,7 @@ def test_an_error_leaves_the_trace_readable():
     assert t["y"].value.tolist() == (2 * x.array).tolist() and current() is EAGER
 
 
-def test_it_works_beside_other_observers_and_compiled_steps(kernels):
+def test_it_works_with_other_observers_and_compiled_steps(kernels):
     x = leaf(3)
     step = mg.compile(lambda: weighted(x * 2.0))
     with mg.trace() as t, mg.detect_anomaly(), mg.count_flops():
@@ -382,7 +380,7 @@ def test_it_works_beside_other_observers_and_compiled_steps(kernels):
         mg.compile(observed)()
 
 
-def test_what_it_keeps_does_not_change_with_the_program():
+def test_records_are_copies():
     x = leaf(3)
     with mg.trace() as t:
         y = x * 2.0
@@ -394,19 +392,18 @@ def test_what_it_keeps_does_not_change_with_the_program():
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns of the variance of a single element
-@pytest.mark.parametrize("spelled_out", [False, True])
-def test_random_programs_go_on_as_without_a_trace(spelled_out):
+def test_random_programs_run_as_without_a_trace():
     pytest.importorskip("torch")
     from fuzz import programs
 
-    for seed in range(40):
+    for seed in range(20):
         expected = programs.run(seed)
-        with mg.trace(spelled_out=spelled_out) as t:
+        with mg.trace(spelled_out=bool(seed % 2)) as t:
             assert programs.run(seed) == expected
         assert len({tensor.name for tensor in t.tensors}) == len(t.tensors)
 
 
-# ------------------------------------------------------------------------------------------- what is shown of it
+# ------------------------------------------------------------------------------------------- showing it
 
 def small_trace():
     return mg.trace(attend, *(leaf(2, 2) for _ in range(4)))
@@ -471,7 +468,7 @@ def test_graphs_show_values_and_gradients():
         mg.trace(lambda x: x * 2, mg.ones(2)).graph()
 
 
-def test_a_trace_saves_itself_as_a_page_and_replaces_no_other_file(tmp_path):
+def test_a_trace_saves_a_page_and_replaces_no_other_file(tmp_path):
     t, path = small_trace(), tmp_path / "page.html"
     assert t.save(path, title="a < b") == path and "a &lt; b" in path.read_text()
     t.save(path)
@@ -484,7 +481,7 @@ def test_a_trace_saves_itself_as_a_page_and_replaces_no_other_file(tmp_path):
     assert "<!doctype html>" in path.read_text().lower()
 
 
-def test_in_a_notebook_a_trace_is_its_page_or_its_table():
+def test_a_notebook_shows_the_page_or_the_table():
     assert small_trace()._repr_html_().startswith("<iframe") and 'srcdoc="&lt;!' in small_trace()._repr_html_()
     large = mg.trace(lambda x: (x * 2).sum(), np.ones((100, 100)))
     assert large._repr_html_().startswith("<pre>")
