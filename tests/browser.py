@@ -1,4 +1,4 @@
-"""Headless Chromium, for tests of pages: what stands on one, and what it does when it is touched."""
+"""Headless Chromium, for tests of pages: what they show, and how they respond."""
 import importlib.util
 import json
 import pathlib
@@ -9,7 +9,7 @@ SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
 
 
 def missing() -> str:
-    """What is not there to run a browser with; empty if all is."""
+    """What is missing to run a browser; empty if nothing is."""
     packages = [name for name in ("selenium", "axe_playwright_python") if importlib.util.find_spec(name) is None]
     programs = {"Chromium": chromium(), "its chromedriver": shutil.which("chromedriver")}
     return " and ".join([name for name, path in programs.items() if path is None] + packages)
@@ -20,7 +20,7 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """One Chromium. `open` a page, then look at it and touch it."""
+    """Chromium with one page open."""
 
     def __init__(self):
         from selenium import webdriver  # an extra
@@ -32,7 +32,7 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(shutil.which("chromedriver"))
         self.driver = webdriver.Chrome(options=options, service=service)
-        # As if nobody used another window:
+        # As if its window always had the focus:
         self.driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         self.resize("wide")
 
@@ -49,15 +49,15 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
     def open(self, path: pathlib.Path) -> None:
-        assert [*self.errors(), *self.requests()] == []  # of the page before
+        assert [*self.errors(), *self.requests()] == []  # of the previous page
         self.driver.get(path.as_uri())
 
     def errors(self) -> list[str]:
-        """What the page has written to the console since it was opened, or since the last time."""
+        """What the page has written to the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for, but for files."""
+        """The addresses requested since the last call, other than files."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
@@ -66,7 +66,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def cells(self) -> dict[tuple[str, str], dict[str, dict]]:
-        """{(tensor, kind): {index: {text, value, wrong, is_input}}} of all numbers on the page, as it shows them."""
+        """{(tensor, kind): {index: {text, value, wrong, is_input}}} of all numbers on the page."""
         rows = self.run("""
             return [...document.querySelectorAll("[data-tensor]")].map(cell => {
               const {tensor, index, kind, value} = cell.dataset, isInput = cell.tagName === "INPUT";
@@ -82,14 +82,21 @@ class Browser:
     def cell(self, tensor: str, index: str, kind: str = "value"):
         return self.driver.find_element("css selector", CELL.format(tensor, index, kind))
 
+    def focus(self, tensor: str, index: str, kind: str = "value") -> str:
+        """Move to a cell, and return what the page says of it."""
+        self.run("arguments[0].focus()", self.cell(tensor, index, kind))
+        return self.text("#number")
+
+    def click(self, name: str) -> None:
+        self.run("document.getElementById(arguments[0]).click()", name)
+
     def type(self, tensor: str, index: str, text: str, *, then: str = "\ue007") -> None:
-        """Replace what stands in an input, and press Enter."""
-        cell = self.cell(tensor, index)
-        self.run("arguments[0].focus()", cell)
-        cell.send_keys("\ue009a\ue000", text, then)
+        """Replace a number, and press Enter."""
+        self.focus(tensor, index)
+        self.cell(tensor, index).send_keys("\ue009a\ue000", text, then)
 
     def choose(self, selector: str, value) -> None:
-        """An option of a select, or the text of a field."""
+        """Choose an option of a select, or fill in a field."""
         self.run("""
             const field = document.querySelector(arguments[0]);
             field.value = arguments[1];
@@ -99,7 +106,7 @@ class Browser:
         return self.run("return document.querySelector(arguments[0]).innerText", selector)
 
     def accessibility(self) -> list[str]:
-        """What axe-core finds that is serious or critical."""
+        """The serious and critical violations that axe-core finds."""
         folder = pathlib.Path(importlib.util.find_spec("axe_playwright_python").origin).parent
         self.run((folder / "axe.min.js").read_text(encoding="utf-8") + "; window.axe = axe;")
         violations = self.driver.execute_async_script("""

@@ -1,4 +1,4 @@
-"""Attention as a traced computation, for tests of its page: numbers by names, traces by the engine, and what the page says."""
+"""Traces of attention, and extras for their pages."""
 import math
 
 import numpy as np
@@ -60,7 +60,7 @@ def mask_set(mask: np.ndarray) -> dict:
 
 
 def mistakes(t: int, d: int) -> dict[str, dict]:
-    """A few mutants of study/mistakes/attention.py, as mistakes of the page's steps: of each kind that a page can make."""
+    """Mutants of study/mistakes/attention.py as mistakes of the page: one of each kind."""
     return {
         "no scale in dq": {"steps": {"products": {"rule": "times", "input": 0, "factor": math.sqrt(d)}}},
         "no rowsum": {"steps": {"weights": {"rule": "softmax: no rowsum"}}},

@@ -5,11 +5,13 @@ them all with a small interpreter, which knows the ops of attention, of a block,
 op it shows the trace's numbers, and what they depend on cannot be edited.
 
     page.html, page.css       the document and its style
+    formulas.js, terms.js     formulas as MathML; the terms of a number, written out
     ops.js                    the rules of each op, for one number: of its value, and of each input's gradient
     mistakes.js               wrong rules, to replace right ones
     interpreter.js            runs a trace by these rules: forward, backward, shares
-    formulas.js               formulas as MathML, and the terms of a number written out
-    page.js                   draws it all, and responds to the user
+    state.js                  what the user can change, and the numbers that follow from it
+    matrices.js, steps.js, number.js, difference.js, edits.js    draw a part each, and change the state
+    page.js                   draws mistakes, shares and the whole, and listens
 
 `write` and `html` take the dict of `Trace.as_dict()` and `extras`, a dict of what a trace cannot know. Every key of it is
 optional. Names are those of the trace's tensors; a step has the name of its output.
@@ -66,7 +68,10 @@ from ..plain import plain
 GENERATOR = "minigrad.tracing.page"  # in a meta tag, by which `is_page` knows the file
 MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 400_000  # of a page
-SCRIPTS = "formulas.js", "ops.js", "mistakes.js", "interpreter.js", "page.js"
+SCRIPTS = (
+    "formulas.js", "terms.js", "ops.js", "mistakes.js", "interpreter.js", "state.js", "matrices.js", "steps.js",
+    "number.js", "difference.js", "edits.js", "page.js",
+)
 EXTRAS = {
     "title", "introduction", "layout", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares", "notes",
 }

@@ -1,6 +1,5 @@
 "use strict";
-/* Formulas as MathML, numbers as text, and terms written out. Text becomes text nodes only: nothing that a user wrote is
-   read as markup. */
+/* Formulas as MathML, and numbers as text. Users' text only ever becomes text nodes, never markup. */
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const MATHML_ELEMENTS = new Set((
@@ -23,7 +22,7 @@ function math(name, ...children) {
   return made;
 }
 
-/** A number as the page shows it: all that is not in data-value is rounded. */
+/** A number as the page shows it, rounded; data-value has all its digits. */
 function shown(x) {
   const size = Math.abs(x);
   if (Number.isNaN(x)) return "NaN";
@@ -33,7 +32,7 @@ function shown(x) {
   return x.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
-/** "1e-7" with a raised exponent. */
+/** Scientific notation, with the exponent raised. */
 function inTens(x) {
   const [digits, exponent] = x.toExponential(1).split("e");
   return Number.isFinite(x) && x !== 0 ? [`${digits} · 10`, element("sup", {}, String(Number(exponent)))] : [shown(x)];
@@ -41,7 +40,7 @@ function inTens(x) {
 
 /* ------------------------------------------------------------------------------------------------ formulas */
 
-/** A formula as MathML: of "<math>...</math>", whose known elements are kept, or of text in the notation of the extras. */
+/** A formula as MathML, from "<math>...</math>", of which known elements are kept, or from text in the extras' notation. */
 function formula(text, rename = name => name, display = "block") {
   if (/^\s*<math[\s>]/.test(text)) {
     const made = copiedMath(new DOMParser().parseFromString(text, "application/xml").documentElement);
@@ -53,7 +52,7 @@ function formula(text, rename = name => name, display = "block") {
   return made;
 }
 
-/** A line of text, in which what stands in `...` is a formula. */
+/** A line of text with formulas in `...`. */
 const derivation = (line, rename) => element("p", {}, ...line.split("`").map(
   (part, i) => i % 2 ? formula(part, rename, "inline") : part,
 ));
@@ -84,7 +83,7 @@ class FormulaText {
     this.next = 0;
   }
 
-  /** Returns the space that was there. */
+  /** Skips spaces, and returns them. */
   skipSpace() {
     const start = this.next;
     while (/^\s+$/.test(this.tokens[this.next] || "")) this.next++;
@@ -126,13 +125,13 @@ class FormulaText {
 
   script(rename) {
     const outer = this.rename;
-    this.rename = rename; // an index is no tensor
+    this.rename = rename; // indices are not renamed
     const made = this.scriptAtom();
     this.rename = outer;
     return made;
   }
 
-  /** ij is two indices; a word of more letters, or one that is a name, is one. */
+  /** ij is two indices; a longer word, or a name, is one. */
   scriptAtom() {
     const token = this.tokens[this.next];
     if (/^\p{L}{2,3}$/u.test(token || "") && this.rename(token) === token && !GREEK[token]) {
@@ -174,7 +173,7 @@ class FormulaText {
   }
 }
 
-/** Two factors, as in `s dS K`, which would else read as one word; or two formulas with two spaces between them. */
+/** Two factors, as in `s dS K`, which would otherwise read as one word; or two formulas with two spaces between them. */
 function separates(before, part, space) {
   const isFactor = node => ["mi", "msub", "msup", "msubsup"].includes(node.localName);
   return space.length > 1 ? before.textContent === "," : isFactor(before) && isFactor(part);
@@ -186,81 +185,11 @@ function spaceOf(space) {
   return made;
 }
 
-/** A group without its round brackets, where a fraction bar, a root or being raised says the same. */
+/** A group without its parentheses, which a fraction bar, a root or a superscript makes redundant. */
 function bare(node) {
   const [first] = node.childNodes, final = node.lastChild;
   if (node.localName === "mrow" && first && first.textContent === "(" && final.textContent === ")") {
     return math("mrow", ...[...node.childNodes].slice(1, -1));
   }
   return node;
-}
-
-/* ------------------------------------------------------------------------------------------------ terms written out */
-
-const MOST_PARTS = 48; // of a sum that are written out
-const STRENGTH = {add: 1, sub: 1, sum: 1, neg: 1, mul: 2, div: 2, pow: 4};
-
-/** A term in names, or in numbers, as nodes. `reference(node, text)` makes the span of a number that can be pointed at. */
-class Written {
-  constructor(inNumbers, symbol, reference) { Object.assign(this, {inNumbers, symbol, reference}); }
-
-  nodes(node, within = 0) {
-    const strength = STRENGTH[node.is] || 9;
-    const inside = this[node.is] ? this[node.is](node) : this.called(node.is, node.parts);
-    const isSingle = ["source", "aside", "number"].includes(node.is);
-    const isNegative = this.inNumbers && isSingle && within > 0 && node.value < 0;
-    const isOneSum = node.is === "sum" && node.parts.length <= 1;
-    return (strength <= within && !isOneSum) || isNegative ? ["(", ...inside, ")"] : inside;
-  }
-
-  joined(parts, sign, within) {
-    if (!parts.length) return ["0"];
-    if (parts.length === 1) return this.nodes(parts[0], 0);
-    const written = parts.slice(0, MOST_PARTS).flatMap(
-      (part, i) => [...(i ? [sign] : []), ...this.nodes(part, i || within > 1 ? within : 0)],
-    );
-    return parts.length > MOST_PARTS ? [...written, `${sign}… and ${parts.length - MOST_PARTS} more`] : written;
-  }
-
-  number(node) { return [Number.isInteger(node.value) ? String(node.value) : shown(node.value)]; }
-
-  source(node) {
-    if (node.of.name === null) return this.number(node);
-    return [this.reference(node, this.inNumbers ? [shown(node.value)] : [this.symbol(node.of), placed(node.index)])];
-  }
-
-  aside(node) { return this.inNumbers ? [shown(node.value)] : [element("em", {}, node.name), placed(node.index)]; }
-  sum(node) { return this.joined(node.parts, " + ", 0.5); }
-
-  add({parts: [a, b]}) { return [...this.nodes(a), " + ", ...this.nodes(b, 0.5)]; }
-  sub({parts: [a, b]}) { return [...this.nodes(a), " − ", ...this.nodes(b, 1)]; }
-  mul({parts: [a, b]}) { return [...this.nodes(a, 1), " · ", ...this.nodes(b, b.is === "div" ? 2 : 1)]; }
-  div({parts: [a, b]}) { return [...this.nodes(a, 1), " / ", ...this.nodes(b, 2)]; }
-  neg({parts: [a]}) { return ["−", ...this.nodes(a, 2)]; }
-  pow({parts: [a, b]}) { return [...this.nodes(a, 4), ...raised(this.nodes(b))]; }
-  exp({parts: [a]}) { return ["e", ...raised(this.nodes(a))]; }
-  sqrt({parts: [a]}) { return ["√", "(", ...this.nodes(a), ")"]; }
-  call(node) { return this.called(node.name, node.parts); }
-  called(name, parts) {
-    return [`${name}(`, ...parts.flatMap((part, i) => [...(i ? [", "] : []), ...this.nodes(part)]), ")"];
-  }
-}
-
-/** An exponent; to those who hear it, and cannot see where it ends, with ^( and ). */
-const raised = nodes => [unseen("^("), element("sup", {}, ...nodes), unseen(")")];
-const unseen = text => element("span", {class: "unseen"}, text);
-const placed = index => element("span", {class: "at"}, bracketed(index));
-const bracketed = index => index.length ? `[${index.join(",")}]` : "";
-
-/** The asides of a term and of those asides, each once. */
-function asidesOf(root, found = new Map()) {
-  const visit = node => {
-    if (node.is === "aside" && !found.has(`${node.name} ${node.index}`) && found.size < 6) {
-      found.set(`${node.name} ${node.index}`, node);
-      asidesOf(node.written(), found);
-    }
-    node.parts.forEach(visit);
-  };
-  visit(root);
-  return found;
 }

@@ -1,7 +1,7 @@
 "use strict";
 /* Runs a trace by the rules of ops.js: forward from its inputs, backward from where its gradients start. */
 
-/** What a rule sees of one step; see ops.js. The numbers and the terms of a step share what is computed on the way. */
+/** What a rule sees of one step; see ops.js. Numbers and terms of a step share its intermediate arrays. */
 class Context {
   constructor(m, inputs, options, kept, ways, plain) {
     Object.assign(this, {m, inputs, options, kept, ways, plain: plain || this});
@@ -13,7 +13,7 @@ class Context {
     return Object.assign(c, {output: this.output, gradient: this.gradient, shape: this.shape, valueOf: this.valueOf});
   }
 
-  /** The same step with another gradient arriving: dout(index). */
+  /** The same step with another upstream gradient. */
   with(dout) {
     const c = new Context(this.m, this.inputs, this.options, this.kept, new Map());
     const arriving = this.dout.bind(this);
@@ -85,7 +85,7 @@ class Computation {
         return sent === "all" ? input.gradient : sent === null ? null : asNumbers(sent);
       });
     }
-    /* Where backward starts: what no step sends. */
+    /* Where backward starts: gradients that no step sends. */
     this.seeds = [...this.tensors.values()].filter(t => t.gradient && !t.uses.length && t.step);
     this.asTraced = this.tracedPass();
     this.steps.forEach(step => { step.problem = this.differs(step); });
@@ -96,7 +96,7 @@ class Computation {
     return value === null ? null : {name: null, shape: shapeOf(value), value: asNumbers(value), uses: []};
   }
 
-  /** The trace's own numbers, in the form of a pass. */
+  /** The trace's own numbers as a pass. */
   tracedPass() {
     const pass = {values: new Map(), gradients: new Map(), contexts: [], back: [], sent: this.steps.map(step => step.sent)};
     pass.readFrom = pass;
@@ -114,15 +114,15 @@ class Computation {
 
   label(t, kind, data) { return {name: t.name, kind, shape: t.shape, data}; }
 
-  /** Why a step's rule does not give what the trace has; null if it does. */
+  /** Why the page cannot use a step's rule; null if the rule gives the trace's numbers. */
   differs(step) {
     if (!step.op) return `the page does not know the op ${step.opName}`;
     const isExact = [step.output, ...this.inputsOf(step)].every(t => t.dtype !== "float32");
     const largest = numbers => Math.max(0, ...numbers.filter(Number.isFinite).map(Math.abs));
-    // `added` is the size of what was added up: what cancels leaves the rounding of it.
+    // `added` is the size of what was added: where terms cancel, their rounding remains.
     const isClose = (found, expected, added) => {
       const scale = Math.max(1e-300, largest(expected), added / 10) * (isExact ? 1e-8 : 1e-4);
-      const rounded = isExact ? x => x : Math.fround; // what is too large for a float32 is infinite there
+      const rounded = isExact ? x => x : Math.fround; // large numbers overflow in float32
       return found.length === expected.length && found.map(rounded).every(
         (x, i) => Object.is(x, expected[i]) || x === expected[i] || Math.abs(x - expected[i]) <= scale);
     };
@@ -131,13 +131,13 @@ class Computation {
     try {
       const output = this.run(step, this.context(step, this.asTraced, {}));
       if (`${output.shape}` !== `${step.output.shape}` || !isClose(output.data, step.output.value, added)) {
-        return `the page computes another ${step.opName}`;
+        return `the page computes a different ${step.opName}`;
       }
       for (const [i, sent] of step.sent.entries()) {
         if (!sent) continue;
         const c = this.backwardContext(this.asTraced, step);
         if (!isClose(this.send(step, c, i, null), sent, arriving)) {
-          return `the page computes another gradient of ${step.opName}`;
+          return `the page computes a different gradient of ${step.opName}`;
         }
       }
     } catch (error) {
@@ -158,7 +158,7 @@ class Computation {
     return found;
   }
 
-  /** What stands in the way of changing a tensor or a step (by its output): a step whose numbers would not follow. */
+  /** A step that could not follow if a tensor, or a step (by its output), changed; null if there is none. */
   obstacle(name) {
     if (this.isClosed) return null;
     const changed = this.after(name);
@@ -187,7 +187,7 @@ class Computation {
   }
 
   run(step, c) {
-    c.shape = product(step.output.shape) ? step.op.shape(c) : step.output.shape; // a list of no rows has no columns
+    c.shape = product(step.output.shape) ? step.op.shape(c) : step.output.shape; // an empty list has lost its number of columns
     const output = tensor(c.shape);
     for (let place = 0; place < output.data.length; place++) {
       output.data[place] = step.op.value(c, unravel(c.shape, place));
@@ -195,8 +195,8 @@ class Computation {
     return output;
   }
 
-  /** All values, of these inputs (a Map: name to data) with these SETs. With `base` and `steps`: those steps anew, and all
-      else from that pass. */
+  /** All values, from inputs (a Map of data by name) and SETs. With `base` and `steps`, only these steps are computed, and
+      the rest is taken from the pass `base`. */
   forward(inputs = new Map(), sets = [], base = null, steps = null) {
     const gathered = gather(sets);
     const pass = {values: new Map(base ? base.values : []), contexts: [], inputs, sets};
@@ -206,7 +206,7 @@ class Computation {
     }
     for (const step of this.steps) {
       if (steps && !steps.has(step)) continue;
-      if (step.problem) { // nothing that changed leads here
+      if (step.problem) { // nothing that can change leads here
         pass.values.set(step.output.name, this.asTraced.values.get(step.output.name));
         continue;
       }
@@ -218,7 +218,7 @@ class Computation {
     return pass;
   }
 
-  /** What is differentiated: the sum of each result that backward starts from, times the gradient it starts with. */
+  /** The scalar that is differentiated: the results where backward starts, times the gradients that it starts with. */
   objective(pass) {
     let total = 0;
     for (const seed of this.seeds) {
@@ -230,13 +230,13 @@ class Computation {
 
   /* ---------------------------------------------------------------------------------------------- backward */
 
-  /** All gradients of a pass, with or without a mistake; `of`: the pass whose values backward reads, if another. */
-  backward(pass, mistake = null, of = pass) {
+  /** All gradients of a pass, perhaps with a mistake; backward reads the values of the pass `from`. */
+  backward(pass, mistake = null, from = pass) {
     pass.gradients = new Map();
     pass.sent = this.steps.map(() => []);
     pass.back = [];
     pass.mistake = mistake;
-    pass.readFrom = of;
+    pass.readFrom = from;
     for (const t of this.tensors.values()) {
       if (t.gradient) pass.gradients.set(t.name, this.label(t, "gradient", new Float64Array(product(t.shape))));
     }
@@ -271,16 +271,16 @@ class Computation {
 
   gradientShape(step, c, slot) { return step.op.gradientShape ? step.op.gradientShape(c, slot) : c.shapes[slot]; }
 
-  /** The rule of a step's gradient, wrong where a mistake says so. */
+  /** The rule of a step's gradient; a mistake's, if it changes this step. */
   rule(step, mistake) {
     const right = (c, slot, index) => step.op.gradient(c, slot, index);
-    const wrong = mistake && mistake.steps && mistake.steps[step.output.name];
-    if (!wrong) return right;
-    return (c, slot, index) => (wrong.input ?? slot) === slot ? MISTAKES[wrong.rule].gradient(c, slot, index, wrong, right)
-      ?? right(c, slot, index) : right(c, slot, index);
+    const asked = mistake && mistake.steps && mistake.steps[step.output.name];
+    if (!asked) return right;
+    const wrong = MISTAKES[asked.rule];
+    return (c, slot, index) => (asked.input ?? slot) === slot ? wrong(c, slot, index, asked, right) : right(c, slot, index);
   }
 
-  /** What a step sends to an input, in its shape: where the input was broadcast, what comes back is summed. */
+  /** What a step sends to an input, summed over axes along which the input was broadcast. */
   send(step, c, slot, mistake) {
     const over = this.gradientShape(step, c, slot), shape = c.shapes[slot], data = new Float64Array(product(shape));
     const rule = this.rule(step, mistake);
@@ -293,7 +293,7 @@ class Computation {
 
   /* ---------------------------------------------------------------------------------------------- explanations */
 
-  /** The terms of a number; of a gradient, a list: one for each step that sent a part. */
+  /** The terms of a number: for a gradient, one part for each step that sent one. */
   explain(pass, name, index, kind) {
     const t = this.tensors.get(name);
     if (kind === "value") {
@@ -341,39 +341,42 @@ class Computation {
     return {reads: [...reads.values()], writes: [...writes.values()]};
   }
 
-  /** What arrives at a tensor through others: [{label, data}]. Of a step that takes it, what that sends; of one that is said to
-      take an input, what it sends there, on the ways from there; else all ways. */
+  /** How much of a tensor's gradient arrives along each path: [{label, data}]. A path is a step and the input that it uses,
+      by default the tensor itself: what the step sends there, carried on to the tensor. */
   shares(pass, name, through) {
     const t = this.tensors.get(name);
-    return through.map(({label, tensor, input}) => {
-      const taken = this.tensors.get(input || name);
-      const direct = taken.uses.filter(({step}) => step.output.name === tensor);
-      const data = new Float64Array(product(taken.shape));
-      for (const {step, slot} of direct) pass.sent[step.number][slot].forEach((x, i) => { data[i] += x; });
-      if (direct.length && taken === t) return {label, tensor, data};
-      const [start, arriving] = input ? [taken, data] : [this.tensors.get(tensor), pass.gradients.get(tensor).data];
-      const partial = {...pass, gradients: new Map(), back: []};
-      for (const other of this.tensors.values()) {
-        const nothing = new Float64Array(product(other.shape));
-        if (other.gradient) partial.gradients.set(other.name, this.label(other, "gradient", nothing));
+    return through.map(({label, tensor, input = name}) => {
+      const start = this.tensors.get(input), data = new Float64Array(product(start.shape));
+      for (const {step, slot} of start.uses) {
+        if (step.output.name === tensor) pass.sent[step.number][slot].forEach((x, i) => { data[i] += x; });
       }
-      partial.gradients.get(start.name).data.set(arriving);
-      for (const step of this.steps.slice(0, start.step ? start.step.number + 1 : 0).reverse()) {
-        const arrived = partial.gradients.get(step.output.name);
-        if (step.problem || !arrived || arrived.data.every(x => x === 0)) continue;
-        const c = this.backwardContext(partial, step);
-        step.sent.forEach((sent, slot) => {
-          if (!sent) return;
-          const total = partial.gradients.get(step.inputs[slot].name).data;
-          this.send(step, c, slot, pass.mistake).forEach((x, i) => { total[i] += x; });
-        });
-      }
-      return {label, tensor, data: partial.gradients.get(name).data};
+      return {label, data: start === t ? data : this.carried(pass, start, data, t)};
     });
+  }
+
+  /** What a gradient at one tensor contributes to the gradient of another, earlier one. */
+  carried(pass, start, arriving, t) {
+    const partial = {...pass, gradients: new Map(), back: []};
+    for (const other of this.tensors.values()) {
+      const nothing = new Float64Array(product(other.shape));
+      if (other.gradient) partial.gradients.set(other.name, this.label(other, "gradient", nothing));
+    }
+    partial.gradients.get(start.name).data.set(arriving);
+    for (const step of this.steps.slice(0, start.step ? start.step.number + 1 : 0).reverse()) {
+      const arrived = partial.gradients.get(step.output.name);
+      if (step.problem || !arrived || arrived.data.every(x => x === 0)) continue;
+      const c = this.backwardContext(partial, step);
+      step.sent.forEach((sent, slot) => {
+        if (!sent) return;
+        const total = partial.gradients.get(step.inputs[slot].name).data;
+        this.send(step, c, slot, pass.mistake).forEach((x, i) => { total[i] += x; });
+      });
+    }
+    return partial.gradients.get(t.name).data;
   }
 }
 
-/** SETs, by what they are for. */
+/** SETs by what they change. */
 function gather(sets = []) {
   const found = {options: new Map(), constants: new Map(), tensors: new Map()};
   for (const set of sets) {
@@ -384,7 +387,7 @@ function gather(sets = []) {
   return found;
 }
 
-/** The indices of a broadcast shape that stand for one index of `shape`. */
+/** The indices of a broadcast shape that one index of `shape` is repeated to. */
 function preimages(over, shape, index) {
   const extra = over.length - shape.length;
   const free = over.map((n, d) => d < extra || shape[d - extra] === 1 ? n : 1);
@@ -393,7 +396,7 @@ function preimages(over, shape, index) {
   ));
 }
 
-/** The numbers of tensors that a term reads, in order, each once. */
+/** The numbers of tensors that a term reads, in order, without repetitions. */
 function sourcesOf(root) {
   const found = new Map();
   const visit = node => {

@@ -1,13 +1,13 @@
 "use strict";
-/* Wrong rules of gradients, to be put in place of a step's right one, under the names of study/mistakes where
-   those have one. gradient(c, slot, index, asked, right): the wrong number, or undefined where the right one stands.
-   `asked` is what the extras say of it: {"rule": name, "input": slot, ...}; without "input" it is for all inputs of the step.
+/* Wrong rules, to replace the right rule of a step: gradient(c, slot, index, asked, right) is the wrong number. They have
+   the names of study/mistakes where those have one. `asked` is what the extras say of the mistake: {"rule": name, "input":
+   slot, ...}; without "input" the rule is for all inputs of the step.
 
-   The first group fits every step; the others say in their name which op's step they are for. */
+   The first group fits every step; the names of the others say for which op they are. */
 
 const swapped = index => [...index.slice(0, -2), index[index.length - 1], index[index.length - 2]];
 
-/** Softmax's dx = outer (dout - total of product), its parts to be exchanged. */
+/** Softmax's dx = outer (dout - total of product), with replaceable parts. */
 function wrongSoftmax({outer, total, product: of, inside}) {
   return (c, slot, index) => {
     const {n, at} = row(c), m = c.m;
@@ -18,53 +18,54 @@ function wrongSoftmax({outer, total, product: of, inside}) {
   };
 }
 
-const only = (slot, rule) => (c, i, index, asked, right) => i === slot ? rule(c, index, asked, right) : undefined;
+const only = (slot, rule) => (c, i, index, asked, right) =>
+  i === slot ? rule(c, index, asked, right) : right(c, i, index);
 const lengthsOf = c => ({rows: c.shape[c.shape.length - 2], columns: last(c.shape)});
 const at = (index, i, j) => [...index.slice(0, -2), i, j];
 
 const MISTAKES = {
   /* ---- any step ---- */
-  "times": {gradient: (c, slot, index, {factor}, right) => c.m.mul(c.m.number(factor), right(c, slot, index))},
-  "sign": {gradient: (c, slot, index, asked, right) => c.m.neg(right(c, slot, index))},
-  "zero": {gradient: c => c.m.number(0)},
-  "not transposed": {gradient: (c, slot, index) => c.dout(index)}, // of a transpose
-  "twice the factor": {gradient: only(0, (c, index, asked, right) => c.m.mul(right(c, 0, index), c.x(1, index)))}, // of a * b
-  "divided by the factor": {gradient: only(0, (c, index) => c.m.div(c.dout(index), c.x(1, index)))},
-  "upstream transposed": {gradient: (c, slot, index, asked, right) =>
-    right(c.with((dout, index) => dout(swapped(index))), slot, index)},
+  "times": (c, slot, index, {factor}, right) => c.m.mul(c.m.number(factor), right(c, slot, index)),
+  "sign": (c, slot, index, asked, right) => c.m.neg(right(c, slot, index)),
+  "zero": c => c.m.number(0),
+  "not transposed": (c, slot, index) => c.dout(index), // of a transpose
+  "twice the factor": only(0, (c, index, asked, right) => c.m.mul(right(c, 0, index), c.x(1, index))), // of a * b
+  "divided by the factor": only(0, (c, index) => c.m.div(c.dout(index), c.x(1, index))),
+  "upstream transposed": (c, slot, index, asked, right) =>
+    right(c.with((dout, index) => dout(swapped(index))), slot, index),
 
   /* ---- softmax ---- */
-  "softmax: no rowsum": {gradient: wrongSoftmax({inside: (c, index) => c.dout(index)})},
-  "softmax: diagonal only": {gradient: wrongSoftmax({total: (c, index) => c.m.mul(c.dout(index), c.out(index))})},
-  "softmax: wrong axis": {gradient: wrongSoftmax({total: (c, index) => {
+  "softmax: no rowsum": wrongSoftmax({inside: (c, index) => c.dout(index)}),
+  "softmax: diagonal only": wrongSoftmax({total: (c, index) => c.m.mul(c.dout(index), c.out(index))}),
+  "softmax: wrong axis": wrongSoftmax({total: (c, index) => {
     const {rows} = lengthsOf(c), column = last(index), i = k => at(index, k, column);
     return c.m.sum(rows, k => c.m.mul(c.dout(i(k)), c.out(i(k))));
-  }})},
-  "softmax: mean": {gradient: wrongSoftmax({total: (c, index, sum, n) => c.m.div(c.m.sum(n, sum), c.m.number(n))})},
-  "softmax: no upstream in the sum": {gradient: wrongSoftmax({product: (c, i) => c.out(i)})},
-  "softmax: no p in the sum": {gradient: (c, slot, index) => {
+  }}),
+  "softmax: mean": wrongSoftmax({total: (c, index, sum, n) => c.m.div(c.m.sum(n, sum), c.m.number(n))}),
+  "softmax: no upstream in the sum": wrongSoftmax({product: (c, i) => c.out(i)}),
+  "softmax: no p in the sum": (c, slot, index) => {
     const {n, at} = row(c), m = c.m;
     return m.sub(m.mul(c.out(index), c.dout(index)), m.mul(c.out(index), m.sum(n, k => c.dout(at(index, k)))));
-  }},
-  "softmax: sum is added": {gradient: wrongSoftmax({inside: (c, index, sum) => c.m.add(c.dout(index), sum)})},
-  "softmax: no weights": {gradient: wrongSoftmax({outer: (c, i) => c.m.number(c.m.valueOf(c.out(i)) === 0 ? 0 : 1)})},
+  },
+  "softmax: sum is added": wrongSoftmax({inside: (c, index, sum) => c.m.add(c.dout(index), sum)}),
+  "softmax: no weights": wrongSoftmax({outer: (c, i) => c.m.number(c.m.valueOf(c.out(i)) === 0 ? 0 : 1)}),
 
   /* ---- matrix products, out = a @ b ---- */
-  "matmul: b not transposed": {gradient: only(0, (c, index) => {
+  "matmul: b not transposed": only(0, (c, index) => {
     const [i, k] = index.slice(-2);
     return dot(c.m, last(c.shape), j => c.dout(at(index, i, j)), j => c.x(1, at(index, j, k)));
-  })},
-  "matmul: a not transposed": {gradient: only(1, (c, index) => {
+  }),
+  "matmul: a not transposed": only(1, (c, index) => {
     const [k, j] = index.slice(-2);
     return dot(c.m, lengthsOf(c).rows, i => c.x(0, at(index, k, i)), i => c.dout(at(index, i, j)));
-  })},
-  "matmul: a for b": {gradient: only(0, (c, index) => { // dout @ a, for out = a @ b^T of two matrices of one shape
+  }),
+  "matmul: a for b": only(0, (c, index) => { // dout @ a, for out = a @ b^T of two matrices of one shape
     const [i, k] = index.slice(-2);
     return dot(c.m, last(c.shape), j => c.dout(at(index, i, j)), j => c.x(0, at(index, j, k)));
-  })},
-  "matmul: another factor": {gradient: only(1, (c, index, {tensor: name}) => { // for a; -inf in it counts as 0
+  }),
+  "matmul: another factor": only(1, (c, index, {tensor: name}) => { // for a; -inf in it counts as 0
     const [k, j] = index.slice(-2), other = c.valueOf(name), m = c.m;
     const finite = x => Number.isFinite(m.valueOf(x)) ? x : m.number(0);
     return dot(m, lengthsOf(c).rows, i => finite(m.source(other, at(index, i, k))), i => c.dout(at(index, i, j)));
-  })},
+  }),
 };

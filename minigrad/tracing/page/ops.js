@@ -1,22 +1,22 @@
 "use strict";
-/* The ops that attention, blocks and fused ops spelled out are made of, under the names of minigrad/ops; of other ops a page
-   shows the trace's numbers. For each its formulas, and its rules for ONE number: of the output (`value`), and of the
-   gradient of an input (`gradient`). A rule is written in an algebra `m`. With `numbers` it computes, with
-   `terms` it makes the tree of what it would compute, which the page writes out. So what is explained is what is computed.
+/* The ops of attention, of blocks, and of fused ops spelled out, under the names of minigrad/ops. Of other ops a page shows the
+   trace's numbers. Each has its formulas, and rules for ONE number: of the output (`value`), and of the gradient of an input
+   (`gradient`). A rule is written in an algebra `m`. With `numbers` it computes; with `terms` it builds the expression of what
+   it would compute, which the page writes out. So what is explained is what is computed.
 
-   A tensor is {shape, data}, data a flat Float64Array in C order. A rule sees a context c:
+   A tensor is {shape, data}, data a flat Float64Array in C order. A rule gets a context c:
 
        c.m                     the algebra: add, sub, mul, div, neg, sum(n, k => ...), exp, ...
-       c.x(i, index)           a number of input i, broadcast as NumPy does; c.has(i): is there one?
+       c.x(i, index)           a number of input i, broadcast as in NumPy; c.has(i): is there one?
        c.out(index)            a number of the output, in gradient
        c.dout(index)           a number of the output's gradient, in gradient
-       c.once(name, shape, rule)   an array on the way, computed once; terms write it out where it is used
-       c.aside(name, shape, rule)  the same, but terms leave it as a name with a number, and write it out below
+       c.once(name, shape, rule)   an intermediate array, computed once; terms write it out where it is used
+       c.aside(name, shape, rule)  the same, but terms use its name, and write it out below
        c.read(name)            an aside again
-       c.keep(name, make)      what depends on shapes and options only, made once
+       c.keep(name, make)      anything that depends on shapes and options only, made once
        c.shapes, c.shape       the shapes of the inputs and of the output; c.options
 
-   A gradient may have the broadcast shape (`gradientShape`): interpreter.js sums it back, in one place. */
+   A gradient may have the broadcast shape (`gradientShape`): interpreter.js sums it, in one place. */
 
 const product = shape => shape.reduce((n, length) => n * length, 1);
 const tensor = (shape, data) => ({shape, data: data || new Float64Array(product(shape))});
@@ -31,7 +31,7 @@ function unravel(shape, place) {
   return index;
 }
 
-/** The place of an index in C order. Axes too many in front are left out, and an axis of length 1 is at 0: broadcasting. */
+/** The place of an index in C order, which may be an index of a shape that this one broadcasts to. */
 function ravel(shape, index) {
   const extra = index.length - shape.length;
   let place = 0;
@@ -58,7 +58,7 @@ const SQRT_2 = Math.SQRT2, SQRT_PI = Math.sqrt(Math.PI), SQRT_2_OVER_PI = Math.s
 
 function erf(x) {
   if (Math.abs(x) >= 2) return Math.sign(x) * (1 - erfc(Math.abs(x)));
-  let term = x, total = x; // 2/sqrt(pi) e^(-x^2) (x + 2 x^3 / 3 + 4 x^5 / 15 + ...): all of one sign
+  let term = x, total = x; // 2/sqrt(pi) e^(-x^2) (x + 2 x^3 / 3 + 4 x^5 / 15 + ...): all terms have one sign
   for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(total); n++) {
     term *= 2 * x * x / (2 * n + 1);
     total += term;
@@ -68,7 +68,7 @@ function erf(x) {
 
 function erfc(x) {
   if (!(x >= 2)) return 1 - erf(x);
-  let below = x; // a continued fraction, from its end
+  let below = x; // a continued fraction, from the inside out
   for (let n = 120; n >= 1; n--) below = x + n / 2 / below;
   return x > 30 ? 0 : Math.exp(-x * x) / SQRT_PI / below;
 }
@@ -99,7 +99,7 @@ const numbers = {
   },
 };
 
-/** Each term: what it `is`, its parts and its number, computed by `numbers`. */
+/** A term has a kind, `is`, its parts, and its value, computed by `numbers`. */
 const term = (is, parts, value, more) => ({is, parts, value, ...more});
 const each = (n, rule) => Array.from({length: n}, (_, k) => rule(k));
 const terms = {
@@ -115,12 +115,12 @@ for (const is of ["add", "sub", "mul", "div", "neg", "pow", "exp", "log", "sqrt"
 }
 const over = (is, parts) => term(is, parts, numbers[is](parts.length, k => parts[k].value));
 
-/** The index of the number that stands at a broadcast index. */
+/** The index in a shape, of an index in a shape that it broadcasts to. */
 const within = (shape, index) => unravel(shape, ravel(shape, index));
 
 /* ------------------------------------------------------------------------------------------------ families of ops */
 
-/** Ops of single elements: value(m, ...inputs, c, index), gradients[i](m, dout, ...inputs, c, index). */
+/** Elementwise ops: value(m, ...inputs, c, index), gradients[i](m, dout, ...inputs, c, index). */
 function elementwise(op) {
   const inputs = (c, index) => c.shapes.map((_, i) => c.x(i, index));
   return {
@@ -133,18 +133,18 @@ function elementwise(op) {
   };
 }
 
-/** A function of one number by its name: f(x), and the factor of dout, from x and out. */
-function unary(name, f, formula, backward, factor) {
+/** A function f of one number, and its gradient from dout, x and out. */
+function unary(name, f, formula, backward, gradient) {
   return elementwise({
     formula: `out = ${formula}`, backward: [`dx = ${backward}`],
     value: (m, x) => name in numbers ? m[name](x) : m.call(name, f, x),
-    gradients: [(m, dout, x, c, index) => factor(m, dout, x, () => c.out(index))],
+    gradients: [(m, dout, x, c, index) => gradient(m, dout, x, () => c.out(index))],
   });
 }
 
-/** Ops that move: each number of the output is the number of x at the place from(c, index, place). */
+/** Ops that copy: each number of the output is that of x at the place from(c, index, place). */
 function moves(op) {
-  const uses = c => c.keep("uses", () => { // by place in x: the places in the output that it went to
+  const uses = c => c.keep("uses", () => { // {place in x: its places in the output}
     const found = new Map();
     for (let place = 0; place < product(c.shape); place++) {
       const source = op.from(c, unravel(c.shape, place), place);
@@ -166,7 +166,7 @@ function moves(op) {
 
 const positive = (axis, length) => axis < 0 ? axis + length : axis;
 
-/** A reduction's way between the input's index and the output's. */
+/** Maps between a reduction's indices of the input and of the output. */
 function reduction(c) {
   const {axis, keepdims} = c.options, shape = c.shapes[0];
   return c.keep("reduction", () => {
@@ -177,7 +177,7 @@ function reduction(c) {
       n: product(lengths),
       shape: keepdims ? shape.map((n, d) => axes.has(d) ? 1 : n) : shape.filter((_, d) => !axes.has(d)),
       outOf: index => keepdims ? index.map((i, d) => axes.has(d) ? 0 : i) : index.filter((_, d) => !axes.has(d)),
-      into(index, k) { // the k-th of those that were reduced to out[index]
+      into(index, k) { // the k-th that is reduced to out[index]
         const inner = unravel(lengths, k);
         let next = 0, outer = 0;
         return all.map(d => {
@@ -200,7 +200,7 @@ const reduce = op => ({
 const along = (index, dim, k) => { const moved = index.slice(); moved[dim] = k; return moved; };
 const kept = (shape, dim) => along(shape, dim, 1);
 
-/** Ops along one axis: what a row's rule needs to walk along it. */
+/** Ops along one axis: what rules need to walk along it. */
 const dimOf = c => positive(c.options.dim ?? -1, c.shapes[0].length);
 const row = c => ({dim: dimOf(c), n: c.shapes[0][dimOf(c)], at: (index, k) => along(index, dimOf(c), k)});
 
@@ -235,12 +235,12 @@ function slicePositions([start, stop, step], n) {
   return found;
 }
 
-/** What x[parts] takes of an x of this shape: {shape, places}. Integers beside arrays are basic, as in the engine. */
+/** What x[parts] selects from an x of this shape: {shape, places}. Integers next to arrays are basic, as in the engine. */
 function indexed(shape, parts) {
   const isArray = part => Array.isArray(part);
   const arrays = parts.map(part => isArray(part) ? {shape: shapeOf(part), data: flatten(part)} : null);
   const free = shape.length - parts.filter(part => part !== null && part !== "...").length;
-  if (free < 0 || flatten(parts).some(part => typeof part === "boolean")) throw new Error("masks as an index are not known here");
+  if (free < 0 || flatten(parts).some(part => typeof part === "boolean")) throw new Error("boolean indices are not supported here");
 
   const axes = []; // of the output, but for arrays: {positions, axis} or {} for a new one
   const picks = []; // {axis, shape, data} of arrays
@@ -279,7 +279,7 @@ function indexed(shape, parts) {
   return {shape: out, places};
 }
 
-/** An option that is an array, such as a condition or ids; and what stands in it, broadcast. */
+/** An option that is an array, such as a condition; and one of its elements, broadcast. */
 const option = (c, name) => c.keep(name, () => tensor(shapeOf(c.options[name]), flatten(c.options[name])));
 const optionAt = (c, name, index) => { const {shape, data} = option(c, name); return data[ravel(shape, index)]; };
 const indexOf = c => c.keep("index", () => indexed(c.shapes[0], c.options.index));
@@ -533,7 +533,7 @@ const OPS = {
   }),
 };
 
-/** Reductions to one of the numbers. */
+/** Reductions that choose one of the numbers. */
 function chosen(name, choose) {
   return reduce({
     formula: `out = ${name} x`, backward: ["dx_i = dout where x_i = out, shared by equals"],

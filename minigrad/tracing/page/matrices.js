@@ -1,0 +1,134 @@
+"use strict";
+/* The matrices: values and gradients, and moving among their cells. */
+
+const grids = new Map(); // "value q": its Grid
+const gridOf = ({name, kind}) => grids.get(`${kind} ${name}`);
+
+function isEditable(t) {
+  const wanted = extras.editable ? extras.editable.includes(t.name) : t.kind === "input";
+  return wanted && !t.step && isFloat(t) && !obstacles.get(t.name);
+}
+
+/** The values or the gradient of a tensor: a table, or several if it has more than two axes. */
+class Grid {
+  constructor(t, kind) {
+    Object.assign(this, {t, kind, cells: [], isEditable: kind === "value" && isEditable(t)});
+    this.figure = element("figure", {class: "matrix", "data-name": t.name, "data-of": kind});
+    const [rows, columns] = [t.shape[t.shape.length - 2] ?? 1, t.shape[t.shape.length - 1] ?? 1];
+    const leading = t.shape.slice(0, -2), labels = extras.labels[t.name] || {};
+    for (let k = 0; k < product(leading); k++) {
+      const head = [element("b", {}, symbol({name: t.name, kind}))];
+      if (leading.length) head.push(` [${unravel(leading, k).join(",")}]`);
+      if (k === 0) {
+        const plain = symbolOf(t.name) === t.name ? "" : ` ${t.name}`;
+        const lengths = t.shape.length ? t.shape.join(" × ") : "scalar";
+        head.push(element("span", {class: "shape"}, `${plain} ${lengths}`));
+      }
+      const table = element("table", {role: "grid"}, element("caption", {}, ...head));
+      this.fill(table, rows, columns, k * rows * columns, labels);
+      this.figure.append(element("div", {class: "scroll"}, table));
+    }
+    if (this.cells.length) this.cells[0].tabIndex = 0;
+    grids.set(`${kind} ${t.name}`, this);
+  }
+
+  fill(table, rows, columns, start, labels) {
+    const isMatrix = this.t.shape.length > 1, head = element("tr");
+    if (isMatrix) head.append(element("td", {class: "corner"}));
+    for (let j = 0; j < columns; j++) head.append(element("th", {scope: "col"}, String((labels.columns || [])[j] ?? j)));
+    if (this.t.shape.length) table.append(element("thead", {}, head));
+    const body = table.appendChild(element("tbody"));
+    for (let i = 0; i < rows; i++) {
+      const tr = body.appendChild(element("tr"));
+      if (isMatrix) tr.append(element("th", {scope: "row"}, String((labels.rows || [])[i] ?? i)));
+      for (let j = 0; j < columns; j++) tr.append(this.cell(start + i * columns + j));
+    }
+  }
+
+  cell(place) {
+    const index = unravel(this.t.shape, place).join(",");
+    const attributes = {"data-tensor": this.t.name, "data-index": index, "data-kind": this.kind, tabindex: -1};
+    const name = `${symbol({name: this.t.name, kind: this.kind})} ${index}`.trim();
+    const td = this.isEditable ? element("td", {class: "editable"}) : element("td", attributes);
+    const cell = this.isEditable ? td.appendChild(element("input", {
+      ...attributes, type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", "aria-label": name,
+    })) : td;
+    Object.assign(cell, {grid: this, place, box: td, label: name});
+    this.cells.push(cell);
+    return td;
+  }
+
+  /** Show numbers; `original` ones are marked where they changed, and wrong ones where another is `expected`. */
+  show(data, original, wrong, expected) {
+    const largest = Math.max(...data.map(x => Number.isFinite(x) ? Math.abs(x) : 0), 1e-300);
+    const isWhole = !isFloat(this.t);
+    this.cells.forEach((cell, i) => {
+      const x = data[i], exact = String(x), box = cell.box, isWrong = wrong.has(i);
+      if (cell.getAttribute("data-value") !== exact) {
+        cell.setAttribute("data-value", exact);
+        const text = isWhole ? exact : shown(x);
+        if (cell === box) cell.textContent = text;
+        else if (cell !== document.activeElement) cell.value = text;
+        const kind = x > 0 ? "positive" : x < 0 ? "negative" : Number.isNaN(x) ? "" : "zero";
+        box.dataset.sign = Number.isFinite(x) ? kind : "none";
+      }
+      const size = (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(2);
+      if (box.tint !== size) box.style.setProperty("--size", box.tint = size);
+      box.classList.toggle("changed", x !== original[i] && !(Number.isNaN(x) && Number.isNaN(original[i])));
+      box.classList.toggle("wrong", isWrong);
+      if (isWrong) cell.setAttribute("aria-label", `${shown(x)}, wrong; it should be ${shown(expected[i])}`);
+      else if (cell === box) cell.removeAttribute("aria-label");
+    });
+  }
+}
+
+function drawGrids() {
+  const isResult = name => Boolean(computation.tensors.get(name).step);
+  const rows = extras.layout || [names.filter(name => !isResult(name)), names.filter(isResult)];
+  const placed = new Set(rows.flat()), rest = names.filter(name => !placed.has(name));
+  for (const kind of ["value", "gradient"]) {
+    const section = byId(kind === "value" ? "forward" : "backward");
+    const has = name => kind === "value" || computation.tensors.get(name).gradient;
+    const figures = row => row.filter(has).map(name => new Grid(computation.tensors.get(name), kind).figure);
+    for (const row of rows) if (row.some(has)) section.append(element("div", {class: "row"}, ...figures(row)));
+    if (rest.some(has)) {
+      section.append(element("details", {class: "between"}, element("summary", {}, "Intermediate results"),
+        element("div", {class: "row"}, ...figures(rest))));
+    }
+  }
+  if (!computation.seeds.length) {
+    byId("backward").append(element("p", {class: "hint"}, "Backward has not run in this trace."));
+  }
+}
+
+/** The cell in which something happened: a td, or the input in it; undefined elsewhere. */
+function cellOf({target}) {
+  const td = target.closest && target.closest("td");
+  return [target, td, td && td.firstElementChild].find(node => node && node.grid);
+}
+
+const cellAt = ({name, kind, index}) => {
+  const grid = gridOf({name, kind});
+  return grid && grid.cells[ravel(grid.t.shape, index)];
+};
+
+/** Tab goes to one cell of each matrix: the last that had the focus. */
+const makeTabStop = cell => cell.grid.cells.forEach(other => { other.tabIndex = other === cell ? 0 : -1; });
+
+/** Arrow keys move within a matrix; in a number that is being edited, only from its ends. */
+function moveInGrid(event, cell) {
+  const {shape} = cell.grid.t, columns = shape[shape.length - 1] ?? 1, column = cell.place % columns;
+  const by = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns}[event.key];
+  const end = {Home: cell.place - column, End: cell.place - column + columns - 1}[event.key];
+  if (by === undefined && end === undefined) return;
+  if (cell.tagName === "INPUT" && event.key !== "ArrowUp" && event.key !== "ArrowDown") {
+    const isAll = cell.selectionStart === 0 && cell.selectionEnd === cell.value.length;
+    const isAtEnd = cell.selectionStart === cell.selectionEnd
+      && cell.selectionStart === (event.key === "ArrowLeft" ? 0 : cell.value.length) && event.key.startsWith("Arrow");
+    if (!isAll && !isAtEnd) return;
+  }
+  const leavesRow = by === -1 && column === 0 || by === 1 && column === columns - 1;
+  const next = cell.grid.cells[end ?? cell.place + by];
+  event.preventDefault();
+  if (next && !leavesRow) next.focus();
+}

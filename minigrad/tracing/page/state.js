@@ -1,0 +1,67 @@
+"use strict";
+/* What the page shows: `state` is all that a user can change, `compute` makes numbers of it. */
+
+const data = JSON.parse(document.getElementById("data").textContent), {trace} = data;
+const extras = {
+  introduction: [], labels: {}, symbols: {}, steps: {}, switches: [], mistakes: [], notes: [], ...data.extras,
+};
+const computation = new Computation(trace);
+const names = [...computation.tensors.keys()];
+const obstacles = new Map(names.map(name => [name, computation.obstacle(name)]));
+
+const byId = id => document.getElementById(id);
+const symbolOf = name => extras.symbols[name] || name;
+const symbol = ({name, kind}) => (kind === "gradient" ? "d" : "") + symbolOf(name);
+const paragraphs = text => [text ?? []].flat().map(line => element("p", {}, line));
+const isFloat = t => t.dtype.startsWith("float");
+
+const asLoaded = () => ({
+  edits: new Map(), // name: all numbers of an input of which some are edited
+  switches: extras.switches.map(s => s.number ? Number(s.number.value) : 0), // a number, or the index of a choice
+});
+const state = {
+  ...asLoaded(),
+  past: [], // edits and switches, for undo
+  mistake: -1, // none
+  step: 0, // 0: all; then the steps forward; then those backward
+  pointed: null, // {name, index, kind}
+  h: 1e-5,
+  isForced: false, // to recompute what the trace has, for tests
+};
+let pass = computation.asTraced; // the numbers shown
+let right = pass; // the same without the mistake
+
+function activeSets() {
+  return extras.switches.flatMap((s, i) => {
+    if (!s.number) return s.choices[state.switches[i]].sets;
+    return state.switches[i] === Number(s.number.value) ? [] : [{...s.number, value: state.switches[i]}];
+  });
+}
+
+const isEdited = () => state.edits.size > 0 || activeSets().length > 0;
+const isAsTraced = () => !isEdited() && !state.isForced;
+
+function compute() {
+  const mistake = extras.mistakes[state.mistake], sets = activeSets();
+  right = isAsTraced() ? computation.asTraced : computation.backward(computation.forward(state.edits, sets));
+  pass = right;
+  if (!mistake) return;
+  const from = (mistake.recomputes || []).length
+    ? computation.forward(state.edits, [...sets, ...mistake.recomputes]) : right;
+  right = computation.backward({...right}, null, right); // by the page's rules too, so that only the mistake makes a difference
+  pass = computation.backward({...right}, mistake, from);
+  if (!isAsTraced()) return;
+  for (const [name, t] of pass.gradients) { // what is not wrong stays the trace's
+    const traced = computation.asTraced.gradients.get(name).data, wrong = wrongPlaces(name);
+    t.data = t.data.map((x, i) => wrong.has(i) ? x : traced[i]);
+  }
+}
+
+/** The places where a mistake changes a gradient by more than rounding can. */
+function wrongPlaces(name) {
+  if (pass === right) return new Set();
+  const found = pass.gradients.get(name).data, expected = right.gradients.get(name).data;
+  const size = Math.max(0, ...[...found, ...expected].filter(Number.isFinite).map(Math.abs));
+  const isRight = (x, y) => Object.is(x, y) || x === y || Math.abs(x - y) <= 1e-9 * size;
+  return new Set([...found.keys()].filter(i => !isRight(found[i], expected[i])));
+}
