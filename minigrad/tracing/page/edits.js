@@ -51,6 +51,20 @@ function settle(cell, isLeft) {
   settleText(cell);
 }
 
+function confirmEdit(cell) {
+  typed(cell);
+  settle(cell, false);
+  cell.select();
+}
+
+function cancelEdit(cell) {
+  takeBack(cell);
+  cell.removeAttribute("aria-invalid");
+  settleText(cell);
+  cell.select();
+  say("");
+}
+
 const settleText = cell => {
   const exact = cell.getAttribute("data-value");
   cell.value = cell === document.activeElement ? exact : shown(Number(exact));

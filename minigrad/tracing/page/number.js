@@ -10,32 +10,30 @@ function point(cell, isSpoken = false) {
   if (!state.step) drawFormulas();
 }
 
-let lit = []; // cells that are marked
+let marked = []; // cells
+const mark = (cell, role) => { if (cell) { cell.box.classList.add(role); marked.push(cell.box); } };
 
 function drawPointed(isSpoken = false) {
-  lit.forEach(box => box.classList.remove("pointed", "source"));
-  lit = [];
-  const section = byId("number");
-  document.body.classList.toggle("pointing", Boolean(state.pointed));
-  if (!state.pointed) { section.hidden = byId("difference").hidden = true; return; }
-  section.hidden = false;
-  const {name, kind, index} = state.pointed, cell = cellAt(state.pointed);
-  const light = (cell, role) => { if (cell) { cell.box.classList.add(role); lit.push(cell.box); } };
-  light(cell, "pointed");
+  marked.forEach(box => box.classList.remove("pointed", "source"));
+  marked = [];
+  const section = byId("number"), {pointed} = state;
+  document.body.classList.toggle("pointing", Boolean(pointed));
+  section.hidden = !pointed;
+  drawDifference();
+  if (!pointed) return;
+  const {name, kind, index} = pointed, cell = cellAt(pointed);
+  mark(cell, "pointed");
   const value = (kind === "value" ? pass.values : pass.gradients).get(name).data[cell.place];
-  const explained = computation.explain(pass, name, index, kind);
-  const head = element("h2", {}, symbol({name, kind}), element("span", {class: "at"}, bracketed(index)));
-  const lines = writeOut(explained, value, sources => sources.forEach(source => light(cellAt(source), "source")));
-  const isWrong = cell.box.classList.contains("wrong");
-  const expected = () => shown(right.gradients.get(name).data[cell.place]);
+  const lines = writeOut(computation.explain(pass, name, index, kind), value);
   const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");
   close.addEventListener("click", () => { state.pointed = null; drawPointed(); drawFormulas(); });
+  const wrong = cell.box.classList.contains("wrong")
+    ? [element("p", {class: "problem"}, `Wrong: it should be ${shown(right.gradients.get(name).data[cell.place])}.`)] : [];
   section.replaceChildren(
-    close, head, element("p", {class: "hero"}, shown(value)), element("p", {class: "exact"}, String(value)),
-    ...(isWrong ? [element("p", {class: "problem"}, `Wrong: it should be ${expected()}.`)] : []), ...lines,
+    close, element("h2", {}, symbol(pointed), placed(index)), element("p", {class: "hero"}, shown(value)),
+    element("p", {class: "exact"}, String(value)), ...wrong, ...lines,
   );
   if (isSpoken) byId("spoken").textContent = lines.map(line => line.textContent).join(" ").slice(0, 400);
-  drawDifference();
 }
 
 /** A term in which numbers of joined steps are written out. */
@@ -50,55 +48,58 @@ function unfold(node) {
   return {...node, parts: node.parts.map(unfold)};
 }
 
-function writeOut(explained, value, light) {
+const line = (...nodes) => element("p", {class: "line"}, ...nodes);
+const problem = text => element("p", {class: "problem"}, text);
+
+/** How a number is computed, as paragraphs; marks the cells that it comes from. */
+function writeOut(explained, value) {
   if (explained.exchanged) return [element("p", {}, `By mistake, this is the gradient of ${symbolOf(explained.exchanged)}.`)];
   if (explained.problem) {
-    return [element("p", {class: "problem"}, `${explained.problem}.`),
-      element("p", {}, `It reads ${explained.reads.map(t => symbolOf(t.name)).join(", ")}.`)];
+    const reads = explained.reads.map(t => symbolOf(t.name)).join(", ");
+    return [problem(`${explained.problem}.`), element("p", {}, `It reads ${reads}.`)];
   }
   const parts = explained.parts.map(part => part.term ? {...part, term: unfold(part.term)} : part);
   if (!parts.length) {
     return [element("p", {}, explained.isSeed ? "Backward starts here." : explained.kind ? `One of the ${explained.kind}s.`
       : "No step sends a gradient here.")];
   }
-  const sources = parts.flatMap(part => part.term ? sourcesOf(part.term) : []);
-  light(sources);
+  parts.flatMap(part => part.term ? sourcesOf(part.term) : []).forEach(source => mark(cellAt(source), "source"));
   const copied = parts.length === 1 && parts[0].term && parts[0].term.is === "source" ? parts[0].term : null;
   if (copied && computation.tensors.has(copied.of.name)) { // the same number, as dS from dM: its terms follow at once
     const from = computation.explain(pass, copied.of.name, copied.index, copied.of.kind);
-    if (from.parts.length) {
-      const same = element("p", {class: "line"}, "= ", symbol(copied.of), element("span", {class: "at"}, bracketed(copied.index)));
-      return [same, ...writeOut(from, value, light)];
-    }
+    if (from.parts.length) return [line("= ", symbol(copied.of), placed(copied.index)), ...writeOut(from, value)];
   }
-  const reference = (node, text) => {
-    const span = element("span", {class: "ref"}, ...text);
-    const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
-    span.addEventListener("pointerenter", () => source.box.classList.add("source-hover"));
-    span.addEventListener("pointerleave", () => source.box.classList.remove("source-hover"));
-    return span;
-  };
-  const ways = [false, true].map(inNumbers => new Written(inNumbers, symbol, reference));
-  const line = (...nodes) => element("p", {class: "line"}, ...nodes);
-  const lines = [];
-  if (parts.length > 1) {
-    const sent = parts.map(part => shown(part.term ? part.term.value : part.value));
-    const sum = sent.map((text, i) => i && text.startsWith("-") ? `(${text})` : text).join(" + ");
-    lines.push(line(`= ${sum} = `, element("b", {}, shown(value)), `, the sum of ${parts.length} contributions`));
-  }
-  for (const part of parts) {
-    if (parts.length > 1) lines.push(element("h3", {}, `through ${symbolOf(part.step.output.name)}`));
-    if (!part.term) { lines.push(element("p", {class: "problem"}, `${shown(part.value)}: ${part.problem}.`)); continue; }
-    const written = ways.map(way => way.nodes(part.term));
-    const texts = written.map(nodes => nodes.map(node => node.textContent ?? node).join(""));
-    lines.push(line("= ", ...written[0]));
-    if (texts[0] !== texts[1]) lines.push(line("= ", ...written[1]));
-    if (texts[1] !== shown(part.term.value)) lines.push(line("= ", element("b", {}, shown(part.term.value))));
-    for (const aside of asidesOf(part.term).values()) {
-      const [inNames, inNumbers] = ways.map(way => way.nodes(aside.written()));
-      lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index),
-        " = ", ...inNames, " = ", ...inNumbers, " = ", shown(aside.value)));
-    }
+  if (parts.length === 1) return writePart(parts[0]);
+  const sent = parts.map(part => shown(part.term ? part.term.value : part.value));
+  const sum = sent.map((text, i) => i && text.startsWith("-") ? `(${text})` : text).join(" + ");
+  return [
+    line(`= ${sum} = `, element("b", {}, shown(value)), `, the sum of ${parts.length} contributions`),
+    ...parts.flatMap(part => [element("h3", {}, `through ${symbolOf(part.step.output.name)}`), ...writePart(part)]),
+  ];
+}
+
+/** A number in a term, which marks its cell while it is pointed at. */
+function reference(node, text) {
+  const span = element("span", {class: "ref"}, ...text);
+  const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
+  span.addEventListener("pointerenter", () => source.box.classList.add("source-hover"));
+  span.addEventListener("pointerleave", () => source.box.classList.remove("source-hover"));
+  return span;
+}
+
+/** What one step contributes: its term in names and in numbers, and the asides of it. */
+function writePart(part) {
+  if (!part.term) return [problem(`${shown(part.value)}: ${part.problem}.`)];
+  const writers = [false, true].map(inNumbers => new Written(inNumbers, symbol, reference));
+  const written = writers.map(writer => writer.nodes(part.term));
+  const texts = written.map(nodes => nodes.map(node => node.textContent ?? node).join(""));
+  const lines = [line("= ", ...written[0])];
+  if (texts[0] !== texts[1]) lines.push(line("= ", ...written[1]));
+  if (texts[1] !== shown(part.term.value)) lines.push(line("= ", element("b", {}, shown(part.term.value))));
+  for (const aside of asidesOf(part.term).values()) {
+    const [inNames, inNumbers] = writers.map(writer => writer.nodes(aside.written()));
+    lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index),
+      " = ", ...inNames, " = ", ...inNumbers, " = ", shown(aside.value)));
   }
   return lines;
 }

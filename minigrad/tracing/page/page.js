@@ -82,7 +82,7 @@ function update() {
   drawPointed();
 }
 
-function listen() {
+function listenToCells() {
   const main = byId("numbers");
   main.addEventListener("pointerover", event => { const cell = cellOf(event); if (cell && !editing) point(cell); });
   main.addEventListener("pointerleave", () => { // back to the cell with the focus, whose slider is in the panel
@@ -105,20 +105,13 @@ function listen() {
   main.addEventListener("keydown", event => {
     const cell = cellOf(event);
     if (!cell) return;
-    if (cell.tagName === "INPUT" && event.key === "Enter") {
-      typed(cell);
-      settle(cell, false);
-      cell.select();
-    }
-    if (cell.tagName === "INPUT" && event.key === "Escape") {
-      takeBack(cell);
-      cell.removeAttribute("aria-invalid");
-      settleText(cell);
-      cell.select();
-      say("");
-    }
+    if (cell.tagName === "INPUT" && event.key === "Enter") confirmEdit(cell);
+    if (cell.tagName === "INPUT" && event.key === "Escape") cancelEdit(cell);
     moveInGrid(event, cell);
   });
+}
+
+function listenToControls() {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const isInField = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName), isFree = !isInField && !event.target.grid;
@@ -161,7 +154,8 @@ function drawAll() {
   ]));
   drawGrids();
   drawSwitches();
-  listen();
+  listenToCells();
+  listenToControls();
   new ResizeObserver(measureBar).observe(byId("controls"));
   update();
   drawStep();
