@@ -42,7 +42,7 @@ def extras_of(t: int, d: int) -> dict:
         "steps": {
             "scores": {"title": "Scores", "joins": ["k_transposed", "products"],
                        "forward": {"formula": "S_ij = sum_d q_id k_jd / sqrt(D)", "derivation": ["Queries meet keys."]}},
-            "weights": {"backward": {"formula": "<math><mi>dS</mi></math>", "derivation": ["One line.", "Another, of `dS_ij / <b>`."]}},
+            "weights": {"backward": {"formula": "dS", "derivation": ["One line.", "Another, of `dS_ij / <b>`."]}},
         },
         "switches": [
             {"name": "causal", "label": "Mask", "choices": [

@@ -4,7 +4,7 @@ import inspect
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,12 @@ from .steps import Step, Text, TracedTensor, as_table
 class Trace(Observer):
     """What ran in a block: its `steps` and `tensors`, in order. See `trace`."""
 
-    def __init__(self, spelled_out: bool = False, names: Mapping[str, Tensor] | None = None):
+    def __init__(self, spelled_out: bool = False):
         self.spelled_out = spelled_out
         self.tensors: list[TracedTensor] = []
         self.steps: list[Step] = []
         self.title = "Trace"  # of its page: the function's name, if it has one
         self.result: Any = None  # what the traced function returned
-        self._given = {id(tensor): name for name, tensor in (names or {}).items()}
         self._known: dict[Any, tuple[Any, TracedTensor]] = {}  # by node, else by id; the tensor keeps its id taken
         self._step_of: dict[Op, Step] = {}
         self._walked: list[Op] = []  # the ops of the last backward pass
@@ -145,7 +144,7 @@ class Trace(Observer):
         return known
 
     def _keep(self, tensor: Tensor, kind: str) -> TracedTensor:
-        kept = TracedTensor(np.array(tensor.array), kind, tensor.node, self._given.get(id(tensor), ""))
+        kept = TracedTensor(np.array(tensor.array), kind, tensor.node)
         self.tensors.append(kept)
         self._known[id(tensor) if tensor.node is None else tensor.node] = tensor, kept
         if tensor.node is not None:
@@ -220,8 +219,7 @@ class Trace(Observer):
         return f"<Trace of {len(self.steps)} steps: {', '.join(step.output.name for step in self.steps)}>"
 
 
-def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, spelled_out: bool = False,
-          names: Mapping[str, Tensor] | None = None) -> Trace:
+def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, spelled_out: bool = False) -> Trace:
     """Record each operation with its inputs, its output and its gradients, forward and backward.
 
     `with trace() as t:` records what runs in the block. `trace(function, *inputs)` runs function(*inputs), then backward
@@ -232,9 +230,9 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     `t.table()` prints the trace, `t.graph()` draws it, `t.save(path)` writes it as a page. `spelled_out=True` shows fused
     operations by their definition. Everything is copied, so keep tensors small.
 
-    A tensor's name is its `name` attribute, its name in `names`, its path if it is a parameter, or else the variable that
-    holds it in your code; a result without any is named after its op. A variable that is rebound, as in a loop, names its
-    last value; those before are h_1, h_2, ... An input keeps its name: what is later bound to x is x_2, x_3, ...
+    A tensor's name is its `name` attribute, its path if it is a parameter, or else the variable that holds it in your code;
+    a result without any is named after its op. A variable that is rebound, as in a loop, names its last value; those before
+    are h_1, h_2, ... An input keeps its name: what is later bound to x is x_2, x_3, ...
 
     >>> import minigrad as mg
     >>> def attend(q, k, v):
@@ -250,7 +248,7 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     >>> [step.op for step in t.steps]
     ['Permute', 'MatMul', 'Softmax', 'MatMul', 'Mul', 'Sum']
     """
-    recorded = Trace(spelled_out, names)
+    recorded = Trace(spelled_out)
     if function is None:
         if inputs:
             raise TypeError("trace: expected a function before its inputs")

@@ -31,7 +31,7 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
         "introduction": [*introduction, STORY],
         "layout": layout(head),
         "labels": labels(head),
-        "symbols": symbols(trace),
+        "symbols": formulas.SYMBOLS,
         "editable": [*head.inputs, "upstream"],
         "steps": formulas.of_head(head),
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head)],
@@ -51,7 +51,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "title": "A block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
         "layout": block_layout({tensor.name for tensor in trace.tensors}),
-        "symbols": symbols(trace),
+        "symbols": formulas.SYMBOLS,
         "editable": [*numbers.inputs, "upstream"],
         "steps": formulas.of_block([step.output.name for step in trace.steps]),
         "switches": [causal_switch(numbers.causal, numbers.mask)],
@@ -70,11 +70,6 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
         loss = function(numbers, inputs)
         loss.backward(retain_graph=True)
     return trace
-
-
-def symbols(trace: Trace) -> dict[str, str]:
-    """The textbook letter of each tensor that has one."""
-    return {tensor.name: formulas.SYMBOLS[tensor.name] for tensor in trace.tensors if tensor.name in formulas.SYMBOLS}
 
 
 def layout(head: Head) -> list[list[str]]:
@@ -100,12 +95,8 @@ def labels(head: Head) -> dict[str, dict[str, list[str]]]:
         return {}
     rows = {"rows": list(head.labels)}
     both = {**rows, "columns": list(head.labels)}
-    of_tokens = {name: rows for name in ("q", "k", "v", "output", "upstream")}
-    if head.starts_from_x:
-        of_tokens |= {"x": rows, "attended": rows}
-    if head.bias is not None:
-        of_tokens |= {"bias": both}
-    return of_tokens | {name: both for name in ("scores", "masked_scores", "weights")}
+    return {name: rows for name in ("x", "q", "k", "v", "attended", "output", "upstream")} | {
+        name: both for name in ("scores", "bias", "masked_scores", "weights")}
 
 
 def causal_switch(causal: bool, mask: np.ndarray) -> dict[str, Any]:

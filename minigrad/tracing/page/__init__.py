@@ -41,10 +41,9 @@ optional. Names are those of the trace's tensors; a step has the name of its out
     shares          [{"tensor": "x", "through": [{"label": ..., "tensor": step, "input": name}, ...]}]: the paths by which
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its
                     input, carried on to x. Default: each tensor that several steps use, with these steps
-    notes           text, or a list of paragraphs, at the foot of the page
 
-A formula is `<math>...</math>`, or text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, `a / b`, `sqrt(D)`,
-`dS^T`, in which the names of tensors are replaced by their symbols. All other text is shown as it is, never as markup.
+A formula is text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, `a / b`, `sqrt(D)`, `dS^T`, in which the
+names of tensors are replaced by their symbols. All other text is shown as it is, never as markup.
 
 Cells carry data-tensor, data-index ("1,0", and "" for a scalar), data-kind ("value" or "gradient") and data-value (all
 digits); those that can be edited are `input` elements with the same attributes.
@@ -58,7 +57,6 @@ import math
 import os
 import pathlib
 import re
-import xml.etree.ElementTree
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -73,7 +71,7 @@ SCRIPTS = (
     "number.js", "difference.js", "edits.js", "page.js",
 )
 EXTRAS = {
-    "title", "introduction", "layout", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares", "notes",
+    "title", "introduction", "layout", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
 }
 
 
@@ -172,25 +170,13 @@ def _check(trace: Mapping, extras: Mapping) -> None:
     names = {tensor["name"] for tensor in trace["tensors"]}
     if missing := sorted(set(_names(extras)) - names):
         raise ValueError(f"extras name tensors that are not in the trace: {missing}; it has {sorted(names)}")
-    for name, words in extras.get("steps", {}).items():
-        for way in ("forward", "backward"):
-            _check_formula(words.get(way, {}).get("formula", ""), f"extras: the {way} formula of {name!r}")
-
-
-def _check_formula(text: str, where: str) -> None:
-    if text.lstrip().startswith("<math"):
-        try:
-            xml.etree.ElementTree.fromstring(text)
-        except xml.etree.ElementTree.ParseError as error:
-            raise ValueError(f"{where} is not valid MathML: {error}; close each element, and write characters, not "
-                             "&names;") from None
 
 
 def _names(extras: Mapping) -> Iterator[str]:
-    """The tensors and steps that extras name."""
+    """The tensors and steps that have to be there."""
     for row in extras.get("layout", ()):
         yield from row
-    for part in ("labels", "symbols", "steps", "editable"):
+    for part in ("steps", "editable"):
         yield from extras.get(part, ())
     for words in extras.get("steps", {}).values():
         yield from words.get("joins", ())

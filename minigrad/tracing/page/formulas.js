@@ -2,12 +2,6 @@
 /* Formulas as MathML, and numbers as text. Users' text only ever becomes text nodes, never markup. */
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
-const MATHML_ELEMENTS = new Set((
-  "math mrow mi mo mn ms mtext mspace mstyle mpadded mphantom msub msup msubsup munder mover munderover mfrac msqrt mroot "
-  + "mtable mtr mtd mmultiscripts"
-).split(" "));
-const MATHML_ATTRIBUTES = new Set("mathvariant stretchy separator fence form lspace rspace width displaystyle display "
-  + "linethickness columnalign accent accentunder movablelimits".split(" "));
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -40,13 +34,8 @@ function inTens(x) {
 
 /* ------------------------------------------------------------------------------------------------ formulas */
 
-/** A formula as MathML, from "<math>...</math>", of which known elements are kept, or from text in the extras' notation. */
+/** A formula as MathML, of text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`. */
 function formula(text, rename = name => name, display = "block") {
-  if (/^\s*<math[\s>]/.test(text)) {
-    const made = copiedMath(new DOMParser().parseFromString(text, "application/xml").documentElement);
-    made.setAttribute("display", display);
-    return made;
-  }
   const made = math("math", ...new FormulaText(text, rename).sequence([]));
   made.setAttribute("display", display);
   return made;
@@ -57,16 +46,6 @@ const derivation = (line, rename) => element("p", {}, ...line.split("`").map(
   (part, i) => i % 2 ? formula(part, rename, "inline") : part,
 ));
 
-function copiedMath(node) {
-  const made = document.createElementNS(MATHML, MATHML_ELEMENTS.has(node.localName) ? node.localName : "mrow");
-  for (const {name, value} of node.attributes) if (MATHML_ATTRIBUTES.has(name)) made.setAttribute(name, value);
-  for (const child of node.childNodes) {
-    if (child.nodeType === Node.TEXT_NODE) made.append(child.data);
-    else if (child.nodeType === Node.ELEMENT_NODE) made.append(copiedMath(child));
-  }
-  return made;
-}
-
 const GREEK = {
   alpha: "α", beta: "β", gamma: "γ", eps: "ε", mu: "μ", sigma: "σ", pi: "π", delta: "δ", lambda: "λ", theta: "θ",
 };
@@ -75,7 +54,7 @@ const FUNCTIONS = new Set((
   "log exp sin cos tan tanh sinh cosh max min softmax gelu mean floor trunc sign sigmoid erf atan2 step norm cov tr"
 ).split(" "));
 
-/** Reads `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`: _ and ^ bind to what follows, / makes a fraction of its neighbours. */
+/** Reads the text of a formula: _ and ^ bind to what follows, / makes a fraction of its neighbours. */
 class FormulaText {
   constructor(text, rename) {
     this.tokens = text.match(/[\p{L}][\p{L}\p{M}']*|\d+(?:\.\d+)?(?:e-?\d+)?|\.\.\.|<=|>=|!=|->|\+=|\s+|./gu) || [];

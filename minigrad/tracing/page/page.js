@@ -146,7 +146,7 @@ function drawAll() {
     byId("introduction").append(element("p", {class: "problem"},
       `${symbolOf(step.output.name)}: ${step.problem}. Its numbers are the trace's${then}.`));
   }
-  byId("foot").replaceChildren(...paragraphs(extras.notes), ...paragraphs([
+  byId("foot").replaceChildren(...paragraphs([
     "Keys: Tab goes from matrix to matrix, the arrow keys move within one; [ and ] go to the previous and the next step. "
     + "Enter confirms an edit, Escape cancels it.",
     "Until you edit something, the numbers are the trace's own; after that, this page computes them in float64. Masks, "
