@@ -19,9 +19,9 @@ def scaled_dot_product_attention(
 
     A boolean mask is True where a key takes part; a float mask is added to the scores. Masks broadcast to (..., Tq, Tk),
     and leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros.
-    Each weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines, rotates
-    queries and keys first, as `nn.position.rotate` does. More than four axes, a Dv other than D, and masks and rotations
-    that need a gradient go through `attention_weights`.
+    Each weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines,
+    rotates queries and keys first, as `nn.position.rotate` does. More than four axes, a Dv other than D, and masks and
+    rotations that need a gradient go through `attention_weights`.
     """
     dropout_p = probability("scaled_dot_product_attention", "dropout_p", dropout_p)
     q, k, v = query, key, value
