@@ -1,15 +1,15 @@
-"""A submission runs in a process of its own, with limits, and answers with arrays: `Sandbox`.
+"""`Sandbox`: a submission runs in its own process, with limits, and answers with arrays.
 
-It starts in an empty folder, with NumPy (and SciPy, where installed) and the standard library, and without minigrad, torch
-or jax. Arrays go there and come back as raw bytes by pipes (`worker/wire.py`); the judge keeps inputs, differences and
-verdict to itself, so that nothing that is printed, pickled or patched over there can change it. The system limits
-processor, memory and files; the judge limits the time, and kills all that was started. Python's audit events
-(`worker/guard.py`) refuse to write outside of the folder, to read what is not Python's or NumPy's own, processes, signals
-and the network.
+It starts in an empty folder, with NumPy, SciPy if it is installed, and the standard library, but without minigrad, torch or
+jax. Arrays cross as raw bytes over pipes (`worker/wire.py`). The judge keeps the right results to itself, so nothing that
+a submission prints, pickles or patches can change the verdict. The system limits CPU time, memory and files; the judge
+limits wall time, and kills everything that was started. Python's audit events (`worker/guard.py`) refuse to write outside
+the folder, to read anything but Python's and NumPy's own files, and to use processes, signals and the network.
 
-This guards against accidents, impatience and curiosity. It is *not* a sandbox against malice: who knows Python's inside can
-get around audit events and act as the user who grades. Where that is to be feared, grade in a container or as a user
-without rights. Linux is meant; macOS has no limit of addresses, and on Windows submissions do not run (use WSL).
+This guards against accidents, impatience and curiosity. It is *not* a sandbox against malice: audit events can be evaded by
+someone who knows Python's internals, and they can then act as the user who grades. If that is a risk, grade in a container
+or as an unprivileged user. It is made for Linux; macOS does not limit addresses, and submissions do not run on Windows (use
+WSL).
 """
 import contextlib
 import os
@@ -36,9 +36,9 @@ from study.exercises.submission import Source, safe
 
 WORKER = pathlib.Path(__file__).with_name("worker")
 SITE = pathlib.Path(np.__file__).parents[1]
-FLAGS = "-s", "-S", "-P", "-B", "-W", "ignore"  # no packages but those of the standard library
+FLAGS = "-s", "-S", "-P", "-B", "-W", "ignore"  # only the standard library
 READABLE = ("numpy", "numpy.libs", "scipy", "scipy.libs")  # of the folder in which NumPy is installed
-KEPT = 2048  # bytes of what it prints
+KEPT = 2048  # bytes of its output
 PIECE = 2**16
 PIPE = 2**20  # no pipe holds more
 ENVIRONMENT = {
@@ -50,27 +50,27 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a submission may use. Seconds are those of the clock on the wall."""
+    """What a submission may use. Seconds are wall time, except those of the processor."""
 
-    start_seconds: float = 60.0  # until NumPy is loaded: not the student's
-    load_seconds: float = 10.0  # for reading the student's file
+    start_seconds: float = 60.0  # until NumPy is loaded
+    load_seconds: float = 10.0  # for loading the student's file
     call_seconds: float = 10.0
     total_seconds: float = 60.0  # of all calls
     processor_seconds: int = 60
-    megabytes: int = 2048  # of addresses
+    megabytes: int = 2048  # of address space
     file_megabytes: int = 4  # of one file
-    processes: int = 32  # and threads, beside those that run already
+    processes: int = 32  # and threads, on top of those that already run
     callbacks: int = 10000  # calls of the judge's functions
 
 
 class Sandbox:
-    """A `Caller` in a process of its own, in an empty folder, with limits. To be used as a context manager.
+    """A `Caller` in its own process, in an empty folder, with limits. A context manager:
 
         with Sandbox(source, "softmax_backward") as caller:
             answer = caller.call([dout, x])
 
-    One process serves all calls: what a submission keeps between them is its own fault, and seen. Once it has died or hung,
-    each further call has the same answer. RuntimeError if no process can be started at all.
+    One process serves all calls, so the judge can see if a submission keeps anything between them. Once it has died or
+    hung, every further call gets the same answer. RuntimeError if no process can be started.
     """
 
     def __init__(self, source: Source, function_name: str, limits: Limits = Limits()):
@@ -96,7 +96,7 @@ class Sandbox:
         self.close()
 
     def call(self, arguments: list[Any]) -> Answer:
-        """Call the function with copies of these arguments: arrays, numbers, lists of them, functions of the judge."""
+        """Call the function with copies of these arguments: arrays, numbers, functions of the judge, lists of them."""
         if self.end:
             return self.end
         started = time.monotonic()
@@ -115,7 +115,7 @@ class Sandbox:
     def _start(self) -> None:
         """Start the process, and wait until it has loaded NumPy."""
         if os.name != "posix":
-            raise RuntimeError("a submission runs in a process of its own on Linux and macOS only; on Windows, use WSL")
+            raise RuntimeError("submissions run only on Linux and macOS; on Windows, use WSL")
         limits, source = self.limits, self.source
         settings = {
             "limits": asdict(limits), "readable": [*READABLE, os.path.realpath(sys.executable)],
@@ -132,7 +132,7 @@ class Sandbox:
                 self._kill()
                 self._drain()
             reason = self.told.strip().rpartition("\n")[2] or error
-            raise RuntimeError(f"no process can be started for a submission: {reason}") from error
+            raise RuntimeError(f"no process can be started for the submission: {reason}") from error
 
     def _spawn(self) -> None:
         requests, self.requests = os.pipe()
@@ -162,12 +162,12 @@ class Sandbox:
             if found in (None, "NoneType"):
                 self.end = self.failed or Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True)
             elif found != "callable":
-                words = f"{self.function_name} is no function, but of the type {safe(str(found))}"
+                words = f"{self.function_name} is not a function, but of type {safe(str(found))}"
                 self.end = Answer(RAISED, message=words, loading=True)
 
     @contextlib.contextmanager
     def _ends(self, too_long: str, loading: bool = False):
-        """When the process hangs, dies or sends garbage, `self.end` is the answer to this call and to all others."""
+        """If the process hangs, dies or sends garbage, `self.end` becomes the answer to this call and all others."""
         started = time.monotonic()
         try:
             yield
@@ -177,7 +177,7 @@ class Sandbox:
         except (EOFError, OSError):
             kind, message = self._why_dead()
         except wire.Garbage:
-            kind, message = DIED, "it wrote to the pipe by which answers go to the judge"
+            kind, message = DIED, "it wrote to the pipe to the judge"
         self._kill()
         self._drain()
         self.end = Answer(kind, message=message, printed=self.told, loading=loading, seconds=time.monotonic() - started)
@@ -186,18 +186,18 @@ class Sandbox:
         try:
             code = self.process.wait(2)
         except subprocess.TimeoutExpired:
-            return DIED, "it closed the pipe by which answers go to the judge"
+            return DIED, "it closed the pipe to the judge"
         if code >= 0:
             return DIED, f"it ended the process (os._exit?) with code {code} instead of returning"
         if -code == getattr(signal, "SIGXCPU", None):
-            return TIMEOUT, f"it computes for more than {self.limits.processor_seconds} seconds"
+            return TIMEOUT, f"it uses more than {self.limits.processor_seconds} seconds of CPU time"
         return DIED, {
-            signal.SIGSEGV: "its process crashed (segmentation fault): does it call itself without end?",
+            signal.SIGSEGV: "its process crashed (segmentation fault): is there an infinite recursion?",
             signal.SIGKILL: "its process was killed: it may have taken too much memory or time",
         }.get(-code, f"its process was ended by {signal.Signals(-code).name}")
 
     def _kill(self) -> None:
-        """End all that it started."""
+        """End it, and everything that it started."""
         if self.process is not None and not self.killed:
             self.killed = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -205,7 +205,7 @@ class Sandbox:
             self.process.wait()
 
     def close(self) -> None:
-        """End the process, and delete its folder. Nothing can be called any more."""
+        """End the process, and delete its folder."""
         self._kill()
         for name in ("requests", "replies", "output"):
             if name in vars(self):
@@ -216,7 +216,7 @@ class Sandbox:
     # Talking.
 
     def _ask(self, header: dict, tree: Any, seconds: float, functions: list[Callable]) -> tuple[dict, Any]:
-        """Send, answer what it asks meanwhile, and give its reply."""
+        """Send a request, serve its callbacks, and return its reply."""
         deadline = time.monotonic() + seconds
         token = secrets.token_hex(8)
         self._send(wire.pack({**header, "call": token}, tree, functions), deadline)
@@ -229,7 +229,7 @@ class Sandbox:
                 return header, tree
             asked += 1
             if asked > self.limits.callbacks:
-                raise TimeoutError(f"it calls a function that it is given more than {self.limits.callbacks} times")
+                raise TimeoutError(f"it calls the functions that it is given more than {self.limits.callbacks} times")
             self._send(self._called_back(header, tree, functions), deadline)
 
     def _called_back(self, header: dict, arguments: Any, functions: list[Callable]) -> bytes:
@@ -241,7 +241,7 @@ class Sandbox:
             with np.errstate(all="ignore"):
                 result = functions[number](*arguments)
             return wire.pack({"kind": "result"}, result, functions)
-        except Exception as error:  # noqa: BLE001  it was called with anything
+        except Exception as error:  # noqa: BLE001  it may be called with anything
             return wire.pack({"kind": "raised", "message": str(error)[:500]}, None)
 
     def _send(self, data: bytes, deadline: float) -> None:
@@ -268,7 +268,7 @@ class Sandbox:
         return data
 
     def _wait(self, descriptor: int, event: int, deadline: float) -> None:
-        """Until it can be read or written; what is printed meanwhile is taken."""
+        """Wait until it can be read or written, and collect output meanwhile."""
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, event)
             selector.register(self.output, selectors.EVENT_READ)
@@ -285,7 +285,7 @@ class Sandbox:
                     return
 
     def _take(self) -> bool:
-        """Take some of what was printed, and keep the beginning; whether more may come."""
+        """Collect some output, and keep its beginning; may there be more?"""
         with contextlib.suppress(BlockingIOError):
             piece = os.read(self.output, PIECE)
             self.printed += piece[:KEPT - len(self.printed)]
@@ -293,16 +293,16 @@ class Sandbox:
         return True
 
     def _drain(self) -> None:
-        """What was printed before it ended."""
+        """Collect the output that is left."""
         with contextlib.suppress(OSError):
-            for _ in range(PIPE // PIECE):  # not for as long as it prints
+            for _ in range(PIPE // PIECE):  # it may print forever
                 self.printed += os.read(self.output, PIECE)[:KEPT - len(self.printed)]
 
     # What it says.
 
     @property
     def told(self) -> str:
-        """The beginning of what it printed, without what would move a terminal's cursor."""
+        """The beginning of its output, without control characters."""
         return safe(self.printed.decode("utf-8", "replace"))
 
     def _answer(self, header: dict, tree: Any, arguments: list[Any], seconds: float) -> Answer:
@@ -325,9 +325,9 @@ class Sandbox:
         line = line if type(line) is int and 0 < line <= len(self.source.lines) else None
         more = {
             "MemoryError": f" (a submission may use {self.limits.megabytes / 1024:g} GB of memory)",
-            "RecursionError": " (a function calls itself without end)",
-            "EOFError": " (input() has nobody to ask)",
-            "SystemExit": " (it leaves Python instead of returning)",
+            "RecursionError": " (infinite recursion)",
+            "EOFError": " (nobody can answer input())",
+            "SystemExit": " (it exits instead of returning)",
         }.get(kind, "")
         if kind == "NameError" and self.failed:
             more = f" (before, {self.failed.place or 'a cell'} raised {self.failed.message})"
@@ -343,7 +343,7 @@ def refused(header: dict) -> tuple[str, ...]:
 
 
 def remove(folder: str) -> None:
-    """Delete a folder, also one that a submission has locked."""
+    """Delete a folder, even if the submission has locked it."""
     os.chmod(folder, stat.S_IRWXU)
     for place, folders, _ in os.walk(folder):
         for name in folders:

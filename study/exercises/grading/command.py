@@ -1,4 +1,4 @@
-"""`minigrad exercises grade FOLDER`: every submission of a class."""
+"""`minigrad exercises grade FOLDER`: grades a class."""
 import argparse
 import math
 import os
@@ -25,21 +25,21 @@ OUT, SECONDS = "grades", Limits().call_seconds
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", help="a folder for each student, or their files")
+    parser.add_argument("folder", metavar="FOLDER", help="a folder with a folder for each student, or with their files")
     parser.add_argument("--exercise", metavar="NAME", action="append",
-                        help="only this exercise (may be given more than once), or the file of a teacher's own")
+                        help="only this exercise, or the file of your own (may be given more than once)")
     parser.add_argument("--out", metavar="FOLDER",
-                        help=f"where results are kept, so that an interrupted run goes on (default: {OUT}, in this folder)")
-    parser.add_argument("--csv", metavar="FILE", help="the table for a spreadsheet")
-    parser.add_argument("--json", metavar="FILE", help="the table for programs")
-    parser.add_argument("--report", metavar="FILE", help="one HTML page: mistakes by frequency, and each student in full")
+                        help=f"where results are kept, for a run to resume (default: {OUT}, in this folder)")
+    parser.add_argument("--csv", metavar="FILE", help="write the table for a spreadsheet")
+    parser.add_argument("--json", metavar="FILE", help="write the table as JSON")
+    parser.add_argument("--report", metavar="FILE", help="write an HTML page: mistakes by frequency, each student in full")
     parser.add_argument("--gradescope", metavar="PLACE",
-                        help="results.json for each student, in this folder; or a file: FOLDER is one submission then")
-    parser.add_argument("--points", type=float, help="what each right answer is worth (default: its difficulty, 1 to 5)")
-    parser.add_argument("--seed", type=int, help="of the inputs, which are the same for all (default: drawn once)")
+                        help="write results.json for each student into this folder; a .json file: FOLDER is one submission")
+    parser.add_argument("--points", type=float, help="for each right answer (default: its difficulty, 1 to 5)")
+    parser.add_argument("--seed", type=int, help="of the inputs, which are the same for everybody (default: drawn once)")
     parser.add_argument("--seconds", type=float,
-                        help=f"that one call may take (default: {SECONDS:g}; all calls: six times that)")
-    parser.add_argument("--jobs", type=int, help="processes that judge (default: one for each core)")
+                        help=f"limit for one call (default: {SECONDS:g}; for all calls: six times that)")
+    parser.add_argument("--jobs", type=int, help="how many to judge at once (default: one per core)")
     parser.add_argument("--force", action="store_true", help="overwrite files that this command did not write")
 
 
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def judged(found: list[Submission], called: dict[str, str], grades: Kept, given: dict) -> dict[Submission, judges.Result]:
-    """The results of all that can be judged: those that are kept, and the others as they come."""
+    """The results of all submissions that can be judged: kept ones, and the others as they arrive."""
     seconds = given.get("seconds", SECONDS)
     tasks, results = {}, {}
     for submission in found:
@@ -99,7 +99,7 @@ def judged(found: list[Submission], called: dict[str, str], grades: Kept, given:
                 bar.update()
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {len(results)} of {count} are judged and kept in {grades.folder}: "
-                                "give the same command again to go on") from None
+                                "run the same command again to resume") from None
     return results
 
 
@@ -121,7 +121,7 @@ def show(rows: list[Row], grades: Kept) -> None:
 
 
 def outputs(given: dict, rows: list[Row], seed: int) -> dict[pathlib.Path, str]:
-    """{path: content} of the files that were asked for."""
+    """{path: content} of the requested files."""
     title = f"Grades: {line(pathlib.Path(given['folder']).resolve().name)}"
     makers: dict[str, Callable[[], str]] = {
         "csv": lambda: tables.as_csv(rows), "json": lambda: tables.as_json(rows, seed),
@@ -141,7 +141,7 @@ def write(path: pathlib.Path, content: str) -> None:
 
 
 def chosen_exercises(given: dict) -> tuple[dict[str, Exercise], dict[str, str]]:
-    """Those to be graded, by name, and {name: what it is called}: all of the course unless some are named."""
+    """The exercises to grade, by name, and {name: what the user called it}; by default the whole course."""
     try:
         names = [os.path.abspath(name) if name.endswith(".py") else name for name in given.get("exercise", COURSE)]
         chosen = {name: exercise_called(name) for name in names}
@@ -165,7 +165,7 @@ def is_file_of_gradescope(given: dict) -> bool:
 
 
 def check_numbers(given: dict) -> None:
-    """UsageError for numbers that cannot be."""
+    """UsageError for numbers out of range."""
     for name, least, what in (("jobs", 1, "a number of processes from 1"), ("seed", 0, "a whole number from 0"),
                               ("points", 0, "a number from 0"), ("seconds", 0.1, "a number from 0.1")):
         if name in given and not least <= given[name] < math.inf:
@@ -173,11 +173,11 @@ def check_numbers(given: dict) -> None:
 
 
 def check_places(given: dict, folder: pathlib.Path) -> None:
-    """UsageError, before anything is judged, if something cannot be written where it is to go."""
+    """UsageError, before anything is judged, if an output cannot be written."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; name one with a folder for each student, or their files")
+        raise UsageError(f"{folder} is not a folder; name one with a folder for each student, or with their files")
     if "out" not in given and pathlib.Path(OUT).resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"results would be kept in {OUT}, inside of {folder}; choose another place with --out")
+        raise UsageError(f"results would be kept in {OUT}, inside {folder}; choose another place with --out")
     for name, is_ours in (("csv", tables.is_csv), ("json", tables.is_json), ("report", page.is_page)):
         if name in given:
             check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)
@@ -186,7 +186,7 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
     elif "gradescope" in given:
         place = pathlib.Path(given["gradescope"])
         if place.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"--gradescope: {place} is in {folder}, with the students' files; name another folder")
+            raise UsageError(f"--gradescope: {place} is inside {folder}, with the students' files; name another folder")
         check_writable(place, "--gradescope")
         for path in place.glob(f"*/{gradescope.RESULTS}"):
             check_file_place(path, "--gradescope", gradescope.is_results, "force" in given)
@@ -198,6 +198,6 @@ def check_file_place(path: pathlib.Path, flag: str, is_ours: Callable[[bytes], b
     check_writable(path.parent, flag)
     try:
         if path.is_file() and not force and not is_ours(path.read_bytes()):
-            raise UsageError(f"{path} is there; choose another place with {flag}, or overwrite it with --force")
+            raise UsageError(f"{path} exists; choose another place with {flag}, or overwrite it with --force")
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}); choose another place with {flag}") from None

@@ -1,15 +1,14 @@
 """Rows as Gradescope's results.json, by https://gradescope-autograders.readthedocs.io/en/latest/specs/.
 
-A test for each exercise. All output is of the format "text", so that nothing in it becomes HTML.
+Each exercise is a test. The format of all output is "text", so that none of it becomes HTML.
 """
 import json
 import pathlib
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import minigrad as mg
-from study.exercises.grading.rows import Row
+from study.exercises.grading.rows import Row, by_student
 from study.exercises.report import RIGHT
 
 RESULTS = "results.json"
@@ -46,14 +45,11 @@ def test(row: Row, number: int) -> dict:
 
 
 def files(rows: Iterable[Row], folder: pathlib.Path, seed: int) -> dict[pathlib.Path, str]:
-    """{path: content} of all students, each in a folder of its own."""
-    by_student = defaultdict(list)
-    for row in rows:
-        by_student[row.student].append(row)
+    """{path: content} of all students, each in their own folder."""
     found, taken = {}, set()
-    for student, theirs in by_student.items():
+    for student, theirs in by_student(rows).items():
         name = folder_name(student)
-        while name.casefold() in taken:  # also where a disk does not tell capitals
+        while name.casefold() in taken:  # some disks ignore case
             name += "_"
         taken.add(name.casefold())
         found[folder / name / RESULTS] = results(theirs, seed)
@@ -61,7 +57,7 @@ def files(rows: Iterable[Row], folder: pathlib.Path, seed: int) -> dict[pathlib.
 
 
 def is_results(content: bytes) -> bool:
-    """Has `results` made this?"""
+    """Was this made by `results`?"""
     try:
         return "minigrad" in json.loads(content)["extra_data"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -69,7 +65,7 @@ def is_results(content: bytes) -> bool:
 
 
 def folder_name(student: str) -> str:
-    """A student's name as that of a folder anywhere.
+    """A student's name as a folder name that is valid everywhere.
 
     >>> folder_name("../O'Neill: Jane")
     'O_Neill_ Jane'

@@ -17,14 +17,14 @@ from study.exercises.report import Report
 from study.exercises.sandbox import Limits
 from study.exercises.submission import Source, SubmissionError
 
-MOST_SHOWN = 20_000  # letters of what was handed in
+MOST_SHOWN = 20_000  # characters of a submission
 
 
 def main() -> None:
-    """Judge what comes over the pipe, until nobody sends anything any more."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what a student wrote runs elsewhere, and is to end, too
+    """Judge tasks from the pipe until it closes."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that the student's process ends as well
     descriptor = int(sys.argv[1])
-    os.set_inheritable(descriptor, False)  # what a student wrote may start in a process of this one's
+    os.set_inheritable(descriptor, False)  # by the student's process
     connection = Connection(descriptor)
     connection.send_bytes(b"{}")  # ready
     while True:
@@ -41,7 +41,7 @@ def judged(path: str, exercise: str, seed: int, seconds: float) -> Result:
     try:
         source, asked = source_of(path), exercise_called(exercise)
         if is_starter(source, asked):
-            said = {"verdict": NOT_STARTED, "sentence": "the function is as in the file to start from"}
+            said = {"verdict": NOT_STARTED, "sentence": "the function is the one in the starter file"}
         else:
             said = said_of(check_file(path, asked, seed, limits_of(seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
@@ -56,14 +56,14 @@ def said_of(report: Report) -> dict:
 
 
 def limits_of(seconds: float) -> Limits:
-    """Those of `minigrad exercises check`, in proportion to the seconds for a call."""
+    """Those of `minigrad exercises check`, scaled by the seconds of a call."""
     usual = Limits()
     return dataclasses.replace(usual, call_seconds=seconds, load_seconds=max(seconds, usual.load_seconds),
                                total_seconds=CALLS * seconds)
 
 
 def source_of(path: str) -> Source:
-    """What a student wrote; nothing if it cannot be read, which `check_file` will say."""
+    """The submission; if it is not valid, as much as can be read, and `check_file` says what is wrong."""
     try:
         return submission.read(path)
     except SubmissionError:
@@ -72,7 +72,7 @@ def source_of(path: str) -> Source:
 
 
 def is_starter(source: Source, exercise: Exercise) -> bool:
-    """Is the function what it was in the file that the student got?"""
+    """Is the function unchanged from the starter file?"""
     name = exercise.function_name
     given, first = (one.functions.get(name) for one in (source, submission.source_of_text("", text.starter(exercise, ""))))
     return None not in (given, first) and ast.dump(given) == ast.dump(first)

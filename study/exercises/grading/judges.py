@@ -1,7 +1,7 @@
-"""Processes that judge, a submission each at a time. Whatever happens to one of them, the class goes on.
+"""Processes that judge one submission at a time. Whatever happens to one of them, the class goes on.
 
-A judge starts a sandbox of its own for each submission: what a student wrote runs there, not here. It is told what to judge
-in JSON, over a pipe that nobody else has, and answers in JSON.
+A judge starts a sandbox for each submission, in which the student's code runs. Tasks and results are JSON over a pipe that
+no other process has.
 """
 import contextlib
 import json
@@ -20,14 +20,14 @@ from study.exercises.report import ERROR
 
 MODULE = "study.exercises.grading.judge_process"
 START_SECONDS = 120.0  # for a judge to start
-PATIENCE = 120.0  # seconds for a judge itself, beside what the submission may take
-CALLS = 6.0  # a submission may take so many times the seconds of one call
+PATIENCE = 120.0  # seconds for the judge itself, on top of those of the submission
+CALLS = 6.0  # a submission may take this many times the seconds of one call
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A submission to be judged, for an exercise by its name or file; one call may take so many seconds."""
+    """A submission to judge, the exercise by its name or file, and how many seconds one call may take."""
 
     path: str
     exercise: str
@@ -35,21 +35,21 @@ class Task:
     seconds: float
 
 
-Result = dict[str, Any]  # verdict, mistakes, sentence, report, seconds; `failed` if a judge did, and nothing is known
+Result = dict[str, Any]  # verdict, mistakes, sentence, report, seconds; `failed` if the judge failed
 
 
 class NoJudges(Exception):
-    """No judge can be started here."""
+    """No judge can be started."""
 
 
 def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Result]]:
-    """The results as they come, by so many processes, which end with this generator."""
+    """Results as they arrive from this many processes, which end with the generator."""
     waiting, idle, busy = deque(tasks), [], {}
     try:
         while waiting or busy:
             while waiting and len(busy) < jobs:
                 judge = idle.pop() if idle else Judge()
-                busy[judge.connection] = judge  # before it is told, so that it ends with the others
+                busy[judge.connection] = judge  # before it starts, so that it ends with the others
                 judge.start(waiting.popleft())
             ready = wait(list(busy), timeout=max(0.0, min(judge.deadline for judge in busy.values()) - time.monotonic()))
             for judge in list(busy.values()):
@@ -76,10 +76,10 @@ class Judge:
                 [sys.executable, "-P", "-m", MODULE, str(theirs.fileno())], pass_fds=[theirs.fileno()],
                 env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                start_new_session=True)  # Ctrl-C is for who started it
+                start_new_session=True)  # so that Ctrl-C does not reach it
         try:
             if self._receive(self.connection.poll(START_SECONDS)) is None:
-                raise NoJudges(f"a process that judges does not start (exit code {self.process.poll()}); try "
+                raise NoJudges(f"the judge does not start (exit code {self.process.poll()}); try "
                                f"{sys.executable} -m {MODULE}")
         except BaseException:
             self.end()
@@ -91,7 +91,7 @@ class Judge:
             self.connection.send_bytes(json.dumps(asdict(task)).encode())
 
     def result(self, is_ready: bool) -> Result:
-        """What it found; if it did not, that it has failed."""
+        """Its result, or that it has failed."""
         found = self._receive(is_ready)
         if found is not None:
             return found
@@ -108,7 +108,7 @@ class Judge:
             return None
 
     def end(self) -> None:
-        """Now, with all that it started: it ends its sandbox if it still can."""
+        """End it now. SIGTERM lets it end its sandbox."""
         self.process.terminate()
         try:
             self.process.wait(3.0)
@@ -120,11 +120,11 @@ class Judge:
 
 
 def failed(sentence: str) -> Result:
-    """The result where a judge failed: nothing is known about the answer."""
+    """The result if the judge failed: nothing is known about the answer."""
     return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "source": "", "seconds": 0.0,
             "failed": True}
 
 
 def cores() -> int:
-    """How many processes can work at once here."""
+    """How many processes can run at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,8 +1,7 @@
-"""Results on the disk as they come, so that a run that is killed at any moment goes on where it was.
+"""Results on disk, written as they arrive, so that a run can be killed at any moment and resume.
 
-A folder holds `minigrad-grades.json`, which has the seed, and a file for each result, named by what it depends on: the
-file that was handed in, the exercise, the seed and the version. A submission that changed has another name, and so is
-judged again.
+The folder has `minigrad-grades.json`, with the seed, and a file for each result. Its name is a hash of what the result
+depends on: the submission, the exercise, the seed and the version. So a submission that has changed is judged again.
 """
 import contextlib
 import hashlib
@@ -19,35 +18,34 @@ MARKER, FORMAT = "minigrad-grades.json", "minigrad grades 1"
 
 
 class Elsewhere(Exception):
-    """The folder holds other files."""
+    """The folder has other files."""
 
 
 class Kept:
-    """The results in a folder, which is made if need be. Without a seed it is the last run's, or a new one.
+    """The results in a folder, which is created if necessary. The default seed is the last run's, or a new one.
 
-    Elsewhere if the folder holds other files, OSError if it cannot be written to.
+    Elsewhere if the folder has other files, OSError if it is not writable.
     """
 
     def __init__(self, folder: pathlib.Path, seed: int | None = None):
         self.folder = folder
         before = read(folder / MARKER)
         if before is None and folder.is_dir() and any(folder.iterdir()):
-            raise Elsewhere(f"{folder} is there, and holds other things than grades")
+            raise Elsewhere(f"{folder} exists, and has other files than grades")
         if seed is None:
             seed = (before or {}).get("seed", secrets.randbelow(10**6))
         self.seed = int(seed)
-        self.goes_on = before is not None
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / MARKER, {"format": FORMAT, "seed": self.seed})
 
     def key(self, path: pathlib.Path, exercise: str) -> str:
-        """What a result depends on, as a name. The exercise is a name, too, or the file of a teacher's own."""
+        """A hash of what a result depends on. The exercise is a name, or the file of a teacher's own."""
         exercise = digest(exercise) if exercise.endswith(".py") else exercise
         parts = [FORMAT, mg.__version__, exercise, digest(path), path.suffix, self.seed]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """A result, or None if it is not there or damaged."""
+        """A result; None if it is missing or damaged."""
         return read(self.folder / f"{key}.json")
 
     def keep(self, key: str, result: dict[str, Any]) -> None:
@@ -55,7 +53,7 @@ class Kept:
 
 
 def digest(path: str | os.PathLike) -> str:
-    """Of a file's content; "" if it cannot be read."""
+    """The hash of a file; "" if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -69,7 +67,7 @@ def is_ours(folder: str | os.PathLike) -> bool:
 
 
 def read(path: pathlib.Path) -> dict[str, Any] | None:
-    """What `write` wrote; None if it is not there, or something else is."""
+    """What `write` wrote; None if the file is missing, or is something else."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         found = json.loads(path.read_bytes())
         if isinstance(found, dict) and found.get("format") == FORMAT:
@@ -78,6 +76,6 @@ def read(path: pathlib.Path) -> dict[str, Any] | None:
 
 
 def write(path: pathlib.Path, content: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Atomic."""
     with replacing(path) as file:
         file.write(json.dumps(content).encode())

@@ -1,6 +1,6 @@
-"""The table of a class: a row for each student and exercise, its points, and which mistakes were made how often."""
+"""The table of a class: a row for each student and exercise, points, and the mistakes by frequency."""
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,23 +9,23 @@ from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
 
 NOT_STARTED, NOT_JUDGED = "not started", "not judged"
 VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
-NO_MISTAKE = {  # what is counted where no mistake is known
-    WRONG: "wrong in another way, see each report", ERROR: "cannot be run", TIMEOUT: "takes too long",
+NO_MISTAKE = {  # what counts in place of a known mistake
+    WRONG: "wrong in another way: see each report", ERROR: "cannot be run", TIMEOUT: "takes too long",
     INCONCLUSIVE: "inconclusive: look at it yourself",
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """One student and exercise. All text can be shown as it is: a line each, but for `report` and `source`."""
+    """One student and exercise. All text is safe to print: a line each, except for `report` and `source`."""
 
     student: str
-    exercise: str  # "" for a file that is for none
+    exercise: str  # "" for a file that answers none
     verdict: str
-    mistakes: tuple[str, ...] = ()  # those that are known
+    mistakes: tuple[str, ...] = ()  # the known ones
     sentence: str = ""
     report: str = ""  # as `minigrad exercises check` prints it
-    file: str = ""  # from the folder
+    file: str = ""  # its path in the folder
     note: str = ""
     points: float = 0
     most_points: float = 0
@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Count:
-    """So many of those who answered an exercise made this mistake."""
+    """How many of the answers to an exercise have this mistake."""
 
     exercise: str
     mistake: str
@@ -63,7 +63,7 @@ def worth(exercises: Mapping[str, Exercise], points: float | None = None) -> dic
 
 
 def frequencies(rows: Iterable[Row]) -> list[Count]:
-    """The mistakes of a class by exercise, the most frequent first, and last what is none. Who made two counts for both."""
+    """The mistakes of a class by exercise, most frequent first, unknown ones last. An answer with two counts for both."""
     counts, answers = Counter(), Counter()
     for row in rows:
         if row.is_answer:
@@ -76,21 +76,28 @@ def frequencies(rows: Iterable[Row]) -> list[Count]:
 
 
 def causes(row: Row) -> Sequence[str]:
-    """What a row counts for among the mistakes."""
+    """What a row counts as among the mistakes."""
     return row.mistakes or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
 
 
+def by_student(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[row.student].append(row)
+    return found
+
+
 def totals(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows have each verdict; those that none has are left out."""
+    """How many rows have each verdict, if any."""
     counts = Counter(row.verdict for row in rows)
     return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
 
 
-UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # what acts on a terminal
+UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # what controls a terminal
 
 
 def line(text: str) -> str:
-    r"""Somebody's text as one line that any terminal, file and page can show.
+    r"""Untrusted text as one line that is safe in any terminal, file or page.
 
     >>> line("two\nlines, \x1b[31mred, half a letter \udce4")
     'two lines, �[31mred, half a letter �'
@@ -99,5 +106,5 @@ def line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """The same of a text of several lines, which stay as they are."""
+    """The same for a text of several lines."""
     return "\n".join(UNSHOWN.sub("\ufffd", one) for one in text.expandtabs(4).splitlines())

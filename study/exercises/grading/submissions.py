@@ -1,4 +1,4 @@
-"""Which files of a folder are whose, and for which exercise: as students and learning platforms name them.
+"""Which files in a folder belong to whom, and to which exercise, by the names that students and platforms give them.
 
     FOLDER/jane/softmax.py, FOLDER/jane/homework/softmax.ipynb       a folder for each student
     FOLDER/Jane Doe_123_assignsubmission_file_/softmax.py            Moodle
@@ -7,8 +7,7 @@
     FOLDER/jane_softmax.py, FOLDER/softmax_jane.py                   by hand
     FOLDER/softmax.py                                                the folder itself is the student
 
-A file is for the exercise that its name says. If it says none, the functions decide that the file defines: one file may
-then be for several exercises.
+A file answers the exercise that it is named after, or else those whose functions it defines, which may be several.
 """
 import os
 import pathlib
@@ -22,7 +21,7 @@ from study.exercises.exercise import Exercise
 from study.exercises.grading import kept
 
 SUFFIXES = ".py", ".ipynb"
-NEVER = "__pycache__", "__MACOSX"  # and what begins with a dot, but for folders beside the students': of those, these
+NEVER = "__pycache__", "__MACOSX"  # nor hidden files; of hidden folders next to the students', only these:
 TOOLS = (".git", ".github", ".hg", ".svn", ".idea", ".vscode", ".venv", ".cache", ".ipynb_checkpoints", ".mypy_cache",
          ".pytest_cache", ".ruff_cache")
 MOST_BYTES = 20_000_000  # of a file
@@ -33,12 +32,12 @@ COPY = re.compile(r"(?P<stem>.*?)[-_ ]*(?:copy)?[-_ ]*(?:\((?P<in_brackets>\d+)\
 DEFINED = re.compile(rb"\bdef[ \t]+(\w+)")
 
 Course = Mapping[str, Exercise]
-Owner = tuple[str, str]  # a name, and a platform's number, for there may be two of one name
+Owner = tuple[str, str]  # a name, and the platform's number, as two students may have one name
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What a student handed in for an exercise; or what cannot be judged, and `problem` says why."""
+    """What a student handed in for an exercise, or why it cannot be judged."""
 
     student: str
     exercise: str = ""
@@ -59,7 +58,7 @@ class File:
 
     @property
     def preference(self) -> tuple:
-        """The largest of several files for one exercise is judged: "softmax-2" before "softmax", .py before .ipynb."""
+        """Of several files for an exercise, the largest key is judged: "softmax-2" over "softmax", .py over .ipynb."""
         copy = COPY.fullmatch(self.stem)
         return int(copy["in_brackets"] or copy["number"] or 0), self.path.suffix == ".py", -len(self.path.parts), self.path
 
@@ -68,9 +67,9 @@ def find(folder: pathlib.Path, exercises: Course, course: Course, *, every: bool
          one_student: bool = False) -> list[Submission]:
     """The submissions in a folder, by student and exercise.
 
-    exercises: those to be graded; files for others of the course are left out.
-    every: whoever handed in nothing for one of the exercises has a row that says so.
-    one_student: all files are from one student, who has the folder's name.
+    exercises: those to grade; files for others of the course are left out.
+    every: a student who handed in nothing for an exercise gets a row that says so.
+    one_student: all files are from one student, named after the folder.
     """
     root, course = folder.resolve(), {**course, **exercises}
     alone = root.name, ""
@@ -92,7 +91,7 @@ def find(folder: pathlib.Path, exercises: Course, course: Course, *, every: bool
 
 
 def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Submission]:
-    """One student's: a submission for each exercise, and one for the files that are for none."""
+    """One student's: a submission for each exercise, and one for the files that answer none."""
     by_exercise, unknown = defaultdict(list), []
     for file in files:
         if file.problem:
@@ -101,7 +100,7 @@ def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Subm
             unknown.append(file)
         for exercise in file.exercises:
             by_exercise[exercise].append(file)
-    if len(exercises) == 1 and not by_exercise.keys() & exercises.keys():  # then it must be for this one
+    if len(exercises) == 1 and not by_exercise.keys() & exercises.keys():  # then any file must answer this one
         (only,) = exercises
         by_exercise[only], unknown = unknown, []
     for exercise in exercises:
@@ -112,11 +111,11 @@ def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Subm
     if unknown:
         first, *others = unknown
         more = f", and {len(others)} more such files" if others else ""
-        yield Submission(name, path=first.path, problem=f"for no known exercise, by its name or by what it defines{more}")
+        yield Submission(name, path=first.path, problem=f"answers no known exercise, by its name or its functions{more}")
 
 
 def names_of(owners: Iterable[Owner]) -> dict[Owner, str]:
-    """{owner: the name to show}: with the number if there are two of that name."""
+    """{owner: the name to show}, with the number if the name is not unique."""
     counts = Counter(name for name, _ in owners)
     return {(name, number): name if counts[name] == 1 or not number else f"{name} ({number})" for name, number in owners}
 
@@ -130,7 +129,7 @@ def owners_of_folders(root: pathlib.Path) -> Iterator[Owner]:
 
 
 def files_in(root: pathlib.Path, course: Course, one_student: bool = False) -> Iterator[File]:
-    """All files that may be submissions. OSError if a folder cannot be read."""
+    """All files that may be submissions; OSError if a folder cannot be read."""
     def stop(error: OSError):
         raise error
 
@@ -144,7 +143,7 @@ def files_in(root: pathlib.Path, course: Course, one_student: bool = False) -> I
 
 
 def file_at(path: pathlib.Path, root: pathlib.Path, course: Course) -> File:
-    """What a file is, by its name and by what it defines."""
+    """What a file is, by its name and its functions."""
     owner, stem = owner_of(path, root)
     problem, content = read(path, root)
     defined = {name.decode() for name in DEFINED.findall(content)}
@@ -153,7 +152,7 @@ def file_at(path: pathlib.Path, root: pathlib.Path, course: Course) -> File:
 
 
 def read(path: pathlib.Path, root: pathlib.Path) -> tuple[str, bytes]:
-    """(why it cannot be judged, or "", what stands in it)."""
+    """(why it cannot be judged, or ""; its content)"""
     try:
         if path.is_dir():
             return "a link to a folder, which is not followed", b""
@@ -163,14 +162,14 @@ def read(path: pathlib.Path, root: pathlib.Path) -> tuple[str, bytes]:
         if not stat.S_ISREG(status.st_mode):
             return "a pipe, socket or device, not a file", b""
         if status.st_size > MOST_BYTES:
-            return f"too large: {status.st_size:,} bytes, and the most is {MOST_BYTES:,}", b""
+            return f"too large: {status.st_size:,} bytes, and the limit is {MOST_BYTES:,}", b""
         return "", path.read_bytes()
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
         return f"cannot be read ({getattr(error, 'strerror', None) or error})", b""
 
 
 def owner_of(path: pathlib.Path, root: pathlib.Path) -> tuple[Owner | None, str]:
-    """(who handed it in, what they called it). None if they are named by hand, if at all."""
+    """(who handed it in, what they called it); None if no platform named the file."""
     first, *inner = path.relative_to(root).parts
     if inner or path.is_dir():
         return owner_of_folder(first), path.stem
@@ -186,9 +185,9 @@ def owner_of_folder(name: str) -> Owner:
 
 
 def exercises_of(stem: str, defined: set[str], course: Course) -> tuple[list[str], str]:
-    """(the exercises that a file is for, what its name says besides): by its name, or else by the functions it defines.
+    """(the exercises that a file answers, the rest of its name): by its name, or else by the functions that it defines.
 
-    "anna_log_softmax" may mean log_softmax, or Anna Log's softmax: what it defines decides, and then length.
+    "anna_log_softmax" may be log_softmax, or Anna Log's softmax: the functions decide, or else the longer match.
     """
     by_content = [name for name, exercise in course.items() if exercise.function_name in defined]
     said = named_by(stem, course)
@@ -199,7 +198,7 @@ def exercises_of(stem: str, defined: set[str], course: Course) -> tuple[list[str
 
 
 def named_by(stem: str, course: Course) -> dict[str, str]:
-    """{an exercise that a file's name can mean: what the name says besides}; one of them alone if it says nothing else."""
+    """{an exercise that a file's name may mean: the rest of the name}; only one if nothing is left."""
     words = {plain(word): name for name, exercise in course.items() for word in (name, exercise.function_name)}
     found = {}
     for text in (plain(stem), plain(COPY.fullmatch(stem)["stem"])):
@@ -214,7 +213,7 @@ def named_by(stem: str, course: Course) -> dict[str, str]:
 
 
 def plain(name: str) -> str:
-    """A name as Python would write it.
+    """A name as a Python identifier.
 
     >>> plain("Layer-Norm (final)")
     'layer_norm_final'
@@ -223,7 +222,7 @@ def plain(name: str) -> str:
 
 
 def is_wanted(path: str | os.PathLike, is_students: bool = False) -> bool:
-    """Is it neither hidden nor a tool's? A student's folder may be hidden: nobody is left out without a row."""
+    """Is it neither hidden nor a tool's? A student's folder may be hidden, so that everybody gets a row."""
     name = os.path.basename(path)
     is_hidden = name in TOOLS if is_students else name.startswith(".")
     return not is_hidden and name not in NEVER and not kept.is_ours(path)

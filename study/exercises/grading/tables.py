@@ -1,6 +1,7 @@
 """Rows as text for the terminal, as CSV and as JSON."""
 import csv
 import io
+import itertools
 import json
 from collections.abc import Sequence
 
@@ -10,12 +11,12 @@ from study.exercises.grading.rows import Row, frequencies, totals
 FORMAT = "minigrad class 1"
 COLUMNS = "student", "exercise", "verdict", "mistake"
 CSV_COLUMNS = "student", "exercise", "verdict", "points", "most_points", "mistake", "sentence", "file", "note"
-WIDEST = 32  # letters of a column but the last
-FORMULA = "=", "+", "-", "@", "\t", "\r", "\n", "|", "%"  # what a spreadsheet may compute, if a cell begins with it
+WIDEST = 32  # characters of any column but the last
+FORMULA = "=", "+", "-", "@", "\t", "\r", "\n", "|", "%"  # a spreadsheet may run a cell that begins with these
 
 
 def table(rows: Sequence[Row], width: int | None = None) -> str:
-    """A line for each row, not wider than this, under a heading."""
+    """A line for each row, no wider than this, under a heading."""
     cells = [COLUMNS, *((row.student, row.exercise, row.verdict, said_of(row)) for row in rows)]
     widths = [min(max(len(row[i]) for row in cells), WIDEST) for i in range(len(COLUMNS) - 1)]
     texts = ["  ".join([*(f"{cut(cell, n):{n}}" for cell, n in zip(row, widths)), row[-1]]).rstrip() for row in cells]
@@ -23,7 +24,7 @@ def table(rows: Sequence[Row], width: int | None = None) -> str:
 
 
 def said_of(row: Row) -> str:
-    """The mistake if one is known, or else what is seen."""
+    """The mistake if it is known, or else what the report says."""
     text = row.mistake or ("" if row.verdict == "right" and ";" not in row.sentence else row.sentence)
     return " ".join(filter(None, (text, row.note and f"({row.note})")))
 
@@ -33,20 +34,18 @@ def cut(text: str, width: int) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many are right, and which mistakes were made how often."""
+    """How many answers are right, and the mistakes by frequency."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in totals(rows).items())
     students = len({row.student for row in rows})
     texts = [f"{students} student{'s' * (students != 1)}: {counts}" if rows else "nothing was handed in"]
-    exercise = None
-    for one in frequencies(rows):
-        if exercise != (exercise := one.exercise):
-            texts.append(f"{exercise}, {one.answers} answer{'s' * (one.answers != 1)}:")
-        texts.append(f"  {one.count:4} of {one.answers}: {one.mistake}")
+    for (exercise, answers), counts in itertools.groupby(frequencies(rows), lambda one: (one.exercise, one.answers)):
+        texts.append(f"{exercise}, {answers} answer{'s' * (answers != 1)}:")
+        texts += [f"  {one.count:4} of {answers}: {one.mistake}" for one in counts]
     return "\n".join(texts)
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """For spreadsheets. A cell that one of them might compute has an apostrophe before it."""
+    """For spreadsheets. A cell that one might run as a formula starts with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(CSV_COLUMNS)
@@ -56,7 +55,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def is_csv(content: bytes) -> bool:
-    """Has `as_csv` made this?"""
+    """Was this made by `as_csv`?"""
     return content.startswith(as_csv(()).encode())
 
 
@@ -75,7 +74,7 @@ def as_json(rows: Sequence[Row], seed: int) -> str:
 
 
 def is_json(content: bytes) -> bool:
-    """Has `as_json` made this?"""
+    """Was this made by `as_json`?"""
     try:
         return json.loads(content)["format"] == FORMAT
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,4 +1,4 @@
-"""What runs in the process of a submission: `python study/exercises/worker`, started by `study.exercises.sandbox`.
+"""The process in which a submission runs: `python study/exercises/worker`, started by `study.exercises.sandbox`.
 
-It imports NumPy and the standard library only. The judge's side uses `wire` and `returned`, too.
+It imports only NumPy and the standard library. The judge uses `wire` and `returned` as well.
 """

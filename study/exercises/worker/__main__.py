@@ -1,7 +1,7 @@
 """The process in which a submission runs: `python worker FOLDER REQUESTS REPLIES SITE`, started by `Sandbox`.
 
-It loads NumPy, then the student's file, and then answers calls until it is killed. It holds nothing that would help to
-cheat: inputs come from the judge and answers go to it, and what an answer is worth is seen there.
+It loads NumPy, then the student's file, and then answers calls until it is killed. Nothing in it helps to cheat: the judge
+sends inputs, gets the answers, and compares them on its side.
 """
 import ast
 import builtins
@@ -23,7 +23,7 @@ FOLDER, REQUESTS, REPLIES, SITE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]
 STANDARD = sys.path[1:]
 sys.path.append(SITE)
 
-import guard  # noqa: E402  all of these but NumPy stand beside this file
+import guard  # noqa: E402  all of these but NumPy are next to this file
 import numpy  # noqa: E402
 import wire  # noqa: E402
 from numpy import ndarray  # noqa: E402
@@ -33,7 +33,7 @@ sys.path[:] = [*STANDARD, FOLDER]
 sys.argv[:] = ["submission"]
 
 LIBRARIES = "numpy", "scipy"  # that may be imported
-PLOTS = "matplotlib", "seaborn", "plotly", "IPython", "tqdm"  # that do nothing here
+PLOTS = "matplotlib", "seaborn", "plotly", "IPython", "tqdm"  # which are replaced by modules that do nothing
 LONGEST_TEXT = 500
 
 _read, _write, _exit, _type, _bytes = os.read, os.write, os._exit, type, ndarray.tobytes
@@ -41,7 +41,7 @@ _settrace, _setprofile, _stdout, _stderr = sys.settrace, sys.setprofile, sys.std
 
 
 class Channel:
-    """Messages to and from the judge. One at a time: threads of the submission wait for each other."""
+    """Messages to and from the judge, one at a time: threads of the submission take turns."""
 
     def __init__(self):
         self.lock = threading.RLock()
@@ -65,7 +65,7 @@ class Channel:
         return data
 
     def proxy(self, number):
-        """A function of the judge: its arguments go there, and its result comes back."""
+        """A function that runs in the judge's process."""
 
         def function(*arguments):
             with self.lock:
@@ -82,7 +82,7 @@ class Channel:
 
 
 class Imports:
-    """The last to be asked for a module: NumPy and SciPy are found where they are, pictures come to nothing."""
+    """The last finder of modules: knows where NumPy and SciPy are, and replaces plotting."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -91,7 +91,7 @@ class Imports:
             return found
         if root in PLOTS:
             return ModuleSpec(name, Imports, is_package=True)
-        raise ModuleNotFoundError(f"exercises are solved with NumPy alone, and {name} is not there", name=name)
+        raise ModuleNotFoundError(f"only NumPy is available in exercises, not {name}", name=name)
 
     @staticmethod
     def create_module(spec):
@@ -103,7 +103,7 @@ class Imports:
 
 
 class Nothing(types.ModuleType):
-    """A module for plots, a figure, an axis: whatever is done with it, nothing happens."""
+    """A module for plots, a figure, an axis: nothing that is done with it has any effect."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -130,7 +130,7 @@ class Nothing(types.ModuleType):
 
 
 def set_limits(limits):
-    """What the system limits. Where it cannot (macOS, in part), the judge's deadlines remain."""
+    """The limits that the system enforces. Where it cannot (macOS, in part), the judge's deadlines remain."""
     if resource is None:
         return
     megabyte = 2**20
@@ -149,7 +149,7 @@ def set_limits(limits):
 
 
 def running():
-    """At least as many as there are processes and threads of this user: the limit counts those of all."""
+    """At least the number of this user's processes and threads, which all count towards the limit."""
     try:
         with open("/proc/loadavg") as file:
             return int(file.read().split()[3].partition("/")[2])
@@ -158,10 +158,10 @@ def running():
 
 
 def load(text, filename, is_notebook):
-    """Run the file: (its names, what first went wrong or None).
+    """Run the file: (its names, the first error or None).
 
-    In a notebook each statement runs by itself: one that fails, such as a cell that compares with another library, leaves
-    the others.
+    In a notebook each statement runs on its own, so that one that fails, such as a comparison with another library, does
+    not stop the others.
     """
     module = types.ModuleType("submission")
     module.__file__ = filename
@@ -180,7 +180,7 @@ def load(text, filename, is_notebook):
 
 
 def describe(error, filename):
-    """What was raised, without a word of its own that could do harm."""
+    """An exception, without running code of the student's that could do harm."""
     try:
         text = str(error)
         text = "".join(str.__getitem__(text, slice(LONGEST_TEXT)))
@@ -206,7 +206,7 @@ def answer(function, arguments):
 
 
 def data_in(value):
-    """The same without functions, which are nothing to send back."""
+    """The same without functions, which cannot be sent back."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(data_in, value))
     return None if callable(value) else value
@@ -223,14 +223,14 @@ def same(a, b):
 
 
 class Session:
-    """Answers the judge: first to the file's text, then to calls of its function."""
+    """Answers the judge: first loads the file's text, then calls its function."""
 
     def __init__(self, channel, settings, watch):
         self.channel, self.settings, self.watch, self.function = channel, settings, watch, None
         self.nowhere = open(os.devnull, "w")
 
     def serve(self, request, tree):
-        """Send what comes of a request, whatever comes of it. It ends in time also if the judge is gone meanwhile."""
+        """Send the result of a request, whatever happens, and end in time even if the judge is gone."""
         faulthandler.dump_traceback_later(2 * self.settings["limits"]["total_seconds"], exit=True, file=self.nowhere)
         try:
             header, tree = self.loaded(tree) if self.function is None else answer(self.function, tree)
@@ -258,7 +258,7 @@ class Session:
             try:
                 self.channel.send({**header, **identity}, tree)
             except wire.Unsendable as error:
-                self.channel.send({"kind": "raised", "type": "TypeError", "message": f"it gives {error} back", **identity})
+                self.channel.send({"kind": "raised", "type": "TypeError", "message": f"it returns {error}", **identity})
             except MemoryError as error:
                 self.channel.send({"kind": "raised", **describe(error, self.settings["filename"]), **identity})
 
@@ -271,7 +271,7 @@ def main():
     numpy.random.seed(0)
     random.seed(0)
     numpy.seterr(all="ignore")
-    builtins.exit = builtins.quit = sys.exit  # which `site` makes otherwise
+    builtins.exit = builtins.quit = sys.exit  # which `site` defines otherwise
     sys.meta_path.append(Imports)
     libraries = [os.path.join(SITE, name) for name in settings["readable"]]
     watch = guard.Guard(FOLDER, [*STANDARD, *libraries], settings["filename"])

@@ -1,13 +1,13 @@
-"""What a submission may not do, by Python's own audit events. The worker imports it; it knows the standard library only.
+"""What a submission may not do, by Python's audit events. The worker imports it; it uses only the standard library.
 
-A guard against accidents and curiosity, not against malice: see the package's docstring.
+It guards against accidents and curiosity, not against malice: see `sandbox.py`.
 """
 import importlib
 import os
 import sys
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-LARGEST_NUMBER_OF_WRITES = 32  # and the limit of a file's size bound what it takes of the disk
+LARGEST_NUMBER_OF_WRITES = 32  # with the limit on a file's size, bounds the use of the disk
 
 DELETES = {
     "shutil.rmtree": "delete", "os.remove": "delete", "os.rmdir": "delete", "os.truncate": "cut", "os.rename": "rename",
@@ -15,7 +15,7 @@ DELETES = {
     "os.chmod": "change", "os.chown": "change", "os.utime": "change", "os.setxattr": "change", "os.removexattr": "change",
 }
 LISTS = "os.listdir", "os.scandir", "os.chdir", "os.getxattr", "os.listxattr"
-NEVER = {  # beginnings of events, and what they are
+NEVER = {  # {prefix of events: what they mean}
     "os.link": "make a link", "os.symlink": "make a link",
     "os.fork": "start a process", "os.exec": "start a process", "os.posix_spawn": "start a process",
     "os.spawn": "start a process", "os.system": "start a process", "os.startfile": "start a process",
@@ -28,12 +28,12 @@ NEVER = {  # beginnings of events, and what they are
     "sys.remote_exec": "run code in another process",
 }
 BEGINNINGS = tuple(NEVER)
-MODULES = {  # that do things no audit event tells of
+MODULES = {  # that can do things without an audit event
     "_posixshmem": "share memory", "_multiprocessing": "start a process",
     "_ctypes": "use ctypes", "cffi": "use ctypes", "_sqlite3": "open a database", "_dbm": "open a database",
     "_gdbm": "open a database", "_interpreters": "start another interpreter",
-    "_xxsubinterpreters": "start another interpreter", "_testcapi": "use Python's inside",
-    "_testinternalcapi": "use Python's inside",
+    "_xxsubinterpreters": "start another interpreter", "_testcapi": "use Python's internals",
+    "_testinternalcapi": "use Python's internals",
 }
 UNHEARD = (  # functions without audit events
     "mkfifo", "mknod", "chroot", "setpgid", "setsid", "pidfd_open", "nice", "setpriority", "setuid", "seteuid", "setreuid",
@@ -44,9 +44,9 @@ UNHEARD = (  # functions without audit events
 
 
 class Guard:
-    """Refuses, and remembers what was refused, which a submission cannot take back by catching the error.
+    """Refuses, and remembers what it refused, even if the submission catches the error.
 
-    folder: its own, to read and write; readable: folders and files of Python and NumPy.
+    folder: the submission's own, to read and write; readable: folders and files of Python and NumPy.
     """
 
     def __init__(self, folder, readable, filename):
@@ -67,7 +67,7 @@ class Guard:
         if event == "import":
             name, filename = arguments[:2]
             if what := MODULES.get(name):
-                self.refuse(what, ImportError)  # which whoever can do without it expects
+                self.refuse(what, ImportError)  # which code expects that can do without it
             if filename and not self.is_readable(filename):  # an extension module of its own
                 self.refuse(f"load {shown(filename)}")
         elif event == "open":
@@ -102,7 +102,7 @@ class Guard:
         return isinstance(path, int) or is_below(self.real(path), self.folder)
 
     def is_readable(self, path):
-        """Whether it belongs to Python or NumPy. Other packages are often installed below Python's own folder."""
+        """Does it belong to Python or NumPy? Other packages are often installed below Python's folder."""
         if isinstance(path, int):
             return True
         real = self.real(path)
@@ -111,7 +111,7 @@ class Guard:
 
     def real(self, path):
         text = os.fsdecode(path) if path else "."
-        if not os.path.isabs(text) and ".." in text.split(os.sep):  # it may be meant from another folder, by a descriptor
+        if not os.path.isabs(text) and ".." in text.split(os.sep):  # it may be relative to another folder, by a descriptor
             return ""
         return os.path.realpath(text)
 
@@ -121,7 +121,7 @@ class Guard:
         raise error(f"a submission may not {what}")
 
     def is_importing(self):
-        """Whether a library, while it is imported, asks for something of the machine that it can do without."""
+        """Is a library being imported? It may ask for something that it can do without."""
         frame = sys._getframe()
         while frame is not None:
             name = frame.f_code.co_filename

@@ -1,6 +1,6 @@
-"""What a student's function returned, as plain arrays and words. Knows NumPy only: the worker imports it, too.
+"""What a student's function returned, as plain arrays and words. Uses only NumPy: the worker imports it as well.
 
-Nothing of the student's runs here: no method of an object that it returned, not even its `__iter__`.
+None of the student's code runs here: no method of an object that was returned, not even `__iter__`.
 """
 from numpy import array, asarray, float64, generic, ma, matrix, ndarray
 
@@ -12,7 +12,7 @@ PLAIN = {generic: generic.__array__, bool: bool, int: int.__pos__, float: float.
 
 
 def unwrap(found):
-    """(container, what each result was in words, results): see `Answer`.
+    """(container, each result in words, results): see `Answer`.
 
     >>> import numpy as np
     >>> unwrap((np.ones(2), [[1.0], [2.0]], None))[:2]
@@ -33,7 +33,7 @@ def unwrap(found):
 
 
 def described(item):
-    """One result: what it is in words, and as a plain array, or None if it cannot be one."""
+    """One result in words, and as a plain array, or None if it cannot be one."""
     if item is None:
         return "None", None
     if isinstance(item, ndarray):
@@ -72,7 +72,7 @@ def described_number(item):
 
 
 def plain_number(item):
-    """Without a subclass of the student's."""
+    """Of a built-in type, not of a subclass of the student's."""
     for kind, plain in PLAIN.items():
         if isinstance(item, kind):
             return plain(item)
@@ -80,7 +80,7 @@ def plain_number(item):
 
 
 def numbers_of(items):
-    """Nested lists of numbers as an array, or None if they are no such thing, or ragged."""
+    """Nested lists of numbers as an array; None if they are ragged, or not numbers."""
     shape, level = [], [items]
     while level and isinstance(level[0], (list, tuple)) and len(shape) < DEPTH:
         if not all(isinstance(row, (list, tuple)) and len(row) == len(level[0]) for row in level):
@@ -100,7 +100,7 @@ def name_of(kind):
 
 
 def copy_of(tree):
-    """Arguments that may be written to: arrays are copied, also those in lists, tuples and dicts."""
+    """The same with copies of all arrays, including those in lists, tuples and dicts."""
     if isinstance(tree, ndarray):
         return tree.copy()
     if isinstance(tree, (list, tuple)):

@@ -4,7 +4,7 @@
     8 bytes  length of the arrays
     header, arrays
 
-Whoever reads believes no length, dtype or shape before it has been checked. Knows NumPy only: the worker imports it, too.
+The reader checks every length, dtype and shape. Uses only NumPy: the worker imports it as well.
 """
 import json
 import re
@@ -22,17 +22,17 @@ _loads, _dumps = json.loads, json.JSONEncoder(ensure_ascii=True).encode
 
 
 class Garbage(ValueError):
-    """What came is no message."""
+    """Received something that is not a message."""
 
 
 class Unsendable(TypeError):
-    """What should be sent is not made of arrays and numbers, or is too large; the message says what it is."""
+    """Not made of arrays and numbers, or too large to send; the message says what it is."""
 
 
 def pack(header, tree, callables=None):
     """A message's bytes: the header (a dict of JSON), and a tree of arrays, numbers, lists, tuples, dicts and callables.
 
-    Callables are kept in `callables`, a list, and go as their position in it. TypeError says what cannot be sent.
+    Callables are appended to the list `callables`, and sent as their index. TypeError says what cannot be sent.
     """
     arrays = []
     text = _dumps({**header, "tree": _node(tree, arrays, callables, DEPTH)}).encode("ascii")
@@ -72,7 +72,7 @@ def lengths(prefix):
 
 
 def unpack(header, body, proxy=None):
-    """(header, tree) of a message. `proxy(i)` makes a callable of the i-th callable of the other side."""
+    """(header, tree) of a message. `proxy(i)` makes a callable for the i-th callable of the other side."""
     try:
         fields = _loads(header)
         reader = _Reader(body, proxy)

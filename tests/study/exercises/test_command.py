@@ -183,7 +183,7 @@ def test_a_table_of_ones_own_is_written_again_and_nothing_goes_among_the_homewor
         assert (code, err) == (0, "") and out.splitlines()[1].split() == ["ada", "softmax", "right"]
     write("mine.csv", "a,b\n1,2\n")
     code, _, err = run("grade", "homework", "--csv", "mine.csv")
-    assert code == 2 and "mine.csv is there" in err and pathlib.Path("mine.csv").read_text() == "a,b\n1,2\n"
+    assert code == 2 and "mine.csv exists" in err and pathlib.Path("mine.csv").read_text() == "a,b\n1,2\n"
     for place in ("homework", "homework/results"):
         code, _, err = run("grade", "homework", "--gradescope", place)
         assert code == 2 and "with the students' files" in err

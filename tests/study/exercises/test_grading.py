@@ -76,7 +76,7 @@ def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, s
 ])
 def test_names_of_files(tmp_path, file, student, exercise):
     folder = make(tmp_path / "class", {file: ""})
-    where = file if exercise else "for no known exercise, by its name or by what it defines"
+    where = file if exercise else "answers no known exercise, by its name or its functions"
     assert found(folder) == [(student, exercise, where)]
 
 
@@ -119,7 +119,7 @@ def test_one_of_several_files_is_judged_and_that_is_said(tmp_path, files, judged
 
 def test_many_files_for_nothing_are_one_row(tmp_path):
     folder = make(tmp_path, {f"jane/venv/{i}.py": "" for i in range(30)})
-    assert found(folder) == [("jane", "", "for no known exercise, by its name or by what it defines, and 29 more such files")]
+    assert found(folder) == [("jane", "", "answers no known exercise, by its name or its functions, and 29 more such files")]
 
 
 def test_what_is_no_submission(tmp_path):
@@ -177,14 +177,14 @@ def test_what_cannot_be_read(tmp_path):
     os.mkfifo(tmp_path / "b/softmax.py")
     os.truncate(tmp_path / "c/softmax.py", MOST_BYTES + 1)
     assert [what for _, _, what in found(tmp_path)] == [
-        "a/softmax.py", "a pipe, socket or device, not a file", "too large: 20,000,001 bytes, and the most is 20,000,000"]
+        "a/softmax.py", "a pipe, socket or device, not a file", "too large: 20,000,001 bytes, and the limit is 20,000,000"]
 
 
 def test_some_exercises_only(tmp_path):
     folder = make(tmp_path, {"jane/softmax.py": "", "jane/attention.py": "", "bob/my_answer.py": "", "bob/attention.py": "",
                              "eve/answer.py": "", "eve/softmax.py": "", "zoe/attention.py": ""})
     assert found(folder, ["softmax"], every=True) == [
-        ("bob", "softmax", "bob/my_answer.py"), ("eve", "", "for no known exercise, by its name or by what it defines"),
+        ("bob", "softmax", "bob/my_answer.py"), ("eve", "", "answers no known exercise, by its name or its functions"),
         ("eve", "softmax", "eve/softmax.py"), ("jane", "softmax", "jane/softmax.py"), ("zoe", "softmax", "nothing was handed in")]
 
 
@@ -293,7 +293,7 @@ def test_a_judge_that_fails_costs_its_own_row_only(grade, fake, tmp_path, monkey
 def test_no_judge_starts(grade, tmp_path, monkeypatch):
     monkeypatch.setattr(judges, "MODULE", "no_such_module")
     code, out, err = grade(make(tmp_path / "class", {"jane/softmax.py": "right"}))
-    assert (code, out) == (1, "") and "a process that judges does not start" in err and err.count("\n") == 1
+    assert (code, out) == (1, "") and "the judge does not start" in err and err.count("\n") == 1
 
 
 def test_the_same_table_whatever_the_order_and_the_number_of_processes(grade, fake, tmp_path, monkeypatch):
@@ -359,7 +359,7 @@ def test_an_interrupted_run_says_how_to_go_on(grade, fake, tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(judges, "judge_all", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="1 of 2 are judged and kept in grades: give the same command again"):
+    with pytest.raises(KeyboardInterrupt, match="1 of 2 are judged and kept in grades: run the same command again"):
         grade(folder)
     monkeypatch.setattr(judges, "judge_all", judge_all)
     assert verdicts(grade(folder, "--jobs", 1)[1]) == {"bob": "wrong", "jane": "right"}
@@ -393,7 +393,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
     before = len(kept())
     assert out == "" and 5 <= before < 20
     if how == signal.SIGINT:
-        assert process.returncode == 130 and "of 20 are judged and kept in grades: give the same command again" in err
+        assert process.returncode == 130 and "of 20 are judged and kept in grades: run the same command again" in err
         assert err.count("\n") == 1
     first = len(judged())
     code, out, _ = grade(folder)
@@ -497,7 +497,7 @@ ROWS = [
 def test_mistakes_by_frequency():
     assert [(one.exercise, one.mistake, one.count, one.answers) for one in frequencies(ROWS)] == [
         ("softmax", "the sum is missing", 2, 6), ("softmax", "it returns a list", 1, 6), ("softmax", "cannot be run", 1, 6),
-        ("softmax", "takes too long", 1, 6), ("softmax", "wrong in another way, see each report", 1, 6),
+        ("softmax", "takes too long", 1, 6), ("softmax", "wrong in another way: see each report", 1, 6),
         ("attention", "inconclusive: look at it yourself", 1, 1)]
 
 
@@ -596,7 +596,7 @@ def test_nothing_is_overwritten_unasked(grade, fake, tmp_path, flag, path):
     file = pathlib.Path(path if "." in path else f"{path}/jane/results.json")
     make(pathlib.Path(), {str(file): "{\"mine\": 1}"})
     code, out, err = grade(folder, flag, path)
-    assert (code, out) == (2, "") and f"{file} is there" in err and "--force" in err
+    assert (code, out) == (2, "") and f"{file} exists" in err and "--force" in err
     assert file.read_text() == "{\"mine\": 1}" and not pathlib.Path("judged.txt").exists()
     assert grade(folder, flag, path, "--force")[0] == 0 and file.read_text() != "{\"mine\": 1}"
 
@@ -614,8 +614,8 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    (["nowhere"], "nowhere is no folder"),
-    (["file"], "file is no folder"),
+    (["nowhere"], "nowhere is not a folder"),
+    (["file"], "file is not a folder"),
     (["empty"], "there are no submissions in empty: no .py and no .ipynb"),
     (["class", "--exercise", "sofmax"], "did you mean softmax?"),
     (["class", "--exercise", "nowhere.py"], "nowhere.py"),
@@ -625,10 +625,10 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
     (["class", "--points", "nan"], "--points: expected a number from 0, got nan"),
     (["class", "--points", "-1"], "--points: expected a number from 0, got -1"),
     (["class", "--seconds", "inf"], "--seconds: expected a number from 0.1, got inf"),
-    (["class", "--out", "other"], "other is there, and holds other things than grades"),
+    (["class", "--out", "other"], "other exists, and has other files than grades"),
     (["class", "--out", "file"], "cannot write to file"),
     (["class", "--csv", "empty"], "empty is a folder"),
-    (["."], "results would be kept in grades, inside of .; choose another place with --out"),
+    (["."], "results would be kept in grades, inside .; choose another place with --out"),
 ])
 def test_bad_input(grade, fake, arguments, says):
     make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty.py": "", "empty/": "", "other/thesis.txt": "mine"})

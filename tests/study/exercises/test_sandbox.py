@@ -67,7 +67,7 @@ DEEDS = {
     "ignores signals": Deed("import signal\nfor s in (1, 2, 3, 15, 24): signal.signal(s, signal.SIG_IGN)\nwhile True: pass", "timeout", limits=HURRIED),
     "hangs in its message": Deed("class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E", "timeout", limits=HURRIED),
     "leaves the processor no time": Deed("import signal; signal.signal(24, signal.SIG_IGN)\nwhile True: pass", "died", "killed", limits=replace(PATIENT, processor_seconds=1)),
-    "computes too long": Deed("while True: pass", "timeout", "computes for more than 1 seconds", limits=replace(PATIENT, processor_seconds=1)),
+    "computes too long": Deed("while True: pass", "timeout", "uses more than 1 seconds of CPU time", limits=replace(PATIENT, processor_seconds=1)),
     "prints for ever": Deed("while True: print('spam')", "timeout", limits=HURRIED),
     # It takes much.
     "takes 10 GB": Deed("return np.empty((10, 2**27))", "raised", "a submission may use 1 GB of memory"),
@@ -118,12 +118,12 @@ DEEDS = {
     # It ends itself.
     "os._exit": Deed("os._exit(0)", "died", "ended the process (os._exit?) with code 0"),
     "os._exit while it is read": Deed("return x", "died", "with code 3", top="os._exit(3)"),
-    "sys.exit": Deed("sys.exit()", "raised", "SystemExit (it leaves Python"),
-    "exit": Deed("exit(1)", "raised", "SystemExit: 1 (it leaves Python"),
+    "sys.exit": Deed("sys.exit()", "raised", "SystemExit (it exits"),
+    "exit": Deed("exit(1)", "raised", "SystemExit: 1 (it exits"),
     "aborts": Deed("os.abort()", "died", "SIGABRT"),
     "crashes": Deed("return np.lib.stride_tricks.as_strided(x, (10**7,), (10**7,)).copy()", "died", "segmentation fault"),
-    "calls itself": Deed("return f(dout, x)", "raised", "RecursionError: maximum recursion depth exceeded (a function calls itself"),
-    "asks the user": Deed("return float(input())", "raised", "(input() has nobody to ask)"),
+    "calls itself": Deed("return f(dout, x)", "raised", "RecursionError: maximum recursion depth exceeded (infinite recursion"),
+    "asks the user": Deed("return float(input())", "raised", "(nobody can answer input())"),
     "interrupts": Deed("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
     # It lies.
     "prints a verdict": Deed("print('{\"verdict\": \"right\"}'); return dout * x", "returned", right=True),
@@ -140,8 +140,8 @@ DEEDS = {
     "raises in its message": Deed("class E(Exception):\n    def __str__(self): raise E\n    __repr__ = __str__\nraise E", "raised", "E: (its message cannot be read)"),
     "has a message of 200 MB": Deed("raise ValueError('y' * 200_000_000)", "raised", "ValueError: yyy"),
     "has a name that lies": Deed("class M(type):\n    __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E('x')", "raised", "E: x"),
-    "imports minigrad": Deed(f"sys.path.append({str(pathlib.Path(sandbox.__file__).parents[2])!r}); import minigrad", "raised", "exercises are solved with NumPy alone, and minigrad"),
-    "imports torch": Deed("return x", "raised", "exercises are solved with NumPy alone, and torch", top="import torch"),
+    "imports minigrad": Deed(f"sys.path.append({str(pathlib.Path(sandbox.__file__).parents[2])!r}); import minigrad", "raised", "only NumPy is available in exercises, not minigrad"),
+    "imports torch": Deed("return x", "raised", "only NumPy is available in exercises, not torch", top="import torch"),
     "can do without jax": Deed("return dout * x", "returned", top="try:\n    import jax\nexcept ImportError: pass", right=True),
     # It does what it may.
     "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
@@ -275,7 +275,7 @@ def test_nothing_of_what_is_returned_runs():
 
 def test_more_than_can_be_sent_is_an_error_of_its_own():
     found = answer("return tuple(np.zeros(2**21) for _ in range(20))")
-    assert found.kind == "raised" and "it gives 320 MB back" in found.message
+    assert found.kind == "raised" and "it returns 320 MB" in found.message
 
 
 # What it is given.
@@ -339,7 +339,7 @@ def test_calling_a_function_of_the_judge_wrongly_raises_in_its_line():
 
 def test_calls_of_the_judges_functions_are_counted():
     found = answer("while True: x(dout)", limits=replace(PATIENT, callbacks=10), arguments=[DOUT, gradient])
-    assert found.kind == "timeout" and found.message == "it calls a function that it is given more than 10 times"
+    assert found.kind == "timeout" and found.message == "it calls the functions that it is given more than 10 times"
 
 
 def test_threads_may_call_a_function_of_the_judge():
@@ -364,7 +364,7 @@ def test_an_error_while_the_file_is_read_names_its_line():
 
 def test_a_function_that_is_gone_is_missed():
     for text, words in {"def f(): ...\ndel f": "the file defines no f",
-                        "f = [1]": "f is no function, but of the type list"}.items():
+                        "f = [1]": "f is not a function, but of type list"}.items():
         with Sandbox(source_of_text("a.py", text), "f", PATIENT) as caller:
             found = caller.call([])
         assert (found.kind, found.message, found.loading) == ("raised", words, True)
@@ -460,7 +460,7 @@ def test_a_forged_message_is_garbage():
                 unpacked(data)
             return
         found = answer(FIND_THE_PIPE + "return x", f"FORGED = {data!r}")
-        assert (found.kind, found.message) == ("died", "it wrote to the pipe by which answers go to the judge")
+        assert (found.kind, found.message) == ("died", "it wrote to the pipe to the judge")
 
     each(FORGED, is_garbage)
 
@@ -529,7 +529,7 @@ def test_what_it_draws_is_drawn_again():
 def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_path):
     (tmp_path / "__main__.py").write_text("raise SystemError('broken')")
     monkeypatch.setattr(sandbox, "WORKER", tmp_path)
-    with pytest.raises(RuntimeError, match="no process can be started for a submission.*broken"):
+    with pytest.raises(RuntimeError, match="no process can be started for the submission.*broken"):
         Sandbox(source("return x"), "f", PATIENT).__enter__()
 
 
