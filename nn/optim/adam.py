@@ -10,7 +10,7 @@ from nn.optim.multi_tensor import MultiTensorOptimizer
 
 
 class Adam(MultiTensorOptimizer):
-    """Steps along the mean gradient, divided by its root mean square, element by element; t counts steps from 1.
+    """Steps along the mean gradient, divided elementwise by its root mean square; t counts steps from 1.
 
         g = g + weight_decay p
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
@@ -19,9 +19,8 @@ class Adam(MultiTensorOptimizer):
     With amsgrad, the largest v so far takes the place of v in the last line (Reddi et al., arXiv:1904.09237); with
     maximize, -g that of g. State of a parameter: "step" t, "exp_avg" m, "exp_avg_sq" v, with amsgrad "max_exp_avg_sq".
 
-    `update` is this formula for one parameter, to be read; `step` runs one kernel over all parameters. With
-    `max_grad_norm` it clips the gradients to that norm on the way, as `clip_grad_norm_` does but without changing them;
-    `grad_norm` is the norm they had.
+    `update` is this formula for one parameter, to be read; `step` runs one kernel over all parameters. For max_grad_norm
+    see `MultiTensorOptimizer`.
 
     >>> import minigrad as mg
     >>> import nn
@@ -62,7 +61,7 @@ class Adam(MultiTensorOptimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: it shrinks the parameters directly, and does not pass through the moments.
+    """Adam with decoupled weight decay, which shrinks the parameters directly instead of passing through the moments.
 
         p = (1 - lr weight_decay) p
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²

@@ -1,17 +1,16 @@
-"""Learning-rate schedules: one plain function, and PyTorch's schedulers, which set the rates of an optimiser."""
+"""Learning-rate schedules: a plain function, and PyTorch's schedulers, which set the rates of an optimiser."""
 import math
-import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from minigrad.extend import opaque
-from nn.checks import positive_int
+from nn.checks import one_of
 from nn.left_out import says_what_is_left_out
-from nn.optim.optimizer import Optimizer
+from nn.optim.optimizer import Optimizer, check_option
 
 __getattr__ = says_what_is_left_out(__name__)
 
-ANNEALING = {  # the fraction of the peak rate, from 1 to 0, by the fraction of the steps after warm-up that is done
+ANNEALING = {  # the fraction of the peak rate, from 1 to 0, by the fraction done of the steps after warm-up
     "cosine": lambda progress: 0.5 * (1 + math.cos(math.pi * progress)),
     "linear": lambda progress: 1 - progress,
     "quadratic": lambda progress: (1 - progress) ** 2,
@@ -38,8 +37,7 @@ def warmup_annealing(step: int, annealing: str = "cosine", *, warmup_steps: int,
     steps 0.333 0.667 1.0 0.55 0.325 0.213 0.1
     constant 0.333 0.667 1.0 1.0 1.0 1.0 0.1
     """
-    if annealing not in ANNEALING:
-        raise ValueError(f"warmup_annealing: annealing must be one of {', '.join(ANNEALING)}, got {annealing!r}")
+    one_of("warmup_annealing", "annealing", annealing, ANNEALING)
     if not 0 <= warmup_steps <= total_steps:
         raise ValueError(f"warmup_annealing: expected 0 <= warmup_steps <= total_steps, got {warmup_steps} and "
                          f"{total_steps}")
@@ -52,20 +50,25 @@ def warmup_annealing(step: int, annealing: str = "cosine", *, warmup_steps: int,
 
 
 class LRScheduler:
-    """Base of the schedulers. A subclass writes `get_lr`: the rates for epoch `last_epoch`, one per group.
+    """Base of the schedulers. A subclass writes `get_lr`: the rates for `last_epoch`, one per group.
 
     Call `step` after the optimiser's. `base_lrs` are the groups' initial rates. To resume, load the states of the optimiser
-    and of the scheduler; or only the optimiser's, and create the scheduler with its `last_epoch`: it goes on to the next.
+    and of the scheduler; or load only the optimiser's, and create the scheduler with the `last_epoch` that is done.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         self.optimizer = optimizer
         self.last_epoch = last_epoch
         if last_epoch != -1 and not all("initial_lr" in group for group in optimizer.param_groups):
-            raise ValueError(f"{type(self).__name__}: to go on from last_epoch={last_epoch}, each group of the optimizer "
+            raise ValueError(f"{type(self).__name__}: to resume from last_epoch={last_epoch}, each group of the optimizer "
                              "needs an 'initial_lr'; load the optimizer's state first, or start with last_epoch=-1")
         self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self.step()
+
+    def _set_options(self, **options: Any) -> None:
+        for option, value in options.items():
+            check_option(type(self).__name__, option, value)
+            setattr(self, option, value)
 
     def get_lr(self) -> list[float]:
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
@@ -82,12 +85,12 @@ class LRScheduler:
             group["lr"] = lr
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, the initial rates, and the schedule's numbers, but not functions; it can be written as JSON."""
+        """The epoch, the initial rates, and the options but functions, ready for JSON."""
         return {name: value for name, value in vars(self).items() if name not in ("optimizer", "lr_lambdas")}
 
     @opaque
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from where `state_dict` was called; the rates in use are in the optimiser's own state."""
+        """Continue from where `state_dict` was called. The rates in use are in the optimiser's own state."""
         vars(self).update({name: list(value) if isinstance(value, list) else value for name, value in state_dict.items()})
 
 
@@ -110,10 +113,7 @@ class CosineAnnealingLR(LRScheduler):
     """lr = eta_min + (initial lr - eta_min) (1 + cos(pi epoch / T_max)) / 2: down in T_max epochs, then up again."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
-        if not T_max > 0:
-            raise ValueError(f"CosineAnnealingLR: T_max must be positive, got {T_max!r}")
-        self.T_max = T_max
-        self.eta_min = eta_min
+        self._set_options(T_max=T_max, eta_min=eta_min)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -122,18 +122,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class FactorLR(LRScheduler):
-    """lr = initial lr * factor(epoch). A subclass writes `factor`.
+    """lr = initial lr * factor_at(epoch). A subclass writes `factor_at`.
 
-    Each step multiplies the rate in use by factor(epoch) / factor(epoch - 1), so several such schedulers on one optimiser
-    multiply, and a rate changed by hand stays changed.
+    Each step multiplies the rate in use by factor_at(epoch) / factor_at(epoch - 1), so the factors of several schedulers on
+    one optimiser multiply, and a rate changed by hand stays changed.
     """
 
-    def factor(self, epoch: int) -> float:
-        raise NotImplementedError(f"{type(self).__name__} has no factor()")
+    def factor_at(self, epoch: int) -> float:
+        raise NotImplementedError(f"{type(self).__name__} has no factor_at()")
 
     def get_lr(self) -> list[float]:
-        before = 1.0 if self.last_epoch == 0 else self.factor(self.last_epoch - 1)
-        factor = self.factor(self.last_epoch)
+        before = 1.0 if self.last_epoch == 0 else self.factor_at(self.last_epoch - 1)
+        factor = self.factor_at(self.last_epoch)
         return [lr if factor == before else lr * factor / before for lr in self.get_last_lr()]
 
 
@@ -153,10 +153,10 @@ class StepLR(FactorLR):
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
-        self.step_size, self.gamma = positive_int("StepLR", "step_size", step_size), _in_range("StepLR", "gamma", gamma)
+        self._set_options(step_size=step_size, gamma=gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         return self.gamma ** (epoch // self.step_size)
 
 
@@ -164,10 +164,10 @@ class MultiStepLR(FactorLR):
     """lr = initial lr * gamma^(number of milestones up to epoch); an epoch listed twice counts twice."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
-        self.milestones, self.gamma = sorted(milestones), _in_range("MultiStepLR", "gamma", gamma)
+        self._set_options(milestones=sorted(milestones), gamma=gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         return self.gamma ** sum(milestone <= epoch for milestone in self.milestones)
 
 
@@ -175,24 +175,22 @@ class ExponentialLR(FactorLR):
     """lr = initial lr * gamma^epoch"""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
-        self.gamma = _in_range("ExponentialLR", "gamma", gamma)
+        self._set_options(gamma=gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         return self.gamma**epoch
 
 
 class LinearLR(FactorLR):
-    """lr = initial lr * factor, which goes linearly from start_factor to end_factor in total_iters epochs."""
+    """lr = initial lr * factor, which changes linearly from start_factor to end_factor in total_iters epochs."""
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1):
-        self.start_factor = _in_range("LinearLR", "start_factor", start_factor, most=1.0, is_positive=True)
-        self.end_factor = _in_range("LinearLR", "end_factor", end_factor, most=1.0)
-        self.total_iters = positive_int("LinearLR", "total_iters", total_iters)
+        self._set_options(start_factor=start_factor, end_factor=end_factor, total_iters=total_iters)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         return self.start_factor + (self.end_factor - self.start_factor) * min(epoch, self.total_iters) / self.total_iters
 
 
@@ -200,18 +198,8 @@ class ConstantLR(FactorLR):
     """lr = initial lr * factor in the first total_iters epochs, then the initial lr."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1):
-        self.first_factor = _in_range("ConstantLR", "factor", factor, most=1.0, is_positive=True)
-        self.total_iters = positive_int("ConstantLR", "total_iters", total_iters)
+        self._set_options(factor=factor, total_iters=total_iters)
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
-        return self.first_factor if epoch < self.total_iters else 1.0
-
-
-def _in_range(scheduler: str, name: str, value: float, most: float = math.inf, is_positive: bool = False) -> float:
-    """The value, if it is a finite number from 0 to `most`, and not 0 if it must be positive."""
-    if not isinstance(value, numbers.Real) or not 0 <= value <= most or value == math.inf or is_positive and value == 0:
-        least = "more than 0" if is_positive else "at least 0"
-        raise ValueError(f"{scheduler}: {name} must be {least} and "
-                         f"{'finite' if most == math.inf else f'at most {most:g}'}, got {value!r}")
-    return value
+    def factor_at(self, epoch: int) -> float:
+        return self.factor if epoch < self.total_iters else 1.0

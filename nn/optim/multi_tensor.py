@@ -1,4 +1,4 @@
-"""Optimisers that step all parameters by one kernel, alone or several as one."""
+"""Optimisers that update all parameters by one kernel, alone or several as one."""
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,29 +7,30 @@ import numpy as np
 
 from minigrad import Tensor
 from minigrad.extend import MultiTensorStep, norm, opaque
+from nn.checks import positive
 from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import Optimizer
 
 
 class MultiTensorOptimizer(Optimizer):
-    """Base of these. A subclass writes `make_step`, which does what its `update` says, for all parameters of a dtype.
+    """Base of Adam and Muon. A subclass also writes `make_step`: its `update` for all parameters of a dtype at once.
 
     With `max_grad_norm`, a step clips the gradients to that norm on the way, as `clip_grad_norm_` does but without changing
     them; `grad_norm` is the norm they had.
     """
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any], max_grad_norm: float | None):
-        self.max_grad_norm = _checked_norm(self, max_grad_norm)
+        self.max_grad_norm = _max_grad_norm(self, max_grad_norm)
         self.grad_norm: float | None = None
         self._steps: list[MultiTensorStep] = []  # one per dtype
         super().__init__(params, defaults)
 
     def make_step(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> MultiTensorStep:
-        """The step of the parameters of a dtype; `names` are those of `state_names`, by group."""
+        """The step for the parameters of a dtype; `names` are the `state_names` of each group."""
         raise NotImplementedError(f"{type(self).__name__} has no make_step()")
 
     def steps(self) -> list[MultiTensorStep]:
-        """The steps of all dtypes, for the groups as they are now."""
+        """The steps for all dtypes, with the groups as they are now."""
         names = [self.state_names(group) for group in self.param_groups]
         if not self._steps or not self._steps[0].fits(self.state, names):
             dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
@@ -40,14 +41,14 @@ class MultiTensorOptimizer(Optimizer):
     def step(self) -> None:
         self.grad_norm = step_together([self], self.max_grad_norm)
 
-    def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
+    def __getstate__(self) -> dict[str, Any]:  # for copies and pickles, where the addresses do not hold
         return {**self.__dict__, "_steps": []}
 
 
 class Joined(Optimizer):
-    """Several optimisers as one, each for parameters of its own: a norm over all gradients clips them.
+    """Several optimisers as one, each with its own parameters, so that one norm over all gradients clips them.
 
-    Groups and states are those of the optimisers, one after the other, and may be changed in either place.
+    Groups and states are those of the optimisers, one after the other, and can be changed in either place.
 
     >>> import minigrad as mg
     >>> import nn
@@ -63,7 +64,7 @@ class Joined(Optimizer):
         if isinstance(optimizers, Optimizer):
             raise TypeError(f"Joined: expected a list of optimizers, got {type(optimizers).__name__}")
         self.optimizers = list(optimizers)
-        self.max_grad_norm = _checked_norm(self, max_grad_norm)
+        self.max_grad_norm = _max_grad_norm(self, max_grad_norm)
         self.grad_norm: float | None = None
         if not self.optimizers:
             raise ValueError("Joined: expected at least one optimizer")
@@ -71,8 +72,8 @@ class Joined(Optimizer):
             if not isinstance(optimizer, MultiTensorOptimizer):
                 raise TypeError(f"Joined: can only join Adam, AdamW and Muon, got {type(optimizer).__name__}")
             if optimizer.max_grad_norm is not None:
-                raise ValueError(f"Joined: one norm is over all gradients; give max_grad_norm to Joined, not to "
-                                 f"{type(optimizer).__name__}")
+                raise ValueError(f"Joined: give max_grad_norm to Joined, not to {type(optimizer).__name__}: one norm is "
+                                 "over all gradients")
         parameters = self._parameters()
         if len(set(parameters)) < len(parameters):
             raise ValueError("Joined: a parameter was given to two optimizers")
@@ -91,7 +92,7 @@ class Joined(Optimizer):
             optimizer.state = {parameter: state[parameter] for parameter in optimizer._parameters() if parameter in state}
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        raise TypeError("Joined: add the group to one of the optimizers that were joined")
+        raise TypeError("Joined: add the group to one of the joined optimizers")
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         owner = next(optimizer for optimizer in self.optimizers
@@ -100,12 +101,11 @@ class Joined(Optimizer):
 
     @opaque
     def step(self) -> None:
-        """Update all parameters that have a gradient."""
         self.grad_norm = step_together(self.optimizers, self.max_grad_norm)
 
 
 def step_together(optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None) -> float | None:
-    """A step of each, with the gradients of all clipped to one norm, if it is given. The norm they had."""
+    """Step each, with the gradients of all clipped to one norm if there is a maximum; return the norm they had."""
     if MultiTensorStep is None:
         return _step_in_numpy(optimizers, max_grad_norm)
     steps = [(optimizer, step) for optimizer in optimizers for step in optimizer.steps()]
@@ -121,21 +121,21 @@ def step_together(optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: flo
 
 
 def _step_in_numpy(optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None) -> float | None:
-    """The same without kernels, by each optimizer's `update`."""
+    """The same by each optimizer's `update`."""
     clip, grad_norm = 1.0, None
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 state = optimizer.state.get(parameter, {})
                 _check(parameter, state)
-                optimizer.state[parameter] = {  # all parameters have one, and nothing else, as after amsgrad, is in it
+                optimizer.state[parameter] = {  # for all parameters; what amsgrad has left there goes
                     name: state[name] if name in state else 0 if name == "step" else np.zeros_like(parameter.array)
                     for name in optimizer.state_names(group)}
     if max_grad_norm is not None:
         gradients = [parameter.grad_array() for optimizer in optimizers for parameter in optimizer._parameters()]
         grad_norm = norm([gradient for gradient in gradients if gradient is not None])
         clip = clip_coefficient(grad_norm, max_grad_norm)
-    with np.errstate(all="ignore"):  # as kernels do: inf * 0, and what comes of a NaN
+    with np.errstate(all="ignore"):  # like kernels: inf * 0, and what follows from a NaN
         for optimizer in optimizers:
             optimizer.step_one_by_one(clip)
     return grad_norm
@@ -152,7 +152,5 @@ def _check(parameter: Tensor, state: dict[str, Any]) -> None:
                          f"{parameter.shape} and dtype {parameter.dtype}")
 
 
-def _checked_norm(optimizer: Optimizer, max_grad_norm: float | None) -> float | None:
-    if max_grad_norm is not None and not max_grad_norm > 0:
-        raise ValueError(f"{type(optimizer).__name__}: max_grad_norm must be positive, got {max_grad_norm!r}")
-    return max_grad_norm
+def _max_grad_norm(optimizer: Optimizer, value: float | None) -> float | None:
+    return None if value is None else positive(type(optimizer).__name__, "max_grad_norm", value)

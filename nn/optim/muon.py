@@ -9,36 +9,35 @@ from minigrad import Tensor
 from minigrad.extend import MultiTensorMuon, norm
 from nn.optim.multi_tensor import MultiTensorOptimizer
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # PyTorch's: large steps for small singular values, which end within 0.7 to 1.2
-SCALES = {  # the step of a matrix of so many rows and columns, in multiples of lr
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # PyTorch's: they raise small singular values fast, and end within 0.7 to 1.2
+SCALES = {  # the step of a matrix with these rows and columns, in multiples of lr
     "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
     "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),  # about as large as AdamW's
 }
 
 
 class Muon(MultiTensorOptimizer):
-    """Steps along the mean gradient with all its singular values made about 1. Only for matrices; those of hidden layers.
+    """Steps along the mean gradient with all its singular values made about 1. Only for matrices, those of hidden layers.
 
         m = momentum m + (1 - momentum) g                           from m = 0
         x = (1 - momentum) g + momentum m  with nesterov, else m
         x = x / max(|x|, eps)                                       |x| is the root of the sum of all squares
-        x = a x + b (x x^T) x + c (x x^T)² x                        ns_steps times: Newton and Schulz's iteration
+        x = a x + b (x x^T) x + c (x x^T)² x                        ns_steps times: the Newton-Schulz iteration
         p = (1 - lr weight_decay) p - lr scale x
 
-    With x = U S V^T, each line of the iteration maps the singular values S by a s + b s³ + c s⁵, and leaves U and V alone.
-    `ns_coefficients` are a, b, c, or such a triple for each of the steps. The scale of a matrix of A rows and B columns is
+    With x = U S V^T, each step of the iteration maps the singular values S by a s + b s³ + c s⁵, and leaves U and V alone.
+    `ns_coefficients` are a, b, c, or such a triple for each step. The scale of a matrix of A rows and B columns is
     sqrt(max(1, A / B)) for adjust_lr_fn "original", the default, and 0.2 sqrt(max(A, B)) for "match_rms_adamw", with which
-    the lr and weight decay of AdamW serve (arXiv:2502.16982). PyTorch computes the iteration in bfloat16, this in the
-    parameter's dtype.
+    AdamW's lr and weight decay work (arXiv:2502.16982). PyTorch iterates in bfloat16, this in the parameter's dtype.
 
-    `blocks`, also of a group, cuts each matrix into so many parts of equal rows, or with a pair also of equal columns,
-    which are orthogonalised and scaled apart: 3 for a projection to queries, keys and values, 3 heads for one to those of
-    each head, (1, heads) for one from what the heads have read.
+    `blocks` cuts each matrix of a group by rows into this many equal blocks, or by rows and columns with a pair, which are
+    orthogonalised and scaled separately: 3 separates queries, keys and values in a packed projection, 3 * heads also the
+    heads, and (1, heads) the heads in an output projection.
 
     Clipping by `max_grad_norm` changes how much a gradient counts in the mean, not the size of a step.
 
     State of a parameter: "momentum_buffer" m. `update` is the formula for one parameter, to be read; `step` works on all
-    matrices at once. To train other parameters beside them, see `Joined`.
+    matrices at once. To train other parameters, too, see `Joined`.
 
     >>> import minigrad as mg
     >>> import nn
@@ -72,7 +71,7 @@ class Muon(MultiTensorOptimizer):
         for parameter in group["params"]:
             if parameter.ndim != 2:
                 raise ValueError("Muon only supports 2D parameters whereas we found a parameter with size: "
-                                 f"{tuple(parameter.shape)}; give the others to AdamW")
+                                 f"{tuple(parameter.shape)}; give such parameters to AdamW")
             if np.mod(parameter.shape, blocks_of(group)).any():
                 raise ValueError(f"Muon: blocks must divide the rows and columns of a matrix, got blocks={group['blocks']} "
                                  f"and a matrix of {tuple(parameter.shape)}")
@@ -85,7 +84,7 @@ class Muon(MultiTensorOptimizer):
 
 
 def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, float]], eps: float) -> np.ndarray:
-    """x, scaled to length 1, and then a x + b (x x^T) x + c (x x^T)² x for each (a, b, c).
+    """x scaled to norm 1, and then a x + b (x x^T) x + c (x x^T)² x for each (a, b, c).
 
     >>> orthogonalised(np.diag([3.0, 4.0]), [COEFFICIENTS] * 5, 1e-7).round(2)
     array([[0.72, 0.  ],
@@ -99,13 +98,13 @@ def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, floa
 
 
 def cut(x: np.ndarray, blocks: tuple[int, int]) -> list[np.ndarray]:
-    """x in equal blocks: so many below each other, and so many side by side."""
+    """x in equal blocks, row by row: blocks is how many there are down and across."""
     down, across = blocks
     return [block for rows in np.split(x, down) for block in np.split(rows, across, axis=1)]
 
 
 def blocks_of(group: dict[str, Any]) -> tuple[int, int]:
-    """Into how many blocks the group's matrices are cut, down and across."""
+    """How many blocks the group's matrices have, down and across."""
     blocks = group["blocks"]
     return tuple(blocks) if np.ndim(blocks) else (blocks, 1)
 
@@ -116,7 +115,7 @@ def scale_of(group: dict[str, Any], shape: tuple[int, int]) -> float:
 
 
 def polynomials_of(group: dict[str, Any]) -> list[tuple[float, float, float]]:
-    """(a, b, c) of each step of the group's iteration."""
+    """(a, b, c) for each step of the group's iteration."""
     coefficients, steps = group["ns_coefficients"], group["ns_steps"]
     if np.ndim(coefficients) == 1:
         return [coefficients] * steps

@@ -1,4 +1,4 @@
-"""Optimizer: parameter groups, the state of each parameter, and how both are saved and loaded."""
+"""Optimizer: parameter groups and the state of each parameter, and how both are saved and loaded."""
 import math
 import numbers
 from collections.abc import Callable, Iterable
@@ -10,16 +10,17 @@ from minigrad import Tensor
 from minigrad.extend import note_write, notice, opaque
 from nn.module import zero_grads
 
-# What a group's options must be: a test, which NaN fails, and its description for the error.
+# What options of optimisers and schedulers must be: a test, which NaN fails, and its description for the error.
 REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "lr": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
-    "eps": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
-    "weight_decay": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
-    "momentum": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
+    **dict.fromkeys(("lr", "eps", "weight_decay", "momentum", "gamma"),
+                    (lambda x: 0 <= x < math.inf, "a finite number >= 0")),
+    **dict.fromkeys(("amsgrad", "maximize", "nesterov"), (lambda x: isinstance(x, bool), "True or False")),
+    **dict.fromkeys(("step_size", "total_iters"),
+                    (lambda x: isinstance(x, numbers.Integral) and x > 0, "a positive integer")),
+    **dict.fromkeys(("factor", "start_factor"), (lambda x: 0 < x <= 1, "a number above 0, at most 1")),
+    "end_factor": (lambda x: 0 <= x <= 1, "a number from 0 to 1"),
+    "T_max": (lambda x: x > 0, "positive"),
     "dampening": (lambda x: -math.inf < x < math.inf, "a finite number"),
-    "amsgrad": (lambda x: isinstance(x, bool), "True or False"),
-    "maximize": (lambda x: isinstance(x, bool), "True or False"),
-    "nesterov": (lambda x: isinstance(x, bool), "True or False"),
     "betas": (lambda x: len(x) == 2 and all(0 <= beta < 1 for beta in x), "two numbers from 0 to below 1"),
     "ns_coefficients": (lambda x: np.ndim(x) in (1, 2) and np.shape(x)[-1] == 3 and np.isfinite(x).all(),
                         "three finite numbers a, b, c, or such a triple for each step"),
@@ -34,8 +35,8 @@ class Optimizer:
     """Base of all optimisers. A subclass writes `update`, or `step`, and passes the default options of a group.
 
     `params`: parameters, or dicts such as {"params": [...], "lr": 1e-3}, whose options override the defaults.
-    `param_groups` is the list of these dicts with all options, which may be changed between steps, above all the learning
-    rate. `state[parameter]` holds arrays and numbers. Parameters without a gradient are left alone.
+    `param_groups` is the list of these dicts with all options, which may be changed between steps, such as the learning
+    rate. `state[parameter]` holds arrays and numbers. Parameters without a gradient are skipped.
     """
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any]):
@@ -52,7 +53,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        """Add parameters with options of their own; those not given have the defaults."""
+        """Add parameters with options of their own, or else the defaults."""
         name = type(self).__name__
         notice(f"adds parameters to {name}", instead="add them outside")
         if not isinstance(group, dict) or "params" not in group:
@@ -71,19 +72,19 @@ class Optimizer:
             seen.add(parameter)
         group = {**self.defaults, **group, "params": parameters}
         for option, value in group.items():
-            _check_option(name, option, value)
+            check_option(name, option, value)
         self.check_group(group)
         self.param_groups.append(group)
 
     def check_group(self, group: dict[str, Any]) -> None:
-        """ValueError for a group that does not fit this kind of optimizer."""
+        """ValueError for a group that this kind of optimizer cannot take."""
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The names in the state of each parameter of a group."""
+        """The names in the state of a group's parameters."""
         return ()
 
     def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """One step of a parameter p with the gradient g, in place; its state, empty at first, is for the next step."""
+        """One step of a parameter p with gradient g, in place; its state, empty at first, is kept for the next step."""
         raise NotImplementedError(f"{type(self).__name__} has no update()")
 
     @opaque
@@ -98,7 +99,7 @@ class Optimizer:
                 if parameter.grad is not None:
                     state, gradient = self.state.get(parameter, {}), parameter.grad.array  # which update may keep
                     self.update(parameter.array, gradient if clip == 1.0 else gradient * clip, state, group)
-                    note_write(parameter.array)  # a graph made with the old values can't be walked back any more
+                    note_write(parameter.array)  # backward through a graph of the old values is refused from here on
                     if state:
                         self.state[parameter] = state
 
@@ -114,8 +115,8 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """{"state": {i: {name: array or int}}, "param_groups": [options, with "params" as numbers i]}.
 
-        Parameters are numbered in the order of the groups. Arrays are shared: copy what must not change. All else can be
-        written as JSON.
+        Parameters are numbered in the order of the groups. Arrays are shared: copy what must not change. All else is ready
+        for JSON.
         """
         numbers = {parameter: i for i, parameter in enumerate(self._parameters())}
         state = {numbers[parameter]: {name: _plain(value) for name, value in entries.items()}
@@ -126,10 +127,7 @@ class Optimizer:
 
     @opaque
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from where `state_dict` was called, bit for bit.
-
-        A ValueError says what does not fit, and then nothing is changed.
-        """
+        """Continue from where `state_dict` was called, bit for bit. A ValueError for what does not fit changes nothing."""
         groups = state_dict["param_groups"]
         sizes, own_sizes = ([len(group["params"]) for group in either] for either in (groups, self.param_groups))
         if sizes != own_sizes:
@@ -137,14 +135,14 @@ class Optimizer:
         options = [{name: tuple(value) if isinstance(value, list) else value
                     for name, value in group.items() if name != "params"} for group in groups]
         for name, value in (option for group in options for option in group.items()):
-            _check_option(type(self).__name__, name, value)
+            check_option(type(self).__name__, name, value)
         names = [self.state_names({**group, **loaded}) for group, loaded in zip(self.param_groups, options)]
-        wanted = [own for group, own in zip(groups, names) for _ in group["params"]]  # of each parameter
+        own_names = [own for group, own in zip(groups, names) for _ in group["params"]]  # of each parameter
         numbers = [number for group in groups for number in group["params"]]
-        by_number = dict(zip(numbers, zip(self._parameters(), wanted)))
+        by_number = dict(zip(numbers, zip(self._parameters(), own_names)))
         state = {}
         for number, entries in state_dict["state"].items():
-            parameter, own = by_number.get(int(number), (None, names[0]))  # JSON has made the number a string
+            parameter, own = by_number.get(int(number), (None, names[0]))  # JSON makes the number a string
             shapes = {name: np.shape(value) for name, value in entries.items()}
             if parameter is None or set(shapes) != set(own):
                 raise ValueError(f"loaded state of parameter {number} holds {', '.join(shapes)}; expected "
@@ -170,11 +168,12 @@ def _plain(value: Any) -> Any:
     return int(value) if np.ndim(value) == 0 and np.asarray(value).dtype.kind == "i" else value
 
 
-def _check_option(optimizer: str, option: str, value: Any) -> None:
+def check_option(owner: str, option: str, value: Any) -> None:
+    """ValueError if the value is not what REQUIREMENTS say of this option."""
     is_right, description = REQUIREMENTS.get(option, (lambda x: True, ""))
     try:
         if is_right(value):
             return
     except (TypeError, ValueError):
         pass
-    raise ValueError(f"{optimizer}: {option} must be {description}, got {value!r}")
+    raise ValueError(f"{owner}: {option} must be {description}, got {value!r}")

@@ -15,7 +15,7 @@ class SGD(Optimizer):
         b = momentum b + (1 - dampening) g      (the first time: b = g)
         p = p - lr b                            (nesterov: p - lr (g + momentum b))
 
-    With maximize, -g takes the place of g in the first line.
+    With maximize, -g replaces g in the first line.
 
     >>> import minigrad as mg
     >>> import nn
@@ -27,8 +27,7 @@ class SGD(Optimizer):
     """
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3, momentum: float = 0.0,
-                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
-                 maximize: bool = False):
+                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize))
 
@@ -37,12 +36,10 @@ class SGD(Optimizer):
         g = -g if group["maximize"] else g
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
-        if momentum and not state:
-            state["momentum_buffer"] = np.array(g)
-        elif momentum:
-            state["momentum_buffer"] = momentum * state["momentum_buffer"] + (1 - group["dampening"]) * g
         if momentum:
-            g = g + momentum * state["momentum_buffer"] if group["nesterov"] else state["momentum_buffer"]
+            b = momentum * state["momentum_buffer"] + (1 - group["dampening"]) * g if state else np.array(g)
+            state["momentum_buffer"] = b
+            g = g + momentum * b if group["nesterov"] else b
         p -= group["lr"] * g
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
@@ -50,5 +47,5 @@ class SGD(Optimizer):
 
     def check_group(self, group: dict[str, Any]) -> None:
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening, "
-                             f"got momentum={group['momentum']}, dampening={group['dampening']}")
+            raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening, got "
+                             f"momentum={group['momentum']} and dampening={group['dampening']}")

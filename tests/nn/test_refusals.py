@@ -251,9 +251,9 @@ REFUSED = {
     Joined(Muon(M))  # TypeError: expected a list of optimizers, got Muon
     Joined([])  # ValueError: expected at least one optimizer
     Joined([Muon(M), AdamW(M)])  # ValueError: a parameter was given to two optimizers
-    Joined([AdamW(P, max_grad_norm=1.0)])  # ValueError: give max_grad_norm to Joined, not to AdamW
+    Joined([AdamW(P, max_grad_norm=1.0)])  # ValueError: Joined: give max_grad_norm to Joined, not to AdamW
     Joined([AdamW(P)], -1.0)  # ValueError: Joined: max_grad_norm must be positive
-    Joined([AdamW(P)]).add_param_group({"params": M})  # TypeError: add the group to one of the optimizers
+    Joined([AdamW(P)]).add_param_group({"params": M})  # TypeError: add the group to one of the joined optimizers
     """,
 }
 
