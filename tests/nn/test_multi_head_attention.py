@@ -1,3 +1,4 @@
+"""nn.MultiHeadAttention: fused and spelled out are the same, and both are nn.Attention; PyTorch's is in test_pytorch_calls.py."""
 import math
 
 import numpy as np
@@ -10,20 +11,13 @@ from nn import functional as F
 B, T, S, C, H = 2, 5, 7, 8, 2
 rng = np.random.default_rng(0)
 
-UNPADDED = np.zeros((B, S), bool)
-PADDED = UNPADDED.copy()
+PADDED = np.zeros((B, S), bool)
 PADDED[0, 4:] = PADDED[1, :2] = True
-FORBIDDEN = rng.random((T, S)) < 0.4
-FORBIDDEN[:, 3] = False
-FORBIDDEN_BY_HEAD = rng.random((B * H, T, S)) < 0.4
-FORBIDDEN_BY_HEAD[:, :, 3] = False
+FORBIDDEN, FORBIDDEN_BY_HEAD = rng.random((T, S)) < 0.4, rng.random((B * H, T, S)) < 0.4
+FORBIDDEN[:, 3] = FORBIDDEN_BY_HEAD[:, :, 3] = False
 FUTURE = np.triu(np.ones((T, T), bool), 1)
-ADDED = rng.normal(size=(T, S))
-ADDED_BY_HEAD = rng.normal(size=(B * H, T, S))
-MINUS_INFINITY = np.where(FORBIDDEN, -np.inf, ADDED)
-
-# name: is it self-attention, constructor's options, masks
-CASES = {
+ADDED, ADDED_BY_HEAD = rng.normal(size=(T, S)), rng.normal(size=(B * H, T, S))
+CASES = {  # name: (is it self-attention, the constructor's options, masks)
     "self": (True, {}, {}),
     "self without bias": (True, {"bias": False}, {}),
     "self, causal": (True, {}, {"attn_mask": FUTURE, "is_causal": True}),
@@ -31,98 +25,68 @@ CASES = {
     "cross": (False, {}, {}),
     "cross, other widths": (False, {"kdim": 6, "vdim": 3}, {}),
     "boolean mask": (False, {}, {"attn_mask": FORBIDDEN}),
-    "boolean mask by head": (False, {}, {"attn_mask": FORBIDDEN_BY_HEAD}),
     "float mask": (False, {}, {"attn_mask": ADDED}),
     "float mask by head": (False, {}, {"attn_mask": ADDED_BY_HEAD}),
-    "float mask with -inf": (False, {}, {"attn_mask": MINUS_INFINITY}),
+    "float mask with -inf": (False, {}, {"attn_mask": np.where(FORBIDDEN, -np.inf, ADDED)}),
     "padding": (False, {}, {"key_padding_mask": PADDED}),
     "float padding": (False, {}, {"key_padding_mask": np.where(PADDED, -np.inf, 0.5), "attn_mask": ADDED}),
     "rotary": (True, {"positions": "rotary"}, {"attn_mask": FUTURE, "is_causal": True}),
     "rotary, padded": (True, {"positions": "rotary", "rotary_base": 5.0}, {"key_padding_mask": PADDED[:, 2:]}),
     "rotary, cross": (False, {"positions": "rotary"}, {}),
-    "both": (False, {"kdim": 6}, {"attn_mask": FORBIDDEN_BY_HEAD, "key_padding_mask": UNPADDED}),
+    "both": (False, {"kdim": 6}, {"attn_mask": FORBIDDEN_BY_HEAD, "key_padding_mask": np.zeros((B, S), bool)}),
 }
 
 
-def inputs_of(is_self, options):
-    x = rng.normal(size=(B, T, C))
-    if is_self:
-        return (x,)
-    return x, rng.normal(size=(B, S, options.get("kdim", C))), rng.normal(size=(B, S, options.get("vdim", C)))
-
-
-def run(attention, make, arrays, masks, upstream, **options):
-    """(output, weights or None, gradients of inputs, gradients of parameters); upstream for the output."""
-    inputs = [make(array) for array in arrays]
-    for x in inputs:
-        x.requires_grad_()
+def run(attention, arrays, masks, upstream, **options):
+    """({name: value} of the output, and of the gradients of inputs and parameters; weights or None)."""
+    inputs = [mg.tensor(array, requires_grad=True) for array in arrays]
     attention.zero_grad()
-    result = attention(*(inputs * 3 if len(inputs) == 1 else inputs), **masks, **options)
+    result = attention(*inputs, **masks, **options)
     output, weights = result if isinstance(result, tuple) else (result, None)
-    output.backward(make(upstream))
-    return [output.detach().numpy(), weights if weights is None else weights.detach().numpy(),
-            [x.grad.numpy() for x in inputs], [parameter.grad.numpy() for parameter in attention.parameters()]]
+    if weights is not None:
+        weights.retain_grad()
+    output.backward(mg.tensor(upstream))
+    gradients = {name: p.grad for name, p in [*enumerate(inputs), *attention.named_parameters()]}
+    return {"output": output.detach(), **gradients}, weights
 
 
-def assert_same(a, b, atol=1e-12):
-    for x, y in zip([a[0], *a[2], *a[3]], [b[0], *b[2], *b[3]], strict=True):
-        np.testing.assert_allclose(x, y, atol=atol)
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        np.testing.assert_allclose(value.data, expected[name].data, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_fused_is_spelled_out(case):
+    """is_causal, alone or with padding, is the causal mask. Averaging weights changes no gradient; that of the mean is the sum
+    of the heads' gradients."""
     is_self, options, masks = case
-    ours = nn.MultiHeadAttention(C, H, **options).double()
-    for parameter in ours.parameters():
+    attention = nn.MultiHeadAttention(C, H, **options).double()
+    for parameter in attention.parameters():
         nn.init.normal_(parameter, std=0.5)
-    arrays, upstream = inputs_of(is_self, options), rng.normal(size=(B, T, C))
-    tensors = {name: mask if isinstance(mask, bool) else mg.tensor(mask) for name, mask in masks.items()}
-    fused = run(ours, mg.tensor, arrays, tensors, upstream)
-    spelled_out = run(ours, mg.tensor, arrays, tensors, upstream, need_weights=True, average_attn_weights=False)
+    arrays = [rng.normal(size=(B, T, C))]
+    arrays += [] if is_self else [rng.normal(size=(B, S, options.get(name, C))) for name in ("kdim", "vdim")]
+    upstream, tensors = rng.normal(size=(B, T, C)), {n: m if isinstance(m, bool) else mg.tensor(m) for n, m in masks.items()}
+    fused, none = run(attention, arrays, tensors, upstream)
+    spelled_out, by_head = run(attention, arrays, tensors, upstream, need_weights=True, average_attn_weights=False)
+    averaged, mean = run(attention, arrays, tensors, upstream, need_weights=True)
     assert_same(fused, spelled_out)
-    assert spelled_out[1].shape == (B, H, T, T if is_self else S)
-    np.testing.assert_allclose(spelled_out[1].sum(-1), 1)
-
-    if is_self and masks.get("is_causal"):  # is_causal alone, or with padding, is that mask
+    assert_same(averaged, spelled_out)
+    assert none is None and by_head.shape == (B, H, T, T if is_self else S)
+    np.testing.assert_allclose(by_head.sum(-1).data, 1)
+    np.testing.assert_allclose(mean.data, by_head.data.mean(1), atol=1e-15)
+    assert by_head.grad.data.any()
+    np.testing.assert_allclose(mean.grad.data, by_head.grad.data.sum(1), atol=1e-12)
+    if masks.get("is_causal"):
         tensors.pop("attn_mask")
-        assert_same(fused, run(ours, mg.tensor, arrays, tensors, upstream))
-        assert_same(fused, run(ours, mg.tensor, arrays, tensors, upstream, need_weights=True))
+        for need_weights in (False, True):
+            assert_same(fused, run(attention, arrays, tensors, upstream, need_weights=need_weights)[0])
 
 
-
-def test_key_and_value_default_to_query_and_weights_are_averaged():
-    attention, x = nn.MultiHeadAttention(C, H), mg.randn(B, T, C)
-    for is_causal in (False, True):
-        packed, separate = attention(x, is_causal=is_causal), attention(x, x.clone(), is_causal=is_causal)
-        np.testing.assert_allclose(packed.detach().numpy(), separate.detach().numpy(), atol=1e-6)
-    y = mg.randn(B, T, C)
+def test_value_defaults_to_key():
+    attention, x, y = nn.MultiHeadAttention(C, H), mg.randn(B, T, C), mg.randn(B, T, C)
     np.testing.assert_array_equal(attention(x, y).data, attention(x, y, y).data)
     assert (attention(x, y, x).data != attention(x, y).data).any()
-    _, by_head = attention(x, need_weights=True, average_attn_weights=False)
-    _, mean = attention(x, need_weights=True)
-    np.testing.assert_allclose(mean.detach().numpy(), by_head.detach().numpy().mean(1), atol=1e-7)
-
-
-@pytest.mark.parametrize("average", [False, True])
-def test_weights_that_are_returned_have_a_gradient(average):
-    """That of the mean is the sum of the heads' gradients; all other gradients are as without it."""
-    attention = nn.MultiHeadAttention(C, H).double()
-    arrays, upstream = inputs_of(False, {}), mg.tensor(rng.normal(size=(B, T, C)))
-    gradients, outputs = [], []
-    for is_average in (average, False):
-        inputs = [mg.tensor(array, requires_grad=True) for array in arrays]
-        attention.zero_grad()
-        output, weights = attention(*inputs, need_weights=True, average_attn_weights=is_average)
-        weights.retain_grad()
-        output.backward(upstream)
-        gradient = weights.grad.numpy()
-        outputs.append(output.detach().numpy())
-        gradients.append([gradient if is_average else gradient.sum(1), *(x.grad.numpy() for x in inputs),
-                          *(p.grad.numpy() for p in attention.parameters())])
-    np.testing.assert_array_equal(*outputs)
-    for a, b in zip(*gradients, strict=True):
-        assert a.any()
-        np.testing.assert_allclose(a, b, atol=1e-12)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -153,13 +117,12 @@ def test_spelled_out_gradients_and_the_opposite_meanings_of_boolean_masks():
     forbidden = mg.tensor(rng.random((3, 4)) < 0.3)
     mask = mg.zeros(3, 4, dtype=mg.float64).masked_fill(forbidden, -math.inf)
     assert mg.gradcheck(lambda q, k, v: F.attention_weights(q, k, mask) @ v, [q, k, v])
-    spelled_out = F.attention_weights(q, k, mask) @ v
     fused = F.scaled_dot_product_attention(q, k, v, attn_mask=~forbidden)
-    np.testing.assert_allclose(spelled_out.detach().numpy(), fused.detach().numpy(), atol=1e-12)
+    np.testing.assert_allclose((F.attention_weights(q, k, mask) @ v).data, fused.data, atol=1e-12)
 
 
 def test_weights_by_a_mask_and_causally():
-    """A mask that hides the past leaves a causal query no key; for the others it is on top."""
+    """A mask that hides the past leaves a causal query no key; the others have both masks."""
     q, k = mg.randn(2, 3, 4), mg.randn(2, 3, 4)
     mask = mg.tensor([-math.inf, 0.0, 0.5])
     weights = F.attention_weights(q, k, mask, is_causal=True).data
