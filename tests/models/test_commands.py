@@ -1,8 +1,7 @@
-"""`minigrad train`, `sample`, `look` and `gradcheck`: what their flags do, and one line for whatever a user gets wrong."""
+"""`minigrad train`, `sample`, `look` and `gradcheck`: what their flags do, and the one-line errors of bad input."""
 import dataclasses
 import os
 import pathlib
-import pickle
 import re
 
 import numpy as np
@@ -26,7 +25,7 @@ def text_run(here, text_file) -> pathlib.Path:
 
 # ---- what flags do ----
 
-def test_presets_recipes_and_flags_that_change_them_reach_the_checkpoint(run, text_file):
+def test_presets_recipes_and_flags_reach_the_checkpoint(run, text_file):
     flags = "--text", text_file, "--preset", "micro", "--steps", 1
     for arguments, fields, changes in (
             ((), RECIPES[DEFAULT], {}), (("--recipe", "nanogpt"), RECIPES["nanogpt"], {}),
@@ -61,7 +60,7 @@ def test_gradcheck(run, monkeypatch):
     assert re.search("[0-9]+ of 26 gradients are right", out)
 
 
-# ---- what users get wrong ----
+# ---- bad input ----
 
 BAD_TRAINING = [
     (["--quickly"], "unrecognized arguments: --quickly; see `minigrad train --help`"),
@@ -75,15 +74,12 @@ BAD_TRAINING = [
     (["--recipe", "soup"], "'soup' (choose from"),
     (["--task", "fly"], "'fly'"),
     (["--task"], "--task: expected one argument"),
-    (["--steps", "0"], "steps must be a whole number from 1"),
     (["--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
-    (["--width", "0"], "width must be"),
     (["--layers", "0"], "this model has none; give --layers 1 or more, or --optimizer adamw"),
     (["--heads", "5"], "heads must divide width, got heads 5 and width 128; change one of them"),
     (["--width", "1000000000", "--heads", "1"], "GB to train, and this computer has"),
     (["--batch-size", "1000000000"], "GB to train"),
     (["--task", "copy", "--final-batch-size", "1000000000"], "GB to train"),
-    (["--context", "100000", "--batch-size", "1"], "too short"),
     (["--vocabulary-size", "50"], "--vocabulary-size is 50, but the tokenizer has 96 tokens; leave the flag out"),
     (["--threads", "0"], "--threads: expected a number of threads from 1"),
     (["--threads", "9999"], "--threads: expected a number of threads from 1"),
@@ -107,7 +103,6 @@ BAD_TRAINING = [
     (["--task", "copy", "--model", "oracle"],
      "task 'copy' outputs a sequence, so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
     (["--task", "copy", "--model", ""], "got ''"),
-    (["--task", "bank", "--model", "rnn"], "task 'bank' outputs a class, so model must be one of encoder, no-attention"),
     (["--model", "rnn"], "the data is a text, so model must be one of causal, got 'rnn'"),
     (["--task", "copy", "--text", "words.txt"], "--text makes no sense with --task copy; leave it out"),
     (["--task", "copy", "--preset", "nano"], "--preset makes no sense with --task copy"),
@@ -125,7 +120,6 @@ BAD_TRAINING = [
     (["--task", "copy", "--muon-lr", "0.1"], "--muon-lr makes no sense with --optimizer adamw; leave it out"),
     (["--optimizer", "adamw", "--muon-momentum", "0.5"], "--muon-momentum makes no sense with --optimizer adamw"),
     (["--annealing", "constant", "--final-lr", "0.1"], "--final-lr makes no sense with --annealing constant; leave it out"),
-    (["--task", "copy", "--final-batch-size", "2"], "final_batch_size must be a whole number from 64"),
     (["--init-from", "old", "--preset", "nano"], "--preset makes no sense with --init-from old"),
     (["--init-from", "old", "--recipe", "muon"], "--recipe makes no sense with --init-from old"),
     (["--init-from", "old", "--tokenizer", "bytes"], "--tokenizer makes no sense with --init-from old"),
@@ -142,7 +136,7 @@ BAD_SAMPLING = [
 
 
 def test_bad_input_without_a_run(refused, monkeypatch):
-    monkeypatch.delattr(runs, "train")  # a mistake must not end in a long training
+    monkeypatch.delattr(runs, "train")  # so that no mistake here starts a long training
     pathlib.Path("empty.txt").touch()
     pathlib.Path("short.txt").write_text("a" * 99)
     precious = pathlib.Path("old/attention.png")
@@ -165,10 +159,8 @@ def test_text_larger_than_memory(refused, text_file, monkeypatch):
 
 TEXT_SAMPLING = [
     (["--prompt", "Ä?"], "the vocabulary has no 'Ä' '?'; it knows these 11: ' abcdefghij'"),
-    (["--prompt", ""], "the prompt is empty"),
-    (["--tokens", "0"], "tokens must be"), (["--temperature", "-1"], "temperature must be"),
-    (["--temperature", "nan"], "temperature must be"), (["--top-k", "0"], "top_k must be"),
-    (["--top-p", "1.1"], "top_p must be"), (["--seed", "-1"], "seed must be"),
+    (["--prompt", ""], "the prompt is empty"), (["--tokens", "0"], "tokens must be"), (["--temperature", "-1"], "temperature must be"),
+    (["--top-k", "0"], "top_k must be"), (["--top-p", "1.1"], "top_p must be"), (["--seed", "-1"], "seed must be"),
 ]
 RESUMING_A_TEXT = [
     (["--width", "32"], "--width is 32, but"),
@@ -213,7 +205,7 @@ def test_bad_input_with_a_run_on_a_text(refused, text_run):
     assert before == {path: path.read_bytes() for path in text_run.iterdir()}
 
 
-TASK_RUNS = {  # (flags of a run, a command, what it is refused with)
+TASK_RUNS = {  # by name: (flags of a run, rows of (command, error))
     "copy": (COPY, [
         (["train", "--task", "sort"], "--task is sort, but copy/checkpoint.npz was trained with copy; a resumed run cannot change it"),
         (["train", "--model", "rnn"], "--model is rnn, but copy/checkpoint.npz was trained with encoder-decoder"),
@@ -253,27 +245,18 @@ def test_bad_input_with_a_run_on_a_task(refused, here, name):
 
 
 def test_bad_checkpoints(run, text_run, tmp_path):
-    content = (text_run / checkpoints.NAME).read_bytes()
-    checkpoint, flipped = checkpoints.load(text_run), bytearray(content)
-    flipped[content.index(checkpoint.model["token_embedding.weight"].tobytes()) + 50] ^= 1
+    checkpoint = checkpoints.load(text_run)
 
     def saved(**fields) -> bytes:
         return checkpoints.save(tmp_path, dataclasses.replace(checkpoint, **fields)).read_bytes()
 
     for damaged, says in (
-        (content[:-100], "is not an .npz file, or only part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
-        (pickle.dumps({"model": 1}), "is not an .npz file"), (b"", "is not an .npz file"),
+        ((text_run / checkpoints.NAME).read_bytes()[:-100], "is not an .npz file, or only part of one"),
         (saved(config=checkpoint.config | {"width": 32}), "is from another architecture"),
-        (saved(config=checkpoint.config | {"layers": 9999}), "is from another architecture"),
-        (saved(config=checkpoint.config | {"layers": 10 ** 7}), "is not of a model"),
-        (saved(config={"experts": 8}), "is not of a model that this version knows"),
-        (saved(model={name: np.full_like(array, np.nan) for name, array in checkpoint.model.items()}), "contains NaN or infinity"),
     ):
         (tmp_path / "bad.npz").write_bytes(damaged)
         for command in (["sample", "--checkpoint"], ["train", "--resume"]):
-            answer = run(*command, "bad.npz")
-            one_line(answer, "error: bad.npz ", codes=(1,))
-            one_line(answer, says)
+            one_line(run(*command, "bad.npz"), f"error: bad.npz {says}", codes=(1,))
     saved(model={name: np.full_like(array, 1e15) for name, array in checkpoint.model.items()})
     code, _, err = run("sample", "--checkpoint", ".")
     assert code == 1 and err.count("\n") == 1 and "checkpoint.npz: the model's logits are not finite" in err
@@ -283,14 +266,14 @@ def test_bad_checkpoints(run, text_run, tmp_path):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The maps and titles of what is drawn from now on."""
+    """The titles and maps of the pictures drawn during the test."""
     calls = []
     monkeypatch.setattr(look, "draw_maps", lambda maps, title, path: (
         calls.append((title, maps)), draw_maps([maps[0].of_head(1)], title, path)))
     return calls
 
 
-def test_look_at_a_run_on_a_text(run, here, text_file, drawn):
+def test_look_on_a_text(run, here, text_file, drawn):
     folder = here("--text", text_file, *TEXT, "--layers", 2)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     code, out, err = run("look", folder, "--prompt", "ab cd")
@@ -306,7 +289,7 @@ def test_look_at_a_run_on_a_text(run, here, text_file, drawn):
     assert one.titles() == ["layer 2, head 1"] and (one.weights == both[1].weights[:1]).all()
 
 
-def test_look_at_the_best_checkpoint_or_the_last(run, text_run, drawn):
+def test_look_at_the_best_or_the_last_checkpoint(run, text_run, drawn):
     best = checkpoints.load(text_run)
     best.model["blocks.0.attention.in_proj_weight"] *= 0
     checkpoints.save(text_run, best, checkpoints.BEST)
@@ -322,7 +305,7 @@ def test_look_at_the_best_checkpoint_or_the_last(run, text_run, drawn):
     (["copy"], "abc", "copy: a b c → "),
     (["copy", "--model", "causal"], "abc", "copy: a b c → "),
 ])
-def test_look_at_a_run_on_a_task(run, here, drawn, flags, prompt, title):
+def test_look_on_a_task(run, here, drawn, flags, prompt, title):
     here("--task", *flags, *SIZES, *STEPS)
     code, out, err = run("look", "here", *(["--prompt", prompt] if prompt else []))
     assert (code, err) == (0, "") and out.endswith("here/look.png shows it\n")

@@ -1,4 +1,4 @@
-"""Decoding with cached keys and values: the logits of the model itself, whatever was asked before."""
+"""CachedDecoder: the logits of the full forward pass, whatever came before, at the cost of the new tokens."""
 import dataclasses
 import itertools
 import sys
@@ -25,9 +25,9 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 def make_model(config: TransformerConfig, spread: float = 1.0) -> CausalTransformer:
-    """With parameters far from where they start, so that all count; a larger spread makes texts that are not dull.
+    """A model far from its initial parameters, so that all matter; a larger spread makes texts more varied.
 
-    In evaluation mode: to change the mode is to set attributes, and the cache would be of no use after each whole forward.
+    In evaluation mode, as changing the mode sets attributes, which empties the cache.
     """
     model, generator = CausalTransformer(config).eval(), np.random.default_rng(0)
     for parameter in model.parameters():
@@ -55,7 +55,7 @@ def assert_same_logits(decoder: CachedDecoder, tokens: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_logits_are_those_of_the_full_forward_past_the_context_too(dtype):
+def test_logits_inside_the_context_and_past_it(dtype):
     for bias, batch_size, prompt_length in itertools.product((True, False), (1, 2, 5, 17), (1, 3, 8)):
         config = dataclasses.replace(SMALL, bias=bias, dtype=dtype)
         decoder, tokens = CachedDecoder(make_model(config), batch_size), random_tokens(config, batch_size, config.context + 3)
@@ -72,7 +72,7 @@ VARIANTS += [{"positions": name, "bias": False} for name in ATTENTION_POSITIONS]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_every_model_that_a_config_describes(dtype):
+def test_every_choice_of_a_config(dtype):
     for fields in VARIANTS:
         config = dataclasses.replace(SMALL, dtype=dtype, **fields)
         decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, config.context + 2)
@@ -99,7 +99,7 @@ def test_any_tokens_at_any_time(config):
 
 @pytest.mark.parametrize("context", [1, 2, 5])
 def test_any_tokens_at_any_time_past_the_context(context, random):
-    """Back and forth, by what is still cached and what is not, with other tokens at any place."""
+    """Back and forth, in and out of the cache, with tokens that change at any place."""
     for layers in (0, 1, 3):
         config = dataclasses.replace(LLAMA, context=context, layers=layers, dtype="float64")
         decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, 50)
@@ -112,18 +112,9 @@ def test_any_tokens_at_any_time_past_the_context(context, random):
                 assert_same_next_logits(decoder, tokens, t)
 
 
-def test_going_back():
-    """To a token whose window has left the cache, or was computed without all that came before, as of a long text."""
-    config = dataclasses.replace(LLAMA, context=5, layers=3, dtype="float64")  # three blocks reach 13 tokens
-    for first, then in [(12, 9), (12, 11), (30, 25), (30, 29), (30, 31), (13, 12), (31, 14), (9, 30)]:
-        decoder, tokens = CachedDecoder(make_model(config), 1), random_tokens(config, 1, 40)
-        for end in (first, then, then + 1):
-            assert_same_logits(decoder, tokens[:, :end])
-
-
 @pytest.mark.parametrize("first_seed", range(0, 60, 10))
 def test_any_config(first_seed):
-    """All fields drawn: the logits of the whole forward, inside the context and, where texts have no end, far past it."""
+    """All fields at random: inside the context and, where positions allow it, far past it."""
     for seed in range(first_seed, first_seed + 10):
         random = np.random.default_rng(seed)
         config = random_config(random)
@@ -143,7 +134,7 @@ def test_any_config(first_seed):
 @pytest.mark.long
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 2e-5), ("float64", 1e-8)])
 def test_a_million_tokens_away(dtype, tolerance):
-    """Rotary positions: the distance counts, wherever the tokens stand."""
+    """With rotary positions only distances matter."""
     config = dataclasses.replace(LLAMA, dtype=dtype)
     decoder, far = CachedDecoder(make_model(config), 1), random_tokens(config, 1, 10**6 + 30)
     assert decoder._reach < 30
@@ -153,7 +144,7 @@ def test_a_million_tokens_away(dtype, tolerance):
     assert decoder.tokens.shape[1] < 60
 
 
-def test_what_is_set_between_two_tokens_is_seen():
+def test_attributes_set_between_two_tokens_take_effect():
     model, tokens = make_model(dataclasses.replace(LLAMA, norm_eps=0.3)), random_tokens(LLAMA, 2, 30)
     block, decoder = model.blocks[1], CachedDecoder(model, 2)
     before = decoder.logits(tokens[:, :4]).copy()
@@ -176,7 +167,7 @@ def test_what_is_set_between_two_tokens_is_seen():
 
 @pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["small", "llama"])
 def test_a_hook_between_two_tokens_is_called(config):
-    """Past the context too: `generate` goes on with the same tokens, by the whole forward."""
+    """Past the context too; `generate` continues by the full forward pass."""
     for count in (3, 12, 20):
         model = make_model(config, 3.0)
         text = generate(model, [1, 2], 40, temperature=0)
@@ -206,8 +197,8 @@ def test_threads_change_no_bit():
 
 def greedy_text(model: nn.Module, prompt: list[int], count: int, said: list[int] = (),
                 choose=lambda logits: int(logits[0].argmax())) -> list[int]:
-    """What `generate` with temperature 0 stands for, after what it has said already: the whole forward of all tokens, or
-    with a table of positions, of a window that starts anew with half of it, and the new token, when it is full."""
+    """The text that `generate` with temperature 0 continues `said` with: the full forward pass of all tokens or, with a
+    table of positions, of a window that keeps its second half and the new token whenever it is full."""
     context, is_endless = model.config.context, model.config.positions in ENDLESS_POSITIONS
     window, text = list(prompt if is_endless else prompt[-context:]), []
     for i in range(count):
@@ -220,8 +211,8 @@ def greedy_text(model: nn.Module, prompt: list[int], count: int, said: list[int]
 
 
 @pytest.mark.parametrize("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)
-def test_a_text_is_that_of_the_full_forward(positions, monkeypatch):
-    """With the cache and without: a prompt that is longer than the context, or than all blocks reach, too."""
+def test_generated_text_is_that_of_the_full_forward(positions, monkeypatch):
+    """With and without the cache, for prompts within the context, beyond it, and beyond the reach of all blocks."""
     base = LLAMA if positions == "rotary" else SMALL
     for context, prompt in itertools.product([1, 2, 3, 8], [[1], [1, 2, 3], list(range(11)) * 4]):
         model = make_model(dataclasses.replace(base, positions=positions, context=context, dtype="float64"), 3.0)
@@ -235,10 +226,10 @@ def test_a_text_is_that_of_the_full_forward(positions, monkeypatch):
 
 
 def unable(*_):
-    raise CannotDecode("there is nothing that I know")
+    raise CannotDecode("nothing is known")
 
 
-def test_texts_side_by_side_are_those_one_by_one_and_without_dropout():
+def test_a_batch_of_texts_is_the_texts_one_by_one_without_dropout():
     for config in (SMALL, LLAMA):
         model, prompts = make_model(dataclasses.replace(config, dropout=0.5), 3.0).train(), [[1, 2], [3, 4], [5, 6]]
         together = np.array(list(generate_batch(model, prompts, 15, temperature=0)))
@@ -247,7 +238,7 @@ def test_texts_side_by_side_are_those_one_by_one_and_without_dropout():
         assert together.T.tolist() == one_by_one
 
 
-def test_changed_parameters_are_seen_in_the_next_generation_and_at_the_next_token():
+def test_loaded_parameters_take_effect_at_the_next_token():
     model, changed = make_model(SMALL, 3.0), make_model(SMALL, -2.5).state_dict()
     before = list(generate(model, [1], 12, temperature=0))
     text = generate(model, [1], 12, temperature=0)
@@ -258,7 +249,7 @@ def test_changed_parameters_are_seen_in_the_next_generation_and_at_the_next_toke
     assert list(generate(model, [1], 12, temperature=0)) == greedy_text(model, [1], 12) != before
 
 
-def test_an_optimizer_step_between_two_tokens_is_seen():
+def test_an_optimizer_step_takes_effect_at_the_next_token():
     model, tokens = make_model(SMALL), random_tokens(SMALL, 2, 8)
     decoder, optimizer = CachedDecoder(model, 2), nn.optim.AdamW(model.parameters(), lr=0.1)
     assert_same_logits(decoder, tokens[:, :4])
@@ -267,7 +258,7 @@ def test_an_optimizer_step_between_two_tokens_is_seen():
     assert_same_logits(decoder, tokens[:, :5])
 
 
-def test_parameters_that_a_kernel_cannot_take_as_they_are():
+def test_parameters_that_a_kernel_takes_as_copies():
     model, tokens = make_model(SMALL).double(), random_tokens(SMALL, 1, 8)
     weight = model.blocks[1].mlp.expand.weight
     weight.array = np.asfortranarray(weight.array)
@@ -277,48 +268,27 @@ def test_parameters_that_a_kernel_cannot_take_as_they_are():
     assert_same_logits(decoder, tokens[:, :5])
 
 
-def widen(model):
-    width = SMALL.width
-    model.blocks[0].mlp.expand = nn.Linear(width, 6 * width, activation="gelu")
-    model.blocks[0].mlp.project = nn.Linear(6 * width, width)
-
-
-def other_eps(model):
-    model.blocks[1].ln_2.eps, model.ln_f.eps = 0.5, 1.0
-
-
-def test_a_model_is_decoded_as_it_is_and_not_as_its_config_says():
-    for change in (lambda model: setattr(model.blocks[1].mlp.expand, "activation", "relu"), widen, other_eps,
-                   lambda model: model.blocks.__delitem__(0)):
-        model = make_model(SMALL)
-        change(model)
+def test_a_model_is_decoded_by_its_parts_not_by_its_config():
+    wide = CausalTransformer(dataclasses.replace(SMALL, mlp_ratio=6, activation="relu")).blocks[0].mlp
+    for change in (lambda model: setattr(model.blocks[0], "mlp", wide), lambda model: model.blocks.__delitem__(0)):
+        change(model := make_model(SMALL))
         assert_same_logits(CachedDecoder(model, 2), random_tokens(SMALL, 2, 5))
 
 
-class NegatedLinear(nn.Linear):
-    def forward(self, x):
-        return -super().forward(x)
-
-
-class NegatedEmbedding(nn.Embedding):
-    def forward(self, ids, positions=None):
-        return -super().forward(ids, positions)
-
-
-class Negated(CausalTransformer):
-    def forward(self, tokens, targets=None):
-        return -super().forward(tokens, targets)[0], None
+def of_another_type(kind: type, *arguments) -> nn.Module:
+    """A layer of a subclass, which may compute anything."""
+    return type("Other", (kind,), {})(*arguments)
 
 
 GROUPED = dataclasses.replace(SMALL, positions="rotary", key_value_heads=1, bias=False)
-UNKNOWN = {  # how a model is changed; "attention" and others are parts of its first block
+UNKNOWN = {
     "a hook": lambda model: model.blocks[0].mlp.register_forward_hook(lambda module, arguments, output: 2 * output),
-    "a part of another type": lambda model: setattr(model.blocks[0].mlp, "project", NegatedLinear(80, 20)),
+    "a part of another type": lambda model: setattr(model.blocks[0].mlp, "project", of_another_type(nn.Linear, 80, 20)),
     "a block of another type": lambda model: model.blocks.append(nn.Linear(20, 20)),
     "a dropout of another type": lambda model: setattr(model.blocks[0], "dropout", nn.ReLU()),
     "a final norm of another type": lambda model: setattr(model, "ln_f", nn.Identity()),
     "an MLP of another type": lambda model: setattr(model.blocks[0], "mlp", nn.Linear(20, 20)),
-    "an embedding of another type": lambda model: setattr(model, "token_embedding", NegatedEmbedding(11, 20)),
+    "an embedding of another type": lambda model: setattr(model, "token_embedding", of_another_type(nn.Embedding, 11, 20)),
     "an activation where none is known": lambda model: setattr(model.blocks[0].attention.out_proj, "activation", "relu"),
     "other heads": lambda model: setattr(model.blocks[0].attention, "num_heads", 5),
     "a block that sees the future": lambda model: setattr(model.blocks[0], "is_causal", False),
@@ -334,8 +304,8 @@ UNKNOWN_OF_GROUPED = {
 }
 
 
-def test_a_model_with_an_unknown_part_goes_by_the_full_forward():
-    changed = [(Negated(SMALL), "a model of another type")]
+def test_a_model_with_an_unknown_part_is_generated_from_by_the_full_forward():
+    changed = [(of_another_type(CausalTransformer, SMALL).eval(), "a model of another type")]
     for config, changes in ((SMALL, UNKNOWN), (GROUPED, UNKNOWN_OF_GROUPED)):
         for name, change in changes.items():
             changed.append((make_model(config), name))
@@ -345,15 +315,15 @@ def test_a_model_with_an_unknown_part_goes_by_the_full_forward():
         assert list(generate(model, [1], 12, temperature=0)) == greedy_text(model, [1], 12), name
 
 
-def test_a_model_of_two_dtypes_goes_by_the_full_forward():
+def test_a_model_of_two_dtypes_is_refused():
     model = make_model(SMALL)
     model.blocks[0].double()
     with pytest.raises(ValueError, match="a program of float32 is given an array of float64"):
         CachedDecoder(model, 1)
 
 
-def test_only_what_is_new_is_computed(monkeypatch):
-    """One token a step while the window grows; all of it, when it moves or an earlier token is another."""
+def test_only_new_tokens_are_computed(monkeypatch):
+    """One a step while the window grows; all of them when it moves or an earlier token changes."""
     counts, run = [], Program.run
     monkeypatch.setattr(Program, "run", lambda self, tokens, *rest: counts.append(tokens.shape[1]) or run(self, tokens, *rest))
     decoder, tokens = CachedDecoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 10)
@@ -366,7 +336,7 @@ def test_only_what_is_new_is_computed(monkeypatch):
 
 
 def computed(monkeypatch, config: TransformerConfig, prompt: list[int], count: int) -> list[int]:
-    """How many tokens are computed for each that is generated."""
+    """The number of tokens computed for each one generated."""
     counts, run = [], Program.run
     with monkeypatch.context() as patched:
         patched.setattr(Program, "run", lambda self, tokens, *rest: counts.append(tokens.shape[1]) or run(self, tokens, *rest))
@@ -374,16 +344,16 @@ def computed(monkeypatch, config: TransformerConfig, prompt: list[int], count: i
     return counts
 
 
-def test_past_the_context_at_the_price_of_inside(monkeypatch):
-    """One token at a time; with a table of positions, half the window once in a while."""
+def test_tokens_past_the_context_cost_no_more(monkeypatch):
+    """One token at a time; with a table of positions, half the window now and then."""
     assert computed(monkeypatch, LLAMA, [1, 2, 3], 40) == [3] + [1] * 39
     assert computed(monkeypatch, LLAMA, [1] * 30, 2) == [15, 1]  # what two blocks of context 8 reach
-    varied = dataclasses.replace(SMALL, vocabulary_size=5000)  # so that no two windows begin with the same token
+    varied = dataclasses.replace(SMALL, vocabulary_size=5000)  # no two windows begin with the same token
     assert computed(monkeypatch, varied, [1, 2, 3], 16) == [3, 1, 1, 1, 1, 1, *[5, 1, 1, 1] * 2, 5, 1]
     assert computed(monkeypatch, varied, [*range(30)], 3) == [8, 5, 1]
 
 
-def test_a_text_without_end_takes_no_more_memory():
+def test_memory_does_not_grow_with_the_text():
     decoder = CachedDecoder(make_model(LLAMA), 1)
     decoder.logits([[1]])
     shapes = set()
@@ -413,8 +383,8 @@ def test_bad_tokens():
     np.testing.assert_array_equal(decoder.logits([[1, 2]]), expected)
 
 
-def test_there_are_as_many_slots_as_tokens(monkeypatch):
-    """They become twice as many when they are full: inside the context, and past it until no more are needed."""
+def test_slots_double_when_they_are_full(monkeypatch):
+    """Inside the context, and past it up to the size of two windows."""
     monkeypatch.setattr(decode, "FEWEST_SLOTS", 3)
     for positions, prompt_length in itertools.product(TABLE_POSITIONS + ATTENTION_POSITIONS, (1, 7)):
         config = dataclasses.replace(LLAMA, positions=positions, layers=1, key_value_heads=4)
@@ -427,7 +397,7 @@ def test_there_are_as_many_slots_as_tokens(monkeypatch):
 
 
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])
-def test_a_context_that_no_memory_holds_is_no_matter(positions):
+def test_an_enormous_context_takes_no_memory(positions):
     def text(context: int) -> list[int]:
         mg.manual_seed(0)
         model = make_model(dataclasses.replace(LLAMA, positions=positions, context=context), spread=3.0)
@@ -437,8 +407,8 @@ def test_a_context_that_no_memory_holds_is_no_matter(positions):
 
 
 @pytest.mark.parametrize("fewest", [1, 3, 256])
-def test_angles_are_known_as_far_as_tokens_go(fewest, monkeypatch):
-    """However many at a time: of a short text, a longer one, one that moves on, and again of a short one."""
+def test_rotary_angles_are_computed_as_the_text_grows(fewest, monkeypatch):
+    """For a short text, longer ones, one past the context, and a short one again."""
     monkeypatch.setattr(decode, "FEWEST_ANGLES", fewest)
     config = dataclasses.replace(LLAMA, context=150)
     model, tokens = make_model(config), random_tokens(config, 1, 400)

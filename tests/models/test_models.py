@@ -1,6 +1,5 @@
-"""Every model against its formulas: all parts are there, in their order, for each choice of its config; and what it sees."""
+"""Models against their formulas, for every choice of the config: outputs, gradients, causality, padding, dropout, initial values."""
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -50,7 +49,7 @@ MODELS = {
     "rnn-attention": lambda config: RecurrentSeq2Seq(config, attends=True),
 }
 FIELDS_OF_RNNS = {"vocabulary_size", "width", "dtype"}
-REFUSED = {  # by models that would not look at them
+REFUSED = {  # fields that would have no effect
     "rnn": {"norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base", "rotary_scaling"},
     "classifier": {"tied"},
     "classifier without attention": {"key_value_heads", "head_size", "rotary_base", "rotary_scaling"},
@@ -62,17 +61,17 @@ def refused(name):
 
 
 def takes(name, fields):
-    """Recurrent networks leave most of the config alone."""
+    """Whether a model uses these fields: a recurrent network ignores most of the config."""
     return not set(fields) & refused(name) and (not name.startswith("rnn") or set(fields) <= FIELDS_OF_RNNS)
 
 
 def vectors(config):
-    """What turns token ids into vectors, for a model that takes those."""
+    """A function from token ids to vectors, for a model that takes vectors."""
     return lambda tokens: mg.tensor(np.cos(np.arange(config.width) * (1.0 + tokens.numpy()[..., None])), dtype=config.dtype)
 
 
 def make(name, **changes):
-    """With parameters that are not small, so that each counts."""
+    """A model whose parameters are large enough for each to matter."""
     mg.manual_seed(0)
     model, generator = MODELS[name](dataclasses.replace(CONFIG, **changes)), np.random.default_rng(0)
     for parameter in model.parameters():
@@ -89,13 +88,13 @@ def source_and_inputs():
 
 
 def arguments(name):
-    """What the model is called with: a source, and what has been said."""
+    """What the model is called with: a source and, for a translator, the tokens so far."""
     source, inputs = map(mg.tensor, source_and_inputs())
     return (source,) if name == "causal" or "classifier" in name else (source, inputs)
 
 
 def targets(name):
-    """One of them does not count."""
+    """Targets of which one is ignored."""
     if "classifier" in name:
         return mg.tensor([0, 2, 1])
     ids = np.random.default_rng(2).integers(3, CONFIG.vocabulary_size, arguments(name)[-1].shape)
@@ -123,13 +122,13 @@ def reference(model, name):
 
 
 def used_parameters(model, name):
-    """But those of an encoder that is given vectors, or whose output no layer of the decoder looks at."""
+    """All but those of an encoder that is given vectors, or that no layer of the decoder attends to."""
     unused = "encoder." if model.config.layers == 0 else "encoder.token_embedding" if "vector" in name else "no part"
     return {key: p for key, p in model.named_parameters() if not key.startswith(unused)}
 
 
 def assert_gradients(loss_of, parameters, case):
-    """Of each parameter along a random direction, against central differences; none is of zeros alone."""
+    """Each parameter's gradient along a random direction is the central difference, and none is all zeros."""
     for parameter in parameters.values():
         parameter.grad = None
     loss_of().backward()
@@ -154,8 +153,8 @@ def assert_loss_is_cross_entropy(logits, loss, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_its_formulas(name):
-    """Logits, the loss, how many parameters it has, and the same bits from a compiled step; the gradients of the first."""
-    variants = VARIANTS[:: 4 if " of " in name else 1]  # the others are those of the classifier
+    """Logits, the loss, the number of parameters, gradients without changes, and a compiled step bit for bit."""
+    variants = VARIANTS[:: 4 if " of " in name else 1]  # the classifier has the others
     for changes in filter(lambda changes: takes(name, changes), [{}, *variants]):
         model = make(name, **changes)
         logits, loss = model(*arguments(name), targets(name))
@@ -197,7 +196,7 @@ def test_every_entry_of_the_gradients_is_right():
     assert report and all(entry.error < 1e-8 and entry.analytic.any() for entry in report.inputs)
 
 
-def test_parameters_of_any_config_are_counted(random):
+def test_parameter_count_of_any_config(random):
     for _ in range(200):
         config = random_config(random)
         model = CausalTransformer(config)
@@ -215,7 +214,7 @@ FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dt
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_field_of_the_config_counts_or_is_refused(name):
-    """For which parameters there are, their shapes and dtypes; or for what comes out while training."""
+    """It changes the parameters' names, shapes or dtypes, or else the output in training mode."""
     assert OTHER.keys() == {field.name for field in dataclasses.fields(TransformerConfig)}
 
     def described(**changes):
@@ -233,7 +232,7 @@ def test_every_field_of_the_config_counts_or_is_refused(name):
             assert parameters != other if field in FIELDS_OF_SHAPES else (other_logits != logits).any(), field
 
 
-def test_dtypes_and_losses_without_targets():
+def test_dtypes_and_no_loss_without_targets():
     for dtype in ("float32", "float64"):
         model, tokens = make("causal", dtype=dtype), mg.zeros(3, 5, dtype=mg.int64)
         logits, loss = model(tokens)
@@ -249,13 +248,13 @@ def test_labels_can_be_smoothed(name):
     assert loss.item() == pytest.approx(-np.mean(rows), rel=1e-12)
 
 
-def test_a_classifier_reads_the_mean_or_the_last():
+def test_pooling_is_mean_or_last():
     with pytest.raises(ValueError, match="pooling must be 'mean' or 'last', got 'first'"):
         Classifier(CONFIG, 2, pooling="first")
 
 
 def test_memory_of_a_training_step():
-    """That of parameters, gradients and two moments, and what a batch adds to it."""
+    """Parameters, gradients and two moments, and what grows with the batch."""
     for dtype, itemsize in (("float32", 4), ("float64", 8)):
         config = dataclasses.replace(CONFIG, dtype=dtype)
         one, two, four = map(config.training_bytes, (1, 2, 4))
@@ -263,10 +262,10 @@ def test_memory_of_a_training_step():
         assert one - (two - one) == 4 * itemsize * config.parameter_count()
 
 
-# ---- what is seen ----
+# ---- attention: causality, windows and padding ----
 
 @pytest.mark.parametrize("name", ["encoder-decoder", "rnn-attention"])
-def test_an_attention_map_is_the_last_layers(name):
+def test_the_attention_map_is_that_of_the_last_layer(name):
     model, (source, inputs) = make(name), source_and_inputs()
     p = naive_models.Parameters.of(model)
     expected = (naive_models.encoder_decoder(p, model.config, source, inputs) if name == "encoder-decoder" else
@@ -274,8 +273,8 @@ def test_an_attention_map_is_the_last_layers(name):
     np.testing.assert_allclose(model.attention_map(mg.tensor(source), mg.tensor(inputs)), expected, atol=1e-9)
 
 
-def test_the_future_is_not_seen():
-    """To the bit: of any variant, and of the decoder of what it is to say."""
+def test_models_are_causal():
+    """To the bit, for every variant and every decoder."""
     cases = [("causal", changes) for changes in VARIANTS] + [(name, {}) for name in MODELS if len(arguments(name)) == 2]
     for name, changes in cases:
         model, (*source, read) = make(name, **changes), arguments(name)
@@ -287,8 +286,8 @@ def test_the_future_is_not_seen():
 
 
 @pytest.mark.parametrize("changes", [dict(positions=positions) for positions in ENDLESS_POSITIONS] + [LLAMA], ids=str)
-def test_past_the_context_each_token_sees_the_last_ones(changes):
-    """The longest text is longer than all blocks together reach: what a token sees depends on how far it is."""
+def test_past_the_context_each_token_attends_to_a_window(changes):
+    """The longest text exceeds the reach of all blocks together."""
     model = make("causal", context=3, **changes)
     tokens = np.random.default_rng(1).integers(CONFIG.vocabulary_size, size=(2, 9))
     expected = naive_models.causal(naive_models.Parameters.of(model), model.config, tokens)
@@ -300,7 +299,7 @@ def test_past_the_context_each_token_sees_the_last_ones(changes):
 
 @pytest.mark.parametrize("name", ["encoder-decoder", "classifier"])
 @pytest.mark.parametrize("positions", ["learned", "relative"])
-def test_padding_at_the_end_changes_nothing_and_any_other_token_does(name, positions):
+def test_padding_changes_nothing_and_any_other_token_does(name, positions):
     model, (source, inputs) = make(name, positions=positions), source_and_inputs()
     rest = () if name == "classifier" else (inputs,)
     before = logits_of(model, source, *rest)
@@ -313,17 +312,17 @@ def test_padding_at_the_end_changes_nothing_and_any_other_token_does(name, posit
         assert is_other[row].any() and not np.delete(is_other, row, axis=0).any()
 
 
-def test_tokens_that_are_refused():
+def test_bad_tokens():
     model = make("causal")
     all_refused(lambda shape: model(mg.zeros(*shape, dtype=mg.int64)), [
         (shape, "expected tokens (B, T) with 1 <= T <= 10") for shape in [(8,), (2, 11), (2, 0), (1, 2, 3)]])
     all_refused(lambda token: model(mg.tensor([[0, token]])), [(-1, "-1"), (9, "9")], IndexError)
 
 
-# ---- dropout, hooks and where a model starts ----
+# ---- dropout, hooks, initial parameters and rounding ----
 
 class Dropped(Observer):
-    """The shapes of all that is dropped with probability 0.25, weights of attention among them."""
+    """The shapes of all arrays dropped with probability 0.25, attention weights included."""
 
     def __init__(self):
         self.shapes = []
@@ -353,7 +352,7 @@ B, S, T, C, H = 3, 5, 4, CONFIG.width, CONFIG.heads
     ("classifier without attention", [(B, S, C), *[(B, S, C)] * 2]),
 ])
 def test_where_dropout_is(name, expected):
-    """After the embedding, on the weights of attention, and on what each sublayer adds; while training."""
+    """In training mode: after the embedding, on attention weights, and on the output of each sublayer."""
     for positions in ("learned", "sinusoidal", "rotary", "relative"):
         model = make(name, dropout=0.25, positions=positions)
         assert dropped(model, arguments(name)) == []
@@ -368,7 +367,7 @@ def test_where_dropout_is(name, expected):
     lambda block: setattr(block, "dropout", nn.Dropout(1.0)),
     lambda block: setattr(block, "dropout", nn.Sequential(nn.Dropout(1.0))),
 ], ids=["a hook", "all dropped", "another module"])
-def test_what_a_block_adds_passes_its_dropout(change):
+def test_a_blocks_output_goes_through_its_dropout_module(change):
     block, x = CausalTransformer(dataclasses.replace(CONFIG, dropout=0.5)).blocks[0], mg.randn(2, 5, C, dtype=mg.float64)
     change(block)
     assert (block(x).detach().numpy() == x.numpy()).all()
@@ -378,7 +377,7 @@ def test_what_a_block_adds_passes_its_dropout(change):
     ("token_embedding", 32, "gelu"), ("blocks.0.mlp.expand", 128, "gelu"), ("blocks.1.mlp.project", 32, "gelu"),
     ("blocks.0.mlp.gate", 128, "swiglu"),
 ])
-def test_hooks_of_parts_that_are_fused_are_called(name, width, activation):
+def test_hooks_of_fused_parts_are_called(name, width, activation):
     model, seen = CausalTransformer(dataclasses.replace(PRESETS["micro"].config, activation=activation)), []
     expected = logits_of(model, np.zeros((2, 5), int))
     dict(model.named_modules())[name].register_forward_hook(lambda module, args, out: seen.append(out.shape))
@@ -390,7 +389,7 @@ def test_hooks_of_parts_that_are_fused_are_called(name, width, activation):
                                        ("classifier", 0.125)])
 @pytest.mark.parametrize("positions", ["learned", "relative"])
 def test_initial_parameters(name, std, positions):
-    """Matrices are normal; those whose output is added to the residual stream are smaller, by sqrt(2 L)."""
+    """Matrices are normal; those that write to the residual stream are smaller, by sqrt(2 L)."""
     mg.manual_seed(0)
     model = MODELS[name](dataclasses.replace(CONFIG, vocabulary_size=40, width=64, layers=8, positions=positions))
     for parameter_name, parameter in model.named_parameters():
@@ -404,66 +403,7 @@ def test_initial_parameters(name, std, positions):
     biases = {key for key in no_bias if key.endswith((".bias", "proj_bias"))}
     assert biases == ({"head.bias"} if name == "classifier" else set())
     relative = {p.shape for key, p in make(name, positions="relative").named_parameters() if "relative" in key}
-    assert relative == {(CONFIG.heads, 2 * CONFIG.context + 1)}, "they reach through the context"
-
-
-def test_one_batch_is_learned_by_heart():
-    mg.manual_seed(0)
-    model = CausalTransformer(TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, width=16))
-    tokens, wanted = map(mg.tensor, np.random.default_rng(0).integers(11, size=(2, 4, 8)))
-    optimizer, losses = nn.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0), []
-    for _ in range(150):
-        optimizer.zero_grad()
-        losses.append(model(tokens, wanted)[1])
-        losses[-1].backward()
-        optimizer.step()
-    assert losses[0].item() == pytest.approx(math.log(11), rel=0.05), "that of guessing"
-    assert losses[-1].item() < 0.05
-
-
-# ---- rounding, and PyTorch ----
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-9)])
-def test_against_pytorch(dtype, tolerance, bias):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    config = TransformerConfig(vocabulary_size=13, context=20, layers=2, heads=3, width=24, dtype=dtype, bias=bias)
-    model = CausalTransformer(config)
-    generator = np.random.default_rng(0)
-    for parameter in model.parameters():
-        parameter.data[...] += 0.2 * generator.normal(size=parameter.shape)
-    tokens, wanted = generator.integers(13, size=(2, 3, 17))
-    wanted[1, :5] = -100
-    loss = model(mg.tensor(tokens), mg.tensor(wanted))[1]
-    loss.backward()
-    theirs = {name: torch.tensor(parameter.data, requires_grad=True) for name, parameter in model.named_parameters()}
-    expected = torch_loss(theirs, config, torch.tensor(tokens), torch.tensor(wanted))
-    expected.backward()
-    assert loss.item() == pytest.approx(expected.item(), rel=tolerance)
-    for name, parameter in model.named_parameters():
-        gradient = theirs[name].grad.numpy()
-        assert np.abs(parameter.grad.numpy() - gradient).max() < tolerance * np.abs(gradient).max(), name
-
-
-def torch_loss(parameters, config, tokens, wanted):
-    """The loss of the model in PyTorch, as a function of the parameters by their names here."""
-    from torch.nn import functional as F
-
-    def linear(x, name):
-        return F.linear(x, parameters[f"{name}weight"], parameters.get(f"{name}bias"))
-
-    def layer_norm(x, name):
-        return F.layer_norm(x, (config.width,), parameters[f"{name}weight"], parameters.get(f"{name}bias"))
-
-    x = parameters["token_embedding.weight"][tokens] + parameters["position_embedding.weight"][: tokens.shape[1]]
-    for block in (f"blocks.{i}." for i in range(config.layers)):
-        packed = linear(layer_norm(x, f"{block}ln_1."), f"{block}attention.in_proj_")
-        q, k, v = (part.unflatten(-1, (config.heads, -1)).transpose(1, 2) for part in packed.chunk(3, dim=-1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-        x = x + linear(y, f"{block}attention.out_proj.")
-        x = x + linear(F.gelu(linear(layer_norm(x, f"{block}ln_2."), f"{block}mlp.expand.")), f"{block}mlp.project.")
-    logits = F.linear(layer_norm(x, "ln_f."), parameters["token_embedding.weight"])
-    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+    assert relative == {(CONFIG.heads, 2 * CONFIG.context + 1)}, "one for each distance within the context"
 
 
 def test_float32_of_nano_is_close_to_float64():
@@ -486,7 +426,6 @@ def test_bad_configs():
     small = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, width=16)
     all_refused(lambda fields: dataclasses.replace(small, **fields), [
         (dict(width=0), "width must be a whole number from 1 to 1000000000, got 0"),
-        (dict(layers=-1), "layers must be a whole number"),
         (dict(layers=100_000), "layers must be a whole number from 0 to 10000, got 100000"),
         (dict(context=2.5), "context must be a whole number"),
         (dict(heads=True), "heads must be a whole number"),
@@ -494,7 +433,6 @@ def test_bad_configs():
         (dict(width=float("nan")), "width must be a whole number"),
         (dict(heads=3, width=16), "heads must divide width, got heads 3 and width 16; change one of them"),
         (dict(dropout=1.0), "dropout must be at least 0 and less than 1, got 1.0"),
-        (dict(dropout=-0.1), "dropout must be"),
         (dict(dropout=float("nan")), "dropout must be"),
         (dict(dropout="a"), "dropout must be"),
         (dict(bias=1), "bias must be True or False, got 1"),
@@ -505,12 +443,8 @@ def test_bad_configs():
         (dict(positions="rotary", head_size=3), "or head_size if it is given, got 3"),
         (dict(norm="batch_norm"), "norm must be one of layer_norm, rms_norm, got 'batch_norm'"),
         (dict(norm_eps=0.0), "norm_eps must be more than 0 and less than 1, got 0.0"),
-        (dict(norm_eps=float("nan")), "norm_eps must be"),
-        (dict(norm_eps="a"), "norm_eps must be"),
-        (dict(norm_eps=True), "norm_eps must be"),
         (dict(key_value_heads=0), "key_value_heads must be a whole number from 1"),
         (dict(heads=4, key_value_heads=3), "key_value_heads must divide heads, got 3 and 4; change one of them"),
-        (dict(key_value_heads=4), "key_value_heads must divide heads, got 4 and 2"),
         (dict(head_size=0), "head_size must be a whole number from 1"),
         (dict(hidden_width=2.5), "hidden_width must be a whole number from 1"),
         (dict(tied=None), "tied must be True or False, got None"),

@@ -1,4 +1,4 @@
-"""Runs in their folders, on texts and on tasks: what they leave, how they are interrupted, resumed, locked and repaired."""
+"""Runs and their folders, on texts and on tasks: files, interruption, resuming, locks, repair, progress and loading."""
 import contextlib
 import errno
 import json
@@ -20,7 +20,7 @@ from models import run as runs
 from models.architectures import ARCHITECTURES
 from models.pictures import PICTURE
 from models.run import locked, read_metrics
-from models.task import ALIGNMENT, Task
+from models.task import Task
 from models.train import Trainer
 from models.training_config import OPTIMIZERS
 from refusals import all_refused
@@ -29,7 +29,7 @@ from small_runs import COPY, SIZES, STEPS, TEXT, assert_same_runs, metrics_of
 
 @pytest.fixture(params=["text", "reverse", "bank", "stripes"])
 def flags(request, text_file) -> list:
-    """What `minigrad train` is called with, for a text and for tasks of every kind; with dropout."""
+    """Flags of `minigrad train` for a text and for tasks of every kind, with dropout."""
     return [*(["--text", text_file, *TEXT] if request.param == "text" else ["--task", request.param, *SIZES, *STEPS]),
             "--dropout", 0.1]
 
@@ -41,7 +41,7 @@ def text_run(here, text_file) -> pathlib.Path:
 
 @pytest.fixture
 def at_step(monkeypatch):
-    """A function: when a trainer has done so many steps, and would go on, something happens, once."""
+    """A function that has something happen once, before the step that follows the given one."""
     train_step = Trainer.train_step
 
     def arrange(step: int, what) -> None:
@@ -60,7 +60,7 @@ def press_ctrl_c(*_) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-# ---- what they leave ----
+# ---- files and samples ----
 
 @pytest.mark.parametrize("name", ARCHITECTURES["sequence"] | ARCHITECTURES["class"])
 def test_every_model_of_a_task_leaves_its_files_and_can_be_sampled(run, name):
@@ -106,7 +106,7 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
-    measured = trainer.evaluate()  # of all the validation text at the end
+    measured = trainer.evaluate()  # at the end, on the whole validation text
     assert measured["val_tokens"] == len(corpus.validation) - 1 and rows[-1] | measured == rows[-1]
     assert all(row["grad_norm"] > 0 and row["lr"] > 0 for row in rows)
     assert (tmp_path / runs.PLOT).read_bytes().startswith(b"\x89PNG")
@@ -117,7 +117,7 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     assert f"training loss {measured['train_loss']:.4f}, validation" in out
     assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
-    assert "step 10/10: loss" in err and err.endswith("\ndrawing pictures ...\n")  # plain lines, since this is no terminal
+    assert "step 10/10: loss" in err and err.endswith("\ndrawing pictures ...\n")  # plain lines, as this is no terminal
 
     ((figure, panels),) = figures
     assert [axes.get_ylabel() for axes in panels[0]] == [
@@ -156,20 +156,20 @@ def test_numbered_folders_and_samples(run, text_file):
     assert len(run("sample", "--checkpoint", path, "--tokens", 5, "--temperature", 0, "--top-k", 2)[1]) == 7
 
 
-def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_path, capsys, monkeypatch):
+def test_the_last_evaluation_of_a_long_text_uses_part_of_it(make_trainer, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "LAST_TOKENS", 150)
     trainer = make_trainer()
     runs.train(trainer, tmp_path)
     loss = metrics_of(tmp_path)[-1]["val_loss"]
     assert loss == trainer.evaluate()["val_loss"]
-    runs.train(trainer, tmp_path)  # nothing left to do
+    runs.train(trainer, tmp_path)  # there are no steps left
     bits = loss / np.log(2)  # each token is a byte
     assert capsys.readouterr().out.count(f"{loss:.4f}, {bits:.4f} bits per byte (143 of 399 tokens, evenly spread)") == 2
     monkeypatch.setattr(data, "LAST_TOKENS", 10 ** 6)
     assert trainer.evaluate()["val_loss"] != loss
 
 
-def test_the_best_checkpoint_is_the_one_of_the_lowest_validation_loss(run, monkeypatch):
+def test_the_best_checkpoint_has_the_lowest_validation_loss(run, monkeypatch):
     losses, evaluate = iter([3.0, 1.0, 2.0, 1.5, 0.5]), Task.evaluate
     monkeypatch.setattr(Task, "evaluate", lambda *arguments: evaluate(*arguments) | {"val_loss": next(losses)})
     for flags, best_step, best_loss in (([*COPY, "--out", "here"], 4, 1.0), (["--resume", "here", "--steps", 8], 4, 1.0),
@@ -182,25 +182,20 @@ def test_the_best_checkpoint_is_the_one_of_the_lowest_validation_loss(run, monke
 
 # ---- interrupted and resumed ----
 
-def test_interrupted_and_resumed_is_as_never_interrupted(run, flags, trained, at_step):
+def test_an_interrupted_and_resumed_run_is_the_uninterrupted_one(run, flags, trained, at_step, monkeypatch):
     whole = trained(*flags)
     at_step(2, press_ctrl_c)
+    monkeypatch.setattr(runs, "draw", lambda trainer, folder: pathlib.Path(folder, "drawn").touch() or [])
     code, out, err = run("train", *flags, "--out", "parts")
-    assert (code, out) == (130, "")
+    assert (code, out) == (130, "") and os.path.exists("parts/drawn")
     assert err.endswith("minigrad: stopped after step 3; the checkpoint is saved: continue with --resume parts\n")
     assert checkpoints.load("parts").step == 3
     assert run("train", "--resume", "parts")[0] == 0
     assert_same_runs(whole, "parts")
 
 
-def test_pictures_are_drawn_after_ctrl_c(run, at_step, pictures):
-    at_step(2, press_ctrl_c)
-    assert run("train", *COPY, "--out", "parts")[2].splitlines()[-2] == "drawing pictures ..."
-    assert {runs.PLOT, PICTURE, ALIGNMENT} <= set(os.listdir("parts"))
-
-
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_after_a_power_cut_a_run_goes_on_from_its_last_checkpoint(make_trainer, tmp_path, at_step, optimizer):
+def test_a_run_is_resumed_from_its_last_checkpoint_after_a_power_cut(make_trainer, tmp_path, at_step, optimizer):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
@@ -212,14 +207,14 @@ def test_after_a_power_cut_a_run_goes_on_from_its_last_checkpoint(make_trainer, 
     with open(parts / runs.METRICS, "a") as file:
         file.write('{"step": 8, "lo')  # a line that was cut off
     resumed = make_trainer(dropout=0.2, optimizer=optimizer)
-    resumed.train_step()  # restoring must not depend on what was before
+    resumed.train_step()  # what came before restoring does not matter
     resumed.restore(checkpoints.load(parts))
     assert resumed.step == 4
     runs.train(resumed, parts)
     assert_same_runs(whole, parts)
 
 
-def test_a_run_can_be_resumed_from_its_first_moment(run, text_file, monkeypatch):
+def test_a_run_interrupted_in_its_first_step_can_be_resumed(run, text_file, monkeypatch):
     """Ctrl-C in the first step, which may compile kernels, stops at once."""
     def interrupted(self, batch):
         press_ctrl_c()
@@ -233,7 +228,7 @@ def test_a_run_can_be_resumed_from_its_first_moment(run, text_file, monkeypatch)
     assert run("train", "--resume", "here")[0] == 0
 
 
-def test_resume_for_more_steps(run, text_run):
+def test_a_run_resumed_for_more_steps(run, text_run):
     code, out, err = run("train", "--resume", "here", "--steps", 9)
     assert code == 0 and "9 steps in" in out and [row["step"] for row in metrics_of("here")] == list(range(1, 10))
     assert "rises" not in err, "it is warming up"
@@ -245,11 +240,11 @@ def test_resume_for_more_steps(run, text_run):
                   for steps, step in ((9, 8), (20, 9)))
     assert f"here: the learning rate rises from {was:.1e} to {risen:.1e}, that of step 9 of 20, not of 9\n" in err
     assert metrics_of("here")[9]["lr"] == risen
-    assert "rises" not in run("train", "--resume", "--out", "here")[2]  # nothing left to do: the report again
+    assert "rises" not in run("train", "--resume", "--out", "here")[2]  # there are no steps left: the report again
     assert run("train", "--resume", "here/checkpoint.previous.npz")[0] == 0
 
 
-def test_the_last_run_need_not_be_named(run, here, text_file):
+def test_the_run_saved_last_is_the_default(run, here, text_file):
     for name in ("old", "new"):
         here("--text", text_file, *TEXT, name=f"runs/{name}")
     for file in ("checkpoint.npz", "checkpoint.previous.npz"):
@@ -262,7 +257,7 @@ def test_the_last_run_need_not_be_named(run, here, text_file):
         assert (0, out, "") == run("sample", "--checkpoint", "runs/new", *flags)
 
 
-def test_seconds_go_on_when_a_run_is_resumed_but_for_lost_steps(run, here):
+def test_a_resumed_run_keeps_its_seconds_without_lost_steps(run, here):
     path = here(*COPY) / runs.METRICS
     first = [row["seconds"] for _, row in read_metrics(path)]
     assert first == sorted(first) and 0 < first[0]
@@ -274,7 +269,7 @@ def test_seconds_go_on_when_a_run_is_resumed_but_for_lost_steps(run, here):
     assert len(seconds) == 6 and seconds[3] == 4000 < seconds[4] < seconds[5] < 4900
 
 
-def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, at_step):
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, at_step):
     at_step(6, lambda trainer: trainer.model.ln_f.weight.data.__setitem__(0, np.inf))
     with pytest.raises(TrainingError, match="the loss became (nan|inf) at step 7"):
         runs.train(make_trainer(), tmp_path)
@@ -282,7 +277,7 @@ def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_tra
     assert checkpoint.step == 4 and np.isfinite(checkpoint.model["ln_f.weight"]).all()
 
 
-def test_full_disk_while_training(run, text_file, monkeypatch):
+def test_a_full_disk_while_training(run, text_file, monkeypatch):
     fsync, calls = os.fsync, []
 
     def fill_up(descriptor):
@@ -300,29 +295,30 @@ def test_full_disk_while_training(run, text_file, monkeypatch):
 
 
 @pytest.mark.long
-def test_real_process_interrupted_and_its_reader_gone(text_file, trained, monkeypatch):
+def test_ctrl_c_and_a_closed_pipe_in_real_processes(text_file, trained, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
-    train = [sys.executable, "-m", "minigrad", "train", *map(str, TEXT), "--steps", "1000000", "--text", str(text_file)]
-    with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as process:
+
+    def start(*arguments) -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, "-m", "minigrad", *map(str, arguments)], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    with start("train", *TEXT, "--steps", 1_000_000, "--text", text_file) as process:
         while not process.stderr.readline().startswith("step 1/"):
             pass
         process.send_signal(signal.SIGINT)
         assert "the checkpoint is saved: continue with --resume runs/nano" in process.stderr.read()
     assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
-
-    sample = [sys.executable, "-m", "minigrad", "sample", "--checkpoint", str(trained("--text", text_file, *TEXT)),
-              "--tokens", "1000000"]
-    with subprocess.Popen(sample, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start("sample", "--checkpoint", trained("--text", text_file, *TEXT), "--tokens", 1_000_000) as process:
         process.stdout.read(5)
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == ""
     assert process.returncode == 1
 
 
-# ---- runs that begin with others ----
+# ---- --init-from ----
 
 @pytest.mark.parametrize("flags", ["text", "reverse"], indirect=True)
-def test_a_new_run_from_the_parameters_of_another(run, flags, trained):
+def test_a_new_run_starts_from_the_parameters_of_another(run, flags, trained):
     old_folder, data = trained(*flags), [*flags[:2], "--init-from", trained(*flags), "--steps", 1]
     assert run("train", *data, "--lr", "1e-9", "--optimizer", "adamw", "--out", "new")[0] == 0
     old, new = checkpoints.load(old_folder), checkpoints.load("new")
@@ -336,7 +332,7 @@ def test_a_new_run_from_the_parameters_of_another(run, flags, trained):
     assert not pathlib.Path("wrong").exists()
 
 
-def test_a_task_from_a_run_on_another_task(run, refused, here):
+def test_a_run_on_a_task_starts_from_one_on_another_task(run, refused, here):
     here("--task", "copy", "--model", "rnn", *STEPS, *SIZES[-2:])
     assert run("train", "--task", "sort", "--init-from", "here", *STEPS)[0] == 0
     assert checkpoints.load("runs/sort-rnn").architecture == "rnn"
@@ -346,7 +342,7 @@ def test_a_task_from_a_run_on_another_task(run, refused, here):
             codes=(1, 2))
 
 
-def test_another_text_in_the_vocabulary_of_the_first(run, refused, here, text_file):
+def test_a_run_on_another_text_keeps_the_vocabulary(run, refused, here, text_file):
     here("--text", text_file, *TEXT, name="first")
     for name, text in (("few", "abc" * 200), ("other", "xyz" * 200)):
         pathlib.Path(name).write_text(text)
@@ -395,14 +391,14 @@ def test_damaged_metrics_are_repaired(tmp_path):
         assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [*kept, 7], content
 
 
-def test_metrics_that_are_no_file(run, text_run):
+def test_metrics_that_are_a_pipe(run, text_run):
     os.unlink("here/metrics.jsonl")
     os.mkfifo("here/metrics.jsonl")
     code, _, err = run("train", "--resume", "here")
     assert code == 1 and "here/metrics.jsonl is a folder, pipe, socket or device, not a file; remove it" in err
 
 
-def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
+def test_the_first_line_describes_the_training(run, text_file, monkeypatch):
     monkeypatch.setattr(runs, "train", press_ctrl_c)
     code, _, err = run("train", "--recipe", "nanogpt", "--text", text_file, "--steps", 9)
     assert code == 130
@@ -412,7 +408,7 @@ def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
     assert run("train") == (130, "", "minigrad: interrupted\n")
 
 
-def test_how_long_it_will_take_is_said_after_the_first_steps(make_trainer, capsys, monkeypatch):
+def test_the_time_left_is_shown_from_the_second_step_on(make_trainer, capsys, monkeypatch):
     now = 0.0
     monkeypatch.setattr(runs.time, "monotonic", lambda: now)
     trainer = make_trainer(steps=50, eval_every=50)
@@ -425,17 +421,17 @@ def test_how_long_it_will_take_is_said_after_the_first_steps(make_trainer, capsy
 
 
 @pytest.mark.parametrize("columns", [0, 80])
-def test_a_terminal_of_no_columns_gets_lines(make_trainer, monkeypatch, columns):
+def test_a_terminal_gets_a_bar_and_one_without_columns_gets_lines(make_trainer, monkeypatch, columns):
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     trainer = make_trainer(steps=3)
-    trainer.train_step()  # which may say that it compiles
+    trainer.train_step()  # may report that it compiles
     with open(theirs, "w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         with runs.show_progress(trainer) as show:
             show(trainer.train_step())
     shown = ""
-    with contextlib.suppress(OSError):  # at the end of what a terminal has shown
+    with contextlib.suppress(OSError):  # at the end of the output
         while True:
             shown += os.read(ours, 10_000).decode(errors="replace")
     os.close(ours)
@@ -444,7 +440,7 @@ def test_a_terminal_of_no_columns_gets_lines(make_trainer, monkeypatch, columns)
 
 # ---- loaded ----
 
-def test_a_model_of_a_text_from_text_to_text(text_run):
+def test_respond_encodes_generates_and_decodes(text_run):
     for where in (text_run, text_run / checkpoints.NAME, str(text_run)):
         model = load(where)
         tokens = model.tokenizer.encode("abc de")
@@ -454,16 +450,7 @@ def test_a_model_of_a_text_from_text_to_text(text_run):
     assert len(models.respond(model)) == 301 and models.respond(model)[0] == " "
 
 
-def test_the_best_model(text_run):
-    checkpoint = checkpoints.load(text_run)
-    checkpoint.model["ln_f.bias"] = checkpoint.model["ln_f.bias"] + 1
-    checkpoints.save(text_run, checkpoint, checkpoints.BEST)
-    np.testing.assert_array_equal(load(text_run, best=True).ln_f.bias.array, load(text_run).ln_f.bias.array + 1)
-    all_refused(lambda run: load(run, best=True), [(run, "give the folder of a run") for run in (
-        text_run / "nothing", text_run / checkpoints.NAME)], models.CheckpointError)
-
-
-def test_a_prompt_that_is_no_text(small_model):
+def test_prompts_that_are_no_text(small_model):
     rows = [(5, "models.respond takes a prompt of text, got 5 (int); token ids are for models.generate"),
             ([1, 2], "got [1, 2] (list)"), (b"x" * 5000, f"got b'{'x' * 58} (bytes)")]
     model = small_model(256)
