@@ -13,12 +13,13 @@ from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig
 from models import run as runs
 from models import task
 from refusals import one_line
+from tables import each
 
 
 @pytest.fixture(autouse=True)
 def own_folder(request, tmp_path, monkeypatch):
-    """Each test works in a folder of its own. Runs draw nothing, which takes most of their time, and answer few examples, unless
-    it asks for `pictures` or compares with other processes."""
+    """Each test works in a folder of its own. To save time, runs draw nothing unless the test asks for `pictures`, and answer few
+    examples unless it compares with other processes."""
     monkeypatch.chdir(tmp_path)
     if "mpiexec" not in request.fixturenames:
         monkeypatch.setattr(task, "TEST_EXAMPLES", 10)
@@ -43,7 +44,7 @@ def text_file(tmp_path_factory):
 
 @pytest.fixture
 def make_trainer(text_file):
-    """A function that makes a seeded trainer; its arguments are fields of the TrainingConfig, and `dropout`."""
+    """A function that makes a seeded trainer from fields of the TrainingConfig, and `dropout`."""
     def make(dropout: float = 0.0, **fields) -> Trainer:
         corpus = load_corpus(str(text_file), context=32)
         training = TrainingConfig(**dict(steps=10, batch_size=8, eval_every=4, eval_windows=4) | fields)
@@ -57,7 +58,7 @@ def make_trainer(text_file):
 
 @pytest.fixture
 def run(capsys):
-    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
+    """A function that calls the command in this process and returns its exit code, stdout and stderr."""
     def call(*arguments) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
@@ -67,23 +68,16 @@ def run(capsys):
 
 @pytest.fixture
 def refused(run):
-    """A function that calls a command with the arguments of each row, and asks for one line with the row's words."""
+    """A function that calls a command with the arguments of each row (arguments, words) and expects one line with its words."""
     def check(rows, *command, codes: tuple[int, ...] = (2,)) -> None:
-        wrong = []
-        for arguments, says in rows:
-            answer = run(*command, *arguments)
-            try:
-                one_line(answer, says, codes)
-            except AssertionError:
-                wrong.append(f"{arguments}: {answer}; expected {says!r}")
-        assert not wrong, "\n".join(wrong)
+        each(rows, lambda row: one_line(run(*command, *row[0]), row[1], codes))
 
     return check
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A function that gives the folder of a run with these flags: to be read only, as it is trained once in a session."""
+    """A function that returns the folder of a run with these flags, trained once a session: do not write to it."""
     folders = {}
 
     def make(*flags) -> pathlib.Path:
@@ -99,7 +93,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def here(trained):
-    """A function that puts a copy of such a run into the test's folder, by default as `here`."""
+    """A function that copies such a run into the test's folder, by default as `here`."""
     def copy(*flags, name: str = "here") -> pathlib.Path:
         shutil.copytree(trained(*flags), name)
         return pathlib.Path(name)
@@ -109,7 +103,7 @@ def here(trained):
 
 @pytest.fixture
 def small_model():
-    """A function that makes a seeded model of so many tokens, with a context of 16."""
+    """A function that makes a seeded model with a context of 16, given the size of its vocabulary."""
     def make(vocabulary_size: int) -> CausalTransformer:
         mg.manual_seed(0)
         return CausalTransformer(TransformerConfig(vocabulary_size, context=16, layers=1, heads=2, width=16)).eval()

@@ -1,4 +1,4 @@
-"""Byte pairs learnt from a text, the tokenizers of others, and what `tokenizers` itself makes of the same text."""
+"""BytePairs, learnt here or by others: encoding against the library `tokenizers`, learning, decoding, files, states and runs."""
 import copy
 import functools
 import itertools
@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
-import texts
-from models import CheckpointError, TrainingConfig, checkpoint, load_corpus
+from models import CheckpointError, checkpoint, load_corpus
 from models.data import default_text
 from models.generate import generate
 from models.tokenizers import BytePairs, byte_pairs, tokenizer_of
@@ -28,7 +27,7 @@ def added(content: str, number: int, **flags: bool) -> dict:
 
 
 def learnt(pre_tokenizer, decoder, size: int = 500):
-    """A tokenizers.Tokenizer that has learnt from some text."""
+    """A tokenizers.Tokenizer trained on TEXT."""
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizer, decoder
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, show_progress=False,
@@ -38,7 +37,7 @@ def learnt(pre_tokenizer, decoder, size: int = 500):
 
 
 def like_llama3():
-    """Its pattern, byte-level pairs, and a token in front of each text."""
+    """Llama 3's pattern, byte-level pairs, and a token before each text."""
     pre = tokenizers.pre_tokenizers
     split = pre.Split(tokenizers.Regex(LLAMA3_PATTERN), "isolated")
     tokenizer = learnt(pre.Sequence([split, pre.ByteLevel(add_prefix_space=False, use_regex=False)]), tokenizers.decoders.ByteLevel())
@@ -49,7 +48,7 @@ def like_llama3():
 
 
 def like_llama2():
-    """As SentencePiece: no words, blanks as ▁, one in front, and bytes for characters that have no token."""
+    """Like SentencePiece: no words, ▁ for blanks and before the text, and bytes for characters without a token."""
     names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"abcdehlorwé", "▁h", "lo", "▁▁"]
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(
         vocab={name: i for i, name in enumerate(names)}, merges=[("▁", "h"), ("l", "o"), ("▁", "▁")], unk_token="<unk>",
@@ -89,7 +88,7 @@ def own() -> BytePairs:
     return BytePairs.of(TEXT, 400)
 
 
-# Where words of a text begin and end, and where it can be cut, is decided by these.
+# Characters that decide where words begin and end, and where a text can be cut
 AWKWARD = [" ", "  ", "\n", "\r\n", "\t", "\x0b", "\x1c", "\x85", "\xa0", "\u1680", "\u2028", "\u3000", "\u200b", "a", "Z", "é", "ſ",
            "ß", "語", "🙂", "👩\u200d👩", "e\u0301", "1", "²", "٣", "1234", "'s", "'LL", "'", "_", ".", ".\n", "...", "»", "<|endoftext|>",
            "<|begin_of_text|>", "▁", "\0", "�", "the", " the", "def"]
@@ -98,7 +97,7 @@ AWKWARD_TEXT = st.one_of(ANY_TEXT, st.lists(st.sampled_from(AWKWARD), max_size=6
 
 @settings(deadline=None)
 @given(AWKWARD_TEXT)
-def test_a_text_comes_back(text):
+def test_encode_and_decode_round_trip(text):
     for tokenizer in (own(), made("like_gpt2")[1], made("like_llama3")[1]):
         ids = tokenizer.encode(text)
         assert ids.dtype == np.int64 and tokenizer.decode(ids) == text == "".join(tokenizer.stream(ids))
@@ -106,16 +105,16 @@ def test_a_text_comes_back(text):
 
 @settings(deadline=None)
 @given(AWKWARD_TEXT)
-def test_the_tokens_of_the_pieces_are_those_of_the_whole(text):
+def test_tokens_are_the_librarys_wherever_the_text_is_cut(text):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(byte_pairs, "PIECE", 1)  # cut wherever it may be
+        patch.setattr(byte_pairs, "PIECE", 1)  # cuts wherever that is allowed
         patch.setattr(byte_pairs, "BATCH", 3)
         for kind in KINDS:
             library, tokenizer = made(kind)
             assert tokenizer.encode(text).tolist() == library.encode(text, add_special_tokens=False).ids, kind
 
 
-def test_a_long_text_with_emoji_and_what_was_no_utf8():
+def test_tokens_of_a_long_text_with_broken_utf8_are_the_librarys():
     generator = random.Random(0)
     content = bytearray((TEXT * 8).encode())
     for place in generator.sample(range(len(content)), 2000):
@@ -127,7 +126,7 @@ def test_a_long_text_with_emoji_and_what_was_no_utf8():
     assert len(list(byte_pairs._pieces(text, tokenizer._cut))) > 3
 
 
-def test_texts_are_cut_only_where_that_is_known_to_be_right(monkeypatch):
+def test_which_tokenizers_cut_texts(monkeypatch):
     for kind, cuts in [("like_gpt2", True), ("like_llama3", True), ("like_llama2", False), ("with_metaspace", False)]:
         assert (made(kind)[1]._cut is not None) == made(kind)[1].is_local == cuts
     monkeypatch.setattr(byte_pairs, "PIECE", 1)
@@ -142,7 +141,7 @@ def test_texts_are_cut_only_where_that_is_known_to_be_right(monkeypatch):
     {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}},
     {"pre_tokenizer": None},
 ])
-def test_texts_are_not_cut_where_it_would_matter(change):
+def test_texts_are_not_cut_where_that_would_change_tokens(change):
     described = own().state()["tokenizer"] | change
     tokenizer, library = BytePairs(described), tokenizers.Tokenizer.from_str(json.dumps(described))
     text = "the cat  sat on the cat\n" * 3
@@ -155,7 +154,7 @@ def test_texts_are_not_cut_where_it_would_matter(change):
 # ---- learning ----
 
 def slow_pairs(words: dict[tuple[str, ...], int], count: int) -> list[tuple[str, str]]:
-    """The first pairs to be joined: each time the most frequent one."""
+    """The first pairs to be joined, each the most frequent one."""
     found = []
     for _ in range(count):
         pairs = {}
@@ -163,7 +162,7 @@ def slow_pairs(words: dict[tuple[str, ...], int], count: int) -> list[tuple[str,
             for pair in itertools.pairwise(word):
                 pairs[pair] = pairs.get(pair, 0) + times
         best = max(pairs, key=pairs.get)
-        assert list(pairs.values()).count(pairs[best]) == 1  # the test's text decides it
+        assert list(pairs.values()).count(pairs[best]) == 1  # the text must leave no choice
         found.append(best)
         joined = {}
         for word, times in words.items():
@@ -185,13 +184,13 @@ def test_the_most_frequent_pairs_are_joined():
     assert len(tokenizer) == 259 and tokenizer.names([256, 257, 258]) == ["".join(pair) for pair in pairs]
 
 
-def test_learning_again_gives_the_same_whatever_the_pieces(monkeypatch):
+def test_learning_does_not_depend_on_the_pieces(monkeypatch):
     state = own().state()
     monkeypatch.setattr(byte_pairs, "PIECE", 10)
     assert BytePairs.of(TEXT, 400).state() == state
 
 
-def test_how_many_tokens_there_are():
+def test_the_vocabulary_size():
     for text, size, length in [("", 256, 256), ("", 999, 256), ("a", 999, 256), ("ab", 999, 256), ("abab", 999, 257),
                                ("🙂" * 2, 10 ** 12, 259), ("ab ab ab", 256, 256)]:
         tokenizer = BytePairs.of(text, size)
@@ -211,7 +210,7 @@ def test_half_a_surrogate_pair_is_refused(before, half, after):
 # ---- decoding ----
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_text_that_comes_in_pieces_is_that_of_all_ids(kind):
+def test_streamed_and_decoded_text_are_the_librarys(kind):
     library, tokenizer = made(kind)
 
     @settings(deadline=None)
@@ -224,16 +223,16 @@ def test_the_text_that_comes_in_pieces_is_that_of_all_ids(kind):
     check()
 
 
-def test_a_character_comes_when_it_is_whole():
+def test_a_character_is_streamed_once_it_is_complete():
     for kind, text, pieces in [
-        ("like_gpt2", "a🙃b", ["a", "🙃", "b"]),  # a character that it has no token for
+        ("like_gpt2", "a🙃b", ["a", "🙃", "b"]),  # which has no token
         ("like_llama2", "a 🙃b c", ["a", " ", "🙃b", " ", "c"]),  # here bytes side by side wait for the next that is none
     ]:
         tokenizer = made(kind)[1]
         assert list(tokenizer.stream(tokenizer.encode(text))) == pieces
 
 
-def test_names_and_ids_that_are_no_tokens():
+def test_names_of_tokens_and_of_unknown_ids():
     tokenizer = made("like_llama3")[1]
     assert tokenizer.names(tokenizer.encode("the é🙃")) == ["the", " ", "\\xc3", "\\xa9", "\\xf0\\x9f", "\\x99", "\\x83"]
     assert tokenizer.names(tokenizer.before_prompt) == ["<|begin_of_text|>"]
@@ -243,7 +242,7 @@ def test_names_and_ids_that_are_no_tokens():
     assert own().names([10 ** 6]) == ["token 1000000"]
 
 
-def test_what_a_text_starts_with():
+def test_the_tokens_before_a_text():
     for kind, start, before in (("like_gpt2", "<|endoftext|>", ""), ("like_llama3", "<|begin_of_text|>", "<|begin_of_text|>"),
                                 ("like_llama2", "<s>", "<s>")):
         tokenizer = made(kind)[1]
@@ -251,14 +250,14 @@ def test_what_a_text_starts_with():
     assert own().decode(own().start) == "\n" and own().before_prompt == []
 
 
-def test_a_response_begins_as_the_models_of_the_tokenizer_expect(small_model):
+def test_a_response_begins_with_the_tokenizers_first_token(small_model):
     tokenizer = made("like_llama3")[1]
-    model = small_model(len(tokenizer) + 7)  # made round
+    model = small_model(len(tokenizer) + 7)  # rounded up
     ids = [*tokenizer.before_prompt, *tokenizer.encode("the é")]
     chosen = list(generate(model, ids, 30, 0.8, seed=1, vocabulary=len(tokenizer)))
     assert "".join(tokenizer.respond(model, "the é", tokens=30, seed=1)) == tokenizer.decode([*ids[1:], *chosen])
     unasked = list(generate(model, tokenizer.start, 30, 0.8, seed=1, vocabulary=len(tokenizer)))
-    assert "".join(tokenizer.respond(model, tokens=30, seed=1)) == tokenizer.decode(unasked)  # its beginning is no text
+    assert "".join(tokenizer.respond(model, tokens=30, seed=1)) == tokenizer.decode(unasked)  # the first token is no text
     (layer,) = tokenizer.look(model, "the é")[1]
     assert layer.keys == ["<|begin_of_text|>", "the", "␣", "\\xc3", "\\xa9"]
 
@@ -279,7 +278,7 @@ def test_files_of_gpt2(tmp_path):
     assert BytePairs.read(tmp_path).state() == BytePairs.read(tmp_path / "tokenizer.json").state() == tokenizer.state()
 
 
-def test_files_that_make_no_sense(tmp_path):
+def test_bad_files(tmp_path):
     def read(name_and_content):
         name, content = name_and_content
         folder = tmp_path / f"{name} {len(content)}"
@@ -301,7 +300,7 @@ def test_files_that_make_no_sense(tmp_path):
         all_refused(BytePairs.read, [(path, missing)], FileNotFoundError)
 
 
-def test_states():
+def test_a_state_makes_the_same_tokenizer():
     for kind in KINDS:
         tokenizer = made(kind)[1]
         again = tokenizer_of(json.loads(json.dumps(tokenizer.state())))
@@ -309,7 +308,7 @@ def test_states():
         assert again.encode(TEXT[:500]).tolist() == tokenizer.encode(TEXT[:500]).tolist()
 
 
-def test_texts_are_neither_padded_nor_cut_off_nor_left_to_chance():
+def test_padding_truncation_and_dropout_are_ignored():
     library = tokenizers.Tokenizer.from_str(json.dumps(own().state()["tokenizer"]))
     library.enable_padding(length=10 ** 12)
     library.enable_truncation(2)
@@ -325,7 +324,7 @@ PARTS = ["version", "added_tokens", "normalizer", "pre_tokenizer", "post_process
 
 
 def test_hostile_values():
-    """They are refused in one line, or make a tokenizer that works."""
+    """Each is refused in one line or makes a tokenizer that works."""
     for part, value in itertools.product(PARTS, VALUES):
         state = copy.deepcopy(own().state())
         *above, name = part.split(".")
@@ -339,7 +338,7 @@ def test_hostile_values():
 
 
 def bomb(part: str, inner: str, count: int) -> dict:
-    """Twice as long at each of its parts."""
+    """Each part doubles the text."""
     return {"type": "Sequence", part: [{"type": inner, "pattern": {"String": "a"}, "content": "aa"}] * count}
 
 
@@ -381,36 +380,24 @@ def test_byte_pairs_are_learnt_from_the_training_text_alone(tmp_path):
         load_corpus(str(path), context=200, tokenizer="bpe")
 
 
-def test_bits_per_byte(small_model):
-    corpus = load_corpus(context=16, tokenizer="bpe", vocabulary_size=300)
-    text = default_text()[int(0.9 * len(default_text())):]
-    corpus = models.Corpus(None, corpus.tokenizer, corpus.train, corpus.tokenizer.encode(text[:999]), "", 999)
-    model = small_model(300)
-    measured = corpus.evaluate(model, TrainingConfig(eval_windows=1000), is_last=False)
-    assert measured["bits_per_byte"] == pytest.approx(texts.bits_per_byte(model, corpus.validation, 999), rel=1e-5)
-
-
 def test_a_run(run, refused, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     arguments = "train", "--text", "text.txt", "--tokenizer", "bpe"
     code, out, err = run(*arguments, "--vocabulary-size", 300, "--out", "one", *SMALL_RUN)
     assert code == 0 and "a vocabulary of 300 tokens" in err and "bits per byte" in out
-    saved = checkpoint.load("one")
+    saved, model = checkpoint.load("one"), models.load("one")
     assert saved.config["vocabulary_size"] == 300 and saved.dataset["tokenizer"]["kind"] == "bpe"
-    model = models.load("one")
-    code, out, err = run("sample", "--checkpoint", "one", "--prompt", "日本🙃", "--tokens", 20, "--seed", 3)
-    assert (code, err) == (0, "") and out == models.respond(model, "日本🙃", tokens=20, seed=3) + "\n"
-    assert out.startswith("日本🙃") and run("look", "one", "--prompt", "日本🙃")[0] == 0
-
-    assert run("train", "--resume", "one", "--tokenizer", "bpe", "--vocabulary-size", 300, "--steps", 5)[0] == 0
-    assert run("train", "--init-from", "one", "--text", "text.txt", "--out", "two", "--steps", 1)[0] == 0
-    assert checkpoint.load("two").dataset == checkpoint.load("one").dataset == saved.dataset
-
+    answer = models.respond(model, "日本🙃", tokens=20, seed=3) + "\n"
+    assert answer.startswith("日本🙃")
+    assert run("sample", "--checkpoint", "one", "--prompt", "日本🙃", "--tokens", 20, "--seed", 3) == (0, answer, "")
     (tmp_path / "others").mkdir()
     (tmp_path / "others/tokenizer.json").write_text(json.dumps(saved.dataset["tokenizer"]["tokenizer"]))
-    assert run("train", "--resume", "one", "--tokenizer", "others", "--steps", 6)[0] == 0
-    assert run("train", "--text", "text.txt", "--tokenizer", "others", "--out", "three", *SMALL_RUN)[0] == 0
-    assert checkpoint.load("three").dataset == saved.dataset
+    for command in (["look", "one", "--prompt", "日本🙃"], ["train", "--resume", "one", "--tokenizer", "bpe", "--vocabulary-size", 300, "--steps", 5],
+                    ["train", "--init-from", "one", "--text", "text.txt", "--out", "two", "--steps", 1],
+                    ["train", "--resume", "one", "--tokenizer", "others", "--steps", 6],
+                    ["train", "--text", "text.txt", "--tokenizer", "others", "--out", "three", *SMALL_RUN]):
+        assert run(*command)[0] == 0, command
+    assert all(checkpoint.load(name).dataset == saved.dataset for name in ("one", "two", "three"))
     made("like_gpt2")[0].save("others/tokenizer.json")
     refused([(["--vocabulary-size", 255], "vocabulary_size must be at least 256"),
              (["--vocabulary-size", 9999], "vocabulary_size is 9999, but this text gives only"),

@@ -1,4 +1,4 @@
-"""Checkpoints: what was saved comes back, damage is noticed, and nothing that was there is lost."""
+"""Checkpoint files: round trips, damage, and saves that are killed or fail without losing the checkpoint before."""
 import contextlib
 import dataclasses
 import errno
@@ -41,7 +41,7 @@ def assert_same(a: Checkpoint, b: Checkpoint) -> None:
         assert x == y, field.name
 
 
-def test_what_was_saved_comes_back(tmp_path):
+def test_save_and_load_round_trip(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path, example(step))
     assert sorted(os.listdir(tmp_path)) == [checkpoints.NAME, checkpoints.PREVIOUS]
@@ -57,14 +57,14 @@ def test_what_was_saved_comes_back(tmp_path):
     assert save(tmp_path, example(1)).read_bytes() == content, "the same state has the same bytes"
 
 
-def test_stale_temporaries_go_at_the_next_save(tmp_path):
+def test_a_save_removes_stale_temporary_files(tmp_path):
     (tmp_path / ".checkpoint.npz-123.tmp").write_bytes(b"half")
     save(tmp_path, example(1))
     assert os.listdir(tmp_path) == [checkpoints.NAME]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_before_or_after_each_change_of_the_folder_leaves_a_checkpoint(tmp_path, monkeypatch, when):
+def test_a_kill_around_any_change_of_the_folder_leaves_a_checkpoint(tmp_path, monkeypatch, when):
     class Killed(BaseException):
         pass
 
@@ -97,7 +97,7 @@ def error_of(path) -> str:
     return message
 
 
-def test_truncated_anywhere(tmp_path):
+def test_a_truncated_file(tmp_path):
     path = save(tmp_path, example(1))
     content = path.read_bytes()
     for length in [*range(0, len(content), 31), len(content) - 1]:
@@ -105,7 +105,7 @@ def test_truncated_anywhere(tmp_path):
         error_of(path)
 
 
-def test_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
+def test_a_flipped_bit_is_noticed_or_harmless(tmp_path):
     path = save(tmp_path, example(1))
     content, noticed = path.read_bytes(), 0
     for position in range(0, 8 * len(content), 23):
@@ -113,14 +113,14 @@ def test_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
         damaged[position // 8] ^= 1 << position % 8
         path.write_bytes(damaged)
         try:
-            assert_same(load(path), example(1))  # a bit that means nothing, such as a date in the zip's directory
+            assert_same(load(path), example(1))  # the bit has no meaning, as in a date of the zip's directory
         except CheckpointError as error:
             assert str(path) in str(error) and "\n" not in str(error)
             noticed += 1
     assert noticed > 0.7 * 8 * len(content) / 23
 
 
-def test_flipped_bit_in_every_array(tmp_path):
+def test_a_flipped_bit_in_any_array_is_noticed(tmp_path):
     save(tmp_path, example(1))
     path = save(tmp_path, example(1, size=100))
     content = path.read_bytes()
@@ -154,51 +154,47 @@ def test_other_files(tmp_path):
         assert says in error_of(tmp_path / "empty")
 
 
-def assert_save_fails_and_loses_nothing(folder, says: str) -> None:
-    with pytest.raises(CheckpointError) as caught:
-        save(folder, example(3, size=50_000))
-    assert says in str(caught.value) and str(folder) in str(caught.value)
-    assert_same(load(folder), example(2))
-    assert_same(load(folder / checkpoints.PREVIOUS), example(1))
-    assert sorted(os.listdir(folder)) == [checkpoints.NAME, checkpoints.PREVIOUS]
-
-
-def test_disk_that_fills_up_in_mid_file(tmp_path):
-    save(tmp_path, example(1))
-    save(tmp_path, example(2))
+@contextlib.contextmanager
+def file_size_limit():
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        assert_save_fails_and_loses_nothing(tmp_path, "File too large")
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("code, says", [(errno.ENOSPC, "No space left on device"), (errno.EACCES, "Permission denied")])
-def test_disk_that_refuses(tmp_path, monkeypatch, code, says):
+@contextlib.contextmanager
+def failing(holder, name: str, code: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(holder, name, lambda *_, **options: (_ for _ in ()).throw(OSError(code, os.strerror(code))))
+        yield
+
+
+@pytest.mark.parametrize("disk, says", [
+    (file_size_limit(), "File too large"), (failing(os, "fsync", errno.ENOSPC), "No space left on device"),
+    (failing(os, "fsync", errno.EACCES), "Permission denied"),
+], ids=["file too large", "full", "no permission"])
+def test_a_save_that_fails_loses_nothing(tmp_path, disk, says):
     save(tmp_path, example(1))
     save(tmp_path, example(2))
+    with disk:
+        all_refused(lambda size: save(tmp_path, example(3, size)), [(50_000, f"cannot save {tmp_path / checkpoints.NAME}: {says}")],
+                    CheckpointError)
+    assert_same(load(tmp_path), example(2))
+    assert_same(load(tmp_path / checkpoints.PREVIOUS), example(1))
+    assert sorted(os.listdir(tmp_path)) == [checkpoints.NAME, checkpoints.PREVIOUS]
 
-    def refuse(descriptor):
-        raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(os, "fsync", refuse)
-    assert_save_fails_and_loses_nothing(tmp_path, says)
-
-
-def test_disk_that_is_full_before_the_first_checkpoint(tmp_path, monkeypatch):
-    def refuse(*arguments, **options):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(np.lib.format, "write_array", refuse)
-    with pytest.raises(CheckpointError) as caught:
+def test_a_first_save_that_fails_leaves_nothing(tmp_path):
+    with failing(np.lib.format, "write_array", errno.ENOSPC), pytest.raises(CheckpointError) as caught:
         save(tmp_path, example(1))
     assert str(caught.value) == (f"cannot save {tmp_path / checkpoints.NAME}: No space left on device; there is no "
                                  "previous checkpoint: free some space or make the folder writable, then start again")
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_no_file(tmp_path):
+def test_pipes_devices_and_long_names(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", pathlib.Path(os.devnull)):
         assert "is a pipe, socket or device, not a file" in error_of(path)

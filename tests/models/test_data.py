@@ -1,4 +1,4 @@
-"""Texts, whole or in pieces: vocabularies, splits and batches; what is wrong with a file is told with its place."""
+"""Texts in memory or read in pieces: vocabularies, splits, batches and windows; errors name the place in the file."""
 import gzip
 import hashlib
 import itertools
@@ -40,12 +40,12 @@ def test_a_text_file(tmp_path):
     assert corpus.tokenizer.decode(corpus.train[:12]) == "naïve Ωmega\n"
     assert corpus.path == str(path) and corpus.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     path.write_bytes(b"one\r\ntwo\rthree\n\r\r\n" * 10)
-    unix.write_text(path.read_text())  # open() has lines end so
+    unix.write_text(path.read_text())  # with the line ends of open()
     corpus, plain = load_corpus(str(path)), load_corpus(str(unix))
     assert corpus.tokenizer.decode(corpus.train[:14]) == "one\ntwo\nthree\n"
     assert corpus.tokenizer.symbols == plain.tokenizer.symbols and corpus.sha256 == plain.sha256
     path.write_text("a" * 90)
-    assert len(load_corpus(str(path), context=8).validation) == 9, "the shortest text that will do"
+    assert len(load_corpus(str(path), context=8).validation) == 9, "the shortest text allowed"
     path.write_text("abba" * 20)
     corpus = load_corpus(str(path), tokenizer=Vocabulary("\nabc"))
     assert corpus.tokenizer.symbols == "\nabc" and corpus.train[:4].tolist() == [1, 2, 2, 1]
@@ -73,7 +73,7 @@ def test_vocabulary_round_trip_and_unknown_characters():
     all_refused(Vocabulary, [(symbols, "ascending order") for symbols in ("", "ba", "aa")])
 
 
-def test_batches_shift_by_one_reach_both_ends_and_depend_on_the_generator_alone():
+def test_batches_shift_targets_by_one_and_reach_both_ends_of_the_text():
     corpus = Corpus(None, Vocabulary("a"), np.arange(12), np.arange(3), "", 3)
     generator = np.random.default_rng(1)
     drawn = [corpus.batch(generator, 3, 4) for _ in range(50)]
@@ -82,7 +82,7 @@ def test_batches_shift_by_one_reach_both_ends_and_depend_on_the_generator_alone(
     np.testing.assert_array_equal(corpus.batch(np.random.default_rng(1), 3, 4), drawn[0])
 
 
-def test_windows_take_every_target_once_or_are_spread_over_the_split():
+def test_windows_have_every_target_once_or_are_spread_evenly():
     for length in (2, 5, 6, 7, 20, 21, 22):
         pairs = [(inputs[targets != IGNORED], targets[targets != IGNORED])
                  for inputs, targets in windows(np.arange(length), context=5, batch_size=3)]
@@ -98,9 +98,9 @@ def test_windows_take_every_target_once_or_are_spread_over_the_split():
 TEXTS = {
     "words": "to be, or not to be; 42 times.\n" * 20,
     "other scripts": "Ωμέγα и альфа, così è — 日本語。 \u3000 🙂🙂 fin\n" * 20,
-    "ends of lines": "\ufeffone\r\ntwo\rthree\n\r\n\r four\r\n" * 20,
+    "line ends": "\ufeffone\r\ntwo\rthree\n\r\n\r four\r\n" * 20,
     "no place to cut": "日本語。" * 60,
-    "no place but within ends of lines": "x" + "\r\n" * 300,
+    "no place but within line ends": "x" + "\r\n" * 300,
     "blanks": " \n" * 300,
 }
 
@@ -116,7 +116,7 @@ def piece_bytes(request, monkeypatch):
     monkeypatch.setattr(text_files, "LONGEST", 200)
 
 
-def test_pieces_are_the_text(tmp_path, piece_bytes):
+def test_pieces_make_up_the_text(tmp_path, piece_bytes):
     for (name, text), suffix in itertools.product(TEXTS.items(), ("", ".gz")):
         path, plain = tmp_path / f"text{suffix}", tmp_path / "plain"
         plain.write_bytes(text.encode())
@@ -128,7 +128,7 @@ def test_pieces_are_the_text(tmp_path, piece_bytes):
         assert "".join(read(path)) == read_text(str(plain)), name
 
 
-def test_documents_of_lines(tmp_path, piece_bytes):
+def test_documents_in_jsonl(tmp_path, piece_bytes):
     texts = ["one", "", "two\nlines", "dr\r\nei\r", "😀 é\u2028\0", "x" * 90]
     lines = [json.dumps({"id": i, "text": text}, ensure_ascii=i % 2 == 0) for i, text in enumerate(texts)]
     content = ("\ufeff" + "\r\n".join(lines[:3]) + "\n\n \n" + "\n".join(lines[3:])).encode()

@@ -1,4 +1,4 @@
-"""Tokenizers of characters and bytes, what all tokenizers share, and the flags that choose one."""
+"""Tokenizers of characters and bytes, responses, bits per byte, and the flag --tokenizer."""
 import json
 import os
 import sys
@@ -20,7 +20,7 @@ from texts import ANY_TEXT, SMALL_RUN, SURROGATES
 
 @settings(deadline=None)
 @given(ANY_TEXT.filter(bool))
-def test_a_text_comes_back(text):
+def test_encode_and_decode_round_trip(text):
     vocabulary = Vocabulary.of(text)
     for tokenizer, tokens in ((Bytes(), list(text.encode())), (vocabulary, [vocabulary.symbols.index(symbol) for symbol in text])):
         ids = tokenizer.encode(text)
@@ -37,15 +37,14 @@ def test_half_a_surrogate_pair_is_refused(before, half, after):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 255)))
-def test_bytes_that_are_no_utf8(ids):
+def test_bytes_that_are_not_utf8(ids):
     assert Bytes().decode(ids) == bytes(ids).decode(errors="replace") == "".join(Bytes().stream(ids))
 
 
-
-def test_a_character_comes_when_it_is_whole():
+def test_a_character_is_streamed_once_it_is_complete():
     for ids, pieces in [
         (list("aé🙂b".encode()), ["a", "é", "🙂", "b"]),
-        ([0xF0, 0x9F, 0x99], ["�"]),  # never whole
+        ([0xF0, 0x9F, 0x99], ["�"]),  # never complete
         ([0xF0, 0x9F, 97, 0xFF, 98], ["�a", "�b"]),
         (list("�x".encode()), ["�x"]),  # a real one waits for the next
         ([], []),
@@ -57,7 +56,7 @@ def test_a_character_comes_when_it_is_whole():
     assert Bytes().names([97, 10, 195, 255]) == ["a", "\n", "\\xc3", "\\xff"]
 
 
-def test_states():
+def test_a_state_makes_the_same_tokenizer_and_bad_states_are_refused():
     for tokenizer in (Vocabulary("\nab"), Bytes()):
         state = json.loads(json.dumps(tokenizer.state()))
         again = tokenizer_of(state)
@@ -79,10 +78,10 @@ def test_a_response_is_the_text_of_all_tokens(small_model):
     assert next(tokenizer.respond(model)) == "\n"
 
 
-def test_tokens_that_the_tokenizer_lacks_are_never_drawn(small_model):
+def test_only_tokens_of_the_tokenizer_are_drawn(small_model):
     vocabulary, model = Vocabulary("abc"), small_model(50)
     assert set(vocabulary.respond(model, "a", tokens=100, seed=0)) == set("abc")
-    assert max(generate(model, [0], 100, seed=0)) >= 3  # or nothing was shown
+    assert max(generate(model, [0], 100, seed=0)) >= 3  # the model itself draws others
     assert set(generate(model, [0], 100, temperature=0, vocabulary=1)) == {0}
 
 
@@ -95,7 +94,7 @@ def test_labels_of_bytes(small_model):
 
 # ---- texts ----
 
-def test_all_tokenizers_validate_on_the_same_text(tmp_path):
+def test_every_tokenizer_has_the_same_split(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("".join(chr(int(i)) for i in np.random.default_rng(0).integers(0x20AC, 0x20AC + 90, size=999)) + "ab")
     text = path.read_text()
@@ -106,8 +105,6 @@ def test_all_tokenizers_validate_on_the_same_text(tmp_path):
         assert corpus.tokenizer.decode(corpus.validation) == text[900:]
     with pytest.raises(ValueError, match="tokenizer must be characters, bytes or bpe, got 'words'"):
         load_corpus(tokenizer="words")
-
-
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes"])
@@ -124,7 +121,7 @@ def test_bits_per_byte(kind, small_model, tmp_path):
     assert f"{measured['bits_per_byte']:.4f} bits per byte" in corpus.summary(measured)
     some = corpus.evaluate(model, models.TrainingConfig(eval_windows=1, batch_size=4), is_last=False)
     per_token = measured["bits_per_byte"] / measured["val_loss"]
-    assert some["val_loss"] != measured["val_loss"]  # of a part, which stands for all
+    assert some["val_loss"] != measured["val_loss"]  # an estimate from a part of the text
     assert some["bits_per_byte"] == pytest.approx(some["val_loss"] * per_token)
 
 
@@ -134,20 +131,14 @@ def test_a_run_on_bytes(run, tmp_path):
     (tmp_path / "text.txt").write_text("Grüße, 🙂! " * 60)
     code, out, err = run("train", "--text", "text.txt", "--tokenizer", "bytes", "--out", "one", *SMALL_RUN)
     assert code == 0 and "a vocabulary of 256 bytes" in err and "bits per byte" in out
-    saved = checkpoint.load("one")
-    assert saved.dataset["tokenizer"] == {"kind": "bytes"} and saved.config["vocabulary_size"] == 256
     rows = [json.loads(line) for line in (tmp_path / "one/metrics.jsonl").read_text().splitlines()]
     assert [("bits_per_byte" in row, row["val_loss"] is not None) for row in rows] == [(False, False), (True, True)] * 2
-    assert (tmp_path / "one/checkpoint.best.npz").exists()
     assert run("train", "--resume", "one", "--tokenizer", "bytes", "--steps", 5)[0] == 0
     assert run("train", "--init-from", "one", "--text", "text.txt", "--out", "two", "--steps", 2)[0] == 0
-    assert checkpoint.load("two").dataset["tokenizer"] == {"kind": "bytes"}
-    model = models.load("two")
-    assert isinstance(model.tokenizer, Bytes)
-    code, out, err = run("sample", "--checkpoint", "two", "--prompt", "ß", "--tokens", 20, "--seed", 3)
-    assert (code, err) == (0, "") and out == models.respond(model, "ß", tokens=20, seed=3) + "\n"
+    saved, answer = checkpoint.load("two"), models.respond(models.load("two"), "ß", tokens=20, seed=3) + "\n"
+    assert saved.dataset["tokenizer"] == {"kind": "bytes"} and saved.config["vocabulary_size"] == 256
+    assert run("sample", "--checkpoint", "two", "--prompt", "ß", "--tokens", 20, "--seed", 3) == (0, answer, "")
     assert run("look", "two", "--prompt", "ß🙂")[0] == 0
-
 
 
 def test_the_library_is_missing(run, text_file, monkeypatch):
