@@ -1,4 +1,4 @@
-"""Runs side by side: their groups, the numbers, what cannot be compared, and the picture."""
+"""`minigrad compare`: groups of runs, their statistics, warnings, folders, files and the picture."""
 import csv
 import dataclasses
 import json
@@ -22,7 +22,7 @@ MICRO = "--task", "copy", *SIZES, "--batch-size", "4", "--eval-windows", "6"
 
 
 def made(name: str, loss: float = 1.0, problem: str = "", rows: tuple = (), more: dict | None = None, **settings) -> Run:
-    """A run that nobody has trained."""
+    """A Run without a folder."""
     measured = {"val_loss": loss, "best_val_loss": loss, "seconds": 1.0, "parameters": 10} | (more or {})
     return Run(pathlib.Path(name), TEXT | {"lr": 0.1, "seed": 0} | settings, list(rows), {} if problem else measured, problem)
 
@@ -31,7 +31,7 @@ def row(step: int, val_loss: float | None = None, **more) -> dict:
     return {"step": step, "loss": 1.0, "val_loss": val_loss, **more}
 
 
-# ------------------------------------------------------------------------------------------------ numbers
+# ---- statistics ----
 
 
 def slow(values: list[float]) -> dict[str, float | None]:
@@ -43,7 +43,7 @@ def slow(values: list[float]) -> dict[str, float | None]:
             "median": (ordered[(n - 1) // 2] + ordered[n // 2]) / 2}
 
 
-def test_numbers_are_those_of_the_definitions(random):
+def test_statistics_follow_their_definitions(random):
     losses = {lr: random.uniform(1, 3, size=size).tolist() for lr, size in ((0.1, 5), (0.2, 4), (0.3, 2), (0.4, 1))}
     made_runs = [made(f"{lr}-{seed}", loss, lr=lr, seed=seed, more={"seconds": 10 * loss, "best_val_loss": loss / 2})
                  for lr, found in losses.items() for seed, loss in enumerate(found)]
@@ -95,7 +95,7 @@ REMARKS = [
 ]
 
 
-def test_what_to_know_before_comparing():
+def test_remarks():
     for made_runs, remarks in REMARKS:
         compared = compare(made_runs)
         assert [record["remarks"] for record in compared.records()] == remarks
@@ -103,7 +103,7 @@ def test_what_to_know_before_comparing():
         assert compared.measure == "val_loss"
 
 
-def test_tokenizers_are_compared_in_bits_per_byte():
+def test_different_tokenizers_are_compared_in_bits_per_byte():
     compared = compare([made("a", 1.0, more={"bits_per_byte": 3.0}),
                         made("b", 5.0, more={"bits_per_byte": 2.0}, tokenizer="bpe", tokenizer_sha256="u"),
                         made("c", 0.1, more={"bits_per_byte": 4.0}, text_sha256="bbb")])
@@ -111,7 +111,7 @@ def test_tokenizers_are_compared_in_bits_per_byte():
     assert [group.is_comparable for group in compared.groups] == [True, True, False]
 
 
-def test_hashes_are_shown_only_if_nothing_else_tells_groups_apart():
+def test_hashes_are_columns_only_if_nothing_else_differs():
     other = {"tokenizer": "bpe", "tokenizer_sha256": "u"}
     assert compare([made("a"), made("b", **other)]).columns == ["tokenizer"]
     assert compare([made("a", **other), made("b", **other | {"tokenizer_sha256": "v"})]).columns == ["tokenizer_sha256"]
@@ -127,13 +127,13 @@ def test_a_recipe_stands_for_its_fields():
     assert "optimizer" in compare([*both, made("c", task="copy", optimizer="adamw")]).columns
 
 
-def test_what_has_no_result_comes_last_and_is_named():
+def test_runs_without_a_result_come_last_and_are_listed():
     compared = compare([made("a", problem="failed: x", lr=0.1), made("b", 9.0, lr=0.2), made("c", lr=0.3, text_sha256="bbb")])
     assert [group.runs[0].folder.name for group in compared.groups] == list("bca")
     assert compared.table().endswith("a: failed: x") and compared.problems == [(pathlib.Path("a"), "failed: x")]
 
 
-# ------------------------------------------------------------------------------------------------ folders
+# ---- folders ----
 
 
 def copied(here, name: str, step: int | None = None, **training) -> pathlib.Path:
@@ -149,7 +149,7 @@ def write_metrics(folder: pathlib.Path, *rows: dict) -> None:
     (folder / runs.METRICS).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_what_a_folder_says(here):
+def test_a_run_is_read_from_its_folder(here):
     found, = read_runs([str(copied(here, "a"))])
     rows = [row for _, row in read_metrics(pathlib.Path("a", runs.METRICS))]
     assert found.settings["lr"] == 2e-3 and found.settings["task"] == "copy" and found.settings["seed"] == 3
@@ -165,7 +165,7 @@ def test_what_a_folder_says(here):
                               "bits_per_byte": 3, "best_bits_per_byte": 2.0, "tokens_per_second": 7}
 
 
-def test_runs_that_are_no_result(run, here):
+def test_runs_without_a_result(run, here):
     copied(here, "good"), copied(here, "unfinished", steps=9), copied(here, "earlier", step=2)
     write_metrics(copied(here, "lost"), row(1), row(2, 1.0))
     (copied(here, "failed", steps=9) / FAILURE).write_text("the loss became nan\n")
@@ -183,7 +183,7 @@ def test_runs_that_are_no_result(run, here):
     assert out.startswith("steps  runs")
 
 
-def test_the_folder_of_a_sweep_is_its_runs(here):
+def test_the_folder_of_a_sweep_stands_for_its_runs(here):
     for name in ("one", "two"):
         copied(here, f"sweep/{name}")
     settings = {name: found.settings | {"init_from": name} for name, found in
@@ -215,7 +215,7 @@ def test_bad_input(refused, here):
     assert before == {path: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_files_are_written_and_written_again(run, here):
+def test_files_are_overwritten(run, here):
     copied(here, "a"), copied(here, "b", lr=0.5)
     for _ in range(2):
         code, out, err = run("compare", "a", "b", "--csv", "x/t.csv", "--json", "t.json", "--plot", "t.png")
@@ -232,7 +232,7 @@ def test_nothing_to_draw(run, here):
     assert not pathlib.Path("t.png").exists()
 
 
-# ------------------------------------------------------------------------------------------------ the picture
+# ---- the picture ----
 
 
 def group_of(losses: list[list[float]], **settings) -> Group:
@@ -274,7 +274,7 @@ def test_the_curves_are_medians_and_the_dots_are_seeds(drawn):
     assert low < 0.5 and high > 4
 
 
-def test_losses_that_diverge_do_not_hide_the_others(drawn):
+def test_diverging_losses_do_not_hide_the_others(drawn):
     curves, dots = drawn(group_of([[3, 1]], lr=0.1), group_of([[4, 1e6]], lr=0.2))
     assert 4 < curves.get_ylim()[1] < 5 and dots.get_xlim()[1] < 12
     assert [line.get_marker() for line in dots.get_lines() if len(line.get_xdata()) == 1] == ["o", ">"]

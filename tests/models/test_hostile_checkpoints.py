@@ -1,4 +1,4 @@
-"""Checkpoints whose checksums are right and whose content is not: one line of error, or what they say is what is done."""
+"""Checkpoints with valid checksums and bad content: each is refused in one line, or training continues exactly as it says."""
 import copy
 import dataclasses
 import io
@@ -32,7 +32,7 @@ def corpus(text_file):
 
 @pytest.fixture(scope="module")
 def trained(corpus) -> Checkpoint:
-    """After two steps of a model with 9 arrays."""
+    """After two steps of a model of 9 arrays."""
     config = TransformerConfig(vocabulary_size=len(corpus.tokenizer), context=8, layers=1, heads=2, width=8, bias=False)
     trainer = Trainer(CausalTransformer(config), corpus, TrainingConfig(steps=5, batch_size=2))
     trainer.train_step()
@@ -42,7 +42,7 @@ def trained(corpus) -> Checkpoint:
 
 @pytest.fixture
 def use(corpus, tmp_path):
-    """A function that goes on with a checkpoint, and returns the error, or None and has made sure that all of it counts."""
+    """A function that resumes from a checkpoint and returns the error, or None if the trainer's state is all of it."""
     def go_on(path) -> str | None:
         try:
             checkpoint = checkpoints.load(path)
@@ -61,7 +61,12 @@ def use(corpus, tmp_path):
         (tmp_path / checkpoints.NAME).unlink(missing_ok=True)
         return go_on(checkpoints.save(tmp_path, checkpoint))
 
-    save_and_go_on.path, save_and_go_on.go_on = tmp_path / checkpoints.NAME, go_on
+    def rewrite(members: list[tuple[str, bytes]]) -> None:
+        with zipfile.ZipFile(save_and_go_on.path, "w") as archive:
+            for name, content in members:
+                archive.writestr(zipfile.ZipInfo(name), content)
+
+    save_and_go_on.path, save_and_go_on.go_on, save_and_go_on.rewrite = tmp_path / checkpoints.NAME, go_on, rewrite
     return save_and_go_on
 
 
@@ -70,16 +75,12 @@ def assert_same(one: Checkpoint, two: Checkpoint) -> None:
         a, b = getattr(one, field.name), getattr(two, field.name)
         if field.name in Checkpoint.ARRAYS:
             assert all(np.array_equal(a[name], b[name]) for name in a.keys() | b.keys())
-        elif field.name != "dataset":  # the trainer brings its own
+        elif field.name != "dataset":  # the trainer has its own
             assert a == b
 
 
-def test_a_good_one(use, trained):
-    assert use(trained) is None
-
-
 def places(values: dict, above: tuple = ()):
-    """The names that lead to each value of a dict of dicts."""
+    """The path of names to each value of a dict of dicts."""
     for name, value in values.items():
         yield (*above, name)
         if isinstance(value, dict):
@@ -87,7 +88,7 @@ def places(values: dict, above: tuple = ()):
 
 
 def changed(checkpoint: Checkpoint, place: tuple, change) -> Checkpoint:
-    """A copy; `change` is called with the dict that holds the place, and the last name."""
+    """A copy, changed by `change`, which gets the dict that holds the place, and the last name."""
     values = copy.deepcopy(vars(checkpoint))
     holder = values
     for name in place[:-1]:
@@ -157,7 +158,7 @@ def test_arrays_of_any_kind(group, use, trained):
         assert use(dataclasses.replace(trained, **{group: good | {name: np.zeros(3, np.float32)}})), "one too many"
 
 
-def test_moments_that_make_no_sense(use, trained):
+def test_bad_moments(use, trained):
     optimizer = trained.optimizer | {"0.exp_avg_sq": -trained.optimizer["0.exp_avg_sq"]}
     assert "its optimizer/0.exp_avg_sq is not from 0 to inf" in use(dataclasses.replace(trained, optimizer=optimizer))
     assert use(dataclasses.replace(trained, optimizer={}))
@@ -165,67 +166,39 @@ def test_moments_that_make_no_sense(use, trained):
     assert use(dataclasses.replace(trained, step=0, optimizer={})) is None
 
 
-def rewrite(path, header=None, members=None) -> None:
-    """Write the zip anew, with another header or other members {name: bytes}."""
-    with zipfile.ZipFile(path) as archive:
-        old = [(name, archive.read(name)) for name in archive.namelist()]
-    if header is not None:
-        file = io.BytesIO()
-        np.save(file, np.frombuffer(header, np.uint8))
-        old[0] = (old[0][0], file.getvalue())
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in old if members is None else members(old):
-            archive.writestr(zipfile.ZipInfo(name), content)
-
-
 HEADERS = [
-    lambda header: [header],
-    lambda header: 5,
-    lambda header: {},
-    lambda header: header | {"format": None},
-    lambda header: header | {"format": "minigrad checkpoint 1"},
+    lambda header: [header], lambda header: 5, lambda header: {},
+    lambda header: header | {"format": None}, lambda header: header | {"format": "minigrad checkpoint 1"},
     lambda header: {name: value for name, value in header.items() if name != "step"},
     lambda header: {name: value for name, value in header.items() if name != "arrays"},
-    lambda header: header | {"more": 1},
-    lambda header: header | {"model": {}},
+    lambda header: header | {"more": 1}, lambda header: header | {"model": {}},
     *(lambda header, arrays=arrays: header | {"arrays": arrays}
       for arrays in (None, 5, "x", [], [1], {"model/x": 1}, [None])),
-    lambda header: header | {"arrays": header["arrays"][:-1]},
-    lambda header: header | {"arrays": header["arrays"] * 2},
+    lambda header: header | {"arrays": header["arrays"][:-1]}, lambda header: header | {"arrays": header["arrays"] * 2},
     lambda header: header | {"arrays": header["arrays"][::-1]},
 ]
-
-
-def test_headers(use, trained):
-    for change in HEADERS:
-        assert use(trained) is None
-        with zipfile.ZipFile(use.path) as archive:
-            header = json.loads(np.load(io.BytesIO(archive.read("header.npy"))).tobytes())
-        rewrite(use.path, json.dumps(change(header)).encode())
-        assert use.go_on(use.path) is not None
-    for text in [b"", b"x", b"\xff", b"[" * 100_000, b"1" * 10_000, b"NaN"]:
-        rewrite(use.path, text)
-        assert use.go_on(use.path) is not None
-
-
 HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000), }"
-
-
-MEMBERS = [
-    lambda members: members[:-1],
-    lambda members: members[1:],
-    lambda members: [*members, ("more.npy", members[-1][1])],
-    lambda members: [*members, ("model/more.npy", members[-1][1])],
-    lambda members: [(name, b"") for name, _ in members],
-    lambda members: [(name, content[:-1]) for name, content in members],
+MEMBERS = [  # of the zip: (name, content), the header first
+    lambda members: members[:-1], lambda members: members[1:],
+    lambda members: [*members, ("more.npy", members[-1][1])], lambda members: [*members, ("model/more.npy", members[-1][1])],
+    lambda members: [(name, b"") for name, _ in members], lambda members: [(name, content[:-1]) for name, content in members],
     lambda members: [*members[:-1], (members[-1][0], b"\x93NUMPY\x01\x00v\x00" + HUGE.ljust(117) + b"\n")],
 ]
 
 
-def test_members(use, trained):
-    for members in MEMBERS:
-        assert use(trained) is None
-        rewrite(use.path, members=members)
+def test_headers_and_members(use, trained):
+    assert use(trained) is None
+    with zipfile.ZipFile(use.path) as archive:
+        members = [(name, archive.read(name)) for name in archive.namelist()]
+    name, content = members[0]
+    header = json.loads(np.load(io.BytesIO(content)).tobytes())
+    texts = [json.dumps(change(header)).encode() for change in HEADERS] + [b"", b"x", b"\xff", b"[" * 100_000, b"1" * 10_000, b"NaN"]
+    for text in texts:
+        np.save(file := io.BytesIO(), np.frombuffer(text, np.uint8))
+        use.rewrite([(name, file.getvalue()), *members[1:]])
+        assert use.go_on(use.path) is not None, text
+    for change in MEMBERS:
+        use.rewrite(change(members))
         assert use.go_on(use.path) is not None
 
 
@@ -238,7 +211,7 @@ CONFIGS = [
 ]
 
 
-def test_every_model_comes_back(use, corpus):
+def test_every_model_is_resumed(use, corpus):
     sizes = dict(vocabulary_size=len(corpus.tokenizer), context=8, layers=2, heads=2, width=8)
     for fields in CONFIGS:
         trainer = Trainer(CausalTransformer(TransformerConfig(**sizes | fields)), corpus, TrainingConfig(steps=5, batch_size=2))
@@ -247,7 +220,7 @@ def test_every_model_comes_back(use, corpus):
         assert use(trainer.checkpoint()) is None
 
 
-def test_sizes_that_were_not_saved_are_not_built(use, trained, monkeypatch):
+def test_a_model_of_other_sizes_than_the_arrays_is_not_built(use, trained, monkeypatch):
     def build(self, config):
         raise AssertionError(f"built {config}")
 
@@ -258,12 +231,12 @@ def test_sizes_that_were_not_saved_are_not_built(use, trained, monkeypatch):
         assert use(dataclasses.replace(trained, config=trained.config | fields))
 
 
-def test_another_model_is_another_architecture(use, trained):
+def test_arrays_of_other_shapes_are_another_architecture(use, trained):
     model = trained.model | {"ln_f.weight": np.ones(4, np.float32), "token_embedding.weight": np.ones(92, np.float32)}
     assert "is from another architecture" in use(dataclasses.replace(trained, model=model))
 
 
-def test_vocabularies_that_do_not_fit_or_cannot_be_printed(use, trained):
+def test_bad_vocabularies(use, trained):
     symbols = trained.dataset["tokenizer"]["symbols"]
     for other, says in ((symbols[:-1], "its model has 11 tokens, its tokenizer 10"),
                         (symbols[:-1] + "\ud800", "its dataset.tokenizer is")):
@@ -271,14 +244,14 @@ def test_vocabularies_that_do_not_fit_or_cannot_be_printed(use, trained):
         assert says in use(dataclasses.replace(trained, dataset=dataset))
 
 
-# ---- loaded ----
+# ---- models.load ----
 
 SMALL = TransformerConfig(context=32, layers=1, heads=2, width=8, dropout=0.5)
 
 
 @pytest.mark.parametrize("name", ("copy", "addition", "bank", "stripes"))
 def test_models_of_a_task(name, tmp_path):
-    """Of each kind that can learn it: the same logits, and without dropout."""
+    """Each architecture has the same logits once loaded, without dropout."""
     task = TASKS[name]
     for architecture in ARCHITECTURES[task.kind]:
         trainer = Trainer(make_model(task, architecture, SMALL), task, TrainingConfig.of(task, steps=1, batch_size=2), architecture)
@@ -291,7 +264,7 @@ def test_models_of_a_task(name, tmp_path):
         np.testing.assert_array_equal(model(*batch)[0].array, trainer.model.eval()(*batch)[0].array)
 
 
-def test_what_older_checkpoints_lack_has_its_default(trained):
+def test_fields_that_older_checkpoints_lack_have_their_defaults(trained):
     newer = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}
     older = dataclasses.replace(trained, **{config: {name: value for name, value in getattr(trained, config).items()
                                                      if name not in newer} for config in ("config", "training")})
