@@ -1,20 +1,20 @@
-"""Do the tests notice a change of the library? This script makes many, one at a time, and names those that no test noticed.
+"""Do the tests notice a change of the library? This script makes many, one at a time, and lists those that no test noticed.
 
     python tests/mutate.py [--count 300] [--seed 0] [--packages nn,by_hand] [--only WORD] [--minutes 60] [--jobs 1]
 
 A mutant is the library with one expression or statement changed (see `variants`), or with one of the changes that no
 generator makes (tests/by_hand.py). They are drawn at random, equally many from each package. Each is put into a copy of the
-project, where the tests that speak of it run, the nearest first (tests/nearness.py), for as many CPU seconds as `--seconds`
-says. It is killed if one fails, or if they do not end. One that survives is equivalent, or shows a hole in the tests.
+project, where the tests that mention it run, the nearest first (tests/nearness.py), for `--seconds` of CPU time. It is killed
+if one fails, or if they hang. One that survives is equivalent, or shows a hole in the tests.
 
-Results are lines of JSON in the file `--results`; a run that was interrupted goes on from there, and `--report` prints what
-is known. To compare two suites, judge the same mutants with the tests of another checkout, and list what only one noticed:
+Results are lines of JSON in the file `--results`; an interrupted run continues from there, and `--report` prints it. To compare
+two suites, judge the same mutants with the tests of another checkout, and list what only one noticed:
 
     python tests/mutate.py --results new.jsonl
     python tests/mutate.py --results old.jsonl --mutants new.jsonl --checkout ../old
     python tests/mutate.py --results new.jsonl --report --beside old.jsonl
 
-A mutant may end the processes of others: `unshare --pid --fork --mount-proc python tests/mutate.py` keeps it from that.
+A mutant may kill unrelated processes, unless it runs as `unshare --pid --fork --mount-proc python tests/mutate.py`.
 """
 import argparse
 import ast
@@ -50,7 +50,7 @@ import by_hand
 from nearness import Nearness
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = {  # a file is of the last that fits
+PACKAGES = {  # a file belongs to the last that fits
     "engine": "minigrad", "ops": "minigrad/ops", "kernels": "minigrad/fast/kernels", "gradcheck": "minigrad/gradcheck",
     "nn": "nn", "models": "models", "study": "study", "mistakes": "study/mistakes", "exercises": "study/exercises",
     "page": "minigrad/tracing/page",
@@ -62,11 +62,11 @@ USUAL = ",".join([*PACKAGES, *BY_HAND]).replace(",page", "")  # the page's tests
 SURVIVED, KILLED, NO_END, NOT_MADE = "survived", "killed", "no end", "not made"
 OPTIONS = "-q", "--tb=line", "-p", "no:cacheprovider", "--numprocesses=0", "--long"
 MEMORY = 12 << 30  # bytes that a process may ask for
-LIMIT = 4  # times the seconds for a mutant: a process that takes more does not end
-COMPILING = 60  # seconds more where a kernel has changed, as all of them are compiled again
-STALLED = 60  # seconds in which a process that waits for nothing takes some of the CPU
-OF_OTHERS = "numba", "torch", "matplotlib.figure"  # are imported once, for all processes
-OTHERS = {  # operators, and what may stand for them
+LIMIT = 4  # times `--seconds`: a process that takes more counts as hanging
+COMPILING = 60  # additional seconds if a kernel has changed, as all are compiled again
+STALLED = 60  # a process that uses no CPU for this many seconds hangs
+SHARED_IMPORTS = "numba", "torch", "matplotlib.figure"  # imported once, for all processes
+REPLACEMENTS = {  # of operators
     ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Div,), ast.Div: (ast.Mult,), ast.FloorDiv: (ast.Div,),
     ast.BitAnd: (ast.BitOr,), ast.BitOr: (ast.BitAnd,), ast.And: (ast.Or,), ast.Or: (ast.And,),
     ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
@@ -74,9 +74,9 @@ OTHERS = {  # operators, and what may stand for them
     ast.NotIn: (ast.In,),
 }
 COMMUTATIVE = ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor
-UNTOUCHED = ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom  # what is below; inside of f-strings, places are unknown
+UNTOUCHED = ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom  # their content; inside f-strings, places are unknown
 UNTOUCHED_FIELDS = "annotation", "returns", "decorator_list"
-OF_SCRIPTS = {  # in JavaScript: what is replaced, a regular expression, by what
+OF_SCRIPTS = {  # in JavaScript: a regular expression, and what replaces it
     r" \+ ": " - ", r" - ": " + ", r" \* ": " / ", r" / ": " * ", r" && ": " || ", r" \|\| ": " && ", r" < ": " <= ",
     r" <= ": " < ", r" > ": " >= ", r" >= ": " > ", r" === ": " !== ", r" !== ": " === ", r" \+= ": " = ",
     r"\bif \(": "if (!", r"\breturn (?=\w)": "return void ", r"\bMath\.\w+(?=\()": "", r"\btrue\b": "false",
@@ -110,23 +110,23 @@ class Mutant:
 
 
 def variants(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """(what is replaced, by what) of one node."""
+    """(node to replace, replacement), at one node."""
     match node:
         case (ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.comprehension(ifs=[test])
               ) if not isinstance(test, (ast.Compare, ast.UnaryOp)):
             yield test, ast.UnaryOp(ast.Not(), test)
         case ast.Compare(left, ops, comparators):
             for i, op in enumerate(ops):
-                for other in OTHERS[type(op)]:
+                for other in REPLACEMENTS[type(op)]:
                     yield node, ast.Compare(left, [*ops[:i], other(), *ops[i + 1 :]], comparators)
         case ast.BoolOp(op, values):
-            yield from ((node, ast.BoolOp(other(), values)) for other in OTHERS[type(op)])
+            yield from ((node, ast.BoolOp(other(), values)) for other in REPLACEMENTS[type(op)])
             for i in range(len(values)):
                 rest = [*values[:i], *values[i + 1 :]]
                 yield node, rest[0] if len(rest) == 1 else ast.BoolOp(op, rest)
         case ast.BinOp(left, op, right):
             yield from ((node, term) for term in (left, right))  # the other is dropped
-            yield from ((node, ast.BinOp(left, other(), right)) for other in OTHERS.get(type(op), ()))
+            yield from ((node, ast.BinOp(left, other(), right)) for other in REPLACEMENTS.get(type(op), ()))
             if not isinstance(op, COMMUTATIVE):
                 yield node, ast.BinOp(right, op, left)
         case ast.UnaryOp(_, operand):
@@ -136,7 +136,7 @@ def variants(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         case ast.Constant(int(value) | float(value)):
             yield node, ast.Constant(value + 1)
         case ast.Call(function, arguments, keywords):
-            for keyword in keywords:  # its default instead; help is but wording
+            for keyword in keywords:  # leaves its default; help is only wording
                 if keyword.arg != "help":
                     yield node, ast.Call(function, arguments, [other for other in keywords if other is not keyword])
             match arguments:
@@ -201,7 +201,7 @@ def package_of(path: str) -> str:
 
 
 def is_python(mutant: Mutant) -> bool:
-    """And nothing that Python warns of, such as a number that is called."""
+    """Whether the mutant compiles without a warning, such as one about a number that is called."""
     with warnings.catch_warnings(action="error"):
         try:
             source = mutant.source((ROOT / mutant.path).read_bytes())
@@ -211,7 +211,7 @@ def is_python(mutant: Mutant) -> bool:
 
 
 def drawn(only: str, packages: list[str], count: int, seed: int) -> list[Mutant]:
-    """Equally many of each package, in a random order."""
+    """Mutants at random, equally many from each package."""
     found = {package: [Mutant(package, *row, AT_END) for row in by_hand.rows(package)] for package in packages}
     files = sorted(file for folder in LIBRARY for file in (ROOT / folder).rglob("*.[pj]*"))
     for path in (file.relative_to(ROOT).as_posix() for file in files):
@@ -226,7 +226,7 @@ def drawn(only: str, packages: list[str], count: int, seed: int) -> list[Mutant]
 
 
 class Chosen:
-    """A pytest plugin: the wanted tests alone, the nearest first, a few items of each before the rest, until time is up."""
+    """A pytest plugin: only the wanted tests, the nearest first, a few items of each before the rest, until time is up."""
 
     FEW = 6
 
@@ -237,7 +237,7 @@ class Chosen:
         self.found = {"failed": [], "why": "", "ran": 0}
 
     def place(self, item: pytest.Item | pytest.Collector, name: str) -> float | None:
-        """Of a test in the order of what is wanted; None if it is not wanted. Doctests come last."""
+        """A test's place among the wanted ones; None if it is not wanted. Doctests come last."""
         path = item.path.relative_to(item.config.rootpath).as_posix()
         return self.places.get((path, name)) if path.startswith("tests/") else math.inf
 
@@ -257,7 +257,7 @@ class Chosen:
         items[:] = sorted((item for item in items if not self.is_left_out(item.nodeid)), key=order.get)
 
     def weight(self, item: pytest.Item) -> float:
-        """How much the parameters of a test speak of the mutant."""
+        """How near the parameters of a test are to the mutant."""
         return max(self.weights.get(word, 0) for word in re.split(r"\W+", item.name.partition("[")[2]))
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
@@ -277,13 +277,13 @@ class Chosen:
 
 
 def used() -> float:
-    """CPU seconds of this process, and of those that it has waited for."""
+    """CPU seconds of this process and of its finished children."""
     usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def used_by_session(leader: int) -> float:
-    """CPU seconds of all processes that one has started, in its session."""
+    """CPU seconds of all processes in a session."""
     ticks = 0
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
@@ -294,16 +294,16 @@ def used_by_session(leader: int) -> float:
 
 
 class Copy:
-    """A copy of a checkout, in which one mutant lives at a time."""
+    """A copy of a checkout that holds one mutant at a time."""
 
     def __init__(self, checkout: pathlib.Path, folder: pathlib.Path):
         self.folder, self.nearness = folder, Nearness(checkout, LIBRARY)
         shutil.copytree(checkout, folder, ignore=shutil.ignore_patterns(".*", "runs", "build", "__pycache__"))
-        for part in LIBRARY:  # by content: a mutant of the same second and size must not run as what it was
+        for part in LIBRARY:  # by content, as a mutant may have the original's time and size
             compileall.compile_dir(folder / part, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
     def run(self, arguments: list[str], plugin: Chosen, environment: dict[str, str]) -> dict:
-        """What the plugin finds in a process that is forked from this one, which has imported what is not ours."""
+        """What the plugin finds in a fork of this process, which has imported the libraries of others."""
         scratch = self.folder.with_suffix(".scratch")
         scratch.mkdir()
         environment = environment | {"PYTHONPATH": str(self.folder), "TMPDIR": str(scratch)}
@@ -337,7 +337,7 @@ class Copy:
                 if had == before or had > LIMIT * plugin.seconds:
                     os.kill(process, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)  # what it has left behind
+            os.killpg(process, signal.SIGKILL)  # the children it left
         usage = os.wait4(process, 0)[2]
         path = scratch / "found.json"
         found = json.loads(path.read_text()) if path.exists() else {"outcome": NO_END}
@@ -376,7 +376,7 @@ class Copy:
             path.write_bytes(original)
 
     def fails_to_import(self, path: str) -> str:
-        """The error that a module ends with, if it does."""
+        """The error that importing a module raises, or an empty string."""
         module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         run = subprocess.run(
             [sys.executable, "-c", f"import {module}"], cwd=self.folder, capture_output=True, text=True, check=False)
@@ -384,7 +384,7 @@ class Copy:
 
 
 class Results:
-    """The file of results: a line for each mutant that was judged, and for each test that noticed one."""
+    """The file of results: a line for each mutant judged, and for each test that failed with one."""
 
     def __init__(self, path: pathlib.Path):
         self.path, self.mutants, self.passes = path, {}, {}
@@ -399,11 +399,11 @@ class Results:
             file.write(json.dumps(line) + "\n")
 
     def unchecked(self) -> set[str]:
-        """Tests that failed with a mutant, and of which it is not known that they pass without."""
+        """Tests that failed with a mutant, and have not been run without."""
         return {line["failed"][0] for line in self.mutants.values() if line.get("failed")} - self.passes.keys()
 
     def is_known(self, mutant: Mutant) -> bool:
-        """Unless it was a test that fails anyway that noticed it."""
+        """Whether it has been judged, not merely by a test that fails without it too."""
         line = self.mutants.get(mutant)
         return line is not None and all(self.passes.get(test, True) for test in line.get("failed", ()))
 
@@ -425,7 +425,7 @@ class Results:
         return "\n".join(rows + [f"{outcome}: {mutant} {why}" for outcome, mutant, why in others])
 
     def beside(self, other: "Results") -> str:
-        """What the other's tests noticed and these did not."""
+        """The mutants that only the other's tests noticed."""
         lost = [mutant for mutant in self.survivors() if other.mutants.get(mutant, {}).get("outcome") in (KILLED, NO_END)]
         both = [m for m in self.mutants.keys() & other.mutants.keys()
                 if NOT_MADE not in (self.mutants[m]["outcome"], other.mutants[m]["outcome"])]
@@ -435,8 +435,8 @@ class Results:
 
 
 def work(mutants: list[Mutant], options: argparse.Namespace, folder: pathlib.Path) -> None:
-    """Judge mutants until they are done, or time is up. A test that noticed one has to pass without it."""
-    for name in OF_OTHERS:
+    """Judge mutants until all are done or time is up. A test that notices one has to pass without it."""
+    for name in SHARED_IMPORTS:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
     copy = Copy(options.checkout, folder)
@@ -457,7 +457,7 @@ def work(mutants: list[Mutant], options: argparse.Namespace, folder: pathlib.Pat
             results.add(mutant=asdict(mutant), **found)
             print(f"{found['outcome']}: {mutant}", flush=True)
             if files := {test for test in found.get("failed", ()) if "::" not in test} - results.passes.keys():
-                check(files)  # now, as it may be in the way of all that follow
+                check(files)  # now, as it may fail for all that follow
         if tests := (results := Results(options.results)).unchecked():
             check(tests)
         if time.monotonic() > options.end:
@@ -466,17 +466,18 @@ def work(mutants: list[Mutant], options: argparse.Namespace, folder: pathlib.Pat
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300, help="how many in all, 0 for all that there are (default: 300)")
+    parser.add_argument("--count", type=int, default=300, help="of mutants, 0 for all (default: 300)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", metavar="WORD", help="mutants whose line contains this")
-    parser.add_argument("--packages", default=USUAL, help=f"of {','.join([*PACKAGES, *BY_HAND])} (default: all but page)")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this time")
+    parser.add_argument("--only", default="", metavar="WORD", help="only mutants whose description contains this")
+    parser.add_argument("--packages", default=USUAL, metavar="NAME,...",
+                        help=f"of {', '.join([*PACKAGES, *BY_HAND])} (default: all but page)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no mutant after this time")
     parser.add_argument("--seconds", type=float, default=60, help="of CPU for the tests of each mutant (default: 60)")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time (default: 1)")
     parser.add_argument("--results", type=pathlib.Path, default="mutants.jsonl", help="(default: mutants.jsonl)")
-    parser.add_argument("--mutants", type=pathlib.Path, metavar="FILE", help="those in this file of results")
-    parser.add_argument("--checkout", type=pathlib.Path, default=ROOT, help="whose library and tests (default: this)")
-    parser.add_argument("--report", action="store_true", help="print what is in the file of results, run nothing")
+    parser.add_argument("--mutants", type=pathlib.Path, metavar="FILE", help="judge those in this file of results")
+    parser.add_argument("--checkout", type=pathlib.Path, default=ROOT, help="of the library and the tests (default: this)")
+    parser.add_argument("--report", action="store_true", help="print the file of results, run nothing")
     parser.add_argument("--beside", type=pathlib.Path, metavar="FILE", help="other results of the same mutants")
     parser.add_argument("--list", action="store_true", help="list the mutants, run nothing")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The changes that tests/mutate.py makes of a line, and the tests that it picks."""
+"""tests/mutate.py: the mutants it makes of a line, how it draws them, and the tests it picks."""
 import ast
 import importlib
 
@@ -30,12 +30,12 @@ from nearness import Nearness
     ("{a: b, c: d}", {"{a: b}", "{c: d}"}),
     ("return None", set()),
 ])
-def test_what_is_made_of_a_line(line, expected):
+def test_mutants_of_a_line(line, expected):
     found = {ast.unparse(by) for node in ast.walk(ast.parse(line)) for _, by in variants(node)}
     assert found == expected
 
 
-def test_what_is_made_of_a_script():
+def test_mutants_of_a_script():
     lines = b"  // a + b\n  if (a < 1) c(d);\n"
     found = {mutant.source(lines).decode().splitlines()[1].strip() for mutant, _ in places("minigrad/tracing/page/x.js", lines)}
     assert found == {"if (!a < 1) c(d);", "if (a <= 1) c(d);", "if (a < 9) c(d);"}
@@ -53,12 +53,12 @@ def test_mutants_are_drawn_evenly_and_change_one_place():
         ast.parse(source)
 
 
-def test_what_is_no_longer_there_is_not_changed():
+def test_a_mutant_without_its_place_is_refused():
     with pytest.raises(LookupError, match="no such place"):
         Mutant("nn", "nn/linear.py", "f", "a", "b").source(b"def f(): return a + 1")
 
 
-def test_the_nearest_tests_are_of_the_function(tmp_path):
+def test_the_nearest_tests_mention_the_function(tmp_path):
     for path, text in {
         "nn/clip.py": "def clip(): return _norm()\ndef _norm(): return 1\ndef other(): return 2",
         "tests/helpers.py": "from nn.clip import clip\ndef clipped(): return clip()",
@@ -69,7 +69,7 @@ def test_the_nearest_tests_are_of_the_function(tmp_path):
     assert [test for _, test in Nearness(tmp_path, ("nn",)).tests("nn/clip.py", "_norm")] == ["test_near", "test_far"]
 
 
-def test_changes_by_hand_name_tests_and_what_they_change():
+def test_changes_by_hand_have_targets_and_tests():
     wrong = []
     for package in by_hand.TABLES:
         for path, name, target, _ in by_hand.rows(package):

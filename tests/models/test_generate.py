@@ -1,4 +1,4 @@
-"""Sampling: seeds, temperature, top-k, top-p, and the window that the model sees."""
+"""generate and draw: the window of the model, seeds, batches, temperature, top-k, top-p and bad arguments."""
 import types
 
 import numpy as np
@@ -12,7 +12,7 @@ from refusals import all_refused
 
 
 class Successor(nn.Module):
-    """A model with context 4 and 5 tokens that is sure: after token i comes i + 1; it notes what it was shown."""
+    """A model with context 4 and 5 tokens that puts i + 1 after i, and records its inputs."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class Successor(nn.Module):
         return mg.tensor(10 * np.eye(5, dtype=np.float32)[(tokens.numpy() + 1) % 5]), None
 
 
-def test_greedy_crops_to_the_context():
+def test_the_model_sees_the_last_tokens_within_its_context():
     model = Successor()
     assert list(generate(model, [0, 1, 2], 4, temperature=0)) == [3, 4, 0, 1]
     assert model.seen == [[0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 0]]
@@ -33,14 +33,14 @@ def test_greedy_crops_to_the_context():
     assert list(generate(model.eval(), [0], 1, temperature=0)) == [1] and not model.training
 
 
-def test_a_context_of_ones_own():
+def test_a_chosen_context():
     model = Successor()
     assert list(generate(model, [0, 1, 2], 3, temperature=0, context=2)) == [3, 4, 0]
     assert model.seen == [[1, 2], [2, 3], [3, 4]]
 
 
 class Plain(Successor):
-    """The same without a config, and without a loss beside the logits."""
+    """The same without a config, returning logits alone."""
 
     def __init__(self):
         super().__init__()
@@ -50,18 +50,18 @@ class Plain(Successor):
         return super().forward(tokens)[0]
 
 
-def test_a_model_without_a_context_sees_all():
+def test_a_model_without_a_context_sees_all_tokens():
     model = Plain()
     assert list(generate(model, [0, 1, 2, 3, 4], 3, temperature=0)) == [0, 1, 2]
     assert model.seen == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 0, 1]]
 
 
-def test_seed():
+def test_the_seed_decides_the_text():
     one, two, other = (list(generate(Successor(), [0], 30, temperature=9.0, seed=seed)) for seed in (1, 1, 2))
     assert one == two != other
 
 
-def test_without_a_seed_manual_seed_governs():
+def test_without_a_seed_manual_seed_decides():
     drawn = []
     for seed in (3, 3, 4):
         mg.manual_seed(seed)
@@ -70,7 +70,7 @@ def test_without_a_seed_manual_seed_governs():
     assert drawn[0][0] != drawn[0][1]
 
 
-def test_texts_side_by_side():
+def test_a_batch_of_texts():
     model = Successor()
     texts = np.array(list(generate_batch(model, np.array([[0, 1], [3, 4]]), 4, temperature=0)))
     assert texts.T.tolist() == [[2, 3, 4, 0], [0, 1, 2, 3]]
@@ -79,7 +79,7 @@ def test_texts_side_by_side():
 
 
 @pytest.mark.parametrize("options", [dict(top_k=1), dict(top_p=0.1)])
-def test_what_may_be_drawn_is_handed_on(options):
+def test_top_k_and_top_p_are_passed_on(options):
     assert list(generate(Successor(), [0], 9, temperature=9.0, seed=1, **options)) == [1, 2, 3, 4, 0, 1, 2, 3, 4]
 
 
@@ -89,7 +89,7 @@ def frequencies(probabilities, count=4000, **options) -> np.ndarray:
     return np.bincount(draw(logits, generator=np.random.default_rng(0), **options), minlength=len(probabilities)) / count
 
 
-def test_draw():
+def test_frequencies_of_drawn_tokens():
     for options, expected in [
         (dict(), [0.1, 0.4, 0.2, 0.3]), (dict(temperature=0), [0, 1, 0, 0]), (dict(temperature=1e-300), [0, 1, 0, 0]),
         (dict(temperature=0.5), np.array([1, 16, 4, 9]) / 30), (dict(top_k=1), [0, 1, 0, 0]),
@@ -102,7 +102,7 @@ def test_draw():
 
 
 @pytest.mark.parametrize("options", [dict(), dict(temperature=0.7, top_k=9), dict(top_p=0.8), dict(top_k=30, top_p=0.5)])
-def test_draw_takes_what_a_choice_by_probability_takes(options, random):
+def test_draw_is_a_choice_by_probability(options, random):
     temperature, top_k, top_p = (dict(temperature=1.0, top_k=None, top_p=None) | options).values()
     for seed in range(200):
         logits = random.standard_normal(40).astype(np.float32)
@@ -115,7 +115,7 @@ def test_draw_takes_what_a_choice_by_probability_takes(options, random):
         assert draw(logits[None], temperature, top_k, top_p, np.random.default_rng(seed)) == [expected]
 
 
-def test_of_equals_the_first_is_the_likelier_one(random):
+def test_equal_logits_are_ranked_in_their_order(random):
     logits = random.integers(-3, 3, size=(300, 23)).astype(np.float32)
     np.testing.assert_array_equal(draw(logits, 0, None, None, random), logits.argmax(axis=1))
     places = np.argsort(-logits, axis=1, kind="stable")
@@ -128,14 +128,14 @@ def test_of_equals_the_first_is_the_likelier_one(random):
 
 
 class Highest:
-    """Draws the largest number below 1."""
+    """A generator of the largest number below 1."""
 
     def random(self, count):
         return np.full(count, np.nextafter(1, 0))
 
 
-def test_the_last_digits_of_a_sum_draw_nothing_that_has_no_probability(random):
-    """Summed in one order and in another, probabilities make 1 but for the last digits."""
+def test_rounding_never_draws_a_token_of_probability_zero(random):
+    """The sum of probabilities depends in its last digits on their order."""
     logits = random.standard_normal((200, 50)).astype(np.float32)
     logits[:, 30:] = -np.inf
     assert draw(logits, 0.7, None, None, Highest()).max() < 30
@@ -153,7 +153,7 @@ def test_logits_of_other_dtypes_and_that_are_not_finite(random):
         all_refused(lambda logits, temperature=temperature: draw(np.array(logits, np.float32), temperature, None, None, random),
                     [(row, "logits are not finite") for row in rows])
     logits = np.tile(np.array([0.0, -np.inf, 0.0], np.float32), (1000, 1))
-    assert set(draw(logits, 1.0, None, None, random)) == {0, 2}, "of minus infinity never"
+    assert set(draw(logits, 1.0, None, None, random)) == {0, 2}, "never minus infinity"
 
 
 def test_bad_arguments():

@@ -1,4 +1,4 @@
-"""A model written for PyTorch, in nanoGPT's style, works with its import lines changed, as README says."""
+"""A model in nanoGPT's style, written for PyTorch, works after changing its imports, as README says."""
 import math
 
 import pytest
@@ -38,7 +38,7 @@ def test_it_learns_and_generates(file):
     assert (text[:, :3] == prompt).all()
 
 
-def test_its_state_is_saved_loaded_copied_and_cropped(file, tmp_path):
+def test_its_state_can_be_saved_loaded_copied_and_cropped(file, tmp_path):
     model, restored, copied = (file.GPT(file.GPTConfig()).eval() for _ in range(3))
     x = mg.randint(11, (2, 5))
     logits = model(x, x)[0]
@@ -56,7 +56,7 @@ def test_its_state_is_saved_loaded_copied_and_cropped(file, tmp_path):
 
 
 @pytest.mark.parametrize("is_fused", [True, False])
-def test_training_is_that_of_pytorch(is_fused):
+def test_it_trains_as_in_pytorch(is_fused):
     pytest.importorskip("torch")
     from nanogpt_side_by_side import BOUND, compared
 

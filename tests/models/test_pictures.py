@@ -1,4 +1,4 @@
-"""Pictures of attention: what stands on their axes, which weights they show, and what is said of them in words."""
+"""Pictures of attention: panels, weights, labels, titles, the description of where heads look, and which files are ours."""
 import numpy as np
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_panel_for_each_layer_and_head():
         image, weights = axes.images[0], maps[n // 3].weights[n % 3]
         assert image.get_clim() == (0, 1)
         is_future = np.triu(np.ones((5, 5), bool), 1) & (n < 3)
-        np.testing.assert_array_equal(np.ma.getmaskarray(image.get_array()), is_future)  # behind it is grey
+        np.testing.assert_array_equal(np.ma.getmaskarray(image.get_array()), is_future)  # on a grey background
         np.testing.assert_array_equal(image.get_array()[~is_future], weights[~is_future])
         assert texts(axes.get_xticklabels()) == texts(axes.get_yticklabels()) == letters
         assert axes.get_xlabel().startswith("key") and axes.get_ylabel().startswith("query")
@@ -46,13 +46,6 @@ def test_queries_and_keys_have_their_own_labels():
     assert texts(panel.get_yticklabels()) == ["x", "y"] and texts(panel.get_xticklabels()) == ["long", "b", "c"]
     assert not np.ma.getmaskarray(panel.images[0].get_array()).any()
     assert {label.get_rotation() for label in panel.get_xticklabels()} == {90}
-
-
-def test_one_head():
-    weights = softmax_rows(3, 2, 2)
-    (panel,) = panels_of(draw_maps([LabelledMap("layer 1", 1, weights, "ab", "ab").of_head(2)]))
-    assert panel.get_title() == "layer 1, head 2"
-    np.testing.assert_array_equal(panel.images[0].get_array(), weights[1])
 
 
 def test_zeros_above_the_diagonal_of_an_encoder_are_not_the_future():
@@ -84,7 +77,7 @@ def test_labels_do_not_overlap():
             assert np.diff(starts).min() > size
 
 
-def test_more_than_fits_into_a_picture(monkeypatch):
+def test_panels_that_do_not_fit_are_left_out(monkeypatch):
     monkeypatch.setattr(pictures, "MOST_PANELS", 4)
     maps = [LabelledMap(f"layer {i}", i, softmax_rows(2, 2, 2), "ab", "ab") for i in (1, 2, 3)]
     figure = draw_maps(maps, "all")
@@ -93,16 +86,16 @@ def test_more_than_fits_into_a_picture(monkeypatch):
     assert len(panels_of(figure)) == 4 and figure.get_suptitle() == "(the first 4 of 5 heads)"
 
 
-def test_symbols_as_they_can_be_seen():
+def test_blanks_and_control_characters_are_visible():
     assert visible("a \n\t$") == ["a", "␣", "↵", "⇥", "$"]
     assert visible("\x07\xa0\u0301\u4e2d\U0001f9e0") == ["\\x07", "\\xa0", "\\u0301", "\\u4e2d", "\\U0001f9e0"]
     assert visible(["the", "na\xefve"]) == ["the", "na\xefve"]
 
 
-def test_symbols_that_mean_something_to_matplotlib(tmp_path):
+def test_labels_are_no_formulas(tmp_path):
     symbols = visible(["$", "$_$", "{", "\\"])
     maps = [LabelledMap("$layer_$", 1, softmax_rows(1, 4, 4), symbols, symbols)]
-    figure = draw_maps(maps, "$x_$", tmp_path / "here.png")  # as formulas these would be errors
+    figure = draw_maps(maps, "$x_$", tmp_path / "here.png")  # an error if these were formulas
     assert texts(panels_of(figure)[0].get_xticklabels()) == symbols
 
 
@@ -140,7 +133,7 @@ def test_where_heads_look():
     first[:, 0] = 1
     assert look_at(np.stack([back, itself, first])) == [
         "the symbol 2 back, weight 1.00 on average (evenly spread 0.24)",  # (1/3 + 1/4 + 1/5 + 1/6) / 4
-        "itself, weight 1.00 on average (evenly spread 0.29)",  # (1/2 + ... + 1/6) / 5: the first has no choice
+        "itself, weight 1.00 on average (evenly spread 0.29)",  # (1/2 + ... + 1/6) / 5: the first query has one key
         "the first symbol, weight 1.00 on average (evenly spread 0.29)"]
     assert look_at(np.stack([ahead, itself, back[::-1, ::-1]])) == [
         "the symbol 1 ahead, weight 1.00 on average (evenly spread 0.17)",
@@ -160,7 +153,7 @@ def test_where_heads_look():
     ("reverse", "encoder-decoder", {"encoder, layer 1": ("read", "read"), "decoder, layer 1": ("written", "written"),
                                     "decoder, layer 1, cross-attention": ("written", "read")}),
 ])
-def test_what_a_task_reads_and_writes(task, name, axes):
+def test_labels_of_tasks(task, name, axes):
     task = TASKS[task]
     model = make_model(task, name, task.config).eval()
     title, maps = task.look(model)
@@ -178,7 +171,7 @@ def test_what_a_task_reads_and_writes(task, name, axes):
     assert not axes
 
 
-def test_a_text_that_is_read(make_trainer):
+def test_labels_of_texts(make_trainer):
     model = make_trainer().model.eval()
     vocabulary = Vocabulary(" abcdefghij")
     title, maps = vocabulary.look(model, "ab cd")
@@ -189,7 +182,7 @@ def test_a_text_that_is_read(make_trainer):
         ("a" * 33, "a prompt of 33 characters does not fit into the model's context of 32")])
 
 
-def test_the_picture_of_a_text_run(make_trainer, tmp_path, monkeypatch):
+def test_the_picture_of_a_run_on_a_text(make_trainer, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr("models.data.draw_maps", lambda maps, path: drawn.append((maps, path)))
     trainer = make_trainer()

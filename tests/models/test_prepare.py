@@ -1,8 +1,7 @@
-"""Prepared texts: the same tokens and losses as of a text in memory, whatever is killed; one line for whatever is wrong."""
+"""`minigrad prepare`: the tokens of the text in memory, whatever is killed on the way; bad input; training on its folder; damage."""
 import contextlib
 import errno
 import gzip
-import io
 import json
 import os
 import pathlib
@@ -33,7 +32,7 @@ TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--
 
 @pytest.fixture(autouse=True)
 def no_fsync(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # which takes most of the time
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # it takes most of the time
 
 
 @pytest.fixture
@@ -55,10 +54,10 @@ def text_of(folder, split) -> str:
     return load_shards(folder).tokenizer.decode(MappedTokens(index, folder, split)[:])
 
 
-# ---- what is written ----
+# ---- tokens ----
 
-def test_it_is_the_corpus_of_the_text(text_file, small_pieces):
-    """Batches and windows of many shards, across their borders, have the values of one array in memory."""
+def test_a_folder_is_the_corpus_of_its_text(text_file, small_pieces):
+    """Batches and windows across shards are those of one array in memory."""
     corpus = load_corpus(str(text_file))
     for shard_tokens, shards in ((1 << 24, 1), (1000, 4), (1, 57)):
         folder = str(shard_tokens)
@@ -77,7 +76,7 @@ def test_it_is_the_corpus_of_the_text(text_file, small_pieces):
             np.testing.assert_array_equal(getattr(mapped, split)[5:-5:3], getattr(corpus, split)[5:-5:3])
 
 
-def test_nothing_depends_on_the_processes(text_file, small_pieces):
+def test_files_do_not_depend_on_the_number_of_workers(text_file, small_pieces):
     pathlib.Path("ends.txt").write_bytes("Ωmega\r\nund\r\n".encode() * 50)
     pathlib.Path("more.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a b"}\n{"text": "c"}\n' * 50))
     for workers in (1, 2):
@@ -85,7 +84,7 @@ def test_nothing_depends_on_the_processes(text_file, small_pieces):
     assert content("1") == content("2") and len(content("1")) > 5
 
 
-def test_each_source_is_split_by_itself(small_pieces):
+def test_each_source_has_its_own_split(small_pieces):
     pathlib.Path("a.txt").write_text("a" * 90 + "b" * 10)
     pathlib.Path("c.txt").write_text("c " * 90 + "d " * 10)
     pathlib.Path("e.jsonl").write_text("\n".join(json.dumps({"body": letter * 8}) for letter in "efghi" * 2))
@@ -94,20 +93,20 @@ def test_each_source_is_split_by_itself(small_pieces):
     assert text_of("tokens", "validation") == "b" * 10 + "d " * 10 + "i" * 8 + "\n\n"
 
 
-def test_a_document_is_of_the_split_in_which_it_begins():
+def test_a_document_belongs_to_the_split_in_which_it_begins():
     pathlib.Path("a.jsonl").write_text("\n".join(json.dumps({"text": letter * 38}) for letter in "abc"))
     for validation, count in ((0.67, 1), (0.65, 2), (0.34, 2), (0.32, 3)):
         prepared("a.jsonl", folder=str(validation), validation=validation)
         assert Index.read(str(validation)).tokens("train") == 40 * count
 
 
-MIXED = "ab1 \n\t.,'!é日\u3000\xa0🙂"  # what byte pairs may or may not join
+MIXED = "ab1 \n\t.,'!é日\u3000\xa0🙂"  # characters that byte pairs may join, and others
 
 
 @pytest.mark.parametrize("words, vocabulary_size", [("bytes", None), ("gpt2", 400), ("llama3", None)])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_tokens_of_pieces_are_those_of_the_whole_text(monkeypatch, words, vocabulary_size, workers):
-    """With several processes, too, which get the tokenizer from this one."""
+def test_tokens_are_those_of_the_whole_text(monkeypatch, words, vocabulary_size, workers):
+    """In this process, and in several that are sent the tokenizer."""
     pytest.importorskip("tokenizers")
     monkeypatch.setattr(text_files, "PIECE_BYTES", 500 if workers == 1 else 30_000)
     letters = np.random.default_rng(0).choice(list(MIXED), size=30_000)
@@ -126,7 +125,7 @@ def test_tokens_of_pieces_are_those_of_the_whole_text(monkeypatch, words, vocabu
         np.testing.assert_array_equal(getattr(mapped, split)[:], getattr(corpus, split))
 
 
-def test_byte_pairs_are_learnt_from_a_part_of_a_large_text(monkeypatch, small_pieces):
+def test_byte_pairs_are_learnt_from_part_of_a_large_text(monkeypatch, small_pieces):
     pytest.importorskip("tokenizers")
     monkeypatch.setattr("models.prepare.LEARNT_FROM", 500)
     pathlib.Path("a.txt").write_text("".join(f"{letter * 20} " * 50 for letter in "abcdefghij"))
@@ -135,25 +134,20 @@ def test_byte_pairs_are_learnt_from_a_part_of_a_large_text(monkeypatch, small_pi
     tokenizer = load_shards("tokens").tokenizer
     assert "learning byte pairs from 0 MB of" in told
     learnt = [letter for letter in "abcdefghij" if len(tokenizer.encode(" " + letter * 20)) < 10]
-    assert 5 <= len(learnt) < 10 and learnt[-1] in "hi", "of pieces from beginning to end, but not of the validation text"
+    assert 5 <= len(learnt) < 10 and learnt[-1] in "hi", "from pieces of all of the text but its validation part"
 
 
-def test_bytes_of_the_text_are_counted(small_pieces):
-    pathlib.Path("a.txt").write_text("né Ω 🙂\n" * 100)
-    index = prepared("a.txt", shard_tokens=100)
-    assert index.tokens("train") == 90 * 7 and index.bytes("train") == 90 * 12 and index.bytes("validation") == 10 * 12
-
-
-def test_ids_fit():
+def test_ids_are_as_wide_as_the_vocabulary_needs():
     for count, dtype in ((1 << 16, "uint16"), ((1 << 16) + 1, "uint32")):
         text = "".join(map(chr, range(0x10000, 0x10000 + count)))
         pathlib.Path("a.txt").write_text(text)
-        assert prepared("a.txt", folder=dtype).dtype == dtype
+        index = prepared("a.txt", folder=dtype)
+        assert index.dtype == dtype and index.bytes("train") == 4 * index.tokens("train")
         assert os.path.getsize(f"{dtype}/train-00000.bin") == int(0.9 * count) * np.dtype(dtype).itemsize
         assert text_of(dtype, "train") + text_of(dtype, "validation") == text
 
 
-# ---- interrupted, and on again ----
+# ---- interruptions ----
 
 class Killed(BaseException):
     pass
@@ -161,7 +155,7 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def killed_at(moment: int, when: str):
-    """The process ends before or after it puts the file of this number in its place."""
+    """The process ends before or after it renames the file of this number."""
     replace, moments = os.replace, iter(range(1_000_000))
 
     def replace_or_die(*paths):
@@ -177,9 +171,9 @@ def killed_at(moment: int, when: str):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_what_is_whole_is_not_done_again(text_file, small_pieces, when):
+def test_finished_shards_are_kept(text_file, small_pieces, when):
     index = prepared(text_file, folder="at once", shard_tokens=900)
-    moments = 2 + 2 * sum(map(len, index.shards.values()))  # the index at first and at last, and after each shard
+    moments = 2 + 2 * sum(map(len, index.shards.values()))  # the index first and last, and after each shard
     for moment in range(moments):
         folder = str(moment)
         with killed_at(moment, when):
@@ -194,7 +188,7 @@ def test_what_is_whole_is_not_done_again(text_file, small_pieces, when):
         assert [os.stat(path).st_ino for path in recorded] == inodes, "a finished shard was written again"
 
 
-def test_half_written_files_are_of_no_account(text_file, small_pieces):
+def test_half_written_files_are_ignored(text_file, small_pieces):
     prepared(text_file, folder="at once")
     os.mkdir("tokens")
     for name in (".index.json-12.tmp", ".train-00000.bin-3456.tmp"):
@@ -205,46 +199,46 @@ def test_half_written_files_are_of_no_account(text_file, small_pieces):
 
 @pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for processes in /proc")
-def test_killed_for_real(run, monkeypatch):
-    """The process is killed amid its work; the others end with it. Then one of the others is. Then Ctrl-C. Then it ends."""
+def test_real_processes_are_killed(run, monkeypatch):
+    """First the parent, whose workers end with it, then a worker, then all by Ctrl-C; then the work is finished."""
     monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
-    pathlib.Path("a.txt").write_text("".join(f"Line {i} of many.\n" for i in range(1_000_000)))
-    flags = "--to", "tokens", "--workers", "2", "--shard-tokens", "1500000"
-    command = [sys.executable, "-m", "minigrad", "prepare", "a.txt", *flags]
+    text = "".join(f"Line {i} of many.\n" for i in range(1_000_000))
+    pathlib.Path("a.txt").write_text(text)
+    arguments = "prepare", "a.txt", "--to", "tokens", "--workers", "2", "--shard-tokens", "1500000"
 
     def shards() -> int:
         return len(list(pathlib.Path().glob("tokens/train-*")))
 
     def begin() -> subprocess.Popen:
-        before, process = shards(), subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        """A process that has written a shard."""
+        before, process = shards(), subprocess.Popen([sys.executable, "-m", "minigrad", *arguments], stderr=subprocess.PIPE,
+                                                     stdout=subprocess.PIPE, text=True)
         while process.poll() is None and shards() < before + 1:
             time.sleep(0.005)
         return process
 
     with begin() as process:
-        others = descendants(process.pid)
+        workers = descendants(process.pid)
         process.kill()
-        while not all(map(has_ended, others)):  # a test that never ends is a failure, too
+        while not all(map(has_ended, workers)):  # a test that never ends fails too
             time.sleep(0.01)
-    assert len(others) >= 2 and not Index.read("tokens").is_whole
-    with begin() as process:
-        os.kill(descendants(process.pid)[-1], signal.SIGKILL)
-        _, error = process.communicate()
-    assert process.returncode == 1
-    assert error.splitlines()[-1].startswith("minigrad: error: a process was killed, or could not start; what has been written")
-    with begin() as process:
-        for one in [process.pid, *descendants(process.pid)]:
-            os.kill(one, signal.SIGINT)
-        _, error = process.communicate()
-    assert process.returncode == 130
-    assert error.splitlines()[-1] == "minigrad: stopped; what has been written to tokens is intact: resume with the same command"
-    subprocess.run(command, capture_output=True, check=True)
-    assert run("prepare", "--to", "tokens", "--check")[0] == 0
-    text = pathlib.Path("a.txt").read_text()
+    assert len(workers) >= 2 and not Index.read("tokens").is_whole
+    for name, killed, code, says in (
+        (signal.SIGKILL, lambda process: descendants(process.pid)[-1:], 1,
+         "minigrad: error: a process was killed, or could not start; what has been written"),
+        (signal.SIGINT, lambda process: [process.pid, *descendants(process.pid)], 130,
+         "minigrad: stopped; what has been written to tokens is intact: resume with the same command"),
+    ):
+        with begin() as process:
+            for pid in killed(process):
+                os.kill(pid, name)
+            _, error = process.communicate()
+        assert process.returncode == code and error.splitlines()[-1].startswith(says)
+    assert run(*arguments)[0] == 0 and run("prepare", "--to", "tokens", "--check")[0] == 0
     assert text_of("tokens", "train") + text_of("tokens", "validation") == text
 
 
-def test_full_disk(run, text_file, small_pieces, monkeypatch):
+def test_a_full_disk(run, text_file, small_pieces, monkeypatch):
     for moment in range(6):
         folder, calls = f"at {moment}", []
         prepare = "prepare", text_file, "--to", folder, "--workers", 1, "--shard-tokens", 2000
@@ -263,7 +257,7 @@ def test_full_disk(run, text_file, small_pieces, monkeypatch):
         assert text_of(folder, "train") + text_of(folder, "validation") == text_file.read_text()
 
 
-# ---- what users get wrong ----
+# ---- bad input ----
 
 BAD_INPUT = [
     ([], "no FILE to prepare"),
@@ -300,7 +294,7 @@ def test_bad_input(refused):
     assert sorted(os.listdir(".")) == before
 
 
-def test_folders_that_are_not_ours(refused, text_file):
+def test_folders_that_hold_something_else(refused, text_file):
     for name in ("full", "closed"):
         os.mkdir(name)
     pathlib.Path("full/precious").write_text("precious")
@@ -315,7 +309,7 @@ def test_folders_that_are_not_ours(refused, text_file):
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_another_request_for_the_same_folder(is_whole):
+def test_other_arguments_for_the_same_folder(is_whole):
     text = "abc " * 1000
     pathlib.Path("a.txt").write_text(text)
     pathlib.Path("b.txt").write_text("b")
@@ -336,24 +330,23 @@ def test_another_request_for_the_same_folder(is_whole):
         (dict(text="abd " * 999), "tokens was begun with another text or --field")])
     assert content("tokens") == before
     again({})
-    os.rename("a.txt", "c.txt")  # a source that moved is the same
+    os.rename("a.txt", "c.txt")  # a source may be renamed
     assert prepared("c.txt", shard_tokens=1000).is_whole
 
 
-def test_the_default_size_of_byte_pairs_is_that_size():
+def test_the_default_vocabulary_size_is_part_of_the_request():
     pytest.importorskip("tokenizers")
     pathlib.Path("a.txt").write_text("abc " * 1000)
-    prepared("a.txt", tokenizer="bpe")
-    assert prepared("a.txt", tokenizer="bpe", vocabulary_size=1024).is_whole
+    for size in (None, 1024):
+        assert prepared("a.txt", tokenizer="bpe", vocabulary_size=size).is_whole
     with pytest.raises(ValueError, match="was begun with --vocabulary-size 1024, not 999"):
         prepared("a.txt", tokenizer="bpe", vocabulary_size=999)
-
 
 
 LINE = json.dumps({"text": "a b " * 12 + "abc"}) + "\n"  # as long as a piece
 
 
-def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch):
+def test_a_source_that_changes_while_it_is_read(small_pieces, monkeypatch):
     path, begin = pathlib.Path("a.jsonl"), models.prepare.begin_or_go_on
     for other in (LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]):
         path.write_text(LINE)
@@ -363,30 +356,27 @@ def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch):
         assert not Index.read(f"of {len(other)}").is_whole
 
 
-def test_one_at_a_time(run, text_file):
+def test_a_folder_is_locked(run, text_file):
     prepared(text_file)
     with models.run.locked(pathlib.Path("tokens")):
         one_line(run("prepare", text_file, "--to", "tokens"), "another process is preparing a text in tokens; wait")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_progress(monkeypatch, is_terminal):
-    stream = io.StringIO()
-    stream.isatty = lambda: is_terminal
-    monkeypatch.setattr(sys, "stderr", stream)
+def test_progress(capsys, monkeypatch, is_terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("models.progress.SECONDS_BETWEEN_LINES", -1)
     with show_progress() as show:
         for what in ("reading", "writing"):
             for megabytes in (1, 4):
                 show(what, megabytes * 1_000_000, 4_000_000)
+    lines = capsys.readouterr().err.splitlines()
     if is_terminal:
-        bars = stream.getvalue().splitlines()
-        assert [bar.split("|")[0].strip() for bar in bars if "100%" in bar] == ["reading 100%", "writing 100%"]
-        assert "4.00MB/4.00MB" in bars[-1]
+        assert [bar.split("|")[0].strip() for bar in lines if "100%" in bar] == ["reading 100%", "writing 100%"]
+        assert "4.00MB/4.00MB" in lines[-1]
     else:
-        assert stream.getvalue().splitlines() == [f"{what}: {megabytes} of 4 MB" for what in ("reading", "writing")
-                                                  for megabytes in (1, 4)]
+        assert lines == [f"{what}: {megabytes} of 4 MB" for what in ("reading", "writing") for megabytes in (1, 4)]
 
 
 # ---- training ----
@@ -396,7 +386,7 @@ def tokens(text_file, small_pieces):
     prepared(text_file, shard_tokens=1000)
 
 
-def test_train_resume_and_move(run, refused, tokens, text_file):
+def test_train_resume_and_move_the_folder(run, refused, tokens, text_file):
     code, _, err = run("train", *TINY, "--text", "tokens", "--out", "here")
     assert code == 0 and "3,600 training tokens, 400 validation tokens" in err
     assert run("train", *TINY, "--text", text_file, "--out", "plain")[0] == 0
@@ -422,7 +412,7 @@ def test_train_resume_and_move(run, refused, tokens, text_file):
     assert run("train", *TINY, "--text", "d", "--init-from", "here", "--out", "of d")[0] == 0
 
 
-def test_unfinished_and_short(run, text_file, small_pieces):
+def test_unfinished_and_short_folders(run, text_file, small_pieces):
     with killed_at(5, "before"):
         prepared(text_file, shard_tokens=1000)
     one_line(run("train", *TINY, "--text", "tokens"), "tokens is unfinished: give the same `minigrad prepare` command")
@@ -430,7 +420,7 @@ def test_unfinished_and_short(run, text_file, small_pieces):
     one_line(run("train", "--context", 400, "--text", "tokens"),
              "tokens is too short: it has 400 tokens in split 'validation', and needs context + 1 = 401")
 
-
+# ---- damage ----
 
 HOSTILE_CHANGES = [
     (lambda index: index.update(format="minigrad tokens 0"), "its format is not 'minigrad tokens 1'"),
@@ -472,7 +462,7 @@ def test_hostile_index(run, tokens):
         one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(1,))
 
 
-def test_a_shard_of_another_size_is_found_at_once(refused, tokens, text_file):
+def test_a_shard_of_another_size_is_noticed_at_once(refused, tokens, text_file):
     for name in ("train-00001.bin", "validation-00000.bin"):
         path = pathlib.Path("tokens", name)
         good = path.read_bytes()
@@ -487,13 +477,13 @@ def test_a_shard_of_another_size_is_found_at_once(refused, tokens, text_file):
 
 
 def flip(path: pathlib.Path, bit: int = 0) -> None:
-    """Of the last id."""
+    """Flip a bit of the last id."""
     ids = np.fromfile(path, "<u2")
     ids[-1] ^= 1 << bit
     path.write_bytes(ids.tobytes())
 
 
-def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, refused, tokens):
+def test_a_shard_of_other_content_is_noticed_before_training(run, refused, tokens):
     code, out, _ = run("prepare", "--to", "tokens", "--check")
     assert code == 0 and out.startswith("tokens/ holds 3,600 tokens of 3,600 bytes for training and 400 tokens of 400 bytes")
     assert run("train", *TINY, "--text", "tokens", "--out", "here")[0] == 0
@@ -510,8 +500,8 @@ def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, refused,
     assert not os.path.exists("runs") and content("here") == before
 
 
-def test_ranks_of_a_machine_share_what_is_to_be_checked(tokens):
-    """Each file is read by one of them; the first says how far it is with its part."""
+def test_ranks_of_a_machine_share_the_check(tokens):
+    """One of them reads each file; the first shows the progress of its part."""
     index, names = Index.read("tokens"), sorted(path.name for path in pathlib.Path("tokens").glob("*.bin"))
     for size in (1, 2, 3):
         for name in names:
@@ -529,7 +519,7 @@ def test_ranks_of_a_machine_share_what_is_to_be_checked(tokens):
         assert shown[-1] == ("checking", *[sum(os.path.getsize(f"tokens/{name}") for name in names[::size])] * 2)
 
 
-def test_a_shard_that_cannot_be_read_or_is_damaged_meanwhile(refused, tokens, monkeypatch):
+def test_a_shard_that_is_damaged_while_training_or_cannot_be_read(refused, tokens, monkeypatch):
     corpus, path = load_shards("tokens"), pathlib.Path("tokens/train-00002.bin")
     with open(path, "r+b") as file:
         file.write(b"\xff\xff")

@@ -1,4 +1,4 @@
-"""Results in order, and an end whenever a process ends. (What waits for ever is ended by `faulthandler_timeout`.)"""
+"""in_order: results in order, exceptions, and killed processes. (`faulthandler_timeout` ends a test that hangs.)"""
 import itertools
 import operator
 
@@ -20,27 +20,27 @@ def test_results_are_in_the_order_of_the_tasks(processes):
     assert found == [(number, 100_000 * (number % 3), number if number % 3 else None) for number in range(20)]
 
 
-def test_few_tasks_are_taken_ahead():
+def test_few_tasks_are_started_ahead():
     taken = itertools.count()
     results = in_order(abs, ((0, (next(taken),)) for _ in range(100)), 2)
     assert next(results) == (0, 0) and next(taken) <= 6
     results.close()
 
 
-def test_its_exceptions_are_raised_here():
+def test_exceptions_are_raised_in_the_parent():
     with pytest.raises(ZeroDivisionError, match="division by zero"):
         list(in_order(operator.truediv, [(0, (1, 1)), (1, (1, 0)), (2, (1, 1))], 2))
 
 
 @pytest.mark.parametrize("last_words", ["import os; os._exit(9)", DIE_AMID_THE_RESULT])
-def test_a_process_that_is_killed_ends_it(last_words):
-    """The other, which has much to do yet, is not waited for."""
+def test_a_killed_process_raises(last_words):
+    """The others, which are busy, are not waited for."""
     tasks = [(0, (last_words,)), *[(1, ("import time; time.sleep(10_000)",))] * 5]
     with pytest.raises(ProcessLost, match="a process was killed"):
         list(in_order(exec, tasks, 2))
 
 
-def test_what_is_left_undone_ends_with_the_one_that_waits_for_it():
+def test_closing_ends_the_processes():
     results = in_order(exec, [(0, ("",)), *[(1, ("import time; time.sleep(10_000)",))] * 9], 2)
     next(results)
     results.close()

@@ -1,4 +1,4 @@
-"""What well-known models say of themselves is understood: the config, and how many parameters they have."""
+"""Published config.json files are read as configs with the published number of parameters."""
 import pytest
 
 from models.hub.folder import FAMILIES
@@ -61,8 +61,8 @@ def test_published_configs(name):
     ("llama3:32.0:1.0:4.0:8192.0", {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                     "original_max_position_embeddings": 8192}),
 ])
-def test_a_scaling_of_positions_is_written_where_every_version_of_transformers_looks(scaling, numbers):
-    """Before version 5 in "rope_scaling", and where there is none, nothing: it would ask for more than a type."""
+def test_rope_scaling_is_written_for_every_version_of_transformers(scaling, numbers):
+    """Before version 5, "rope_scaling" holds it, and is absent without scaling."""
     config = TransformerConfig(rotary_scaling=scaling, rotary_base=500.0, tied=False, **LLAMA)
     family = FAMILIES["llama"]
     written = family.write_config(config)

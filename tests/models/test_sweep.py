@@ -1,4 +1,4 @@
-"""Sweeps: which runs a grid has, what is refused before anything runs, and that they go on whatever ended them."""
+"""`minigrad sweep`: grids, bad input, runs and their table, failures, cores, and sweeps that are killed."""
 import argparse
 import concurrent.futures
 import csv
@@ -31,7 +31,7 @@ FOLDERS = ["lr=0.001,seed=0", "lr=0.001,seed=1", "lr=0.01,seed=0", "lr=0.01,seed
 
 
 class Here:
-    """Runs in this process, one after the other, in place of Processes; after some, Ctrl-C is pressed."""
+    """In place of Processes: runs in this process, one by one; after `until_interrupt` of them Ctrl-C is pressed."""
 
     until_interrupt = 1_000
 
@@ -60,13 +60,13 @@ def here(monkeypatch):
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
-    """Where a sweep of GRID is, once one has been made here."""
+    """The folder of a sweep of GRID, once `swept` has made it."""
     return tmp_path_factory.mktemp("sweep") / "whole"
 
 
 @pytest.fixture
 def swept(run, here, whole):
-    """Such a sweep, as `all`."""
+    """A copy of that sweep, as `all`."""
     if not whole.exists():
         code, out, err = run("sweep", *MICRO, *GRID, "--out", "whole")
         assert code == 0 and out.splitlines()[0].split()[:2] == ["lr", "runs"]
@@ -77,7 +77,7 @@ def swept(run, here, whole):
 
 
 def table_of(path) -> list[dict[str, str]]:
-    """sweep.csv without times."""
+    """The rows of sweep.csv without times."""
     with open(path, encoding="utf-8") as file:
         return [{name: value for name, value in row.items() if "seconds" not in name and "per_second" not in name}
                 for row in csv.DictReader(file)]
@@ -118,7 +118,7 @@ def test_flags_take_several_values(capsys):
         assert says in capsys.readouterr().err
 
 
-def test_all_combinations_seed_by_seed():
+def test_combinations_are_ordered_by_seed():
     grid = {"seed": [0, 1], "lr": [0.1, 0.2], "steps": [9], "bias": [True, False]}
     found = combinations(grid)
     assert [name_of(run, grid) for run in found] == [
@@ -133,7 +133,7 @@ def test_all_combinations_seed_by_seed():
          f"this grid has 1,040 runs (40 of --lr x 26 of --seed), but a sweep takes at most {MOST_RUNS:,}")], UsageError)
 
 
-# ---- what is refused ----
+# ---- bad input ----
 
 def test_bad_input(refused):
     pathlib.Path("full").mkdir()
@@ -191,7 +191,7 @@ def test_other_flags_in_the_same_folder(run, refused, swept, text_file):
 
 # ---- runs ----
 
-def test_a_sweep_is_its_runs_one_by_one(run, swept):
+def test_a_sweep_is_the_same_runs_one_by_one(run, swept):
     assert sorted(read_plan("all")) == FOLDERS and set(os.listdir("all")) == {*FOLDERS, PLAN, sweep.TABLE, sweep.PICTURE}
     for name in FOLDERS:
         lr, seed = (part.split("=")[1] for part in name.split(","))
@@ -202,9 +202,9 @@ def test_a_sweep_is_its_runs_one_by_one(run, swept):
     assert run("sample", "--checkpoint", f"all/{FOLDERS[0]}", "--prompt", "abc")[0] == 0
 
 
-def test_what_is_finished_is_not_done_again_and_values_can_be_added(run, here, monkeypatch):
+def test_finished_runs_are_kept_and_values_can_be_added(run, here, monkeypatch):
     pathlib.Path("all").mkdir()
-    pathlib.Path("all/.sweep.json-123.tmp").write_text("")  # what a kill may leave
+    pathlib.Path("all/.sweep.json-123.tmp").write_text("")  # left by a kill
     assert run("sweep", *MICRO, "--seed", "0,1", "--out", "all")[0] == 0
     before = {path: path.stat().st_mtime_ns for path in pathlib.Path("all").glob("seed=*/*")}
     trained, train_run = [], sweep_run.train_run
@@ -229,7 +229,7 @@ def test_two_texts_of_the_same_content_are_two_runs(run, here, text_file):
     assert folders == sorted(path.name for path in pathlib.Path("all").iterdir() if path.is_dir()) and len(folders) == 2
 
 
-def test_runs_that_fail_are_rows_and_go_on_when_the_sweep_does(run, swept, monkeypatch):
+def test_runs_that_fail_are_rows_and_are_retried(run, swept, monkeypatch):
     train_step = Trainer.train_step
 
     def diverging(trainer):
@@ -249,7 +249,7 @@ def test_runs_that_fail_are_rows_and_go_on_when_the_sweep_does(run, swept, monke
     assert (good["lr"], good["runs"], good["without_result"]) == ("0.001", "2", "0")
     assert (bad["lr"], bad["runs"], bad["val_loss_median"], bad["remarks"]) == ("0.01", "0", "", "2 of 2 without result")
 
-    monkeypatch.setattr(Trainer, "train_step", train_step)  # it was the machine's fault
+    monkeypatch.setattr(Trainer, "train_step", train_step)  # the machine has been repaired
     monkeypatch.setattr(Here, "until_interrupt", 1)
     code, out, err = run("sweep", *MICRO, *GRID, "--out", "parts")
     assert (code, out) == (130, "") and err.endswith("saving the running models; Ctrl-C again kills them\nminigrad: stopped with 3 of 4 "
@@ -268,7 +268,7 @@ def assert_same_sweeps(one, other) -> None:
     assert table_of(f"{one}/{sweep.TABLE}") == table_of(f"{other}/{sweep.TABLE}")
 
 
-def test_all_runs_fail_or_a_checkpoint_is_damaged(run, swept, monkeypatch):
+def test_a_damaged_checkpoint_and_a_sweep_whose_runs_all_fail(run, swept, monkeypatch):
     folder = swept / FOLDERS[0]
     (folder / checkpoints.NAME).write_bytes(b"damaged")
     (folder / runs.SAMPLE).unlink()
@@ -281,7 +281,7 @@ def test_all_runs_fail_or_a_checkpoint_is_damaged(run, swept, monkeypatch):
     assert "4 of the runs have no result" in err
 
 
-def test_runs_from_other_parameters_are_told_apart(run, swept):
+def test_init_from_is_a_column(run, swept):
     for name, seed in (("7", 0), ("8", 1)):
         os.rename(swept / FOLDERS[seed], name)
     flags = *MICRO[:2], *MICRO[8:], "--init-from", "7,8", "--seed", "0,1"
@@ -311,7 +311,7 @@ def test_cores_are_shared(run, monkeypatch):
         assert asked.pop() == shared, (flags, cores, memory)
 
 
-# ---- kills ----
+# ---- processes and kills ----
 
 def wait_until(condition, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
@@ -321,15 +321,15 @@ def wait_until(condition, seconds: float = 60.0) -> None:
 
 
 def steps_of(folder: str) -> dict[pathlib.Path, int]:
-    """How many steps each run has done."""
+    """The number of steps of each run."""
     return {path.parent: path.read_bytes().count(b"\n") for path in pathlib.Path(folder).glob(f"*/{runs.METRICS}")}
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
-def test_killed_sweeps_end_as_if_they_had_not_been(run, here, monkeypatch):
-    """A worker, then the parent, then all at once by Ctrl-C, which saves."""
-    monkeypatch.setattr(task, "TEST_EXAMPLES", 200)  # as in processes of their own
+def test_a_killed_sweep_ends_like_an_undisturbed_one(run, here, monkeypatch):
+    """A worker is killed, then the parent, then Ctrl-C stops all of them and saves."""
+    monkeypatch.setattr(task, "TEST_EXAMPLES", 200)  # as in other processes
     flags = *MICRO[:-4], "--steps", 200, "--eval-every", 20, *GRID
     assert run("sweep", *flags, "--out", "whole")[0] == 0
 
@@ -368,7 +368,7 @@ def test_killed_sweeps_end_as_if_they_had_not_been(run, here, monkeypatch):
     assert_same_sweeps("parts", "whole")
 
 
-def test_a_sweep_on_ranks_is_that_of_processes(swept, mpiexec):
+def test_a_sweep_on_ranks_is_the_same_as_one_in_processes(swept, mpiexec):
     def on_ranks(*flags) -> tuple[int, str, str]:
         process = started(mpiexec, (3, "-m", "minigrad", "sweep", *MICRO, *GRID, *flags, "--out", pathlib.Path("ranks").absolute()))
         out, err = process.communicate(timeout=120)
@@ -381,7 +381,7 @@ def test_a_sweep_on_ranks_is_that_of_processes(swept, mpiexec):
     assert code != 0 and "--workers makes no sense under mpiexec" in err
 
 
-def test_a_run_whose_processes_die_is_given_up(monkeypatch, tmp_path):
+def test_a_run_whose_process_dies_three_times_is_given_up(monkeypatch, tmp_path):
     begun = []
 
     def dying(log):
@@ -399,7 +399,7 @@ def test_a_run_whose_processes_die_is_given_up(monkeypatch, tmp_path):
     processes.close()
 
 
-def test_processes_that_are_about_to_end_are_waited_for(monkeypatch, tmp_path):
+def test_a_locked_run_is_waited_for(monkeypatch, tmp_path):
     released, is_held = [], threading.Event()
 
     def hold():

@@ -1,4 +1,4 @@
-"""Tasks: each answer is what a slow and obvious reference says, symbol by symbol."""
+"""Tasks: answers against slow, obvious references, symbol by symbol; examples, lengths, and texts of token ids."""
 import dataclasses
 
 import numpy as np
@@ -19,7 +19,7 @@ def parity(words: list[str]) -> list[str]:
 
 
 def translate(words: list[str]) -> list[str]:
-    """Article and noun become one word, and the adjective between them follows; the past gets a word of its own."""
+    """Article and noun become one word, the adjective between them follows, and the past tense becomes a word."""
     answer = []
     while words:
         if words[0] != "the":
@@ -78,7 +78,7 @@ def test_every_task_has_a_reference():
     assert all(task.kind == ("sequence" if name in SEQUENCES else "class") for name, task in TASKS.items())
 
 
-def test_answers_are_those_of_the_references(random):
+def test_answers_match_the_references(random):
     for name, answer_of in (SEQUENCES | CLASSES).items():
         task = TASKS[name]
         for length in all_lengths(name):
@@ -126,7 +126,7 @@ def test_examples_are_symbols_and_the_same_for_the_same_seed():
             assert counts.min() > 0.5 * counts.mean() / len(task.classes) ** 0.5
 
 
-def test_random_lengths_reach_both_ends(random):
+def test_lengths_reach_both_ends(random):
     for name, task in TASKS.items():
         lengths = []
         noting = dataclasses.replace(task, make=lambda generator, count, n, task=task, lengths=lengths: (
@@ -142,7 +142,7 @@ def test_inputs_and_targets_of_padded_rows():
     assert targets.tolist() == [[7, 8, 9, STOP], [7, STOP, PAD, PAD], [STOP, PAD, PAD, PAD]]
 
 
-def test_text_ends_at_stop_and_has_no_padding():
+def test_decoded_text_ends_at_stop_and_has_no_padding():
     task = TASKS["copy"]
     assert task.decode([START, FIRST, FIRST + 1, PAD, FIRST + 2, STOP, FIRST]) == "a b c"
     assert task.decode([STOP]) == task.decode([]) == ""

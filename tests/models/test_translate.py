@@ -1,4 +1,4 @@
-"""Greedy and beam search: against each other, against all sequences there are, and on models with a script."""
+"""Greedy and beam search: against each other, against all possible answers, and on scripted models."""
 import itertools
 
 import numpy as np
@@ -17,7 +17,7 @@ MODELS = {"encoder-decoder": EncoderDecoder, "rnn": lambda config: RecurrentSeq2
 
 
 def make_model(name: str = "encoder-decoder", seed: int = 0) -> Seq2Seq:
-    """With parameters so large that it has opinions."""
+    """With parameters large enough for clear preferences."""
     mg.manual_seed(seed)
     model, generator = MODELS[name](TINY), np.random.default_rng(seed)
     for parameter in model.parameters():
@@ -38,14 +38,14 @@ def log_probability(model: Seq2Seq, source: np.ndarray, answer: tuple[int, ...])
 
 
 def all_answers(most: int) -> list[tuple[int, ...]]:
-    """All sequences that end with STOP, and those of `most` tokens that do not."""
+    """All answers that end with STOP, and those of `most` tokens without it."""
     tokens = [token for token in range(TINY.vocabulary_size) if token != STOP]
     stopped = [answer + (STOP,) for n in range(most) for answer in itertools.product(tokens, repeat=n)]
     return stopped + list(itertools.product(tokens, repeat=most))
 
 
 class Scripted(Seq2Seq):
-    """Says what stands in the source, whatever was said before."""
+    """Repeats the source, whatever came before."""
 
     def encode(self, source):
         return source
@@ -69,7 +69,7 @@ def test_a_beam_of_width_1_is_greedy(name, seed):
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_beam_of_everything_finds_the_best_there_is(seed, length_penalty):
+def test_a_beam_of_all_answers_finds_the_best(seed, length_penalty):
     model, source, most = make_model(seed=seed), np.array([3, 4, 3]), 3
     answers = {answer: log_probability(model, source, answer) for answer in all_answers(most)}
     found = beam_search(model, source, most, width=TINY.vocabulary_size**most, length_penalty=length_penalty)
@@ -80,15 +80,14 @@ def test_a_beam_of_everything_finds_the_best_there_is(seed, length_penalty):
     assert sum(np.exp(total) for _, total in found) == pytest.approx(1)
 
 
-
-def test_a_beam_is_as_wide_as_asked_or_4():
+def test_the_width_of_the_beam_is_4_by_default():
     model, source = make_model(), np.array([3, 4])
     assert [len(beam_search(model, source, 3, width=width)) for width in (1, 2, 3)] == [1, 2, 3]
     four, by_default = beam_search(model, source, 3, width=4), beam_search(model, source, 3)
     assert [tokens.tolist() for tokens, _ in by_default] == [tokens.tolist() for tokens, _ in four] and len(four) == 4
 
 
-def test_greedy_stops_each_row_by_itself():
+def test_greedy_stops_each_row_at_its_own_stop():
     sources = np.array([[5, 6, STOP, 7, 8, 9], [5, STOP, 6, 6, 6, 6], [5, 6, 7, 8, STOP, 9]])
     expected = [[5, 6, STOP, PAD, PAD], [5, STOP, PAD, PAD, PAD], [5, 6, 7, 8, STOP]]
     assert greedy(Scripted(), sources, most=6).tolist() == expected
