@@ -74,6 +74,15 @@ def reduction(function):
     return apply
 
 
+def product(x):
+    """Along the last axis."""
+    return reduction(math.prod)(x, axis=-1)
+
+
+def running_sum(x, axis):
+    return np.moveaxis(running(sum)(np.moveaxis(x, axis, -1)), -1, axis)
+
+
 def mean(v):
     return sum(v) / len(v)
 
@@ -85,6 +94,10 @@ def variance(v, correction=1):
 
 def deviation(v):
     return math.sqrt(variance(v))
+
+
+def median(v):
+    return sorted(v)[(len(v) - 1) // 2] if v else math.nan
 
 
 def length(v):
@@ -228,12 +241,21 @@ def mlp(x, expand, expand_bias, project, project_bias, approximate="none"):
     return linear(activated, project, project_bias)
 
 
+def embedding(weight, positions, ids):
+    return weight[ids] if positions is None else weight[ids] + positions[: ids.shape[-1]]
+
+
+def along(axis, x, function, *arguments):
+    """np.apply_along_axis, and also of nothing"""
+    return np.apply_along_axis(function, axis, x, *arguments) if x.size else x
+
+
 def softmax(x, dim):
     def row(v):
         e = [math.exp(u - max(v)) for u in v]
         return [u / sum(e) for u in e]
 
-    return np.apply_along_axis(row, dim, x)
+    return along(dim, x, row)
 
 
 def log_softmax(x, dim):
@@ -247,23 +269,23 @@ def normalized(row, denominator, correction=0):
 
 
 def layer_norm(x, weight, bias, eps=1e-5):
-    out = np.apply_along_axis(normalized, -1, x, lambda variance: math.sqrt(variance + eps))
+    out = along(-1, x, normalized, lambda variance: math.sqrt(variance + eps))
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
 
 def rms_norm(x, weight, eps=1e-5):
-    out = np.apply_along_axis(lambda row: row / math.sqrt(sum(v * v for v in row) / len(row) + eps), -1, x)
+    out = along(-1, x, lambda row: row / math.sqrt(sum(v * v for v in row) / len(row) + eps))
     return out if weight is None else out * weight
 
 
 def normalize(x, dim=-1, eps=1e-12):
-    return np.apply_along_axis(lambda row: row / max(length(row), eps), dim, x)
+    return along(dim, x, lambda row: row / max(length(row), eps))
 
 
 def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     log_p = log_softmax(x, 1)
-    wanted = np.array([[label_smoothing / x.shape[1]] * x.shape[1] for _ in targets])
+    wanted = np.full(x.shape, label_smoothing / x.shape[1])
     for n, t in enumerate(targets):
         if t == ignore_index:
             wanted[n] = 0
