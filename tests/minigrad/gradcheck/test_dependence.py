@@ -1,4 +1,4 @@
-"""What depends on what: every leak is found, and nothing is called a leak that is none."""
+"""What depends on what: every leak is found, and nothing else is called a leak."""
 import random as python_random
 
 import numpy as np
@@ -16,8 +16,18 @@ def drawn(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def leaf(*shape, seed=0):
-    return mg.tensor(drawn(*shape, seed=seed), requires_grad=True)
+def leaf(*shape):
+    return mg.tensor(drawn(*shape), requires_grad=True)
+
+
+@pytest.fixture(name="torch")
+def torch_on_one_thread():
+    """PyTorch on one thread: on two, small ops take 30 times as long when the machine is busy."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch
+    torch.set_num_threads(threads)
 
 
 class Straight(mg.Function):
@@ -82,7 +92,7 @@ def test_what_depends_on_what(name):
         assert np.all(found.has_gradient) or name == "NaN for some" and not np.any(found.only_by_moving)
 
 
-def test_disagreements_are_told():
+def test_disagreements_are_reported():
     text = str(depends(lambda x: x.detach() * 2 + x[0], mg.tensor(drawn(4))))
     assert "output[1] changes with x[1], but no gradient arrives: cut off (detach)" in text and "(3 such pairs)" in text
     text = str(depends(lambda x: Straight.apply(x * 1e-9), mg.tensor(drawn(4))))
@@ -124,7 +134,7 @@ def running_mean(x):
 
 
 def attention(mask_value, hidden=None, stable=True, is_added=False):
-    """Causal attention of x on itself. Masked scores are mask_value, or mask_value more if is_added; `hidden` is the mask."""
+    """Causal attention of x on itself. Masked scores become mask_value, or get it added if is_added; `hidden` is the mask."""
 
     def fn(x):
         n = x.shape[-2]
@@ -138,7 +148,7 @@ def attention(mask_value, hidden=None, stable=True, is_added=False):
 
 
 def but(*shown):
-    """The causal mask, with a few places open that it should hide."""
+    """The causal mask, with a few places shown that it should hide."""
     hidden = np.triu(np.ones((T, T), bool), 1)
     hidden[tuple(zip(*shown))] = False
     return hidden
@@ -274,8 +284,7 @@ def test_attention_with_a_mask():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_torchs_encoder_layer(training):
-    torch = pytest.importorskip("torch")
+def test_torchs_encoder_layer(torch, training):
     torch.manual_seed(0)
     mask = torch.nn.Transformer.generate_square_subsequent_mask(T).double()
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).double().train(training)
@@ -292,8 +301,7 @@ def test_torchs_encoder_layer(training):
     assert layer.training is training
 
 
-def test_torchs_functions():
-    torch = pytest.importorskip("torch")
+def test_torchs_functions(torch):
     mask = torch.nn.Transformer.generate_square_subsequent_mask(T)
     time_first = torch.nn.TransformerEncoderLayer(8, 2, 16).eval()
     assert is_causal(lambda x: time_first(x, src_mask=mask, is_causal=True), torch.tensor(drawn(T, 2, 8)).float(), axis=0)
@@ -309,8 +317,7 @@ def test_torchs_functions():
     np.testing.assert_array_equal(lost.matrix, np.eye(3))
 
 
-def test_nothing_of_the_callers_changes_in_torch():
-    torch = pytest.importorskip("torch")
+def test_nothing_of_the_callers_changes_in_torch(torch):
     norm = torch.nn.BatchNorm1d(C).train()
     norm.weight.grad = torch.ones(C)
     x = torch.randn(4, C, requires_grad=True)
@@ -376,7 +383,7 @@ ERRORS = {
 }
 
 
-def test_what_cannot_be_judged_is_an_error_that_says_so():
+def test_what_cannot_be_judged_is_an_error_that_says_why():
     for name, (make, error, said) in ERRORS.items():
         for judge in (is_causal, depends) if name in ("random", "remembers", "shape") else (is_causal,):
             with pytest.raises(error, match=said):
