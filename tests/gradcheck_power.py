@@ -1,10 +1,10 @@
-"""How many wrong backwards does the gradient check catch, and how often does it accuse a right one?
+"""How many wrong backwards does the gradient check catch, and how often does it reject a right one?
 
     python tests/gradcheck_power.py [--seeds 100] [--torch-seeds 20]
 
-Every mutant of `minigrad.gradcheck.mutants` on freshly drawn inputs, and PyTorch's gradcheck on the same, if torch is
-installed: each mutant wrapped as a torch.autograd.Function, default options. Then the right functions, and all rows of
-tests/cases.py with their inputs permuted and scaled, at kinks too.
+It checks every mutant of `minigrad.gradcheck.mutants` on freshly drawn inputs, and so does PyTorch's gradcheck, if torch is
+installed, with each mutant wrapped as a torch.autograd.Function and default options. Then come the right functions, and all
+rows of tests/cases.py with their inputs permuted and scaled, at kinks too.
 """
 import argparse
 import concurrent.futures
@@ -61,7 +61,7 @@ def torch_verdict(function: Differentiable, seed: int) -> str:
     inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
     try:
         return "pass" if torch.autograd.gradcheck(Wrapped.apply, inputs, raise_exception=False) else "fail"
-    except Exception:  # noqa: BLE001  whatever it says, it noticed
+    except Exception:  # noqa: BLE001  whatever it raises, it noticed
         return "fail"
 
 
@@ -87,13 +87,13 @@ def right_op_runs() -> dict[str, int]:
                     counts[report.verdict] += 1
                     if not report and str(case) not in accused:
                         accused.add(str(case))
-                        print(f"\n{case}, seed {seed}, the first of its kind:\n{report}")
+                        print(f"\n{case}, seed {seed}, the first failure of this case:\n{report}")
     return counts
 
 
 def redrawn(case: Case, seed: int, at_kinks: bool) -> list[Any]:
-    """The inputs of a case: the same numbers in another order, and in another size if the op is defined there; rounded
-    for ties and zeros."""
+    """The inputs of a case: the same numbers in another order, and scaled if the op is defined there; rounded for ties and
+    zeros."""
     generator = np.random.default_rng(seed)
     permuted, scaled = [], []
     for x in case.inputs:
@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def print_table(counts: dict[str, tuple[int, int]], seeds: int, torch_seeds: int) -> None:
-    """A row for each function, then the mutants that somebody missed."""
+    """A row for each function, then the mutants that either check missed."""
     print(f"| function | mutants | caught by minigrad, {seeds} seeds | by PyTorch, {torch_seeds} seeds |")
     print("|---|---|---|---|")
     wrong = [name for name, mutant in MUTANTS.items() if not mutant.equivalent]

@@ -1,4 +1,4 @@
-"""What check_same_bits.py compares: the results of every kernel, computed in a given order into an .npz file.
+"""What check_same_bits.py compares: the results of every kernel, computed in a given order and saved as an .npz file.
 
     python tests/probes.py FILE ORDER [ONLY]
 """
@@ -26,7 +26,7 @@ from naive import Constant
 
 
 def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
-    """What is computed, by name."""
+    """The computations by name."""
     found = {f"train-{name}": lambda recipe=recipe: trained(20, recipe, dropout=0.1) for name, recipe in RECIPES.items()}
     found["sort"], found["gather"], found["sample"] = sorted_rows, gathered, sampled
     for dtype in "float32", "float64":
@@ -50,13 +50,13 @@ def forward_and_backward(case: Case, dtype: str) -> list[np.ndarray]:
 
 
 def make_model(**fields) -> CausalTransformer:
-    """A seeded transformer of preset micro, but for some fields of its config."""
+    """A seeded transformer of preset micro, with some fields of its config changed."""
     mg.manual_seed(0)
     return CausalTransformer(dataclasses.replace(PRESETS["micro"].config, **fields))
 
 
 def trained(steps: int, recipe: Recipe, **fields) -> list[np.ndarray]:
-    """The parameters after some steps of training by a recipe, as the command does them."""
+    """The parameters after some steps of training with a recipe, as the command does it."""
     model = make_model(**recipe.model, **fields)
     training = {**recipe.training, "steps": steps, "warmup_steps": 1, "batch_size": 4, "seed": 0}
     trainer = Trainer(model, load_corpus(), TrainingConfig(**training))
@@ -66,20 +66,20 @@ def trained(steps: int, recipe: Recipe, **fields) -> list[np.ndarray]:
 
 
 def sorted_rows() -> list[np.ndarray]:
-    """Enough numbers that they are sorted by keys; with equal ones."""
+    """Enough numbers, some of them equal, to be sorted by keys."""
     x = Tensor(np.random.default_rng(2).integers(50, size=(70, 130)).astype(np.float32))
     return [part.array for found in (x.sort(-1), x.sort(-1, True), x.topk(3)) for part in found]
 
 
 def sampled() -> list[np.ndarray]:
-    """Classes by logits, with ties, of the likeliest and of all."""
+    """Classes drawn by logits with ties, from the most likely and from all."""
     generator = np.random.default_rng(5)
     logits, uniform = generator.integers(9, size=(50, 70)).astype(np.float32), generator.random(50)
     return [sample(logits, 0.9, top_k, top_p, uniform) for top_k in (None, 20) for top_p in (None, 0.7)]
 
 
 def gathered() -> list[np.ndarray]:
-    """Enough places that kernels check, take and add them."""
+    """Enough indices that kernels check, gather and scatter them."""
     generator = np.random.default_rng(4)
     x = Tensor(generator.standard_normal((200, 150)), dtype=mg.float32, requires_grad=True)
     out = x.gather(1, Tensor(generator.integers(150, size=(200, 150))))
@@ -97,7 +97,7 @@ def decoded(**fields) -> list[np.ndarray]:
 
 
 def kernels_never_run() -> list[str]:
-    """The kernels that this process has not used."""
+    """The kernels that this process has not run."""
     names = []
     for module in pkgutil.iter_modules(kernels.__path__):
         for name, value in vars(importlib.import_module(f"{kernels.__name__}.{module.name}")).items():

@@ -1,4 +1,4 @@
-"""From numbers to the mistake: what is known is named, what is not is described, and nothing is made up."""
+"""From numbers to the mistake: known ones are named, others are described, and nothing is made up."""
 import dataclasses
 import itertools
 
@@ -17,7 +17,7 @@ NEARLY_RIGHT = {"square: remembers"}  # a factor that grows from call to call, i
 
 
 def draws(name, seeds):
-    """What mutants of one of the functions are checked on, with an upstream gradient, by name."""
+    """The inputs on which a function's mutants are checked, with an upstream gradient, by name."""
     function = next((mutant for mutant in MUTANTS.values() if mutant.right is FUNCTIONS[name]), FUNCTIONS[name])
     for seed in seeds:
         generator = np.random.default_rng((seed, 5))
@@ -27,11 +27,11 @@ def draws(name, seeds):
 
 
 def given_by(backward, routine, inputs):
-    """What a backward gives, by name; nothing where it raises."""
+    """A backward's results by name; none if it raises."""
     try:
         with np.errstate(all="ignore"):
             found = backward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
-    except Exception:  # noqa: BLE001  whatever two mistakes together may raise
+    except Exception:  # noqa: BLE001  two mistakes together may raise anything
         return {}
     return dict(zip(routine.results, found if isinstance(found, tuple) else (found,), strict=True))
 
@@ -42,7 +42,7 @@ def diagnosed(backward, routine, inputs):
 
 
 def changed(routine, changes):
-    """The routine with these parts exchanged, as somebody's backward."""
+    """The routine with these parts replaced, as someone's backward."""
     return lambda *arrays: tuple(routine.run(dict(zip(routine.arguments, arrays)), changes).values())
 
 
@@ -107,7 +107,7 @@ def test_two_mistakes_at_once_are_both_named(name, share):
     assert both > ran / 2  # many pairs with a mistake that gives zeros, say, are as wrong as that one alone
 
 
-def test_what_is_right_is_called_right():
+def test_the_right_backward_is_called_right():
     def is_called_right(name):
         found = diagnosed(changed(routine_of(name), {}), routine_of(name), draws(name, range(4)))
         assert found.is_right and not found and found.sentence == ""
@@ -131,7 +131,7 @@ def affine_inputs(seed=0):
 
 
 def linear_inputs(*shapes):
-    """Of x @ weight.T + bias, for x of these shapes."""
+    """Inputs of x @ weight.T + bias, for x of these shapes."""
     generator = np.random.default_rng(0)
     for shape in shapes:
         weight = generator.normal(size=(4, shape[-1]))
@@ -139,10 +139,10 @@ def linear_inputs(*shapes):
                    bias=generator.normal(size=4))
 
 
-def test_what_is_summed_with_keepdims_is_summed_and_what_belongs_there_is_right():
+def test_a_sum_with_keepdims_counts_as_summed_and_the_right_shape_is_named():
     routine = routine_of("linear")
 
-    def is_told(dbias):
+    def is_recognised(dbias):
         def wrong(dout, *inputs):
             dx, dweight, _ = routine.right(dout, *inputs)
             return dx if dout.ndim > 2 else -dx, dweight, dbias(dout)
@@ -152,10 +152,10 @@ def test_what_is_summed_with_keepdims_is_summed_and_what_belongs_there_is_right(
         assert "not summed" not in found.sentence
 
     each([lambda dout: dout.sum(0, keepdims=True), lambda dout: -dout.sum(0, keepdims=True),
-          lambda dout: dout.sum(0).ravel()], is_told)
+          lambda dout: dout.sum(0).ravel()], is_recognised)
 
 
-def test_what_is_said_of_rms_norm_is_not_of_layer_norm():
+def test_rms_norm_is_described_in_its_own_terms():
     said = [known.sentence for known in routine_of("scaled_rms_norm").mistakes]
     assert not [sentence for sentence in said if "centred x" in sentence or "variance" in sentence]
 
@@ -172,7 +172,7 @@ def of_float32(*arrays):
     return of(*(a.astype(np.float32) for a in arrays))
 
 
-# the gradients of x @ w + b that are wrong, by what they are of the right ones; the relation's names; a part of the sentence
+# wrong gradients of x @ w + b, in terms of the right ones; the relation's names; part of the sentence
 EXACT_RELATIONS = [
     ("dw=0 * w", "zero", "dw is zero everywhere"),
     ("dw=None", "none", "dw is None"),
@@ -227,14 +227,14 @@ def test_exact_relations_need_no_table():
     each(EXACT_RELATIONS, is_found)
 
 
-def test_a_mask_of_ones_own_is_told():
+def test_a_mask_of_its_own_is_recognised():
     generator = np.random.default_rng(5)
     found = diagnosed(lambda dout, x, keep: dout * (generator.random(x.shape) < 0.5) / 0.6,
                       dataclasses.replace(routine_of("dropout"), mistakes=()), draws("dropout", range(3)))
     assert found.names == ("another mask",) and "dx has a mask of its own: keep is not used" in found.sentence
 
 
-def test_what_divides_by_zero_and_was_taken_care_of_is_still_named():
+def test_a_mistake_that_guards_against_division_by_zero_is_still_named():
     def careful(dout, x, weight, bias):
         n = max(x.shape[-1] - 1, 1)
         c = x - x.mean(-1, keepdims=True)
@@ -247,14 +247,14 @@ def test_what_divides_by_zero_and_was_taken_care_of_is_still_named():
     assert "ddof=1" in found.sentence
 
 
-def test_what_is_no_number_is_not_explained():
-    def is_told(number):
+def test_nan_and_infinity_are_described_and_not_explained():
+    def is_recognised(number):
         found = diagnosed(lambda dout, x: x * number, routine_of("softmax"), draws("softmax", range(4)))
         assert found.names == () and ("NaN" if np.isnan(number) else "inf") in found.sentence
         unknown = dataclasses.replace(routine_of("softmax"), mistakes=())
         assert diagnosed(lambda dout, x: x * number, unknown, draws("softmax", [0])).names == ()
 
-    each([np.nan, np.inf], is_told)
+    each([np.nan, np.inf], is_recognised)
 
 
 ATTENTION = {
@@ -346,7 +346,7 @@ def masked_inputs():
 
 
 def odd(a):
-    """Something of the same shape that is no relation to it."""
+    """An unrelated array of the same shape."""
     return np.sin(17 * a) + 0.1 * np.arange(a.size).reshape(a.shape)
 
 
@@ -371,7 +371,7 @@ def of_plain(wrong):
     return diagnosed(lambda dout, x, mask, ids: wrong(dout, x, mask, ids), PLAIN, masked_inputs())
 
 
-def test_what_is_not_known_is_described():
+def test_unknown_mistakes_are_described():
     def is_described(name, row):
         is_wrong, said = row
         found = of_plain(lambda dout, x, mask, ids: np.where(is_wrong(x, mask, ids), odd(x), dout * x))
@@ -383,11 +383,11 @@ def test_what_is_not_known_is_described():
     found = of_plain(lambda dout, x, mask, ids: None if len(x) == 5 else dout * x)
     assert not found and "dx is None" in found.sentence
     found = diagnosed(lambda dout, x, w, b: (dout @ w.T * x[0, 0], x.T @ dout, dout.sum(0)), AFFINE, affine_inputs())
-    assert not found and "dx is off by" in found.sentence  # a factor that nobody can name
+    assert not found and "dx is off by" in found.sentence  # by a factor that cannot be named
 
 
 def nonsense(generator, kind, right):
-    """A backward that nobody writes: the same for the same inputs, and no relation of the right one."""
+    """A backward that nobody would write: deterministic, but unrelated to the right one."""
     seed = int(generator.integers(2**30))
 
     def of(a, numbers):
@@ -432,10 +432,10 @@ def test_few_numbers_are_described_and_not_explained():
         found = diagnosed(lambda dout, x: 2 * dout * x, routine, inputs)
         assert bool(found) is is_named and ("twice" in found.sentence) is is_named
     again = [dict(dout=np.full(2, 1.5 + i), x=np.array([0.3, 0.4])) for i in range(4)]
-    assert not diagnosed(lambda dout, x: 2 * dout * x, routine, again)  # another upstream is no other input
+    assert not diagnosed(lambda dout, x: 2 * dout * x, routine, again)  # a new upstream is not a new input
 
 
-def test_where_the_numbers_are_equal_anyway_nothing_is_shown():
+def test_numbers_that_agree_anyway_prove_nothing():
     ones = [dict(dout=item["dout"][..., :1], x=item["x"][..., :1]) for item in draws("softmax", range(3))]
     found = diagnosed(lambda dout, x: 0 * x, routine_of("softmax"), ones)  # the softmax of one number
     assert found.is_right
@@ -451,7 +451,7 @@ def test_a_known_mistake_that_raises_explains_nothing():
     assert diagnosed(lambda dout, x: 2 * dout, routine, inputs).names == ("twice",)
 
 
-def test_evidence_without_numbers_is_left_out():
+def test_evidence_without_numbers_is_ignored():
     routine, points = routine_of("softmax"), list(draws("softmax", range(3)))
     backward = changed(routine, {"total": np.zeros_like})
     evidence = [Evidence(point, routine.run(point), given_by(backward, routine, point)) for point in points]
@@ -485,12 +485,12 @@ def test_gradcheck_recognises_a_function_by_its_values():
         last = str(report).splitlines()[-1]
         assert last.startswith("  diagnosis: this is softmax: the sum over the row is missing")
         assert report.title == "Weights" and [entry.name for entry in report.inputs] == ["scores"]
-    report = gradcheck_report(Weights.apply, tensor(80, 80))  # which is too large
+    report = gradcheck_report(Weights.apply, tensor(80, 80))  # too large to ask about
     assert not report and report.diagnosis is None
 
 
 class Product(mg.Function):
-    """sin(a) @ b, a function that has no name here; backward transposes, or scales."""
+    """sin(a) @ b, an unknown function, with one gradient transposed and the other zero."""
 
     @staticmethod
     def forward(ctx, left, right):

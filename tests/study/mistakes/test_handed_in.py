@@ -1,4 +1,4 @@
-"""A backward that somebody wrote in NumPy: right in whatever style, or wrong, and said to be so in its author's words."""
+"""Someone's backward in NumPy: right in any style, or wrong, and told so in its author's terms."""
 import math
 import pathlib
 
@@ -88,7 +88,7 @@ RIGHT = {
 }
 
 
-def test_a_right_backward_passes_in_whatever_style():
+def test_a_right_backward_passes_in_any_style():
     def passes(style, row):
         for seed in range(2):
             report = report_on(*row, seed)
@@ -98,7 +98,7 @@ def test_a_right_backward_passes_in_whatever_style():
     assert report_on("sum_of_products", lambda dout, x, y: (dout * y, float(dout) * x))  # a number is an array without axes
 
 
-def test_what_is_handed_in_sees_plain_arrays_only():
+def test_a_backward_gets_plain_arrays_only():
     seen = set()
 
     def backward(dout, x):
@@ -113,7 +113,7 @@ def sum_in_the_end(dout, x, weight, bias):
     return FUNCTIONS["layer_norm"].gradients(dout, x, weight, bias)[0], dout * x_hat, dout
 
 
-UNFIT = {  # what is said of gradients that do not fit
+UNFIT = {  # gradients that do not fit their inputs, and what is said about them
     "bias not summed": ("broadcast_add", lambda d, a, b: (d, d.copy()), [
         "db has shape (4, 4), and b has shape (4,): sum it over axis 0, along which b was broadcast"]),
     "factor not summed": ("broadcast_mul", lambda d, a, b: (d * b, d * a), [
@@ -159,7 +159,7 @@ def test_gradients_that_do_not_fit_their_inputs_fail_and_say_why():
 
 def without_a_transpose(dout, a, b):
     half = 1
-    da = np.swapaxes(dout[:, :half], 0, 2)  # raised inside NumPy
+    da = np.swapaxes(dout[:, :half], 0, 2)  # raises inside NumPy
     return da, a.T @ dout
 
 
@@ -175,7 +175,7 @@ def divided(dout, x):
     raise ZeroDivisionError("by the student")
 
 
-RAISES = {  # what is raised, and the line
+RAISES = {  # a backward that raises, the error, and the line that is quoted
     "in a function of NumPy": ("matmul", without_a_transpose, "AxisError: ", "da = np.swapaxes(dout[:, :half], 0, 2)"),
     "in a function that it calls": ("tanh", unknown_name, "NameError: name 'sqaure' is not", "return 1 - sqaure(np.tanh(x))"),
     "by raise": ("tanh", divided, "ZeroDivisionError: by the student", 'raise ZeroDivisionError("by the student")'),
@@ -183,7 +183,7 @@ RAISES = {  # what is raised, and the line
 }
 
 
-def test_an_error_comes_with_the_line():
+def test_an_error_is_reported_with_its_line():
     lines = pathlib.Path(__file__).read_text(encoding="utf-8").splitlines()
 
     def is_told(case, row):
@@ -197,7 +197,7 @@ def test_an_error_comes_with_the_line():
     each(RAISES, is_told)
 
 
-def test_an_error_in_a_function_of_ones_own_comes_with_the_line():
+def test_an_error_in_a_custom_function_is_reported_with_its_line():
     class Squared(mg.Function):
         @staticmethod
         def forward(ctx, x):
