@@ -1,4 +1,4 @@
-"""nn.Attention with all its switches against loops over heads and tokens, and its gradients against differences."""
+"""nn.Attention with all its switches against loops over heads and tokens, and its gradients against finite differences."""
 import itertools
 import math
 
@@ -18,11 +18,13 @@ SWITCHES = {
     "layout": ("rows", "columns"),
     "positions": ("none", "rotary", "relative"),
 }
+each_layout = pytest.mark.parametrize("layout", SWITCHES["layout"])
+each_position = pytest.mark.parametrize("positions", SWITCHES["positions"])
 COMBINATIONS = [dict(zip(SWITCHES, chosen)) for chosen in itertools.product(*SWITCHES.values())]
 
 
 def make(scale="d_k", **switches) -> nn.Attention:
-    """In float64, with random parameters, more features in keys than in values, and distances beyond the longest."""
+    """In float64, with random parameters, more features in keys than in values, and distances beyond max_distance."""
     sizes = {"key_size": 6} if switches.get("query_key", "separate") != "none" else {}
     if switches.get("value", True):
         sizes["value_size"] = 3
@@ -58,12 +60,12 @@ def projected(projection, x, head):
     if projection is None:
         return x
     size = projection.weight.shape[0] // H
-    weight, bias = (p.detach().numpy()[head * size : (head + 1) * size] for p in (projection.weight, projection.bias))
+    weight, bias = (p.data[head * size : (head + 1) * size] for p in (projection.weight, projection.bias))
     return x @ weight.T + bias
 
 
 def turned(x):
-    """Rotary positions, pair by pair."""
+    """x (T, D) with rotary positions, pair by pair."""
     out = np.zeros_like(x)
     for t, i in itertools.product(range(x.shape[0]), range(0, x.shape[1], 2)):
         angle = t / 10_000 ** (i / x.shape[1])
@@ -93,16 +95,16 @@ def reference(layer, switches, scale, x, context, padding):
         heads.append(weights @ v)
         all_weights.append(weights)
     if switches["output_projection"] == "sum":
-        y = sum(head @ matrix.T for head, matrix in zip(heads, layer.out_weights.detach().numpy()))
+        y = sum(head @ matrix.T for head, matrix in zip(heads, layer.out_weights.data))
     else:
         y = np.concatenate(heads, axis=1)
     if switches["output_projection"] == "concat":
-        y = y @ layer.out.weight.detach().numpy().T + layer.out.bias.detach().numpy()
+        y = y @ layer.out.weight.data.T + layer.out.bias.data
     return y, np.array(all_weights)
 
 
-def test_which_combinations_there_are():
-    """columns + causal and rotary + none are the only pairs that contradict each other: 8 x 4 x 2 x 3 remain."""
+def test_which_combinations_are_allowed():
+    """Only columns + causal and rotary + none contradict each other: 8 x 4 x 2 x 3 remain."""
     assert len(COMBINATIONS) == 324 and len(ALLOWED) == 192
 
 
@@ -118,7 +120,7 @@ def computed(layer, leaves, padding, upstream, need_weights):
 
 
 def assert_right(layer, switches, scale, leaves, padding):
-    """Fused, spelled out, and by loops, the same; and the gradients are differences along a random direction."""
+    """Fused, spelled out and by loops are the same, and the gradients are differences along a random direction."""
     x, context = ([leaf if leaf is None else rows(layer, leaf) for leaf in leaves])
     context = x if context is None else context
     upstream = rows(layer, tokens(B, T, layer.out_width, seed=2)).detach()
@@ -128,7 +130,7 @@ def assert_right(layer, switches, scale, leaves, padding):
     hidden = np.zeros((B, context.shape[1]), bool) if padding is None else padding.numpy()
     for b in range(B):
         expected, expected_weights = reference(layer, switches, scale, x.numpy()[b], context.numpy()[b], hidden[b])
-        np.testing.assert_allclose(rows(layer, spelled_out[1]).detach().numpy()[b], expected_weights, atol=1e-12)
+        np.testing.assert_allclose(rows(layer, spelled_out[1]).data[b], expected_weights, atol=1e-12)
         for found, _, _ in (fused, spelled_out):
             np.testing.assert_allclose(rows(layer, found).numpy()[b], expected, atol=1e-12)
     for one, other in zip(gradients, spelled_out[2], strict=True):
@@ -148,13 +150,15 @@ def assert_right(layer, switches, scale, leaves, padding):
 random = np.random.default_rng(3)
 
 
-@pytest.mark.parametrize("query_key, positions", [*itertools.product(SWITCHES["query_key"], SWITCHES["positions"])])
-def test_fused_is_spelled_out_is_loops(query_key, positions):
+@each_position
+@pytest.mark.parametrize("query_key", SWITCHES["query_key"])
+@pytest.mark.parametrize("value", SWITCHES["value"])
+def test_fused_is_spelled_out_is_loops(query_key, positions, value):
     """With a context or without; padded at the end, or, if it is causal, at the start, where a query then sees no key."""
     for switches, scale in ALLOWED:
-        if (switches["query_key"], switches["positions"]) == (query_key, positions):
+        if (switches["query_key"], switches["positions"], switches["value"]) == (query_key, positions, value):
             layer = make(scale, **switches)
-            hidden = mg.tensor([[False, False, True, True][:S], [False] * S])
+            hidden = mg.tensor([[False, False, True, True], [False] * S])
             x, context = (rows(layer, tokens(B, length, D, seed=length)).detach() for length in (T, S))
             settings = [((x, None), hidden[:, 1:].flip(1)), ((x, None), None)]
             settings += [] if switches["causal"] else [((x, context), None), ((x, context), hidden)]
@@ -162,22 +166,20 @@ def test_fused_is_spelled_out_is_loops(query_key, positions):
                 assert_right(layer, switches, scale, leaves, padding)
 
 
-@pytest.mark.parametrize("layout", ["rows", "columns"])
+@each_layout
 @pytest.mark.parametrize("batched", [True, False])
-def test_weights_that_are_returned_have_a_gradient(layout, batched):
-    """y is linear in the weights: their gradient times a change is the change of y."""
+def test_returned_weights_have_a_gradient(layout, batched):
+    """By hand: y = (weights @ v) Woᵀ for each head."""
     layer = make(layout=layout)
     x = rows(layer, tokens(B, T, D) if batched else tokens(T, D))
     y, weights = layer(x, need_weights=True)
     weights.retain_grad()
     upstream = tokens(*y.shape, seed=2).detach()
     y.backward(upstream)
-    assert weights.shape == ((B, H, T, T) if batched else (H, T, T))
     v = layer.value(rows(layer, x)).reshape(-1, T, H, layer.value_size).transpose(1, 2)  # (B, H, T, D_v)
-    dy = rows(layer, upstream).reshape(-1, T, D)
-    dheads = (dy @ layer.out.weight).reshape(-1, T, H, layer.value_size).transpose(1, 2)
-    expected = rows(layer, dheads @ v.mT).detach().numpy()
-    np.testing.assert_allclose(weights.grad.numpy(), expected if batched else expected[0], atol=1e-12)
+    dheads = (rows(layer, upstream) @ layer.out.weight).reshape(-1, T, H, layer.value_size).transpose(1, 2)
+    expected = rows(layer, dheads @ v.mT).data
+    np.testing.assert_allclose(weights.grad.data, expected if batched else expected[0], atol=1e-12)
 
 
 @pytest.mark.parametrize("value", [False, True])
@@ -188,28 +190,27 @@ def test_a_context_of_another_width(value):
     mg.gradcheck_module(layer, [x, context], progress=False)
 
 
-def test_unbatched_is_a_batch_of_one():
-    for layout in ("rows", "columns"):
-        layer = make(layout=layout)
-        x, context = rows(layer, tokens(T, D)), rows(layer, tokens(S, D, seed=1))
-        y, weights = layer(x, context, need_weights=True)
-        batched, batched_weights = layer(x[None], context[None], need_weights=True)
-        np.testing.assert_array_equal(y.detach().numpy(), batched.detach().numpy()[0])
-        np.testing.assert_array_equal(weights.detach().numpy(), batched_weights.detach().numpy()[0])
+@each_layout
+def test_unbatched_is_a_batch_of_one(layout):
+    layer = make(layout=layout)
+    x, context = rows(layer, tokens(T, D)), rows(layer, tokens(S, D, seed=1))
+    batched = layer(x[None], context[None], need_weights=True)
+    for found, expected in zip(layer(x, context, need_weights=True), batched, strict=True):
+        np.testing.assert_array_equal(found.data, expected.data[0])
 
 
-def test_residual_adds_the_input():
-    for layout in ("rows", "columns"):
-        plain, adding = make(layout=layout), make(layout=layout, residual=True)
-        x = rows(plain, tokens(B, T, D))
-        np.testing.assert_allclose((adding(x) - plain(x)).detach().numpy(), x.detach().numpy(), atol=1e-12)
-        assert mg.gradcheck(adding, [x.detach().clone().requires_grad_()])
+@each_layout
+def test_residual_adds_the_input(layout):
+    plain, adding = make(layout=layout), make(layout=layout, residual=True)
+    x = rows(plain, tokens(B, T, D))
+    np.testing.assert_allclose((adding(x) - plain(x)).data, x.data, atol=1e-12)
+    assert mg.gradcheck(adding, [x.detach().clone().requires_grad_()])
 
 
-@pytest.mark.parametrize("positions", SWITCHES["positions"])
+@each_position
 @pytest.mark.parametrize("heads, groups", [(4, 2), (6, 2), (3, 1), (2, 2)])
 def test_groups_of_queries_share_keys_and_values(heads, groups, positions):
-    """As if the matrices of keys and values were repeated for each query head of their group; and so are the gradients."""
+    """As if the matrices of keys and values were repeated for each query head of their group; their gradients are summed."""
     def make(key_value_heads):
         return nn.Attention(D, heads, key_value_heads=key_value_heads, causal="mask", positions=positions, key_size=6,
                             value_size=4, bias=True, max_distance=3).double()
@@ -230,21 +231,21 @@ def test_groups_of_queries_share_keys_and_values(heads, groups, positions):
     for need_weights in (False, True):
         y, expected = (layer(x, need_weights=need_weights) for layer in (shared, apart))
         for one, other in zip(*((y, expected) if need_weights else ([y], [expected]))):
-            np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
+            np.testing.assert_allclose(one.data, other.data, atol=1e-12)
     gradient = apart.value.weight.grad.numpy().reshape(groups, heads // groups, 4, D).sum(axis=1).reshape(-1, D)
     np.testing.assert_allclose(shared.value.weight.grad.numpy(), gradient, atol=1e-12)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("positions", SWITCHES["positions"])
+@each_position
 def test_a_window_hides_what_is_further_back(positions, need_weights):
     layer, x = make(causal="mask", window=2, positions=positions), tokens(B, 6, D).detach()
     everywhere = make(causal="mask", positions=positions)
     y = layer(x, need_weights=need_weights)
     y = y[0] if need_weights else y
-    for t in range(6):  # each token as the last one of the two that are seen
+    for t in range(6):  # each token after the only one that it sees
         seen = everywhere(x[:, max(0, t - 1) : t + 1])[:, -1]
-        np.testing.assert_allclose(y[:, t].detach().numpy(), seen.detach().numpy(), atol=1e-12)
+        np.testing.assert_allclose(y[:, t].data, seen.data, atol=1e-12)
 
 
 def test_dropout_is_active_in_training_only():
@@ -255,16 +256,17 @@ def test_dropout_is_active_in_training_only():
     np.testing.assert_allclose(layer(x).data, layer(x, need_weights=True)[0].data, atol=1e-6)
 
 
-def test_float32_is_float64_rounded():
-    for switches in ({}, {"positions": "rotary"}, {"positions": "relative", "causal": "mask"}, {"layout": "columns"}):
-        layer, x = make(**switches), rows(make(**switches), tokens(B, T, D).detach())
-        expected = layer(x).detach().numpy()
-        single = layer.to(mg.float32)(x.float())
-        assert single.dtype == mg.float32
-        np.testing.assert_allclose(single.detach().numpy(), expected, atol=1e-5)
+@pytest.mark.parametrize("switches", [{}, {"positions": "rotary"}, {"positions": "relative", "causal": "mask"},
+                                      {"layout": "columns"}], ids=str)
+def test_float32_is_float64_rounded(switches):
+    layer, x = make(**switches), rows(make(**switches), tokens(B, T, D).detach())
+    expected = layer(x).data
+    single = layer.to(mg.float32)(x.float())
+    assert single.dtype == mg.float32
+    np.testing.assert_allclose(single.data, expected, atol=1e-5)
 
 
-def test_a_padding_mask_that_hides_all_keys_is_seen_in_a_replay():
+def test_a_padding_mask_that_hides_all_keys_is_refused_in_a_replay():
     layer, x = nn.Attention(D), mg.zeros(B, T, D)
     step = mg.compile(lambda mask: layer(x, key_padding_mask=mask).detach())
     step(mg.zeros(B, T).bool())
@@ -272,8 +274,8 @@ def test_a_padding_mask_that_hides_all_keys_is_seen_in_a_replay():
         step(mg.tensor([[False] * T, [True] * T]))
 
 
-def test_parameters_at_the_start():
-    """Biases only if wanted; projections of heads uniform in ±1/sqrt(heads * value_size), as a Linear for all heads."""
+def test_initial_parameters():
+    """No biases by default; the heads' output matrices are uniform in ±1/sqrt(heads * value_size), like a Linear for all."""
     names = {"query.weight", "key.weight", "value.weight"}
     assert {name for name, _ in nn.Attention(D, H).named_parameters()} == names | {"out.weight"}
     layer = nn.Attention(60, H, output_projection="sum", positions="relative")
