@@ -1,3 +1,4 @@
+"""Modules: their lists, state, switches and dtype."""
 import copy
 import pickle
 
@@ -30,7 +31,7 @@ def names(pairs):
     return [name for name, _ in pairs]
 
 
-def test_lists_name_shared_things_once_and_state_dict_names_all():
+def test_lists_name_shared_members_once_and_state_dict_names_all():
     block = Block()
     assert names(block.named_parameters()) == ["scale", "first.weight", "first.bias", "second.bias"]
     assert names(block.named_parameters(recurse=False)) == ["scale"]
@@ -114,11 +115,8 @@ def test_switches_reach_all_modules():
     block.requires_grad_(False)
     assert not block(mg.ones(2, 3)).requires_grad
     assert all(parameter.requires_grad for parameter in block.requires_grad_().parameters())
-    order = []
-    assert block.apply(lambda module: order.append(type(module).__name__)) is block
-    assert order == ["Linear", "Linear", "Block"]
-    order.clear()
-    nn.Sequential(block, nn.ReLU()).apply(lambda module: order.append(type(module).__name__))
+    order, model = [], nn.Sequential(block, nn.ReLU())
+    assert model.apply(lambda module: order.append(type(module).__name__)) is model
     assert order == ["Linear", "Linear", "Block", "ReLU", "Sequential"]
 
 
@@ -133,7 +131,17 @@ def test_to_converts_in_place_and_keeps_ties_and_gradients():
     np.testing.assert_array_equal(scale.grad.data, gradient)
     block(mg.ones(2, 3, dtype=mg.float64)).sum().backward()
     np.testing.assert_allclose(scale.grad.data, 2 * gradient, rtol=1e-6, atol=1e-6)
-    assert block.float().count.dtype == mg.float32
+    assert block.float().count.dtype == mg.float32 and not block.count.requires_grad
+
+
+@pytest.mark.parametrize("has_gradient", [True, False])
+def test_a_frozen_module_stays_frozen_when_its_dtype_changes(has_gradient):
+    layer = nn.Linear(2, 2)
+    if has_gradient:
+        layer(mg.ones(1, 2)).sum().backward()
+    layer.requires_grad_(False).double()
+    assert layer.weight.dtype == mg.float64 and not layer.weight.requires_grad
+    assert layer.weight.grad.dtype == mg.float64 if has_gradient else layer.weight.grad is None
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
@@ -171,13 +179,5 @@ def test_repr_is_a_tree():
     assert repr(nn.Parameter(mg.ones(1))).startswith("Parameter containing:\ntensor([1.]")
 
 
-def test_a_parameter_may_be_frozen_from_the_start():
+def test_a_parameter_can_be_frozen_from_the_start():
     assert nn.Parameter(mg.ones(1)).requires_grad and not nn.Parameter(mg.ones(1), requires_grad=False).requires_grad
-
-
-def test_a_frozen_module_changes_its_dtype_with_its_gradients():
-    layer = nn.Linear(2, 2)
-    layer(mg.ones(1, 2)).sum().backward()
-    layer.requires_grad_(False)
-    layer.double()
-    assert layer.weight.dtype == layer.weight.grad.dtype == mg.float64 and not layer.weight.requires_grad
