@@ -1,8 +1,7 @@
-"""What the lecture notes say, row by row, as functions that find out whether it is so.
+"""The claims of the lecture notes, as functions that check them.
 
-A claim is a function with the row's number, the section it stands in and a verdict; its docstring paraphrases the note.
-It computes, raises `Refuted` if the verdict does not hold, and returns in a sentence what was learnt, with the figures
-that it measured:
+A claim is a function with the row's number, its section in the note and a verdict; its docstring paraphrases the note. It
+raises `Refuted` if the verdict does not hold, and returns its finding in a sentence, with the numbers that it measured:
 
     claim = claims_of("000")
 
@@ -17,11 +16,11 @@ that it measured:
 import dataclasses
 from collections.abc import Callable
 
-TRUE, FALSE = "true", "false as printed"  # verdicts; or "true if ..."
+TRUE, FALSE = "true", "false as printed"  # verdicts; also "true if ...", "false ..."
 
 
 class Refuted(Exception):
-    """What was measured contradicts the verdict."""
+    """The measurements contradict the verdict."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +29,12 @@ class Claim:
     note: str  # "000" to "004"
     verdict: str
     check: Callable[[], str]
-    section: str = ""  # the heading that it stands under, as printed: one of contents.NOTES
-    formula: str = ""  # as the note prints it, or its words where it prints none
-    ours: str = ""  # the same, spelled in this project: the switch, the call
-    code: str = ""  # where that stands, as "nn/attention.py:Attention"; several with commas
-    also: tuple[str, ...] = ()  # where else it stands: "003", or with the heading "003: Self-attention"
-    formerly: tuple[str, ...] = ()  # rows that said the same, and are now this one
+    section: str = ""  # its heading, as printed: one of contents.NOTES
+    formula: str = ""  # as printed, or the note's words if it prints none
+    ours: str = ""  # the counterpart in this project: the switch, the call
+    code: str = ""  # where that is, as "nn/attention.py:Attention"; several with commas
+    also: tuple[str, ...] = ()  # other places that state it: "003", or with the heading "003: Self-attention"
+    formerly: tuple[str, ...] = ()  # rows that were merged into this one
 
     @property
     def text(self) -> str:
@@ -48,12 +47,12 @@ class Claim:
 
     @property
     def line(self) -> int:
-        """Where it begins in its file."""
+        """Its first line in its file."""
         return self.check.__code__.co_firstlineno
 
     @property
     def places(self) -> list[tuple[str, str]]:
-        """(note, section) of all that say it, its own first; a section is "" if it is not known."""
+        """(note, section) of every place that states it, its own first; the section is "" if unknown."""
         others = (place.partition(": ") for place in self.also)
         return [(self.note, self.section), *((note, section) for note, _, section in others)]
 
@@ -62,10 +61,10 @@ CLAIMS: list[Claim] = []
 
 
 def claims_of(note: str) -> Callable[..., Callable[[Callable[[], str]], Callable[[], str]]]:
-    """The decorator that registers a function as the check of a row of this note."""
+    """A decorator that registers a function as the check of a row of this note."""
 
     def claim(row: str, section: str = "", verdict: str = TRUE, **fields):
-        """`fields`: the others of `Claim`."""
+        """`fields`: the other fields of `Claim`."""
         def register(check: Callable[[], str]) -> Callable[[], str]:
             CLAIMS.append(Claim(row, note, verdict, check, section, **fields))
             return check
@@ -76,6 +75,6 @@ def claims_of(note: str) -> Callable[..., Callable[[Callable[[], str]], Callable
 
 
 def require(condition: bool, otherwise: str) -> None:
-    """Refuted, with what was found, unless the condition holds."""
+    """Refuted, with this reason, unless the condition holds."""
     if not condition:
         raise Refuted(otherwise)

@@ -1,4 +1,4 @@
-"""`minigrad notes`: a table of all claims, or some of them in full; exit code 1 if one is refuted."""
+"""`minigrad notes`: a table of all claims, or some in full; exit code 1 if one is refuted."""
 import argparse
 import pathlib
 
@@ -11,12 +11,12 @@ PICTURES = report.DOCUMENT.removesuffix(".md")  # the folder
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--row", metavar="ROW", nargs="+", help="only these rows, such as A5, each in full")
+    which.add_argument("--row", metavar="ROW", nargs="+", help="only these rows, such as A5, in full")
     which.add_argument("--note", metavar="NOTE", nargs="+", help="only these notes, such as 003")
     parser.add_argument("--write", metavar="FILE", nargs="?", const=report.DOCUMENT,
                         help=f"write the results as a document (default: {report.DOCUMENT})")
     parser.add_argument("--plot", metavar="DIR", nargs="?", const=PICTURES,
-                        help=f"draw pictures, of all rows or those chosen, into this folder (default: {PICTURES})")
+                        help=f"draw pictures of all rows, or of those chosen, into this folder (default: {PICTURES})")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def chosen_pictures(given: dict, claims: list[Claim]) -> list[str]:
 
 
 def show_table(claims: list[Claim], notes: list[str]) -> list[report.Outcome]:
-    """Run claims and print a line of each, under the headings of their notes."""
+    """Run claims and print a line for each, under the headings of their notes."""
     outcomes, heading = [], None
     print(report.header())
     for claim in claims:
@@ -65,7 +65,7 @@ def show_table(claims: list[Claim], notes: list[str]) -> list[report.Outcome]:
 
 
 def show_in_full(claims: list[Claim], folder: pathlib.Path) -> list[report.Outcome]:
-    """Run claims and print all there is to say of each."""
+    """Run claims and print each in full."""
     outcomes = []
     for claim in claims:
         outcomes.append(report.check(claim))
@@ -74,12 +74,12 @@ def show_in_full(claims: list[Claim], folder: pathlib.Path) -> list[report.Outco
 
 
 def check_document(given: dict) -> None:
-    """UsageError if there can be no document, or not there."""
+    """UsageError if the document cannot be written."""
     if "write" not in given:
         return
     for flag in ("row", "note"):
         if flag in given:
-            raise UsageError(f"--write takes all rows, got --{flag}; leave one of the two out")
+            raise UsageError(f"--write needs all rows, got --{flag}; leave one of the two out")
     if pathlib.Path(given["write"]).is_dir():
         raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
     check_writable(pathlib.Path(given["write"]).parent, "--write")

@@ -1,12 +1,12 @@
-"""The five lecture notes: what they are called, whom they follow, and their headings in order."""
+"""The five lecture notes: titles, sources, and headings in order."""
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Note:
     title: str
-    source: str  # as far as the note says
-    sections: dict[str, str]  # {heading as printed: what there is to know of it, mostly nothing}
+    source: str  # if the note says
+    sections: dict[str, str]  # {heading as printed: a remark, mostly empty}
 
 
 def headings(text: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ NOTES = {
         Conclusion
         """)),
     "001": Note("From RNNs to the encoder-decoder", "a summary of lecture 8 of Stanford's CS224n (2023) and its notes on "
-                "self-attention; it prints no title, and is named by its file; tokens are rows, n x d", headings("""
+                "self-attention; it has no title, and is named after its file; tokens are rows, n x d", headings("""
         Premise
         Issues with Recurrent Models
         Linear Interaction Distance
@@ -81,7 +81,7 @@ NOTES = {
         Complementary view: keys, queries and values -- empty in the note
         Extensions -- empty in the note
         Relations to other architectures -- empty in the note
-        References -- empty in the note, but for a directive
+        References -- empty in the note, except for a directive
         """)),
     "003": Note("Deep Learning - Foundations and Concepts, Chapter 12. Transformers", "slides on that chapter of Bishop "
                 "and Bishop's book, by nonlineark, March 18, 2025; tokens are rows, N x D", headings("""

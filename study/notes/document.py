@@ -1,4 +1,4 @@
-"""The document that `minigrad notes --write` makes: the notes section by section, beside what this project has of them."""
+"""The document that `minigrad notes --write` makes: the notes, section by section, next to their counterparts here."""
 import collections
 import os
 import pathlib
@@ -10,17 +10,17 @@ from study.notes.report import FAMILIES, Outcome, by_number, count, source_of
 
 ROOT = pathlib.Path(__file__).parents[2]  # of the source tree
 OPENING = """\
-Five lecture notes on transformers, each in its own order, beside what this project has of them. A row has what the note \
-says, with the formula as it prints it; the same in this project, with a link to the code; and whether it is so, with what \
-was measured. For a misprint, the printed formula and the right one are both run. Figures such as 1.2 (0.9 to 1.4) are the \
-median and the range of several seeds.
+Five lecture notes on transformers, claim by claim, in their own order. Each row has what the note says, with its \
+formula as printed; the counterpart in this project, with a link to the code; and the verdict, with the measurements \
+behind it. For a misprint, both the printed formula and the right one are run. Numbers such as 1.2 (0.9 to 1.4) are the \
+median and the range over several seeds.
 
-Written by `minigrad notes --write`, which runs every claim; do not edit. `minigrad notes --row A5` runs one, \
-`minigrad notes --note 003` a note; a row's number leads to its code."""
+`minigrad notes --write` runs every claim and writes this document; do not edit it. `minigrad notes --row A5` runs one, \
+`minigrad notes --note 003` those of a note. A row's number links to its code."""
 
 
 def write(outcomes: list[Outcome], path: pathlib.Path, pictures: dict[str, tuple[str, tuple[str, ...]]]) -> None:
-    """Write the document, with those of the pictures {file name: (caption, rows)} that are in the folder named like it."""
+    """Write the document. Of the pictures {file name: (caption, rows)}, it shows those in the folder of the same name."""
     folder = path.with_suffix("")
     there = {name: picture for name, picture in pictures.items() if (folder / name).exists()}
     root = pathlib.Path(os.path.relpath(ROOT, path.parent.resolve())).as_posix()
@@ -28,7 +28,7 @@ def write(outcomes: list[Outcome], path: pathlib.Path, pictures: dict[str, tuple
 
 
 def as_markdown(outcomes: list[Outcome], pictures: dict[str, tuple[str, tuple[str, ...]]], folder: str, root: str) -> str:
-    """The document. Pictures are in `folder`; `root` leads to the source tree."""
+    """The document. Pictures are in `folder`; `root` is the relative path of the source tree."""
     by_place = collections.defaultdict(list)
     for outcome in outcomes:
         for place in outcome.claim.places:
@@ -44,7 +44,7 @@ def as_markdown(outcomes: list[Outcome], pictures: dict[str, tuple[str, tuple[st
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """How many claims of each note are true or not."""
+    """How many claims of each note are true."""
     rows = []
     for note in (*NOTES, "all"):
         verdicts = [outcome.verdict for outcome in outcomes if note in (outcome.claim.note, "all")]
@@ -56,7 +56,7 @@ def summary(outcomes: list[Outcome]) -> str:
 # a note
 
 def chapter(note: str, by_place: dict[tuple[str, str], list[Outcome]], root: str) -> list[str]:
-    """A note: its title, its sections and what stands in each."""
+    """A note: its title, a table of its sections, and their claims."""
     content = NOTES[note]
     source = content.source[0].upper() + content.source[1:]
     parts = [anchor(f"note-{note}"), f"## Note {note}: {content.title}", f"{source}."]
@@ -69,24 +69,25 @@ def chapter(note: str, by_place: dict[tuple[str, str], list[Outcome]], root: str
 
 
 def section(heading: str, outcomes: list[Outcome], note: str, root: str) -> list[str]:
-    """A heading with its rows, and pointers to those of other sections and notes that say the same."""
+    """A heading with its claims, and links to those of other sections and notes that say the same."""
     own = [outcome for outcome in outcomes if outcome.claim.places[0] == (note, heading)]
     others = [outcome for outcome in outcomes if outcome not in own]
     parts = [f"### {heading or 'Without a section'}"] if outcomes else []
     if own:
-        parts.append(table(["row", "the note", "here", "is it so?"], (cells(outcome, root) for outcome in own)))
+        parts.append(table(["row", "the note", "here", "verdict"], (cells(outcome, root) for outcome in own)))
     if others:
-        parts.append("Said here too: " + ", ".join(name_with_link(outcome.claim, note) for outcome in others) + ".")
+        links = ", ".join(name_with_link(outcome.claim, note) for outcome in others)
+        parts.append(f"Also stated here, covered under: {links}.")
     return parts
 
 
 def cells(outcome: Outcome, root: str) -> list[str]:
-    """A row: its number, what the note says and prints, the same here, the verdict and what was learnt."""
+    """A row: its number, what the note says and prints, the counterpart here, the verdict and the finding."""
     claim = outcome.claim
     number = f"{anchor(claim.row.lower())}[{claim.row}]({root}/{source_of(claim)}#L{claim.line})"
     says = lines(claim.text, code(claim.formula))
     here = lines(code(claim.ours), *(link_to_code(part.strip(), root) for part in claim.code.split(",") if part))
-    return [number, says, here, f"**{outcome.verdict}**: {outcome.learnt}"]
+    return [number, says, here, f"**{outcome.verdict}**: {outcome.finding}"]
 
 
 def name_with_link(claim: Claim, note: str) -> str:
@@ -106,11 +107,11 @@ def link_to_code(place: str, root: str) -> str:
 def picture(name: str, caption: str, rows: tuple[str, ...], folder: str) -> str:
     stem = pathlib.Path(name).stem
     links = ", ".join(f"[{row}](#{row.lower()})" for row in rows)
-    return f"{anchor(f'picture-{stem}')}\n\n### {stem}\n\n{caption} It is about {links}.\n\n![{stem}]({folder}/{name})"
+    return f"{anchor(f'picture-{stem}')}\n\n### {stem}\n\n{caption} See {links}.\n\n![{stem}]({folder}/{name})"
 
 
 def index(outcomes: Iterable[Outcome]) -> list[list[str]]:
-    """All rows by family and number, and what became of those that were merged."""
+    """All rows by family and number, and which rows replaced those that were merged."""
     links = {}
     for claim in (outcome.claim for outcome in outcomes):
         links[claim.row] = f"[{claim.row}](#{claim.row.lower()})"

@@ -1,4 +1,4 @@
-"""The claims of the lecture notes in the notes' order, what they come to, and how a terminal shows it."""
+"""The claims of the lecture notes in the notes' order, their outcomes, and how a terminal shows them."""
 import dataclasses
 import itertools
 import textwrap
@@ -11,7 +11,7 @@ from study.notes.contents import NOTES
 FAMILIES = {
     "L": "Layout and tokens",
     "A": "Attention",
-    "M": "The part that treats tokens one by one",
+    "M": "Token-wise networks",
     "R": "Residual connections and norms",
     "N": "Layer norm",
     "P": "Positions",
@@ -21,14 +21,14 @@ FAMILIES = {
     "E": "Misprints",
 }
 DOCUMENT = "docs/lecture_notes.md"
-WIDTHS = {"row": 4, "note": 4, "verdict": 18, "what was learnt": 62, "seconds": 7}  # of the columns on a terminal
+WIDTHS = {"row": 4, "note": 4, "verdict": 18, "finding": 62, "seconds": 7}  # of the columns on a terminal
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     claim: Claim
     holds: bool
-    learnt: str  # a sentence with figures
+    finding: str  # a sentence with numbers
     seconds: float
 
     @property
@@ -37,22 +37,21 @@ class Outcome:
 
 
 def check(claim: Claim) -> Outcome:
-    """Run a claim. One that crashes does not hold either."""
+    """Run a claim. One that crashes does not hold."""
     started = time.perf_counter()
     try:
-        holds, learnt = True, claim.check()
+        holds, finding = True, claim.check()
     except Refuted as reason:
-        holds, learnt = False, str(reason)
+        holds, finding = False, str(reason)
     except Exception as error:  # noqa: BLE001  it is reported
-        holds, learnt = False, f"{type(error).__name__}: {error}"
-    return Outcome(claim, holds, learnt, time.perf_counter() - started)
+        holds, finding = False, f"{type(error).__name__}: {error}"
+    return Outcome(claim, holds, finding, time.perf_counter() - started)
 
 
 # which claims, in which order
 
 def select(rows: Iterable[str] | None = None, notes: Iterable[str] | None = None) -> list[Claim]:
-    """The claims of these rows, or of these notes, or all, in the notes' order; ValueError if there is no such row or
-    note."""
+    """The claims of these rows or notes, by default all, in the notes' order; ValueError for an unknown row or note."""
     wanted = None if rows is None else {row_of(row.upper()) for row in rows}
     notes = NOTES if notes is None else [note.zfill(3) for note in notes]
     if unknown := [note for note in notes if note not in NOTES]:
@@ -61,7 +60,7 @@ def select(rows: Iterable[str] | None = None, notes: Iterable[str] | None = None
 
 
 def row_of(row: str) -> str:
-    """The row itself, or that which says the same now; ValueError if there is none."""
+    """The row, or the one that it was merged into; ValueError if there is none."""
     for claim in CLAIMS:
         if row == claim.row or row in claim.formerly:
             return claim.row
@@ -70,13 +69,13 @@ def row_of(row: str) -> str:
 
 
 def place(claim: Claim) -> tuple[str, int]:
-    """Where it stands: its note and the number of its section; within a section, claims keep the order of their file."""
+    """A sort key: its note and the number of its section. Within a section, claims keep the order of their file."""
     headings = list(NOTES[claim.note].sections)
     return claim.note, headings.index(claim.section) if claim.section else len(headings)
 
 
 def by_number(row: str) -> tuple[int, int]:
-    """The place of a row in its family: A10 comes after A9."""
+    """A sort key: A10 comes after A9."""
     return list(FAMILIES).index(row[0]), int(row[1:])
 
 
@@ -95,18 +94,18 @@ def heading(claim: Claim) -> str:
 def as_line(outcome: Outcome) -> str:
     """A row of the table."""
     claim = outcome.claim
-    return lines_of([claim.row, claim.note, outcome.verdict, outcome.learnt, f"{outcome.seconds:7.2f}"])
+    return lines_of([claim.row, claim.note, outcome.verdict, outcome.finding, f"{outcome.seconds:7.2f}"])
 
 
 def lines_of(cells: Iterable[str]) -> str:
-    """One row; cells that are too long go on below."""
+    """One row; long cells are wrapped."""
     wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, WIDTHS.values())]
     rows = itertools.zip_longest(*wrapped, fillvalue="")
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, WIDTHS.values())).rstrip() for row in rows)
 
 
 def in_full(outcome: Outcome, picture: str) -> str:
-    """A claim beside what the note says and prints, `picture`, and where to read on."""
+    """A claim: what the note says and prints, the verdict, `picture`, and where to read more."""
     claim = outcome.claim
     others = "; ".join(f"note {note}" + f', "{section}"' * bool(section) for note, section in claim.places[1:])
     parts = {
@@ -114,9 +113,9 @@ def in_full(outcome: Outcome, picture: str) -> str:
         "formula": claim.formula,
         "here": claim.ours,
         "verdict": outcome.verdict,
-        "learnt": f"{outcome.learnt} ({outcome.seconds:.2f} s)",
+        "finding": f"{outcome.finding} ({outcome.seconds:.2f} s)",
         "picture": picture,
-        "read on": f"{claim.code}; {DOCUMENT}#{claim.row.lower()}; the claim's code: {source_of(claim)}:{claim.line}",
+        "see": f"{claim.code}; {DOCUMENT}#{claim.row.lower()}; the claim's code: {source_of(claim)}:{claim.line}",
         "also in": others,
         "formerly": ", ".join(claim.formerly),
     }
@@ -132,13 +131,13 @@ def source_of(claim: Claim) -> str:
 
 
 def pointers(claims: list[Claim], notes: Iterable[str]) -> list[str]:
-    """A line for each of the other claims that stand in these notes, too."""
-    return [f"said in note {note.zfill(3)} too: {claim.row} (note {claim.note}), {claim.name.replace('_', ' ')}"
+    """A line for each of the other claims that these notes also make."""
+    return [f"also stated in note {note.zfill(3)}: {claim.row} (note {claim.note}), {claim.name.replace('_', ' ')}"
             for note in notes for claim in select() if claim not in claims and note.zfill(3) in dict(claim.places)]
 
 
 def count(verdicts: Iterable[str]) -> dict[str, int]:
-    """How many claims turned out to be what."""
+    """How many claims have each kind of verdict."""
     verdicts = list(verdicts)
     return {
         "true": verdicts.count("true"),

@@ -82,11 +82,11 @@ def run(capsys):
 
 def test_outcomes():
     outcome = report.check(WET)
-    assert (outcome.holds, outcome.verdict, outcome.learnt) == (True, "true", "100 % of | it")
+    assert (outcome.holds, outcome.verdict, outcome.finding) == (True, "true", "100 % of | it")
     assert outcome.seconds >= 0
     outcome = report.check(FLOAT)
-    assert (outcome.holds, outcome.verdict, outcome.learnt) == (False, "REFUTED", "none of 3 floated")
-    assert report.check(CRASH).learnt == "ZeroDivisionError: by zero" and not report.check(CRASH).holds
+    assert (outcome.holds, outcome.verdict, outcome.finding) == (False, "REFUTED", "none of 3 floated")
+    assert report.check(CRASH).finding == "ZeroDivisionError: by zero" and not report.check(CRASH).holds
 
 
 def test_claims_are_registered_and_require_refutes():
@@ -117,7 +117,7 @@ def test_table_of_claims_that_hold(run, made_up):
     code, out, err = run()
     lines = out.splitlines()
     assert (code, err) == (0, "")
-    assert lines[0].split() == ["row", "note", "verdict", "what", "was", "learnt", "seconds"] and set(lines[1]) == {"-"}
+    assert lines[0].split() == ["row", "note", "verdict", "finding", "seconds"] and set(lines[1]) == {"-"}
     assert [line for line in lines if line.startswith("note")] == [
         "note 000: Preliminaries", "note 000: Self-Attention", "note 001: without a section"]
     assert [line.split()[:2] for line in lines[4::3]] == [["E1", "000"], ["A2", "000"], ["A10", "001"]]
@@ -130,8 +130,8 @@ def test_table_of_a_note(run, made_up):
     out = run("--note", "3", "004")[1]
     assert "REFUTED" in out and "A2   000" not in out
     assert out.endswith("1 claims: 0 true, 0 true under a condition, 0 false as printed\n"
-                        "said in note 003 too: A2 (note 000), water is wet\n")
-    assert "too:" not in run("--note", "000")[1]
+                        "also stated in note 003: A2 (note 000), water is wet\n")
+    assert "also stated" not in run("--note", "000")[1]
 
 
 def test_long_cells_go_on_below(made_up):
@@ -157,15 +157,15 @@ def test_document(run, made_up, few_pictures, monkeypatch):
     text = pathlib.Path("here/notes.md").read_text()
     assert "| [Note 000](#note-000): Transformers | 2 | 1 | 0 | 1 |\n" in text and "| all | 3 | 1 | 1 | 1 |\n" in text
     assert "| Preliminaries |  | [E1](#e1) misprint |\n" in text and "| Implementation | empty in the note |  |\n" in text
-    assert "### Self-Attention\n\n| row | the note | here | is it so? |\n| --- |" in text
+    assert "### Self-Attention\n\n| row | the note | here | verdict |\n| --- |" in text
     wet = next(line for line in text.splitlines() if '<a id="a2">' in line)
     assert f"test_notes.py#L{WET.line}) | Water is \\| wet.<br>`w \\| et` | `nn.Water(1)`<br>[" in wet
     assert "nn/attention.py: Attention](" in wet and "[nn/init.py](" in wet and "**true**: 100 % of \\| it" in wet
     (link,) = (link for link in links_of(wet) if link.endswith("init.py"))
     assert pathlib.Path("here", link).samefile(document.ROOT / "nn/init.py")
-    assert "### Attention\n\nSaid here too: [A2](#a2) water is wet.\n" in text
-    assert "### Self-attention\n\nSaid here too: [A2](#a2) water is wet (note 000).\n" in text
-    assert "### Without a section\n\nSaid here too: [A2](#a2) water is wet (note 000).\n" in text
+    assert "### Attention\n\nAlso stated here, covered under: [A2](#a2) water is wet.\n" in text
+    assert "### Self-attention\n\nAlso stated here, covered under: [A2](#a2) water is wet (note 000).\n" in text
+    assert "### Without a section\n\nAlso stated here, covered under: [A2](#a2) water is wet (note 000).\n" in text
     assert "| A: Attention | [A2](#a2), A7 (now [A2](#a2)), [A10](#a10) |\n" in text and "| M: " in text
     assert "![positions](notes/positions.png)" in text
     assert pathlib.Path("here/notes/positions.png").read_bytes().startswith(b"\x89PNG")
@@ -227,8 +227,8 @@ def test_rows_in_full(run, made_up, few_pictures):
     misprint, wet = out.split("A2: ")
     assert code == 0 and wet.startswith('note 000, Transformers, section "Self-Attention"\n')
     for line in ("  it says   Water is | wet.\n  formula   w | et\n  here      nn.Water(1)\n  verdict   true\n",
-                 "  learnt    100 % of | it (0.00 s)\n", "  picture   `minigrad notes --row A2 --plot` draws positions\n",
-                 "  read on   nn/attention.py:Attention, nn/init.py; docs/lecture_notes.md#a2; the claim", f"_notes.py:{WET.line}\n",
+                 "  finding   100 % of | it (0.00 s)\n", "  picture   `minigrad notes --row A2 --plot` draws positions\n",
+                 "  see       nn/attention.py:Attention, nn/init.py; docs/lecture_notes.md#a2; the claim", f"_notes.py:{WET.line}\n",
                  '  also in   note 003, "Self-attention"; note 002; note 000, "Attention"\n', "  formerly  A7, M3\n"):
         assert line in wet
     assert "  verdict   false as printed\n" in misprint and not {"here", "also", "formerly"} & {*misprint.split()}
@@ -250,8 +250,8 @@ def test_pictures_of_rows(run, made_up, few_pictures):
 @pytest.mark.parametrize("arguments, says", [
     (["--row", "Z9"], "there is no row Z9; there are"),
     (["--row"], "--row: expected at least one argument"),
-    (["--row", "A2", "--write"], "--write takes all rows, got --row; leave one of the two out"),
-    (["--note", "000", "--write"], "--write takes all rows, got --note; leave one of the two out"),
+    (["--row", "A2", "--write"], "--write needs all rows, got --row; leave one of the two out"),
+    (["--note", "000", "--write"], "--write needs all rows, got --note; leave one of the two out"),
     (["--note", "005"], "there is no note 005; there are 000, 001, 002, 003, 004"),
     (["--note", "000", "--row", "A2"], "argument --row: not allowed with argument --note"),
     (["--plot", "file"], "cannot write to file (File exists); choose another folder with --plot"),

@@ -18,7 +18,7 @@ claim = claims_of("000")
        ours='nn.Attention(6, causal=False | "mask" | "renormalise")(x, need_weights=True)', code=ATTENTION,
        also=("003: Attention coefficients", "004: Self-Attention"))
 def attention_is_a_weighted_average():
-    """Attention is just a weighted average, Y = A X, with weights that are not negative and sum to 1 in each row. For
+    """Attention is just a weighted average, Y = A X, with non-negative weights that sum to 1 in each row. For
     autoregressive modelling A is causal: lower triangular."""
     x, worst = normal(1, 7, 6), 0.0
     for query_key in ("none", "shared", "separate"):
@@ -32,8 +32,8 @@ def attention_is_a_weighted_average():
             outside = max(np.maximum(rows.min(0) - y_t, y_t - rows.max(0)).max() for y_t, rows in zip(y.array, seen))
             worst = max(worst, abs(A.sum(1) - 1).max(), largest(y, A @ x), outside)
     require(worst < EXACT, f"off by {worst:.0e}")
-    return ("for nine kinds of attention, causal or not, rows of weights sum to 1, and no feature of an output lies "
-            f"outside the range of those that were averaged, within {worst:.0e}")
+    return ("for nine kinds of attention, causal or not, each row of weights sums to 1, and every output feature lies "
+            f"within the range of the features that are averaged, up to {worst:.0e}")
 
 
 @claim("A2", "Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
@@ -48,8 +48,8 @@ def similarity_of_tokens_needs_no_parameters():
     difference = require_equal(attention(mg.tensor(x)), attend(x, x, x))
     require(count == 0, f"{count} parameters")
     mg.gradcheck(attention, mg.tensor(x, requires_grad=True))
-    return ("attention without any parameter is a triple loop over rows, keys and features, within "
-            f"{difference:.0e}, and tokens have a gradient as queries, keys and values at once")
+    return ("attention without parameters matches a triple loop over rows, keys and features within "
+            f"{difference:.0e}, and each token gets its gradient as query, key and value at once")
 
 
 @claim("A24", "Self-Attention",
@@ -57,8 +57,8 @@ def similarity_of_tokens_needs_no_parameters():
        ours='nn.Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION,
        also=("003: Network parameters",))
 def plain_attention_depends_equally_on_all_dimensions():
-    """With the similarity x_t . x_s attention depends equally on all D dimensions of the embedding, though some of them
-    may be of more or less relevance. A projection to a feature space allows for that."""
+    """With the similarity x_t . x_s attention depends equally on all D dimensions of the embedding, though some may be
+    more relevant than others. A projection to a feature space allows for that."""
     D, x = 6, normal(3, 5, 6)
     rotation, _ = np.linalg.qr(normal(4, D, D))
     stretch = np.diag([3.0, *np.ones(D - 1)])
@@ -72,8 +72,8 @@ def plain_attention_depends_equally_on_all_dimensions():
     (plain, stretched), (projected, _) = moved["plain"], moved["projected"]
     require(plain < EXACT, f"X R has weights that differ by {plain:.0e}")
     require(stretched > 0.1 and projected > 0.1, f"stretched {stretched:.2g}, projected and rotated {projected:.2g}")
-    return (f"rotating all tokens, X R for an orthogonal R, leaves the weights as they are, within {plain:.0e}: no "
-            f"dimension is special; with a projection to 2 of {D} features they change by {projected:.2f}")
+    return (f"rotating all tokens, X R for an orthogonal R, does not change the weights (within {plain:.0e}): no "
+            f"dimension is special; with a projection from {D} features to 2 they change by {projected:.2f}")
 
 
 @claim("A3", "Self-Attention",
@@ -98,9 +98,8 @@ def one_projection_gives_a_symmetric_numerator():
     asymmetries = over_seeds(asymmetry)
     require(asymmetries.median > 0.1, f"the weights are symmetric up to {asymmetries:.2g}")
     check_gradients(layer, x)
-    return (f"the weights are the formula's, within {max(differences):.0e}; its numerators are the same for t, s and "
-            f"s, t, but each row is divided by a sum of its own, so that weights differ by up to {asymmetries:.2f} "
-            "(5 seeds)")
+    return (f"the weights match the formula within {max(differences):.0e}; its numerators are symmetric in t and s, but "
+            f"each row is divided by its own sum, so the weights differ by up to {asymmetries:.2f} (5 seeds)")
 
 
 @claim("A4", "Self-Attention",
@@ -129,8 +128,8 @@ def queries_and_keys_break_the_symmetry():
     for projection in (square.query, square.key):
         projection.weight.data[...] = np.eye(6)
     require_equal(square(mg.tensor(x)), plain_attention(6, query_key="none")(mg.tensor(x)))
-    return (f"with two projections the scores of t, s and s, t differ by up to {separate:.1f}, with U_q = U_k by "
-            f"{together:.0f}; the output is the formula's, within {difference:.0e}, and U_q = U_k = I is attention "
+    return (f"with two projections the scores of (t, s) and (s, t) differ by up to {separate:.1f}, with U_q = U_k by "
+            f"{together:.0f}; the output matches the formula within {difference:.0e}, and U_q = U_k = I is attention "
             "without parameters")
 
 
@@ -139,8 +138,8 @@ def queries_and_keys_break_the_symmetry():
        ours='nn.Attention(D, causal="renormalise") and nn.Attention(D, causal="mask")', code=ATTENTION,
        also=("001: 3. Masking the future in self-attention",))
 def zeroing_and_renormalising_is_masking():
-    """To enforce causality, simply zero out the upper triangle of the attention matrix and normalise the rows again: each
-    row's sum then ends at t."""
+    """To enforce causality, simply zero out the upper triangle of the attention matrix and renormalise the rows, whose
+    sums then end at t."""
     x = normal(4, 6, 4)
     mask, renormalise = (plain_attention(4, key_size=2, causal=causal) for causal in ("mask", "renormalise"))
     for layer in (mask, renormalise):
@@ -152,14 +151,14 @@ def zeroing_and_renormalising_is_masking():
     for layer in (mask, renormalise):
         check_gradients(layer, x)
 
-    steep = mg.tensor(np.array([[1.0, 0.0], [1000.0, 0.0]]))  # seen from row 0, exp(1 - 1000) is 0 in floating point
+    steep = mg.tensor(np.array([[1.0, 0.0], [1000.0, 0.0]]))  # for row 0, exp(1 - 1000) is 0 in floating point
     kept, lost = (plain_attention(2, query_key="none", causal=causal)(steep).array[0, 0]
                   for causal in ("mask", "renormalise"))
     require(kept == 1 and lost != 1, f"a score of 1000 in the future: {kept} and {lost}, where 1 is right")
-    return (f"masking the scores with -inf gives the same, within {difference:.0e}, and is safer: with the mask no "
-            f"gradient flows back from the future, and renormalised weights leak {leaks[1]:.0e} of rounding; beside "
-            f"a future score of 1000 the past's weight underflows, so that a token of 1 stays {kept:.0f} with the "
-            f"mask and becomes {lost:.0f} when renormalised")
+    return (f"masking the scores with -inf gives the same result within {difference:.0e}, and is safer: the mask lets no "
+            f"gradient through from the future, while renormalised weights leak {leaks[1]:.0e} of rounding; and with a "
+            f"future score of 1000 the weight of the past underflows, so that a token of 1 stays {kept:.0f} with the "
+            f"mask, but becomes {lost:.0f} when renormalised")
 
 
 @claim("G11", "Comparison to RNNs",
@@ -172,7 +171,7 @@ def causal_attention_reaches_any_past_token_directly():
     layer = plain_attention(T, causal="mask")
     layer.key.weight.data[...] = np.eye(T)
     for distance in range(1 - T, T):
-        wanted = np.clip(np.arange(T) - distance, 0, T - 1)  # which token each of them looks for
+        wanted = np.clip(np.arange(T) - distance, 0, T - 1)  # the token that each one looks for
         layer.query.weight.data[...] = 100 * x[wanted].T
         y, weights = layer(mg.tensor(x), need_weights=True)
         is_past = wanted <= np.arange(T)
@@ -190,9 +189,9 @@ def causal_attention_reaches_any_past_token_directly():
     require(forgotten > 1e-3, f"without a state it goes on the same within {forgotten:.0e}")
     (gradient,) = mg.grad((rnn(text[:, 3:], state.detach())[0] * mg.tensor(normal(35, 1, 3, 4))).sum(), [text])
     require(not gradient.array[:, :3].any() and gradient.array[:, 3:].all(), "an RNN has another way into its past")
-    return (f"each of {T} tokens can take any one of those before it as it is, from the first to itself, within "
-            f"{worst:.0e}, and none of those after it; all that an RNN knows of its past is one state: from this "
-            f"alone it goes on as before (within {at_once:.0e}), and without its gradient none reaches the past")
+    return (f"each of {T} tokens can copy any token from the first to itself (within {worst:.0e}), and none after it; an "
+            f"RNN knows its past only through one state: from that state alone it continues as before (within "
+            f"{at_once:.0e}), and if the state is detached, no gradient reaches the past")
 
 
 @claim("A20", "Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
@@ -205,7 +204,7 @@ def distance_only_attention_is_a_convolution():
     distances = np.arange(1 - T, T)
 
     def distance_only(bias, **switches):
-        """(Y, A) of attention with this bias for the distances 1 - T ... T - 1, and queries and keys of zero."""
+        """(Y, A) of attention with this bias for the distances 1 - T ... T - 1, and zero queries and keys."""
         layer = plain_attention(4, positions="relative", max_distance=T - 1, **switches)
         for projection in (layer.query, layer.key):
             nn.init.zeros_(projection.weight)
@@ -214,7 +213,7 @@ def distance_only_attention_is_a_convolution():
         return y.array, weights.array[0]
 
     def convolve(features, filter):
-        """Edges included: beyond them there is nothing."""
+        """With zero padding at the edges."""
         return np.stack([np.convolve(feature, filter)[T - 1 : 2 * T - 1] for feature in features.T], axis=1)
 
     def off_toeplitz(A):
@@ -236,7 +235,7 @@ def distance_only_attention_is_a_convolution():
     only_itself, _ = distance_only(np.where(distances == 0, 0.0, -1000.0), causal="mask")
     require(apart > 0.1 and causal[0, 0] == 1, f"causal weights are Toeplitz within {apart:.0e}")
     require_equal(only_itself, x)
-    return ("before rows are divided by their sums, attention by distance is np.convolve, edges included, within "
-            f"{convolved:.0e}; divided, A is off a Toeplitz matrix by {divided:.2f}, as fewer terms meet at the "
-            f"edges. Rows of a Toeplitz matrix sum to 1 only if it wraps round (within {wrapped:.0e}), and if it is "
-            "causal, too, only for the identity: its first row is 1, 0, ..., 0")
+    return ("before the rows are normalised, attention by distance is np.convolve with zero padding, within "
+            f"{convolved:.0e}; after that, A is off a Toeplitz matrix by {divided:.2f}, as the edges have fewer terms. "
+            f"The rows of a Toeplitz matrix all sum to 1 only if it wraps around (within {wrapped:.0e}); if it is also "
+            "causal, it must be the identity, since its first row is 1, 0, ..., 0")

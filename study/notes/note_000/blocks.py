@@ -21,7 +21,7 @@ claim = claims_of("000")
        ours='models.transformer.MLP, TransformerConfig(activation="gelu", mlp_ratio=4)', code=f"{TRANSFORMER}:MLP",
        also=("002: Multi-layer perceptron", "003: Transformer layers", "004: Transformers"))
 def the_mlp_works_token_by_token():
-    """After attention one and the same feed-forward network, an MLP, is applied to all positions, and mixes features
+    """After attention, the same feed-forward network, an MLP, is applied at every position, and mixes features
     nonlinearly."""
     mg.manual_seed(0)
     layer = MLP(TransformerConfig(heads=1, width=4)).double()
@@ -37,30 +37,29 @@ def the_mlp_works_token_by_token():
     bent = largest(layer(mg.tensor(2 * y)) - layer(mg.tensor(np.zeros_like(y))), 2 * (x - layer(mg.tensor(0 * y))))
     require(bent > 1e-3, f"it is linear within {bent:.0e}")
     check_gradients(layer, y)
-    return (f"no gradient passes from one token to another ({others:.0f} exactly, up to {own:.2f} within a token), "
-            f"tokens in another order give the same in that order, and each is the formula's, within {difference:.0e}")
+    return (f"no gradient passes between tokens ({others:.0f} exactly; up to {own:.2f} within a token), permuted tokens "
+            f"give permuted outputs, and each matches the formula within {difference:.0e}")
 
 
 @claim("R0", "Token-wise Nonlinearity", formula="Y = mhsa(X), x_t = mlp(y_t)",
        ours='TransformerConfig(placement="none")', code=f"{TRANSFORMER}:Block")
 def a_block_without_residual_connections():
-    """A block's output is that of the token-wise network, which is applied to what multi-headed self-attention gives."""
+    """A block's output is the token-wise network applied to the output of multi-headed self-attention."""
     x, block = normal(13, 3, 4), make_block("none")
     difference = require_block(block, "none", x)
     require(not any(isinstance(module, nn.LayerNorm) for module in block.modules()), "there is a norm")
     silent = silence(block)
     left = silent(mg.tensor(x[None])).array
     require(not left.any() and not slope_of(silent, x).any(), "something passes a block of zeros")
-    return (f"the block is mlp(mhsa(X)), within {difference:.0e}; where it learns nothing, as with zero weights, "
-            "nothing is left of X nor of its gradient")
+    return (f"the block is mlp(mhsa(X)), within {difference:.0e}; if it has learned nothing, as with zero weights, neither "
+            "X nor its gradient gets through")
 
 
 @claim("C3", "Computational Complexity", formula="O(T D^2)",
        ours="mg.count_flops() of a block: 8 T D² of the MLP, 4 T D² + 2 T² D of attention",
        code=f"{TRANSFORMER}:Block, minigrad/tracing/flops.py", also=("003: Computational complexity",))
 def the_mlp_can_dominate():
-    """The MLP has at least D hidden units and costs O(T D²), which can be the dominant cost if tokens have very many
-    features."""
+    """The MLP has at least D hidden units and costs O(T D²), which can dominate if tokens have very many features."""
     shares = []
     for T, D in ((4, 64), (32, 16), (128, 8)):
         block = Block(TransformerConfig(context=T, heads=1, width=D), is_causal=False)
@@ -72,8 +71,8 @@ def the_mlp_can_dominate():
         require(attention == 4 * T * D**2 + 2 * T**2 * D, f"T = {T}, D = {D}: {attention} of attention")
         shares.append(of_mlp / count.total)
     require(shares[0] > 0.6 and shares[1] == 0.5 and shares[2] < 0.2, f"shares {shares}")
-    return (f"of the 12 T D² + 2 T² D multiply-adds of a block the MLP takes 8 T D²: {shares[0]:.0%} at T = D / 16, "
-            f"half at T = 2 D, {shares[2]:.0%} at T = 16 D")
+    return (f"the MLP takes 8 T D² of a block's 12 T D² + 2 T² D multiply-adds: {shares[0]:.0%} at T = D / 16, half at "
+            f"T = 2 D, {shares[2]:.0%} at T = 16 D")
 
 
 @claim("R1", "Residual Connections", formula="Y = X + mhsa(X), X = Y + mlp(Y)",
@@ -86,8 +85,8 @@ def residual_connections_start_at_the_identity():
     silent = silence(block)
     require(np.array_equal(silent(mg.tensor(x[None])).array[0], x), "zero weights are not the identity")
     require(np.array_equal(slope_of(silent, x), np.eye(12)), "its Jacobian is not I")
-    return (f"the block is the formula's, within {difference:.0e}; with zero weights it is the identity and its "
-            "Jacobian I, exactly, so a network starts from passing on what it is given")
+    return (f"the block matches the formula within {difference:.0e}; with zero weights it is exactly the identity, and its "
+            "Jacobian I, so a network starts out by passing its input through")
 
 
 @claim("R8", "Residual Connections",
@@ -99,7 +98,7 @@ def residuals_are_smaller_than_functions():
     config = TransformerConfig(context=16, layers=layers, heads=2, width=32, placement="residual", final_norm=False)
 
     def largest_share(seed):
-        """How long the residual is, as a fraction of the function: median over tokens, of the sublayer with the most."""
+        """The norm of the residual over that of the function: median over tokens, for the sublayer where it is largest."""
         model, stream = trained(task, "causal", config, steps=steps, seed=seed, warmup_steps=20), []
         accuracies.append(task.accuracy(model))
         for block in model.model.blocks:
@@ -116,16 +115,17 @@ def residuals_are_smaller_than_functions():
     share = over_seeds(largest_share)
     require(min(accuracies) > 0.99, f"not converged: {accuracies} of the answers are right")
     require(share.median < 1, f"residuals up to {share:.2f} times as long as the function")
-    return (f"after {steps} steps of copying letters, {layers} blocks, a residual is typically "
-            f"{Spread(tuple(typical)):.2f} times as long as the function, x + residual, and {share:.2f} times in the "
-            "sublayer where it is longest (5 seeds)")
+    return (f"after {steps} steps of learning to copy letters with {layers} blocks, the norm of a residual is typically "
+            f"{Spread(tuple(typical)):.2f} times that of the function, x + residual, and {share:.2f} times in the "
+            "sublayer where it is largest (5 seeds)")
 
 
 @claim("N1", "Layer Norm", "true if no token is constant",
        formula="layer-norm(x_t) = beta + gamma * (x_t - mean(x_t)) / std(x_t), both with 1/D",
        ours="nn.LayerNorm(D, eps=0.0)", code="nn/layer_norm.py:LayerNorm")
 def layer_norm_has_no_epsilon():
-    """Layer norm is (x - mean) / std, with 1/D in both and nothing added to std, times gamma, plus beta, both learned."""
+    """Layer norm is (x - mean) / std, with 1/D in both and nothing added to std, times a learned gamma, plus a learned
+    beta."""
     x, layer = normal(16, 4, 6), nn.LayerNorm(6, eps=0.0).double()
     layer.weight.data[...], layer.bias.data[...] = normal(17, 6), normal(18, 6)
     difference = require_equal(layer(mg.tensor(x)), layer_norm(layer, x))
@@ -135,8 +135,8 @@ def layer_norm_has_no_epsilon():
         broken = layer(constant).array
     mended = nn.LayerNorm(6).double()(constant).array
     require(np.isnan(broken).all() and not mended.any(), f"constant token: {broken[0, 0]}, and {mended[0, 0]}")
-    return (f"with eps = 0 it is the formula, within {difference:.0e}; a token whose features are all the same then "
-            "becomes NaN, and with the usual eps of 1e-5 zeros")
+    return (f"with eps = 0 it matches the formula within {difference:.0e}, but a token whose features are all equal "
+            "becomes NaN; with the usual eps of 1e-5 it becomes zeros")
 
 
 @claim("N6", "Layer Norm", formula="(x_t - mean(x_t)) / std(x_t)",
@@ -153,8 +153,8 @@ def layer_norm_is_a_z_score():
     along = max(abs(gradient.sum(1)).max(), abs((gradient * y).sum(1)).max())
     require(max(off, moved, along) < EXACT, f"{off:.0e}, {moved:.0e}, {along:.0e}")
     require(abs(gradient).max() > 0.1, "there is no gradient")
-    return (f"each token gets mean 0 and deviation 1, within {off:.0e}, and 3 x - 2 becomes the same as x, within "
-            f"{moved:.0e}; so no gradient passes along 1 or along x itself (within {along:.0e})")
+    return (f"each token gets mean 0 and standard deviation 1, within {off:.0e}, and 3 x - 2 gives the same output as x, "
+            f"within {moved:.0e}; so no gradient passes along 1 or along x itself (within {along:.0e})")
 
 
 @claim("N7", "Layer Norm",
@@ -165,7 +165,7 @@ def layer_norm_stabilises_training():
     task = of_one_length("copy", 4)
 
     def peak_and_right(placement, lr, steps, seed):
-        """(the largest loss on the way, the fraction of right answers at the end), without clipping of gradients."""
+        """(the largest loss in training, the fraction of right answers at the end), without gradient clipping."""
         config = TransformerConfig(context=16, layers=4, heads=2, width=16, placement=placement, final_norm=False)
         try:
             model, losses = train(task, "causal", config, steps=steps, seed=seed, lr=lr, batch_size=32, warmup_steps=10,
@@ -183,10 +183,10 @@ def layer_norm_stabilises_training():
     require(peaks[0].median > 30 and right[0].median < 0.1, f"without norms: losses up to {peaks[0]:.0f}, {right[0]:.0%}")
     require(max(peaks[1].median, peaks[2].median) < 10, f"with norms: losses up to {peaks[1]:.1f} and {peaks[2]:.1f}")
     require(right[2].median > 0.99, f"pre-norm: {right[2]:.0%} are right")
-    return (f"4 blocks without norms learn to copy at a learning rate of 0.01 ({slowly:.0%} right after 200 steps); "
-            f"at 0.06 their loss rises to {peaks[0]:.0f} within 120 steps, and {right[0]:.0%} are right; with the "
-            f"note's norms it rises to {peaks[1]:.1f} only, though {right[1]:.0%} are right, and with pre-norm to "
-            f"{peaks[2]:.1f}, and {right[2]:.0%} are right (5 seeds)")
+    return (f"4 blocks without norms learn to copy at a learning rate of 0.01 ({slowly:.0%} of answers are right after 200 "
+            f"steps); at 0.06 their loss rises to {peaks[0]:.0f} within 120 steps ({right[0]:.0%} right); with the note's "
+            f"norms it rises only to {peaks[1]:.1f} ({right[1]:.0%} right), and with pre-norm to {peaks[2]:.1f} "
+            f"({right[2]:.0%} right; 5 seeds)")
 
 
 @claim("R4", "Layer Norm", formula="X' = layer-norm(X), Y = X' + mhsa(X'), Y' = layer-norm(Y), X = Y' + mlp(Y')",
@@ -198,8 +198,8 @@ def layer_norm_before_both_halves():
     difference = require_block(block, "inner", x)
     apart = largest(make_block("pre")(mg.tensor(x[None])), block(mg.tensor(x[None])))
     require(apart > 0.1, f"pre-norm gives the same within {apart:.2g}")
-    return (f"the block is the formula's, within {difference:.0e}; it is not what is known as pre-norm, which adds "
-            f"to X and to Y: with the same weights that differs by {apart:.2f}")
+    return (f"the block matches the formula within {difference:.0e}; it is not what is known as pre-norm, which adds to X "
+            f"and Y themselves: with the same weights that differs by {apart:.2f}")
 
 
 @claim("E15", "Layer Norm", FALSE,
@@ -216,12 +216,12 @@ def the_final_block_has_residual_connections():
     require_equal(out, layer_norm(printed.ln_2, layer_norm(printed.ln_1, x)))
     lost = largest(out, of_larger)
     require(lost < 1e-4, f"the outputs of X and 1000 X differ by {lost:.0e}")
-    return ("no connection of the final block adds X: with zero weights the first form passes X and its gradient on "
-            f"exactly, as pre-norm would, but the last gives LN(LN(X)), whose Jacobian is {off['inner']:.1f} from I, "
+    return ("no connection of the final block adds X: with zero weights the first form passes X and its gradient through "
+            f"exactly, as pre-norm would, but the last one gives LN(LN(X)), whose Jacobian is {off['inner']:.1f} from I, "
             f"and which is the same for 1000 X (within {lost:.0e})")
 
 
-@claim("E13", "Layer Norm", "false of this note, of 002, or of both",
+@claim("E13", "Layer Norm", "false here or in note 002: they contradict each other",
        formula="000: X = Y' + mlp(Y');  002: X = Y + MLP(Y')",
        ours='TransformerConfig(placement="inner"), and placement="mixed"', code=f"{TRANSFORMER}:PLACEMENTS",
        also=("002: Putting it together",))

@@ -15,8 +15,8 @@ claim = claims_of("000")
        formula="Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)",
        ours='nn.Attention(D, H, value=False, output_projection="sum", scale="none")', code=ATTENTION)
 def heads_with_full_rank_read_outs():
-    """A block uses a bank of H attention heads in parallel; what they give, Y_h = A_h X, is linearly combined, with a
-    read-out matrix V_h of D x D for each."""
+    """A block uses a bank of H attention heads in parallel; their outputs, Y_h = A_h X, are combined linearly, with a D x D
+    read-out matrix V_h for each."""
     H, D, K = 3, 6, 2
     mg.manual_seed(0)
     x = normal(7, 5, D)
@@ -35,16 +35,16 @@ def heads_with_full_rank_read_outs():
     require_equal(single(mg.tensor(x)), without(mg.tensor(x)))
     packed = nn.MultiHeadAttention(D, H).double()  # the heads of a block, side by side in one matrix
     require_equal(packed(mg.tensor(x[None]))[0], mhsa(packed, x))
-    return (f"{H} heads are the sum of {H} single ones times their read-outs, within {difference:.0e}, with {count} = "
-            "H (2 K D + D²) parameters; one head whose read-out is I is attention without one")
+    return (f"{H} heads are the sum of {H} single heads times their read-outs, within {difference:.0e}, with {count} = "
+            "H (2 K D + D²) parameters; one head whose read-out is I is attention without a read-out")
 
 
 @claim("A11", "Queries, Keys, and Values",
        formula="Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T",
        ours='nn.Attention(D, H, value=True, value_size=K, output_projection="sum")', code=ATTENTION)
 def values_are_a_low_rank_read_out():
-    """The original paper averages values U_v x of K features, and projects the average back by U_o: a read-out of low
-    rank."""
+    """The original paper averages values U_v x of K features, and projects the average back with U_o: a low-rank
+    read-out."""
     H, D, K = 2, 6, 3
     mg.manual_seed(0)
     x = normal(8, 5, D)
@@ -65,7 +65,7 @@ def values_are_a_low_rank_read_out():
 @claim("E3", "Queries, Keys, and Values", FALSE, formula="V = U_o U_v^T",
        ours="layer.out_weights[h] @ layer.value.weight: V = U_o U_v", code=ATTENTION)
 def the_read_out_is_the_product_with_a_transpose():
-    """Values and outputs correspond to a read-out of low rank, V = U_o U_v^T, where U_o is D x K and U_v is K x D."""
+    """Values and outputs correspond to a low-rank read-out, V = U_o U_v^T, where U_o is D x K and U_v is K x D."""
     D, x = 6, normal(30, 5, 6)
 
     def low_and_full(K):
@@ -86,5 +86,5 @@ def the_read_out_is_the_product_with_a_transpose():
     full.out_weights.data[0] = low.out_weights.array[0] @ low.value.weight.array.T
     wrong = largest(low(mg.tensor(x)), full(mg.tensor(x)))
     require(wrong > 0.01, f"U_o U_v^T differs by {wrong:.0e} only")
-    return (f"it is V = U_o U_v (within {right:.0e}): matrices of 6 x 3 and 6 x 3 do not multiply, and where K = D, "
-            f"so that they do, the output is wrong by {wrong:.2f}")
+    return (f"it is V = U_o U_v (within {right:.0e}): two 6 x 3 matrices cannot be multiplied, and for K = D, where they "
+            f"can, the output is wrong by {wrong:.2f}")

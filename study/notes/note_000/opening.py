@@ -41,10 +41,10 @@ def attention_is_quadratic_and_an_rnn_sequential():
     each = (of_rnn[1] - of_rnn[0]) // 8
     require(len(set(of_attention)) == 1, f"attention's operations in a row: {of_attention}")
     require(each >= 1 and of_rnn[2] - of_rnn[1] == 16 * each, f"an RNN's operations in a row: {of_rnn}")
-    return (f"for 8, 16 and 32 tokens attention takes 2 T² D = {', '.join(map(str, pairs))} multiply-adds beside its "
-            f"projections, but always {of_attention[0]} operations in a row; an RNN takes (2 T - 1) D², but "
-            f"{', '.join(map(str, of_rnn))} operations, each of which waits for the one before, and backward walks the "
-            "same chain")
+    return (f"for 8, 16 and 32 tokens attention takes 2 T² D = {', '.join(map(str, pairs))} multiply-adds, "
+            f"projections aside, but always {of_attention[0]} operations in a row; an RNN takes (2 T - 1) D², but "
+            f"{', '.join(map(str, of_rnn))} operations in a row, each waiting for the one before, and the backward pass "
+            "walks the same chain")
 
 
 @claim("L1", "Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
@@ -63,16 +63,16 @@ def rows_are_tokens():
     difference = require_equal(y, attend(x.array, x.array, x.array))
     columns = require_equal(plain_attention(6, query_key="none", layout="columns")(x.mT).mT, y)
     require_equal(attention(mg.stack([x, x.flip(0)]))[0], y)
-    return ("five ids become the rows of a 5 x 6 matrix, and attention of rows is the formula's, within "
-            f"{difference:.0e}; a matrix of columns, as in note 002, gives the transpose of it, within {columns:.0e}")
+    return ("five ids become the rows of a 5 x 6 matrix, and attention over rows matches the formula within "
+            f"{difference:.0e}; a matrix of columns, as in note 002, gives the transpose, within {columns:.0e}")
 
 
 @claim("L4", "Preliminaries",
        formula="the tokens could be a vector embedding of a word, sub-word, or character ... fixed or learned",
        ours="nn.Embedding(V, D), nn.Embedding(V, D).requires_grad_(False)", code="nn/embedding.py:Embedding")
 def embeddings_are_learned_or_fixed():
-    """A token is the embedding of a word, a part of a word or a character, which is learned with the model or fixed."""
-    words = [["un", "lock"], ["re", "lock"], ["un", "lock", "ed"]]  # in parts; the command itself tokenises by characters
+    """A token is the embedding of a word, sub-word or character, either learned with the model or fixed."""
+    words = [["un", "lock"], ["re", "lock"], ["un", "lock", "ed"]]  # in sub-words; the command tokenises by characters
     parts = [part for word in words for part in word]
     units = {"words": ["".join(word) for word in words], "parts": parts, "characters": list("".join(parts))}
     worst, vocabulary = 0.0, {}
@@ -99,16 +99,16 @@ def embeddings_are_learned_or_fixed():
     moved = largest(head.weight, head_before)
     require(moved > 0, "nothing has moved")
     sizes = ", ".join(f"{len(found)} {unit}" for unit, found in vocabulary.items())
-    return (f"one layer serves {sizes} of a text; the vector of \"lock\", a part of three words, gets the sum of "
-            f"their gradients (difference {worst:.0e}); in a step of AdamW a fixed embedding stays as it is, and the "
-            f"layer above it moves by {moved:.2f}")
+    return (f"the same layer embeds {sizes} of a text; the vector of \"lock\", which occurs in three words, gets the sum "
+            f"of their gradients (difference {worst:.0e}); a step of AdamW leaves a fixed embedding unchanged, and moves "
+            f"the layer above it by {moved:.2f}")
 
 
 @claim("L3", "Preliminaries", formula="X^(m) = transformer-block(X^(m-1))",
        ours="models.Encoder(TransformerConfig(layers=M, final_norm=False))", code="models/encoder_decoder.py:Encoder",
        also=("002: Transformer block", "003: Transformer layers"))
 def blocks_keep_the_shape():
-    """A transformer is a stack of M blocks, each of which takes what the one before gave; the output has the shape of
+    """A transformer is a stack of M blocks, each applied to the output of the one before; the output has the shape of
     the input."""
     x, changes = mg.tensor(normal(0, 2, 5, 8)), []
     for M in range(5):

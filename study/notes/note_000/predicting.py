@@ -24,8 +24,8 @@ claim = claims_of("000")
        ours='TransformerConfig(positions="none"), nn.patchify(images, 2)', code="nn/patches.py:patchify",
        also=("002: Modelling with tokens", "004: Transformers"))
 def sets_and_image_patches():
-    """Except for the triangular constraint on attention, a transformer knows nothing of the order of tokens: it treats
-    them as a set. So it works for other data too, such as images that are chunked into patches."""
+    """Except for the triangular constraint on attention, a transformer does not know the order of tokens: it treats them
+    as a set. So it works for other data too, such as images cut into patches."""
     ids, shuffled = mg.tensor(np.arange(3, 9)[None]), mg.tensor([[6, 3, 7, 5, 4, 8]])  # the last one stays
     changes = {}
     for name, kind, positions in (("none", Classifier, "none"), ("causal", CausalTransformer, "none"),
@@ -49,17 +49,16 @@ def sets_and_image_patches():
     require(np.array_equal(nn.unpatchify(patches, 2, 8, 8).array, images.array), "unpatchify does not undo patchify")
     embedded = nn.PatchEmbedding(2, 1, 8).double()
     require_equal(embedded(images), patches.array @ embedded.project.weight.array.T + embedded.project.bias.array)
-    return (f"another order of the tokens changes the logits of a classifier by {changes['none']:.0e}, with "
-            f"positions by {changes['positions']:.2f}, and those of a causal model, even without positions, by "
-            f"{changes['causal']:.2f}; an 8 x 8 image becomes 16 tokens of 2 x 2 pixels, row by row, and can be put "
-            "together again")
+    return (f"permuting the tokens changes the logits of a classifier by {changes['none']:.0e}, or with positions by "
+            f"{changes['positions']:.2f}, and those of a causal model by {changes['causal']:.2f} even without positions; "
+            "an 8 x 8 image becomes 16 tokens of 2 x 2 pixels, row by row, and can be reassembled")
 
 
 @claim("P1", "Positional Encodings", formula="x_t^(0) = c_t + p_t",
        ours='nn.PositionEncoding("learned" | "sinusoidal", D), TransformerConfig(positions=...)',
        code="nn/position.py:PositionEncoding", also=("001: 1. Sequence order", "003: Positional encoding"))
 def positions_are_added_to_content():
-    """A simple way to include order is to add position and content in the token: x_t = c_t + p_t."""
+    """A simple way to encode order is to add a position to the content of each token: x_t = c_t + p_t."""
     mg.manual_seed(0)
     B, T, D = 3, 4, 6
     encoding = nn.PositionEncoding("learned", D, size=7).double()
@@ -83,12 +82,12 @@ def positions_are_added_to_content():
     F.embedding(ids, embedding.weight, positions=encoding.weight).tanh().backward(mg.tensor(normal(23, T, D)))
     fused = require_equal(embedding.weight.grad.array[ids.array], encoding.weight.grad.array[:T])
     check_gradients(encoding, normal(24, T, D))
-    return ("the gradient that arrives at a token goes to its content and to its position alike, summed over the "
-            f"batch there (difference {difference:.0e}, in the fused embedding {fused:.0e})")
+    return ("a token's gradient goes to both its content and its position, where it is summed over the batch "
+            f"(difference {difference:.0e}, in the fused embedding {fused:.0e})")
 
 
 def read_out(model: CausalTransformer, tokens: Tensor) -> Tensor:
-    """x_t^(M) for all t: what the model multiplies by W, (B, T, D)."""
+    """x_t^(M) for all t, which the model multiplies by W, (B, T, D)."""
     found = []
     handle = model.ln_f.register_forward_hook(lambda module, inputs, output: found.append(output))
     logits, _ = model(tokens)
@@ -122,9 +121,9 @@ def the_next_token_is_drawn_from_a_softmax():
     excess, deviation = over_seeds(excess_of_the_first_loss), over_seeds(chi_square)
     require(abs(excess.median) < 0.05, f"the first loss exceeds ln V by {excess:.3f}")
     require(deviation.median < 14, f"chi-square {deviation:.1f}, of 7 degrees of freedom 5 % exceed 14.1")
-    return ("logits are W x_t of the last layer; before training all tokens are about as likely, so that the loss "
-            f"exceeds ln V by {excess:.3f}; the counts of {count} draws fit their probabilities: chi-square "
-            f"{deviation:.1f} with 7 degrees of freedom (5 seeds)")
+    return ("logits are W x_t of the last layer; before training, all tokens are about equally likely, so the loss exceeds "
+            f"ln V by {excess:.3f}; the counts of {count} draws fit their probabilities: chi-square {deviation:.1f} with 7 "
+            "degrees of freedom (5 seeds)")
 
 
 @claim("T8", "Autoregressive Modeling", formula="W in R^(V x D)",
@@ -149,9 +148,8 @@ def the_read_out_is_a_matrix_of_its_own():
     formula = require_equal(own.weight.grad, np.einsum("btv,btd->vd", surplus, x.array) / targets.numel())
     difference = require_equal(tied, own.weight.grad.array + of_embedding)
     require(largest(own.weight.grad) > 0.01 and largest(of_embedding) > 0.01, "one of the two gradients is missing")
-    return (f"a W of its own gets the gradient (p - y) x^T, within {formula:.0e}; our model ties W to the embedding, "
-            f"which saves V D = {V * D} parameters, and whose gradient is then the sum of both, within "
-            f"{difference:.0e}")
+    return (f"an untied W gets the gradient (p - y) x^T, within {formula:.0e}; our model ties W to the embedding, which "
+            f"saves V D = {V * D} parameters, and whose gradient is then the sum of both, within {difference:.0e}")
 
 
 @claim("T9", "Autoregressive Modeling",
@@ -159,9 +157,9 @@ def the_read_out_is_a_matrix_of_its_own():
        ours="models.CausalTransformer", code=f"{TRANSFORMER}:CausalTransformer")
 def the_last_layer_knows_all_that_is_past():
     """Like the hidden states of an RNN, the final layer's representations combine information from all tokens up to and
-    including their index."""
+    including their own."""
     T = 6
-    model, tokens = small_model(), mg.tensor([[3, 1, 4, 5, 9, 2]])  # all different, so that each has a row of its own
+    model, tokens = small_model(), mg.tensor([[3, 1, 4, 5, 9, 2]])  # all different, so that each has its own row
     x, upstream = read_out(model, tokens), mg.tensor(normal(33, 16))
     reach = np.zeros((T, T))
     for t in range(T):
@@ -170,5 +168,5 @@ def the_last_layer_knows_all_that_is_past():
     require_causal(reach)
     least = reach[np.tril_indices(T)].min()
     require(least > 1e-3, f"the least influence is {least:.0e}")
-    return (f"all {T * (T + 1) // 2} pairs of a token and one at or before it have a gradient, of at least "
-            f"{least:.3f}; those with a later token have none, 0 exactly")
+    return (f"for all {T * (T + 1) // 2} pairs of a token and one at or before it there is a gradient, of at least "
+            f"{least:.3f}; with respect to later tokens it is exactly 0")

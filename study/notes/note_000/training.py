@@ -41,9 +41,9 @@ def adam():
             first = float(np.abs(np.abs(parameter.array - start) - lr).max())
             uncorrected = (1 - beta1) / math.sqrt(1 - beta2)
     require(worst < EXACT and first < 1e-5, f"difference {worst:.0e}, first step {first:.0e} from lr")
-    return (f"ten steps are those of Adam's formula, within {worst:.0e}; the first one moves each number by the "
-            f"learning rate, whatever its gradient (within {first:.0e}): without the correction of the means it "
-            f"would be {uncorrected:.1f} times as far")
+    return (f"ten steps match Adam's formula within {worst:.0e}; the first one moves each number by the learning rate, "
+            f"whatever its gradient (within {first:.0e}): without bias correction it would go {uncorrected:.1f} times as "
+            "far")
 
 
 @claim("T4", "Training", formula="gradient clipping",
@@ -77,8 +77,8 @@ def gradients_are_clipped():
     same, other = (max(largest(p, q) for p, q in zip(by_hand, each)) for each in (at_once, unclipped))
     require(same < EXACT and other > 1e-3, f"within the step {same:.0e}, without {other:.0e}")
     lengths = ", ".join(f"{before:.2f} to {after:.2f}" for before, after in norms)
-    return (f"the gradient of all parameters together keeps its direction and is shortened from {lengths}; Adam does "
-            f"the same within its step (difference {same:.0e})")
+    return (f"the gradient of all parameters together keeps its direction, and its norm changes from {lengths}; Adam can "
+            f"do the same within its step (difference {same:.0e})")
 
 
 @claim("T5", "Training", formula="learning rate annealing schedules",
@@ -100,10 +100,10 @@ def learning_rates_are_annealed():
         difference = max(difference, abs(optimizer.param_groups[0]["lr"] - rate))
         schedule.step()
     require(difference < EXACT, f"the scheduler differs by {difference:.0e}")
-    times = "at first", "after the warm-up", "half-way", "at last"
+    times = "at the start", "after the warm-up", "half-way", "at the end"
     table = ", ".join(f"{rate:.2f} {when}" for rate, when in zip(rates, times))
-    return (f"a rate that rises to {peak:g} in {warmup} steps and falls to {floor:g} along a cosine is {table}; "
-            f"PyTorch's form of the schedule, step by step, is the same, within {difference:.0e}")
+    return (f"a rate that rises to {peak:g} in {warmup} steps and falls to {floor:g} along a cosine is {table}; PyTorch's "
+            f"form of the schedule, step by step, agrees within {difference:.0e}")
 
 
 @claim("T6", "Training", formula="increasing minibatch sizes",
@@ -141,9 +141,9 @@ def minibatches_grow():
     steps = [[trainer.train_step() for _ in range(5)] for trainer in trainers]
     apart = max(abs(a[name] - b[name]) for a, b in zip(*steps) for name in ("loss", "grad_norm"))
     require(apart < 1e-9, f"losses and lengths of gradients differ by {apart:.0e}")
-    return (f"nine steps take batches of {', '.join(map(str, sizes))}; a batch too large for the memory can be taken "
-            f"in four parts, whose mean gradient is the same, within {difference:.0e}; so are losses and lengths of "
-            f"gradients in five steps of training, within {apart:.0e}")
+    return (f"nine steps have batches of {', '.join(map(str, sizes))}; a batch too large for memory can be split into four "
+            f"parts, whose mean gradient is the same within {difference:.0e}, and so are losses and gradient norms in five "
+            f"steps of training, within {apart:.0e}")
 
 
 @claim("T7", "Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)",
@@ -171,9 +171,9 @@ def dropout():
     mg.gradcheck(layer, mg.tensor(x, requires_grad=True))
     layer.eval()
     require(np.array_equal(layer(mg.tensor(x)).array, x), "it is not the identity in evaluation")
-    return (f"of all numbers {kept:.1%} are kept, and enlarged so that the mean of {count} masks is x, within "
-            f"{errors:.1f} standard errors for the worst of ten (5 seeds); the gradient has the same mask, and in "
-            "evaluation nothing is dropped")
+    return (f"{kept:.1%} of all numbers are kept, and scaled up so that the mean over {count} masks is x, within "
+            f"{errors:.1f} standard errors for the worst of ten features (5 seeds); the gradient has the same mask, and "
+            "nothing is dropped in evaluation")
 
 
 @claim("T2", "Conclusion",
@@ -211,7 +211,7 @@ def predicting_is_parallel_and_sampling_is_not():
         require(is_read == (t > 1), f"token {t}: the keys of those before are not what it attends to")
         decoder.keys[..., : t - 1, :] = kept
     require(computed == [1] * T, f"keys are computed for {computed} tokens")
-    return (f"one call predicts {T} tokens at once, and the logits are those of {T} calls, one for each, within "
-            f"{differences['float64']:.0e}; as each call needs the token that the one before has drawn, sampling "
-            f"takes {T}. With the keys and values kept, a call computes one token, {sum(computed)} in all; without "
-            f"them {T * (T + 1) // 2}, and {ratio:.1f} times the multiply-adds of the parallel one")
+    return (f"one call predicts {T} tokens at once, with the logits of {T} separate calls, within "
+            f"{differences['float64']:.0e}; as each call needs the token drawn after the one before, sampling takes {T}. "
+            f"With a cache of keys and values each call computes one token, {sum(computed)} in all; without it "
+            f"{T * (T + 1) // 2}, with {ratio:.1f} times the multiply-adds of the parallel call")

@@ -33,19 +33,19 @@ def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
 
     def loss_on_one_batch(seed: int) -> float:
         tokens = np.random.default_rng(seed).integers(0, 16, (4, 13))
-        tokens[:, 0] = range(4)  # else the second token could not be told
+        tokens[:, 0] = range(4)  # otherwise the second token could not be predicted
         model, batch = CausalTransformer(NOTES_BLOCK), (tokens[:, :-1], tokens[:, 1:])
         return fit(lambda inputs, targets: model(inputs, targets)[1], model.parameters(), lambda: batch, steps=300, lr=5e-3)
 
     loss = over_seeds(loss_on_one_batch)
     require(loss.median < 0.05, f"the loss on one batch is {loss:.2f} nats")
-    return (f"Add & Norm is the norm after the sum: spelled out within {difference:.0e}, and the future has an "
-            "influence of exactly 0; two blocks learn 4 random texts of 13 tokens by heart in 300 steps, loss "
+    return (f"Add & Norm is a norm after the sum: the block matches the formula within {difference:.0e}, and the future "
+            "has an influence of exactly 0; two blocks memorise 4 random texts of 13 tokens in 300 steps, with a loss of "
             f"{math.log(16):.2f} -> {loss:.3f} nats (5 seeds)")
 
 
 def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
-    """The scores that a softmax had, but for what is added to a whole row: each row's mean is 0."""
+    """The scores that a softmax was given, up to a constant per row: each row's mean is 0."""
     logarithms = np.log(values(weights))
     return logarithms - logarithms.mean(axis=-1, keepdims=True)
 
@@ -61,8 +61,8 @@ def attention_of_stacked_rows_is_two_matrix_products():
     difference = max(require_equal(layer(mg.tensor(X)), expected),
                      require_equal(softmax(X @ Q @ (X @ K).T) @ X @ V, expected))
     error = check_gradients(layer, X)
-    return (f"word by word in loops, and as two products of matrices: the same within {difference:.0e}; gradients by "
-            f"X, Q, K and V are right within {error:.0e}")
+    return (f"loops over words and two matrix products agree within {difference:.0e}; the gradients of X, Q, K and V are "
+            f"right within {error:.0e}")
 
 
 @claim("E14", "Multi-headed attention", FALSE, formula="x_i^T Q^T K x_j, and X Q_l K_l^T X^T",
@@ -82,9 +82,9 @@ def two_conventions_for_the_same_matrices():
     narrow = [mg.tensor(normal(seed, d, d // h)) for seed in (1, 2)]
     message = refusal(lambda: mg.tensor(X) @ (narrow[0].mT @ narrow[1]))
     require(mistake > 0.1 and "cannot be multiplied" in message, f"{mistake:.0e}, {message!r}")
-    return ("the first is for matrices that multiply columns, the second for rows: with the same Q and K they differ "
-            f"by {mistake:.2f}, and with Q and K of d x d/h the first cannot be computed; x_i^T Q K^T x_j is the "
-            f"second, within {difference:.0e}")
+    return ("the first is for matrices that multiply columns, the second for rows: with the same Q and K they differ by "
+            f"{mistake:.2f}, and with Q and K of d x d/h the first is undefined; x_i^T Q K^T x_j matches the second "
+            f"within {difference:.0e}")
 
 
 def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
        ours="nn.Attention(12, heads=3)", code="nn/attention.py:Attention")
 def heads_are_a_batch_axis_after_reshape_and_transpose():
     """Each of h heads has Q, K, V of d x d/h, and their outputs are combined by Y, d x d. All heads are computed at
-    once: XQ is reshaped to n x h x d/h and transposed to h x n x d/h, so that the head axis is like a batch axis."""
+    once: XQ is reshaped to n x h x d/h and transposed to h x n x d/h, so that the head axis acts as a batch axis."""
     mg.manual_seed(0)
     n, d, h = 5, 12, 3
     layer = nn.Attention(d, heads=h).double()
@@ -121,9 +121,9 @@ def heads_are_a_batch_axis_after_reshape_and_transpose():
     require_equal(right, at_once)
     mistake = largest(wrong, at_once)
     require(mistake > 0.01, "a reshape to h x n x d/h without the transpose makes no difference")
-    return (f"all heads at once are a loop over heads, within {difference:.0e}, gradients within "
-            f"{gradient_difference:.0e}; a reshape to h x n x d/h without the transpose mixes words and heads, raises "
-            f"no error, and is off by {mistake:.2f}")
+    return (f"all heads at once match a loop over heads within {difference:.0e}, and their gradients within "
+            f"{gradient_difference:.0e}; a reshape to h x n x d/h without the transpose mixes words and heads, raises no "
+            f"error, and is off by {mistake:.2f}")
 
 
 @claim("E25", "Multi-headed attention", FALSE, formula="output_l in R^(d/h)",
@@ -136,15 +136,15 @@ def a_heads_output_is_a_vector():
     y = layer(mg.tensor(X)).array
     difference, shapes = require_equal(y, heads_of(layer, X)), {head.shape for head in np.split(y, h, axis=1)}
     require(shapes == {(n, d // h)}, f"heads give {shapes}")
-    return (f"softmax(X Q_l K_l^T X^T) X V_l is {n} x {d // h} for {n} words and {h} heads of d = {d}, a row of d/h "
-            f"for each word (the layer's heads within {difference:.0e})")
+    return (f"softmax(X Q_l K_l^T X^T) X V_l is {n} x {d // h} for {n} words and {h} heads of d = {d}: a row of d/h "
+            f"numbers for each word (the layer's heads match within {difference:.0e})")
 
 
 @claim("C4", "Multi-headed attention", "true if multiply-adds are counted, and not the h n^2 exponentials",
        formula="Even though we compute h many attention heads, it's not really more costly",
        ours="nn.Attention(16, heads=h)", code="nn/attention.py:Attention")
 def more_heads_cost_no_more():
-    """Though h attention heads are computed, it is not really more costly: the matrices are the same sizes."""
+    """Even though h attention heads are computed, it is not really more costly: the matrices are the same size."""
     n, d = 10, 16
     x = mg.tensor(normal(0, 1, n, d), requires_grad=True)
     forward, total, parameters, exponentials = set(), set(), set(), []
@@ -196,11 +196,12 @@ def large_scores_make_gradients_of_softmax_small():
     medians = [found.median for found in divided]
     require(max(medians) < 1.2 * min(medians), f"divided: {medians}")
     require(all(abs(found.median - 1) < 0.1 for found in even), f"deviations of divided scores: {even}")
-    return (f"scores of d = 4, 64, 256 have a deviation of {', '.join(f'{found.median:.1f}' for found in large)}, and "
-            f"{', '.join(f'{found.median:.2f}' for found in even)} divided by sqrt(d); how strongly 16 weights answer "
-            "to their own scores (the norm of the diagonal of the softmax's Jacobian) falls from "
-            f"{', '.join(f'{found:.3f}' for found in raw)}, and divided stays at "
-            f"{', '.join(f'{found:.3f}' for found in divided)} (5 seeds)")
+    return ("for d = 4, 64, 256 the standard deviation of scores is "
+            f"{', '.join(f'{found.median:.1f}' for found in large)}, or "
+            f"{', '.join(f'{found.median:.2f}' for found in even)} after division by sqrt(d); the sensitivity of 16 "
+            "weights to their own scores (the norm of the diagonal of the softmax's Jacobian) is "
+            f"{', '.join(f'{found:.3f}' for found in raw)}, or {', '.join(f'{found:.3f}' for found in divided)} after "
+            "division (5 seeds)")
 
 
 def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
@@ -213,14 +214,14 @@ def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
 @claim("E28", "Scaled Dot Product", FALSE, formula="(nothing is printed)",
        ours='nn.Attention(16, heads=h, scale="none")', code="nn/attention.py:Attention")
 def the_formula_without_the_scale_is_missing():
-    """Instead of the self-attention function seen so far (then comes an empty formula), scores are divided."""
+    """Instead of the self-attention function seen so far (followed by an empty formula), scores are divided."""
     X, differences = normal(0, 6, 16), []
     for h in (1, 2, 4):
         layer = nn.Attention(16, heads=h, scale="none").double()
         weights = layer(mg.tensor(X), need_weights=True)[1]
         differences.append(require_equal(centred_scores(weights), scores_in_heads(layer, X)))
-    return ("what stands under \"Multi-headed attention\" belongs there, output_l = softmax(X Q_l K_l^T X^T) X V_l: "
-            f"the scores of a layer without a scale within {max(differences):.0e}, for 1, 2, 4 heads")
+    return ("the formula of \"Multi-headed attention\" belongs there, output_l = softmax(X Q_l K_l^T X^T) X V_l: the "
+            f"scores of a layer without a scale match it within {max(differences):.0e}, for 1, 2, 4 heads")
 
 
 @claim("A15", "Scaled Dot Product", formula="output_l = softmax(X Q_l K_l^T X^T / sqrt(d/h)) X V_l",
@@ -243,6 +244,5 @@ def scores_are_divided_by_the_root_of_the_head_size():
         ratios.append(scores.std() / of_width.std())
     require(largest(np.array(ratios), np.sqrt([1, 2, 4])) < EXACT, f"scores are {ratios} times those divided by sqrt(d)")
     shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    return (f"the layer's scores are X Q_l K_l^T X^T / sqrt(d/h), within {max(differences):.0e}; the width of a head "
-            f"counts and not that of the model: divided by sqrt(d) they would be {shown} times smaller with 1, 2, 4 "
-            "heads")
+    return (f"the layer's scores are X Q_l K_l^T X^T / sqrt(d/h), within {max(differences):.0e}; what counts is the width "
+            f"of a head, not that of the model: divided by sqrt(d), they would be {shown} times smaller with 1, 2, 4 heads")

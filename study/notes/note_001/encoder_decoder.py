@@ -21,8 +21,8 @@ claim = claims_of("001")
 @claim("G2", "Transformer Encoder", formula="we remove the masking in the self-attention",
        ours="Encoder(config), of Block(config, is_causal=False)", code="models/encoder_decoder.py:Encoder")
 def an_encoder_is_a_decoder_without_the_mask():
-    """A decoder constrains to unidirectional context. An encoder has bidirectional context, as a bidirectional RNN has:
-    the masking in the self-attention is removed."""
+    """A decoder is limited to unidirectional context. An encoder has bidirectional context, like a bidirectional RNN: the
+    masking in the self-attention is removed."""
     mg.manual_seed(0)
     x, rnn = normal(0, 1, 6, 16), nn.RNN(16, 16, batch_first=True, bidirectional=True).double()
     decoder, encoder = Block(NOTES_BLOCK).double(), Block(NOTES_BLOCK, is_causal=False).double()
@@ -40,9 +40,9 @@ def an_encoder_is_a_decoder_without_the_mask():
     require_equal(whole(mg.tensor(x)), by_blocks)
     padding = mg.tensor([[False] * 4 + [True] * 2])  # which no token looks at
     require_equal(whole(mg.tensor(x), padding)[:, :4], whole(mg.tensor(x[:, :4])))
-    return ("with the same parameters, all 36 pairs of 6 tokens have an influence on each other in an encoder's block "
-            f"(the weakest in two blocks {weakest:.3f}), as in a bidirectional RNN, and 21 in a decoder's; what "
-            f"becomes of the last token, which sees all in both, is the same within {last:.0e}")
+    return ("with the same parameters, all 36 pairs of 6 tokens influence each other in an encoder's block (in two blocks, "
+            f"by at least {weakest:.3f}), as in a bidirectional RNN, but only 21 in a decoder's; the output for the last "
+            f"token, which sees all tokens in both, is the same within {last:.0e}")
 
 
 SMALL = TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=32)
@@ -50,14 +50,14 @@ STEPS = 400
 
 
 def answered_right(name: str):
-    """How many of 500 new sequences of 4 letters an encoder-decoder answers without a mistake, after training."""
+    """The fraction of 500 new sequences of 4 letters that a trained encoder-decoder answers without a mistake."""
     task = of_one_length(name, 4)
     return over_seeds(lambda seed: task.accuracy(trained(
         task, "encoder-decoder", SMALL, steps=STEPS, batch_size=32, lr=5e-3, warmup_steps=50, seed=seed), 500))
 
 
 def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
-    """(T, S): how much of what comes out at t changes with another symbol at s. function: (B, S) -> (B, T, C)."""
+    """(T, S): how much the output at t changes with another symbol at s. function: (B, S) -> (B, T, C)."""
     others = np.repeat(tokens[None], len(tokens) + 1, axis=0)
     others[1:] += np.eye(len(tokens), dtype=int)
     out = function(mg.tensor(others)).array
@@ -82,15 +82,16 @@ def an_encoder_and_a_decoder_are_put_together():
     require_equal(model(mg.tensor(padded), fixed_inputs[:1])[0], model(fixed_source[:1], fixed_inputs[:1])[0])
     reversing, sorting = answered_right("reverse"), answered_right("sort")
     require(min(reversing.median, sorting.median) > 0.99, f"reversed {reversing:.1%}, sorted {sorting:.1%}")
-    return ("each token of the source changes all of the encoder's outputs, and through them all of the decoder's (by "
-            f"{weakest:.3f} at least), which does not see the future of its own; one block each reverses "
-            f"{reversing:.1%} and sorts {sorting:.1%} of new sequences of 4 letters after {STEPS} steps (5 seeds)")
+    return ("each token of the source changes all of the encoder's outputs, and through them all of the decoder's (by at "
+            f"least {weakest:.3f}); the decoder does not see the future of its own tokens; with one block each, "
+            f"{reversing:.1%} of new sequences of 4 letters are reversed and {sorting:.1%} sorted correctly after {STEPS} "
+            "steps (5 seeds)")
 
 
 @claim("A18", "Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
        ours="nn.Attention(8, heads=2, memory_width=6)(z, h)", code="nn/attention.py:Attention")
 def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder():
-    """In self-attention keys, queries and values come from the same source. In cross-attention keys and values are
+    """In self-attention, keys, queries and values come from the same source. In cross-attention, keys and values are
     drawn from the encoder's outputs h, like a memory, and queries from the decoder's inputs z."""
     mg.manual_seed(0)
     z, h = normal(0, 1, 3, 8), normal(1, 1, 5, 6)
@@ -111,8 +112,8 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
     y = y + block.cross_attention(block.ln_context(y), memory[:, :3])
     y = y + block.mlp(block.ln_2(y))
     require_equal(decoder(x, memory, mg.tensor([[False] * 3 + [True] * 2])), y)
-    return (f"3 queries and 5 keys, of other widths: the formulas, in loops, within {difference:.0e}; gradients reach "
-            f"z, h and all matrices, right within {error:.0e}; with h = z it is self-attention")
+    return (f"3 queries and 5 keys of another width match the formulas in loops within {difference:.0e}; the gradients of "
+            f"z, h and all matrices are right within {error:.0e}; with h = z it is self-attention")
 
 
 @claim("E26", "Cross-attention", FALSE,
@@ -131,9 +132,8 @@ def encoder_and_decoder_have_one_length():
     shape = weights.shape[2:]
     require(shape == (4, 7), f"the weights are {shape}")
     require_equal(weights.sum(-1), np.ones((1, 2, 4)))
-    return ("it is h_i that is in R^d, and there are as many as the source has tokens, not the target: with a source "
-            f"of 7 and 4 tokens said so far, h is 7 x 32 and the weights are {shape[0]} x {shape[1]}, each row with "
-            "the sum 1")
+    return ("it is h_i that is in R^d, one for each token of the source, not of the target: with 7 source tokens and 4 "
+            f"target tokens so far, h is 7 x 32 and the weights are {shape[0]} x {shape[1]}, each row with the sum 1")
 
 
 def rotated(x: np.ndarray) -> np.ndarray:
@@ -159,11 +159,11 @@ def scores_with_positions(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
     return np.array(scores) - np.mean(scores, axis=-1, keepdims=True)
 
 
-BEFORE, SYMBOLS, LENGTH = 2, 6, 8  # the task: which token stood so many places before? Trained at this length
+BEFORE, SYMBOLS, LENGTH = 2, 6, 8  # the task: which token was this many places before? LENGTH is that of training
 
 
 def told(positions: str) -> tuple[Spread, Spread]:
-    """How often a layer is right after training, at its length and beyond, up to twice as far."""
+    """The accuracy of a layer after training, within the length of training and beyond, up to twice that."""
     config = TransformerConfig(vocabulary_size=SYMBOLS, context=2 * LENGTH, layers=1, heads=2, width=24,
                                positions=positions)
     within = []
@@ -218,9 +218,8 @@ def absolute_indices_are_not_the_best_positions():
     require(min(share.median for share in within.values()) > 0.97, f"right at the length of training: {within}")
     require(max(right["learned"].median, right["sinusoidal"].median) + 0.2
             < min(right["relative"].median, right["rotary"].median), f"right beyond the length of training: {shown}")
-    return (f"the same words 7 places later have other scores where sinusoids are added (by {moved['none']:.2f}), and "
-            f"the same ones with rotary ({moved['rotary']:.0e}) or relative positions ({moved['relative']:.0e}); a "
-            f"layer that learned to name the token 2 places before, in texts of {LENGTH} (300 steps), is right in "
-            f"places {LENGTH + 1} to {2 * LENGTH} with learned positions in {shown['learned']}, sinusoids "
-            f"{shown['sinusoidal']}, relative {shown['relative']}, rotary {shown['rotary']}; chance is "
-            f"{1 / SYMBOLS:.0%} (5 seeds)")
+    return (f"moving words by 7 places changes their scores if sinusoids are added (by {moved['none']:.2f}), but not with "
+            f"rotary ({moved['rotary']:.0e}) or relative positions ({moved['relative']:.0e}); a layer that learned to name "
+            f"the token 2 places before, in texts of {LENGTH} (300 steps), answers correctly at places {LENGTH + 1} to "
+            f"{2 * LENGTH} with learned positions {shown['learned']} of the time, with sinusoids {shown['sinusoidal']}, "
+            f"relative {shown['relative']}, rotary {shown['rotary']}; chance is {1 / SYMBOLS:.0%} (5 seeds)")

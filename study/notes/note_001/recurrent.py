@@ -1,4 +1,4 @@
-"""Note 001, "Premise" to "Attention: The savior": recurrent networks, and what attention does better."""
+"""Note 001, "Premise" to "Attention: The savior": recurrent networks, and how attention improves on them."""
 import functools
 from collections.abc import Callable
 
@@ -16,13 +16,13 @@ from study.notes.helpers import (
 claim = claims_of("001")
 
 
-WORD_CLASSES, WORDS_EACH, NEIGHBOURS_EACH = 3, 8, 4  # words of a class stand among the same neighbours
+WORD_CLASSES, WORDS_EACH, NEIGHBOURS_EACH = 3, 8, 4  # words of a class have the same neighbours
 WORDS = np.arange(WORD_CLASSES * WORDS_EACH)
 VOCABULARY_SIZE = len(WORDS) + WORD_CLASSES * NEIGHBOURS_EACH
 
 
 def synthetic_corpus(generator: np.random.Generator, sentences: int) -> np.ndarray:
-    """(sentences, 3): a word between two neighbours of its class; one neighbour in ten is of any class."""
+    """(sentences, 3): a word between two neighbours of its class; one neighbour in ten is of a random class."""
     words = generator.integers(0, len(WORDS), sentences)
     of_class = generator.integers(0, NEIGHBOURS_EACH, (2, sentences)) + words // WORDS_EACH * NEIGHBOURS_EACH
     of_any = generator.integers(0, WORD_CLASSES * NEIGHBOURS_EACH, (2, sentences))
@@ -31,7 +31,7 @@ def synthetic_corpus(generator: np.random.Generator, sentences: int) -> np.ndarr
 
 
 def skip_gram(seed: int) -> nn.Embedding:
-    """Word vectors from which the words that stand beside a word can be told (Word2Vec's skip-gram)."""
+    """Word vectors that predict a word's neighbours (Word2Vec's skip-gram)."""
     generator = np.random.default_rng(seed)
     sentences = synthetic_corpus(generator, 4000)
     centres = np.concatenate([sentences[:, i] for i in (0, 1, 1, 2)])
@@ -48,14 +48,14 @@ def skip_gram(seed: int) -> nn.Embedding:
 
 
 def mean_cosine(vectors: nn.Embedding, alike: bool) -> float:
-    """Of the vectors of two words of the same class, or of different classes."""
+    """Between the vectors of two words of the same class, or of different classes."""
     unit = F.normalize(vectors.weight[: len(WORDS)]).array
     is_alike = np.equal.outer(WORDS // WORDS_EACH, WORDS // WORDS_EACH)
     return float((unit @ unit.T)[is_alike & ~np.eye(len(unit), dtype=bool) if alike else ~is_alike].mean())
 
 
 def told_from_frozen(vectors: nn.Embedding) -> float:
-    """How many of the words of odd number a linear classifier tells the class of, which saw those of even number."""
+    """The accuracy, on words with odd numbers, of a linear classifier trained on those with even numbers."""
     vectors.zero_grad()
     vectors.requires_grad_(False)
     before = vectors.weight.array.copy()
@@ -78,11 +78,11 @@ def word_vectors_were_used_to_understand_text():
     told = over_seeds(lambda seed: told_from_frozen(vectors(seed)))
     by_chance = over_seeds(lambda seed: told_from_frozen(nn.Embedding(VOCABULARY_SIZE, 8)))
     require(alike.median > 0.7 and unlike.median < 0.4, f"cosine {alike:.2f} of words used alike, {unlike:.2f} of others")
-    require(told.median > 0.95 > 0.7 > by_chance.median, f"told: {told:.0%}, from random vectors {by_chance:.0%}")
-    return ("vectors that are trained to predict the neighbours of a word know what is used alike: their cosine is "
-            f"{alike:.2f} within a class of words and {unlike:.2f} between classes; frozen, they tell the class of "
-            f"{told:.0%} of the words that a classifier never saw, random vectors of {by_chance:.0%} (300 steps, 5 "
-            "seeds)")
+    require(told.median > 0.95 > 0.7 > by_chance.median, f"right: {told:.0%}, from random vectors {by_chance:.0%}")
+    return ("vectors trained to predict the neighbours of a word are similar for words with similar uses: their cosine is "
+            f"{alike:.2f} within a class of words and {unlike:.2f} between classes; from the frozen vectors, a classifier "
+            f"finds the class of {told:.0%} of the words that it was not trained on, from random vectors {by_chance:.0%} "
+            "(300 steps, 5 seeds)")
 
 
 def first_to_last(layer: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[np.ndarray, int]:
@@ -101,7 +101,7 @@ def states_of(rnn: nn.RNN) -> Callable[[Tensor], Tensor]:
 
 
 def recurrent_network(gain: float | None = None) -> nn.RNN:
-    """With recurrent weights of deviation gain / sqrt(H), or those that it starts with."""
+    """With recurrent weights of standard deviation gain / sqrt(H), or with the default initialization."""
     rnn = nn.RNN(8, 32, batch_first=True).double()
     if gain is not None:
         nn.init.normal_(rnn.weight_hh_l0, std=gain / rnn.hidden_size**0.5)
@@ -113,7 +113,7 @@ def recurrent_network(gain: float | None = None) -> nn.RNN:
        ours="nn.RNN(8, 8), nn.Attention(8, heads=2)", code="nn/recurrent.py:RNN, nn/attention.py:Attention",
        also=("001: Attention: The savior", "004: Transformers"))
 def distant_words_interact_after_many_steps_or_one():
-    """Recurrent networks take O(sequence length) steps for distant words to interact. With attention the maximum
+    """Distant words take O(sequence length) steps to interact in a recurrent network. With attention the maximum
     interaction distance is O(1), since all words interact at every layer."""
     mg.manual_seed(0)
     T, lengths = 12, (4, 16, 64)
@@ -125,13 +125,13 @@ def distant_words_interact_after_many_steps_or_one():
     each = np.diff(chains["RNN"]) / np.diff(lengths)
     require(each[0] == each[1] >= 1 and len(set(chains["attention"])) == 1, f"operations in a row: {chains}")
     in_rnn, in_attention = (", ".join(map(str, chains[name])) for name in ("RNN", "attention"))
-    return (f"from the first of 4, 16, 64 tokens to the last result {in_rnn} operations follow one another in an RNN, "
-            f"{each[0]:.0f} for each token, and {in_attention} in attention; in one layer of attention all {T * T} "
-            f"pairs of {T} tokens interact, the weakest with a derivative of {reach.min():.3f}")
+    return (f"from the first of 4, 16, 64 tokens to the last output there are {in_rnn} operations in a row in an RNN, "
+            f"{each[0]:.0f} per token, and {in_attention} in attention; in one layer of attention all {T * T} pairs of {T} "
+            f"tokens interact, with derivatives of at least {reach.min():.3f}")
 
 
 def norm_over(make: Callable[[], Callable[[Tensor], Tensor]], T: int) -> Callable[[int], float]:
-    """Of a seed: |d out_T / d x_1| in a layer that `make` makes."""
+    """{seed: |d out_T / d x_1|}, as a function, for the layers that `make` makes."""
     return lambda seed: np.linalg.norm(first_to_last(make(), 0.1 * normal(seed, 1, T, 8))[0])
 
 
@@ -157,14 +157,14 @@ def gradients_of_an_rnn_vanish_or_explode_with_distance():
     require(small[2].median < 1e-6 * small[0].median, f"with small weights: {shown}")
     require(large[2].median > 1e3 * large[0].median, f"with large weights: {shown}")
     require(1 / 64 < attention[2].median / attention[0].median < 4 / 16, f"in attention: {shown}")
-    return (f"|d out_T / d x_1| at T = 4, 16, 64 is a product of T matrices in an RNN: {shown['as it starts']} with "
-            f"the weights that it starts with (deviation 0.6 / sqrt(H)), {shown['larger']} with weights of 3 / "
-            f"sqrt(H); in attention {shown['attention']}, as the weight of a token is 1/T (medians of 5 seeds; at T = "
-            f"64 {small[2]:.0e}, {large[2]:.0e}, {attention[2]:.0e})")
+    return (f"in an RNN, d out_T / d x_1 is a product of T matrices; its norm at T = 4, 16, 64 is {shown['as it starts']} "
+            f"with the initial weights (standard deviation 0.6 / sqrt(H)), and {shown['larger']} with 3 / sqrt(H); in "
+            f"attention it is {shown['attention']}, as each token has a weight of about 1/T (medians of 5 seeds; at "
+            f"T = 64 {small[2]:.0e}, {large[2]:.0e}, {attention[2]:.0e})")
 
 
 class Recall(nn.Module):
-    """Logits of the first token, from what a layer makes of a sequence at its last token."""
+    """Logits of the first token, from a layer's output at the last token."""
 
     def __init__(self, layer: nn.Module, symbols: int, width: int):
         super().__init__()
@@ -178,7 +178,7 @@ class Recall(nn.Module):
 
 
 def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: int = 8, width: int = 32) -> Spread:
-    """How often the first of T random tokens is recalled, after training."""
+    """How often the first of T random tokens is recalled after training."""
 
     def draw(generator: np.random.Generator, count: int = 32) -> tuple[np.ndarray, np.ndarray]:
         tokens = generator.integers(0, symbols, (count, T))
@@ -200,6 +200,6 @@ def an_rnn_hardly_learns_from_far_away():
     of_attention = recalled(attention, 48, 300)
     require(near.median > 0.99 and of_attention.median > 0.99, f"RNN, 4 tokens: {near:.0%}; attention: {of_attention:.0%}")
     require(far.median < 0.3, f"an RNN recalls the first of 16 tokens: {far:.0%}")
-    return (f"which of 8 symbols came first? An RNN of 32 units tells it of 4 tokens after 300 steps ({near:.0%} "
-            f"right), and of 16 tokens not after 1200 ({far:.0%}; chance 12%); attention tells it of 48 after 300 "
+    return (f"which of 8 symbols came first? An RNN of 32 units knows after 300 steps for 4 tokens ({near:.0%} right), but "
+            f"not after 1200 steps for 16 ({far:.0%}; chance is 12%); attention knows after 300 steps for 48 tokens "
             f"({of_attention:.0%}; 5 seeds)")

@@ -35,9 +35,9 @@ def the_gradient_of_a_residual_connection_is_1():
     block = Block(TransformerConfig(width=4, heads=2, placement="residual"), attends=False).double()
     added = require_equal(jacobian(block), np.eye(12) + jacobian(block.mlp))
     others = ", ".join(f"{placement} {distance:.2g}" for placement, distance in distances.items() if distance > EXACT)
-    return (f"the Jacobian of X + Layer(X) is I plus that of the layer, within {added:.0e}, and exactly I where layers "
-            "give 0, with placement \"residual\" or \"pre\"; a norm on the way spoils it, in this note's Add & Norm, "
-            f"too: distance from I then {others}")
+    return (f"the Jacobian of X + Layer(X) is I plus that of the layer, within {added:.0e}, and exactly I if the layers "
+            "give 0, with placement \"residual\" or \"pre\"; a norm on the residual path changes it, as in this note's "
+            f"Add & Norm: its distance from I is then {others}")
 
 
 SHALLOW, DEEP, STEPS = 2, 8, 400
@@ -45,7 +45,7 @@ ENOUGH = 0.1  # nats
 
 
 def losses(placement: str, layers: int, seed: int) -> np.ndarray:
-    """Of each step, when a decoder learns to copy 4 letters."""
+    """The loss of each step while a decoder learns to copy 4 letters."""
     task = of_one_length("copy", 4)
     config = TransformerConfig(context=12, layers=layers, heads=2, width=16, placement=placement, final_norm=False)
     return np.array(train(task, "causal", config, steps=STEPS, batch_size=16, lr=5e-3, seed=seed)[1])
@@ -70,13 +70,13 @@ def steps_until_learnt(placement: str, layers: int) -> Spread:
        also=("003: Transformer layers",))
 def residual_connections_help_models_train_better():
     """Residual connections are a trick to help models train better."""
-    without, added = final_loss("none"), final_loss("residual")  # "none" is there after 2,000 steps at this rate, too
+    without, added = final_loss("none"), final_loss("residual")  # at this rate "none" gets there after 2,000 steps
     # of 5 tokens 4 are one of 10 letters, and 1 is STOP
     nothing = 0.8 * math.log(10) - 0.8 * math.log(0.8) - 0.2 * math.log(0.2)
     require(added.median < 0.05 and without.median > 0.9 * nothing, f"without {without:.2f}, with {added:.4f} nats")
-    return (f"a decoder of {DEEP} blocks that learns to copy 4 letters of 10: after {STEPS} steps the loss is "
-            f"{added:.4f} nats with residual connections, and {without:.2f} without, which is that of who knows only "
-            f"how often each symbol occurs, {nothing:.2f} (5 seeds)")
+    return (f"a decoder of {DEEP} blocks learns to copy 4 letters of 10: after {STEPS} steps the loss is {added:.4f} nats "
+            f"with residual connections, and {without:.2f} without, no better than knowing how often each symbol occurs, "
+            f"{nothing:.2f} (5 seeds)")
 
 
 @claim("N18", "Layer Normalization", "true if the stack is deep, or norms come first",
@@ -93,8 +93,8 @@ def layer_norm_helps_models_train_faster():
     require(max(post, pre) < 0.92 * alone < 0.92 * STEPS, f"{DEEP} blocks: {in_words[1]}")
     require(abs(post_shallow / alone_shallow - 1) < 0.15 and pre_shallow < 0.92 * alone_shallow,
             f"{SHALLOW} blocks: {in_words[0]}")
-    return (f"steps until {DEEP} blocks copy 4 letters (mean loss below {ENOUGH} nats): {in_words[1]}; of {SHALLOW} "
-            f"blocks {in_words[0]}; so Add & Norm pays in deep stacks (5 seeds)")
+    return (f"steps until {DEEP} blocks copy 4 letters (mean loss below {ENOUGH} nats): {in_words[1]}; with {SHALLOW} "
+            f"blocks: {in_words[0]}; so Add & Norm pays off in deep stacks (5 seeds)")
 
 
 @claim("N17", "Layer Normalization", formula="LayerNorm's success may be due to its normalizing gradients",
@@ -114,9 +114,9 @@ def layer_norm_normalises_gradients():
     difference = max(largest(scale * gradients[scale], gradients[1]) for scale in (10, 100))
     require(difference < 1e-10, f"the gradients of scaled inputs differ by {difference:.0e}")
     norms = ", ".join(f"{np.linalg.norm(gradient):.2g}" for gradient in gradients.values())
-    return ("inputs 1, 10, 100 times as large, and shifted by 5, give the same output, and a gradient that is as many "
-            f"times smaller ({norms}, within {difference:.0e}): what grew too large moves less. Whether its success is "
-            "due to that is not shown here")
+    return ("inputs scaled by 1, 10, 100 and shifted by 5 give the same output, and gradients that are smaller by the same "
+            f"factors ({norms}, within {difference:.0e}): what has grown too large moves less. Whether its success is due "
+            "to that is not shown here")
 
 
 @claim("E4", "Layer Normalization", FALSE, formula="output = (x - mu) / (sqrt(sigma) + eps) * gamma + beta",
@@ -145,9 +145,9 @@ def layer_norm_gives_mean_1_and_divides_by_the_root_of_the_deviation():
     printed, meant = deviations.pop("as printed"), deviations["sigma + eps"]
     require(printed > 2 and abs(meant - 1) < 1e-3, f"as printed {printed:.2f}, {deviations}")
     shown = ", ".join(f"{deviation:.4f} ({name})" for name, deviation in deviations.items())
-    return (f"the mean is 0, not 1; sigma is a root already, and its root leaves a deviation of {printed:.2f}, the "
-            f"root of the input's 9, where sigma itself leaves 1: {shown}. GPT-2 and PyTorch have the last one (each "
-            f"within {difference:.0e} of its formula)")
+    return (f"the mean is 0, not 1; sigma already is a root, and dividing by its root leaves a standard deviation of "
+            f"{printed:.2f}, the root of the input's 9, where dividing by sigma leaves 1: {shown}. GPT-2 and PyTorch use "
+            f"the last form (each matches its formula within {difference:.0e})")
 
 
 @claim("N5", "Layer Normalization", formula="gamma in R^d and beta in R^d (Can omit!)",
@@ -165,5 +165,5 @@ def gain_and_bias_of_layer_norm_can_be_left_out():
     without_bias = [name for name, _ in nn.LayerNorm(16, bias=False).named_parameters()]
     require(without_bias == ["weight"], f"bias=False leaves {without_bias}")
     error = check_gradients(plain, x)
-    return (f"without them it has no parameters, and is the norm with gain 1 and bias 0, within {difference:.0e} "
-            f"(gradients {error:.0e}); the bias alone can be left out, too")
+    return (f"without them it has no parameters, and equals the norm with gain 1 and bias 0, within {difference:.0e} "
+            f"(gradients {error:.0e}); the bias alone can be omitted, too")

@@ -21,8 +21,8 @@ claim = claims_of("001")
        ours='nn.PositionEncoding("learned", d, size=n)', code="nn/position.py:PositionEncoding",
        also=("004: Transformers: Wrapup",))
 def learned_positions_end_where_their_table_ends():
-    """Let all position vectors be parameters, one for each index. This is flexible, each position can fit the data; but
-    it cannot extrapolate beyond index n."""
+    """Let all position vectors be parameters, one for each index. This is flexible, as each position can be fit to the
+    data; but it cannot extrapolate beyond index n."""
     mg.manual_seed(0)
     encoding = nn.PositionEncoding("learned", 4, size=6).double()
     x = normal(0, 2, 4, 4)
@@ -37,8 +37,8 @@ def learned_positions_end_where_their_table_ends():
     model, encoder = CausalTransformer(config), Encoder(config).double()
     require("6 (the model's context)" in refusal(model, mg.zeros(1, 7, dtype=mg.int64)), "a model takes 7 tokens")
     require_equal(encoder.embed(mg.tensor(x)), x + encoder.position_embedding.weight.array[:4])
-    return (f"row i of a table is added to token i (within {difference:.0e}); 4 tokens give a gradient to the first 4 "
-            "of 6 rows only, so a position that no text reaches is never learned; and 7 tokens are an error: "
+    return (f"row i of a table is added to token i (within {difference:.0e}); 4 tokens give a gradient only to the first 4 "
+            "of 6 rows, so a position that no text reaches is never learned, and 7 tokens are an error: "
             f"\"{message.split(';')[0]}\"")
 
 
@@ -55,18 +55,18 @@ def positions_are_columns_and_tokens_are_rows():
     message = refusal(lambda: X + p)
     one_by_one = np.array([X.array[i] + p.array[:, i] for i in range(n)])
     difference = max(require_equal(encoding(X), one_by_one), require_equal(X + p.mT, one_by_one))
-    return (f"token by token, x_i + p_i is X + p^T, within {difference:.0e}; as the matrices are printed they cannot "
-            f"be added: \"{message.split(';')[0]}\"")
+    return (f"token by token, x_i + p_i is X + p^T, within {difference:.0e}; the matrices as printed cannot be added: "
+            f"\"{message.split(';')[0]}\"")
 
 
 def stacked_attention(X: np.ndarray) -> tuple:
-    """Two layers without read-out; what they make of X together; their weights A, and their matrices V."""
+    """Two layers without read-out; their output for X; their weights A, and their matrices V."""
     mg.manual_seed(0)
     layers = [nn.Attention(X.shape[1], output_projection="none").double() for _ in range(2)]
     y, weights = mg.tensor(X), []
     for layer in layers:
         for parameter in layer.parameters():
-            nn.init.normal_(parameter, std=0.6)  # else the second layer's weights are nearly equal
+            nn.init.normal_(parameter, std=0.6)  # otherwise the second layer's weights are nearly equal
         y, A = layer(y, need_weights=True)
         weights.append(A.array[0])
     return layers, y.array, weights, [matrices(layer)[2] for layer in layers]
@@ -76,8 +76,8 @@ def stacked_attention(X: np.ndarray) -> tuple:
        formula="o_i = sum_k alpha*_ij V* x_k", ours='nn.Attention(8, output_projection="none"), twice',
        code="nn/attention.py:Attention", also=("003: Transformer layers",), formerly=("C8",))
 def two_attention_layers_without_nonlinearity_are_one():
-    """Attention has no element-wise nonlinearities: two stacked layers look a lot like a single one, a linear
-    combination of a linear transformation of the input."""
+    """Attention has no elementwise nonlinearities: two stacked layers look a lot like a single one, a linear combination
+    of a linear transformation of the input."""
     X, moved = normal(0, 6, 8), normal(1, 6, 8)
     (first, second), y, (A_1, A_2), (V_1, V_2) = stacked_attention(X)
     frozen = require_equal(y, (A_2 @ A_1) @ X @ (V_1 @ V_2))
@@ -87,8 +87,8 @@ def two_attention_layers_without_nonlinearity_are_one():
     fixed = require_equal(A_1 @ (2 * X) @ V_1, 2 * first(mg.tensor(X)).array)
     require(min(live, twice, largest(A[0], A_1)) > 0.1, f"the function is nearly linear: {live:.0e}, {twice:.0e}")
     return (f"for one X the two layers are A_2 A_1 X V_1 V_2, within {frozen:.0e}, and one layer is linear, within "
-            f"{fixed:.0e}, if its weights A are kept; but A depends on X: another X misses the product by {live:.2f}, "
-            f"and |f(2X) - 2 f(X)| is {twice:.2f}")
+            f"{fixed:.0e}, if its weights A are fixed; but A depends on X: for another X the product is off by "
+            f"{live:.2f}, and |f(2X) - 2 f(X)| is {twice:.2f}")
 
 
 @claim("E5", "2. Adding non-linearities", FALSE, formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k",
@@ -103,17 +103,16 @@ def stacked_weights_are_a_product_with_sums_of_columns():
     sums = as_printed.sum(axis=1)
     require(min(literal, same_alpha) > 0.01, f"as printed it differs by {literal:.0e}, {same_alpha:.0e}")
     require(largest(sums, 1.0) > 0.1, f"as printed, rows sum to {sums}")
-    return ("the sum must run over j, and each layer has weights of its own: alpha*_ik = sum_j alpha^(2)_ij "
-            f"alpha^(1)_jk gives the layers' output within {corrected:.0e}; as printed it is off by {literal:.2f} "
-            f"(with one alpha {same_alpha:.2f}), and rows of weights sum to {sums.min():.2f} ... {sums.max():.2f} "
-            "instead of 1")
+    return ("the sum must run over j, and each layer has its own weights: alpha*_ik = sum_j alpha^(2)_ij alpha^(1)_jk "
+            f"gives the layers' output within {corrected:.0e}; as printed it is off by {literal:.2f} (with one alpha by "
+            f"{same_alpha:.2f}), and rows of weights sum to {sums.min():.2f} ... {sums.max():.2f} instead of 1")
 
 
 @claim("M2", "2. Adding non-linearities", formula="h_FF = W_2 ReLU(W_1 h_self-attention + b_1) + b_2",
        ours='MLP(TransformerConfig(activation="relu", mlp_ratio=5))', code="models/transformer.py:MLP")
 def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
-    """A feed-forward network is applied to each token independently, and is much wider inside than the model, often 5
-    d."""
+    """A feed-forward network is applied to each token independently. Its hidden layer is much wider than the model, often
+    5 d."""
     mg.manual_seed(0)
     d, counts, differences = 4, {}, []
     for ratio in (5, 4):
@@ -121,7 +120,7 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
         W_1, b_1, W_2, b_2 = (parameter.array for parameter in mlp.parameters())
         tokens = normal(0, 200, d)
         inner = tokens @ W_1.T + b_1
-        h = tokens[np.abs(inner).min(axis=1) > 0.02][:3]  # whose differences meet no kink
+        h = tokens[np.abs(inner).min(axis=1) > 0.02][:3]  # so that differences meet no kink
         expected = np.array([W_2 @ np.maximum(W_1 @ token + b_1, 0) + b_2 for token in h])
         differences.append(require_equal(mlp(mg.tensor(h)), expected))
         check_gradients(mlp, h)
@@ -129,9 +128,8 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
         counts[ratio] = sum(parameter.numel() for parameter in mlp.parameters())
         require(counts[ratio] == 2 * ratio * d * d + ratio * d + d, f"there are {counts[ratio]} parameters")
     attention = sum(parameter.numel() for parameter in nn.Attention(d).parameters())
-    return (f"the formula, token by token, within {max(differences):.0e}; 5 d wide inside, it has {counts[5]} "
-            f"parameters for d = {d}, and attention {attention}: most of a block's ({counts[4]} with 4 d, GPT's "
-            "choice)")
+    return (f"it matches the formula token by token, within {max(differences):.0e}; with a hidden width of 5 d it has "
+            f"{counts[5]} parameters for d = {d}, more than attention's {attention} ({counts[4]} with GPT's 4 d)")
 
 
 @claim("E6", "2. Adding non-linearities", FALSE, formula="W_1 in R^(5d x d), W_2 in R^(5d x d)",
@@ -143,9 +141,9 @@ def both_matrices_of_the_feed_forward_network_have_the_same_shape():
     inner = mlp.expand(h)
     message = refusal(lambda: mg.tensor(normal(1, 5 * d, d)) @ inner)
     require("cannot be multiplied" in message, f"(5d, d) times 5d numbers: {message!r}")
-    require(mlp.expand.weight.shape == (5 * d, d) and mlp.project.weight.shape == (d, 5 * d), "the shapes are others")
+    require(mlp.expand.weight.shape == (5 * d, d) and mlp.project.weight.shape == (d, 5 * d), "the shapes differ")
     difference = require_equal(mlp(h), mlp.project.weight.array @ inner.array + mlp.project.bias.array)
-    return (f"W_2 must be d x 5d: so the network is what the formula says, within {difference:.0e}; as printed, "
+    return (f"W_2 must be d x 5d: with it the network matches the formula within {difference:.0e}; as printed, "
             f"\"{message.split(':')[0]}\"")
 
 
@@ -171,9 +169,9 @@ def keys_of_the_past_only_can_be_given_at_each_step():
     require(largest(layer(x), expected) > 0.01, "the mask makes no difference")
     ratios = [count.forward_counts.total() / at_once.forward_counts.total() for count in (last_only, anew)]
     require(1 < ratios[0] < ratios[1], f"the multiply-adds are {ratios} times those with a mask")
-    return (f"the same numbers as with a mask, within {difference:.0e}; but for {n} words there are {n} small "
-            f"attentions one after the other instead of one, with {ratios[0]:.1f} times the multiply-adds if keys are "
-            f"made anew, and {ratios[1]:.1f} times if queries are, too")
+    return (f"the outputs match those with a mask within {difference:.0e}; but {n} words take {n} small attentions one "
+            f"after the other instead of one, with {ratios[0]:.1f} times the multiply-adds if keys are recomputed, and "
+            f"{ratios[1]:.1f} times if queries are, too")
 
 
 @claim("E7", "3. Masking the future in self-attention", FALSE, formula="e_ij = -inf for j > i",
@@ -192,22 +190,22 @@ def scores_of_zero_hide_the_future():
     require(leaked > 0.1 and hidden == 0, f"the future has {leaked:.2f} and {hidden:.2f} of the weight")
     first = literal[0, 1:].sum()
     return (f"a score of 0 is a weight of e^0 = 1 before normalising: the future keeps {leaked:.0%} of all weight, and "
-            f"{first:.0%} of the first word's; with the -inf of the formula below it keeps {hidden:.0f} (the layer's "
-            f"weights within {difference:.0e})")
+            f"{first:.0%} of the first word's; with the formula's -inf it keeps {hidden:.0f} (the layer's weights match "
+            f"within {difference:.0e})")
 
 
 @claim("A6", "3. Masking the future in self-attention", formula="e_ij = q_i^T k_j if j <= i, -inf if j > i",
        ours='nn.Attention(8, heads=2, causal="mask")', code="nn/attention.py:Attention")
 def scores_of_minus_infinity_hide_the_future():
-    """To parallelise, the attention to future words is masked out: their scores are minus infinity."""
+    """To parallelise, attention to future words is masked out: their scores are set to minus infinity."""
     mg.manual_seed(0)
     x, masked = normal(0, 6, 8), nn.Attention(8, heads=2, causal="mask").double()
     difference = max(require_equal(y, heads_of(masked, x, is_causal=True) @ masked.out.weight.array.T)
                      for y in (masked(mg.tensor(x)), masked(mg.tensor(x), need_weights=True)[0]))
     require_causal(influence(masked, x[None]))
     require_rows_without_keys_are_finite()
-    return (f"the formula, in loops, within {difference:.0e}; no derivative by a future word is other than exactly 0, "
-            "all by past ones are not; a word that may see nothing gets 0, and finite gradients")
+    return (f"it matches the formula in loops within {difference:.0e}; derivatives with respect to future words are "
+            "exactly 0, those with respect to past words are not; a word that may see nothing gets 0, and finite gradients")
 
 
 def require_rows_without_keys_are_finite() -> None:
@@ -251,7 +249,7 @@ def minimal_model(without: str = "") -> CausalTransformer:
 
 
 def recurrences(generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences x_t = x_{t-1} + 2 x_{t-2} (mod 5): the next one depends on two, on which is which, and not linearly."""
+    """Sequences x_t = x_{t-1} + 2 x_{t-2} (mod 5): each depends on two tokens, on their order, and not linearly."""
     x = generator.integers(0, SYMBOLS, (count, LENGTH + 1))
     for t in range(2, LENGTH + 1):
         x[:, t] = (x[:, t - 1] + 2 * x[:, t - 2]) % SYMBOLS
@@ -261,7 +259,7 @@ def recurrences(generator: np.random.Generator, count: int) -> tuple[np.ndarray,
 
 
 def predicted(without: str) -> Spread:
-    """How often the model is right about the next token, without seeing it, after training."""
+    """The accuracy of the model for the next token, which it does not see, after training."""
 
     def measure(model: CausalTransformer, generator: np.random.Generator) -> float:
         for block in model.blocks:
@@ -293,8 +291,7 @@ def attention_needs_positions_a_nonlinearity_and_a_mask():
     whole = right.pop("")
     require(whole.median > 0.99, f"the whole architecture is right about {shown['']}")
     require(all(part.median < 0.96 for part in right.values()), f"parts left out: {shown}")
-    return (f"the three additions, and no residual connection or norm, within {difference:.0e} of the formulas; one "
-            f"such layer learns x_t = x_(t-1) + 2 x_(t-2) mod 5 ({shown['']} right after {STEPS} steps), without "
-            f"positions {shown['positions']}, without the feed-forward network {shown['feed-forward']}, and if it is "
-            f"trained without the mask, it copies the future and is right about {shown['mask']} once that is hidden (5 "
-            "seeds)")
+    return (f"the three additions, without residual connections or norms, match the formulas within {difference:.0e}; one "
+            f"such layer learns x_t = x_(t-1) + 2 x_(t-2) mod 5 ({shown['']} right after {STEPS} steps; without positions "
+            f"{shown['positions']}, without the feed-forward network {shown['feed-forward']}); trained without the mask, "
+            f"it copies the future, and is right {shown['mask']} of the time once that is hidden (5 seeds)")

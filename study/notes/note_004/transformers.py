@@ -114,7 +114,7 @@ def jack_and_jill_are_confused():
             f"{positioned:.2f}")
 
 
-@claim("E38", "Transformers: Wrapup", "false of this note, of 001, or of both",
+@claim("E38", "Transformers: Wrapup", "false here or in note 001: they contradict each other",
        formula="learned ... or just fixed. The latter is typically used; 001: learned: most systems use this today",
        ours='nn.PositionEncoding("learned", D, size=N), nn.PositionEncoding("sinusoidal", D)', code=POSITIONS,
        also=("001: Learned absolute position representations",))
