@@ -18,7 +18,7 @@ ATTENTION = "nn/attention.py:Attention"
 
 
 def projecting_attention(query_key: str = "separate", layout: str = "rows", seed: int = 0, **switches) -> nn.Attention:
-    """Attention as the note has it, with scores that are neither small nor so large that one key gets all the weight."""
+    """Attention as in the note, with scores that are not small, but not so large that one key gets all the weight."""
     mg.manual_seed(seed)
     layer = plain_attention(D, query_key=query_key, layout=layout, **{"key_size": K, **switches})
     for parameter in layer.parameters():
@@ -30,8 +30,8 @@ def projecting_attention(query_key: str = "separate", layout: str = "rows", seed
        ours="minigrad train --task sentiment, minigrad train --task stripes",
        code="models/encoder_decoder.py:Classifier, models/tasks.py", also=("000: Positional Encodings",))
 def one_architecture_learns_words_and_images():
-    """Words were the original purpose, but the approach extends to images and much else: once data have been converted
-    to tokens, a transformer can be applied in roughly the same way."""
+    """Transformers were made for words, but the approach extends to images and much else: once data have been converted to
+    tokens, a transformer can be applied in roughly the same way."""
     config = TransformerConfig(context=16, layers=1, heads=2, width=32)
 
     def accuracy(task, model, steps):
@@ -43,9 +43,9 @@ def one_architecture_learns_words_and_images():
     blind_words, blind_images = accuracy("sentiment", "no-attention", 250), accuracy("stripes", "no-attention", 150)
     require(blind_words.median < 0.6 and blind_images.median < 0.95,
             f"without attention {blind_words:.1%} and {blind_images:.1%} are right")
-    return (f"the same block learns whether words praise, with \"not\" before some of them ({words:.0%} right after 250 "
-            f"steps), and how stripes run in an image of 16 patches ({images:.0%} after 150); without attention "
-            f"{blind_words:.0%} and {blind_images:.0%} (5 seeds)")
+    return (f"the same block learns whether words are praise, with \"not\" before some of them ({words:.0%} right after "
+            f"250 steps), and the direction of stripes in an image of 16 patches ({images:.0%} after 150); without "
+            f"attention, {blind_words:.0%} and {blind_images:.0%} (5 seeds)")
 
 
 @claim("L2", "Self-attention",
@@ -75,8 +75,8 @@ def columns_are_rows_transposed():
                    require_equal(columns.query.weight.grad, rows.query.weight.grad),
                    require_equal(columns.key.weight.grad, rows.key.weight.grad))
     check_gradients(columns, X)
-    return (f"A, Y = X A and its column sums are the formula's, within {forward:.0e}; it is attention of rows, "
-            f"transposed: gradients of the tokens and of both projections are the same, within {backward:.0e}")
+    return (f"A, Y = X A and its column sums match the formula within {forward:.0e}; it is attention over rows, "
+            f"transposed: the gradients of the tokens and of both projections agree within {backward:.0e}")
 
 
 @claim("A25", "Self-attention",
@@ -84,7 +84,7 @@ def columns_are_rows_transposed():
        ours='nn.Attention(D); as fixed weights: positions="relative", with query and key zero', code=ATTENTION,
        also=("000: Connection to Convolutional Neural Networks (CNNs)",))
 def attention_weights_are_adaptive():
-    """Attention weights are computed from the input itself. Convolutional networks use weighted sums, too, but their
+    """Attention weights are computed from the input itself. Convolutional networks also use weighted sums, but their
     weights are fixed and shared by all inputs."""
     adaptive = projecting_attention()
     fixed = projecting_attention(positions="relative", max_distance=N - 1)
@@ -102,9 +102,9 @@ def attention_weights_are_adaptive():
         is_adaptive = "adaptive" in name
         require(change > 0.1 if is_adaptive else change < EXACT, f"{name}: the weights change by {change:.0e}")
     require(bent["fixed"] < EXACT and bent["adaptive"] > 0.1, f"f(X + Z) is f(X) + f(Z) within {bent}")
-    return (f"for another input the weights change by up to {changes['adaptive']:.2f}, and from one place to the "
-            "next as well; weights by distance alone do neither, as in a convolution, so that only they are linear: "
-            f"f(X + Z) is off f(X) + f(Z) by {bent['fixed']:.0e}, and by {bent['adaptive']:.1f} with adaptive ones")
+    return (f"another input changes the weights by up to {changes['adaptive']:.2f}, and they also change from one place to "
+            "the next; weights by distance alone do neither, as in a convolution, and only they are linear: f(X + Z) is "
+            f"off f(X) + f(Z) by {bent['fixed']:.0e}, but by {bent['adaptive']:.1f} with adaptive ones")
 
 
 @claim("E2", "Self-attention", FALSE, formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
@@ -120,17 +120,17 @@ def the_printed_sum_normalises_columns():
     sums, wrong = printed.sum(0).array, largest(X @ printed, Y)
     require(largest(sums, 1.0) > 0.1, f"the columns of the printed formula do sum to one: {sums}")
     require(wrong > 0.1, f"the printed formula gives the layer's output within {wrong:.0e}")
-    return (f"as printed the columns sum to {', '.join(f'{total:.2f}' for total in sums)}, and the outputs, which "
-            f"are no averages then, are off by {wrong:.1f}; in Y = X A the second index is the query's, and the sum "
-            f"has to run over the first one (within {difference:.0e} of our layer)")
+    return (f"as printed, the columns sum to {', '.join(f'{total:.2f}' for total in sums)}, and the outputs, which are "
+            f"then not averages, are off by {wrong:.1f}; in Y = X A the second index is the query's, and the sum must run "
+            f"over the first (within {difference:.0e} of our layer)")
 
 
 @claim("A26", "Self-attention",
        formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T), U in R^(K x D)",
        ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("000: Self-Attention",))
 def a_small_projection_leaves_components_out():
-    """Tokens are compared after a linear map U. If K < D it projects out some of their components, and compares them in a
-    space of fewer dimensions."""
+    """Tokens are compared after a linear map U. If K < D, it projects out some of their components, and compares them in a
+    lower-dimensional space."""
     x, small, square = normal(0, N, D), projecting_attention("shared"), projecting_attention("shared", key_size=D)
     _, sizes, directions = np.linalg.svd(small.query.weight.array)
     moved = x + np.outer(normal(1, N), directions[-1])  # U times the last direction is 0, as U has fewer rows than columns
@@ -140,8 +140,8 @@ def a_small_projection_leaves_components_out():
         changes.append(largest(A, B))
         require(largest(y, y_moved) > 0.1, "the outputs do not change")
     require(changes[0] < EXACT and changes[1] > 0.01 and len(sizes) == K, f"the weights change by {changes}")
-    return (f"of {D} dimensions {D - K} do not count for the weights: tokens that are moved along one of them keep "
-            f"theirs, within {changes[0]:.0e}, though what is averaged changes; with K = D weights change by "
+    return (f"{D - K} of {D} dimensions do not affect the weights: moving tokens along one of them leaves the weights "
+            f"unchanged, within {changes[0]:.0e}, though it changes what is averaged; with K = D the weights change by "
             f"{changes[1]:.2f}")
 
 
@@ -168,10 +168,9 @@ def one_projection_makes_attention_symmetric():
     require(logits < EXACT, f"the logits of one projection are asymmetric by {logits:.0e}")
     require(shared.median > 0.1, f"the weights are symmetric within {shared:.0e}")
     require(separate > 0.1, f"the logits of two projections are symmetric within {separate:.0e}")
-    return (f"only the logits of one projection are symmetric (within {logits:.0e}), which note 000 says of the "
-            "numerators: as each token then normalises over keys of its own, the weights of two tokens for each "
-            f"other differ by up to {shared:.2f} (5 seeds); with two projections the logits differ as well, by "
-            f"{separate:.0f} or more")
+    return (f"with one projection only the logits are symmetric (within {logits:.0e}), as note 000 says of the numerators; "
+            "since each row is then normalised separately, the weights of two tokens for each other differ by up to "
+            f"{shared:.2f} (5 seeds); with two projections the logits differ as well, by {separate:.0f} or more")
 
 
 @claim("E12", "Self-attention", FALSE,
@@ -197,9 +196,9 @@ def the_transposes_and_superscripts():
     difference = max(difference, require_equal(of_all, token_by_token))
     wrong_input = largest(layer(of_all), Y)
     require(wrong_input > 0.1, f"X^(m) and X^(m-1) give the same within {wrong_input:.0e}")
-    return (f"x_i^T x_j^T multiplies (1 x {D}) by (1 x {D}), which is not defined; with x_i^T x_j, Y = X^(m-1) A and "
-            f"x_n = MLP(y_n) all is consistent, within {difference:.0e}; a layer that is given its own result, "
-            f"X^(m), is off by {wrong_input:.1f}")
+    return (f"x_i^T x_j^T multiplies (1 x {D}) by (1 x {D}), which is undefined; x_i^T x_j, Y = X^(m-1) A and x_n = "
+            f"MLP(y_n) are consistent, within {difference:.0e}; a layer applied to its own output, X^(m), is off by "
+            f"{wrong_input:.1f}")
 
 
 @claim("E16", "Multi-head self-attention", FALSE,
@@ -219,17 +218,17 @@ def the_description_is_self_contained():
     require(apart > 0.1, f"blocks of 1, 2 and 4 heads differ by {apart:.0e} only")
     order = [3, 0, 4, 2, 1]
     alike = require_equal(one[:, order], blocks[0](x[:, order]))
-    return ("its block does not follow from the text, which breaks off where several heads begin: with the same "
-            f"matrices, 1, 2 and 4 heads give outputs that differ by {apart:.1f} or more; positions are an empty "
-            f"heading, too, and without them the order of tokens does not matter (within {alike:.0e}); so are norms "
-            "and the implementation, six in all")
+    return ("the text does not define its block, as it breaks off where several heads begin: with the same matrices, 1, 2 "
+            f"and 4 heads give outputs that differ by {apart:.1f} or more; positions are an empty heading as well, and "
+            f"without them the order of tokens does not matter (within {alike:.0e}); so are norms and the implementation, "
+            "six headings in all")
 
 
 @claim("R5", "Putting it together",
        formula="X' = LayerNorm(X), Y = X' + MHSA(X'), Y' = LayerNorm(Y), X = Y + MLP(Y')",
        ours='TransformerConfig(placement="mixed")', code="models/transformer.py:Block")
 def the_summary_block_is_mixed():
-    """In summary, what attention gives is added to its normalised input, and what the MLP gives to Y itself."""
+    """In summary, the output of attention is added to its normalised input, and that of the MLP to Y itself."""
     block, x = make_block("mixed", D), normal(1, N, D)
     difference, out = require_block(block, "mixed", x), block(mg.tensor(x[None]))
     others = {placement: largest(make_block(placement, D)(mg.tensor(x[None])), out) for placement in ("inner", "pre")}
@@ -237,6 +236,6 @@ def the_summary_block_is_mixed():
     idle = silence(block)(mg.tensor(x[None]))[0]
     require_equal(idle, layer_norm(block.ln_1, x))
     from_identity = largest(idle, x)
-    return (f"the block is the formula's, within {difference:.0e}; with the same weights it is {others['inner']:.1f} "
-            f"from note 000's block, which adds the MLP to LN(Y), and {others['pre']:.1f} from pre-norm; where "
-            f"nothing is learnt it is LN(X), {from_identity:.1f} from X, and not the identity")
+    return (f"the block matches the formula within {difference:.0e}; with the same weights it is {others['inner']:.1f} "
+            f"from note 000's block, which adds the MLP to LN(Y), and {others['pre']:.1f} from pre-norm; with zero outputs "
+            f"of both layers it is LN(X), {from_identity:.1f} from X, and not the identity")

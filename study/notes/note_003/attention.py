@@ -21,14 +21,14 @@ ATTENTION = "nn/attention.py:Attention"
 
 
 def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
-    """In float64, with parameters that are random and not small."""
+    """In float64, with random parameters that are not small."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=std)
     return module.double()
 
 
 class LastWord(nn.Module):
-    """Which of two meanings has the last word? One layer of attention, and no positions."""
+    """Which of two meanings does the last word have? One layer of attention, without positions."""
 
     def __init__(self, symbols: int, width: int = 16):
         super().__init__()
@@ -47,12 +47,12 @@ class LastWord(nn.Module):
 @claim("G31", "Attention", formula="swam, river -> bank of a river; cash -> financial institution",
        ours="nn.Attention(D)(x, need_weights=True)", code=f"{ATTENTION}, models/tasks.py:bank")
 def bank_attends_to_the_telling_word():
-    """To find out which bank is meant, a network should attend to specific words of the sentence, such as river or cash;
-    where they are depends on the sentence."""
+    """To find out which bank is meant, a network should attend to specific words of the sentence, such as river or cash,
+    whose places depend on the sentence."""
     task, length, steps = TASKS["bank"], 8, 300
     words, is_money = task.make(np.random.default_rng(99), 500, length)
     tells = (words > FIRST) & (words <= FIRST + 8)  # river ... account; exactly one in each sentence
-    require(bool((tells.sum(axis=1) == 1).all()), "a sentence has not one telling word")
+    require(bool((tells.sum(axis=1) == 1).all()), "a sentence does not have exactly one telling word")
     right = []
 
     def weight_of_the_telling_word(model, _):
@@ -64,17 +64,17 @@ def bank_attends_to_the_telling_word():
                        weight_of_the_telling_word, steps, lr=1e-2)
     require(min(right) > 0.95, f"right: {right}")
     require(weight.median > 4 / length, f"weight {weight:.2f}")
-    return (f"after {steps} steps the meaning is right in at least {min(right):.0%} of new sentences; of {length} words "
-            f"the telling one, wherever it stands, has {weight:.2f} of the weight (even: {1 / length:.2f}). Where it "
-            "is less, the words of one meaning alone are looked at")
+    return (f"after {steps} steps the meaning is right for at least {min(right):.0%} of new sentences; of {length} words, "
+            f"the telling one, wherever it is, gets {weight:.2f} of the weight (uniform: {1 / length:.2f}). Models with "
+            "less look only for the words of one meaning")
 
 
 @claim("A7", "Network parameters", formula="Q = X W^(q), K = X W^(k), V = X W^(v), Y = softmax(Q K^T) V",
        ours='nn.Attention(D, key_size=D_k, value_size=D_v, scale="none", output_projection="none")', code=ATTENTION,
        also=("001: Sequence-Stacked form of attention", "004: Self-Attention"))
 def queries_keys_and_values():
-    """Three matrices make queries, keys and values of the tokens, and Y = softmax(Q Kᵀ) V. Values may be of another
-    size than keys."""
+    """Three matrices turn tokens into queries, keys and values, and Y = softmax(Q Kᵀ) V. Values may have another size
+    than keys."""
     mg.manual_seed(0)
     X = normal(0, N, D)
     layer = random_double(nn.Attention(D, key_size=3, value_size=5, output_projection="none", scale="none"))
@@ -95,7 +95,7 @@ def queries_keys_and_values():
 @claim("A44", "Network parameters", "true if no matrix W^(o) follows", formula="D_v = D",
        ours='nn.Attention(D, value_size=D, output_projection="none", residual=True)', code=ATTENTION)
 def values_as_wide_as_tokens():
-    """If D_v = D, residual connections are easy to include, and layers can be put on top of each other."""
+    """If D_v = D, residual connections are easy to include, and layers can be stacked."""
     mg.manual_seed(0)
     X, narrow = mg.tensor(normal(0, N, D)), 5
     layers = [nn.Attention(D, value_size=D, output_projection="none", residual=True).double() for _ in range(3)]
@@ -112,9 +112,9 @@ def values_as_wide_as_tokens():
     projected = nn.Attention(D, value_size=narrow, residual=True).double()
     shape = nn.Sequential(projected, projected)(X).shape
     require(shape == (N, D), f"with W^(o) the shape is {shape}")
-    return (f"three layers with residual connections on top of each other are within {stacked:.0e} of the formula; with "
-            f"D_v = {narrow} there is no sum with X ({no_sum.split(';')[0]}) and no second layer, unless a matrix W^(o) "
-            "makes D features of them again")
+    return (f"three stacked layers with residual connections are within {stacked:.0e} of the formula; with D_v = {narrow} "
+            f"neither a sum with X ({no_sum.split(';')[0]}) nor a second layer is possible, unless a matrix W^(o) maps "
+            "back to D features")
 
 
 @claim("E8", "Network parameters", FALSE, formula="W^(q), W^(k): N x D_k, W^(v): N x D_v; C heads, W^(o): H D_v x D",
@@ -133,15 +133,15 @@ def the_shape_of_the_projections():
     for length in (1, N, 2 * N):
         shape = layer(mg.tensor(normal(2, length, D))).shape
         require(shape == (length, D), f"{length} tokens come out with the shape {shape}")
-    return (f"X W with W of {N} x {D_k} does not multiply ({message.split(':')[0]}): it takes D x D_k, here {D} x {D_k}, "
-            f"for any number of tokens; H is C, so that W^(o) is {C * D_v} x {D} for {C} heads")
+    return (f"X W with W of {N} x {D_k} is undefined ({message.split(':')[0]}): W must be D x D_k, here {D} x {D_k}, for "
+            f"any number of tokens; H is C, so that W^(o) is {C * D_v} x {D} for {C} heads")
 
 
 @claim("A16", "Scaled self-attention", formula="var(q^T k) = D_k; softmax(Q K^T / sqrt(D_k)) V",
        ours='nn.Attention(D_k, scale="d_k"), the default', code=f"{ATTENTION}._factor")
 def the_variance_of_a_dot_product():
     """If all entries of q and k are independent with mean 0 and variance 1, q . k has variance D_k; so logits should be
-    divided by its root."""
+    divided by its square root."""
     sizes, keys = (4, 64, 256), 400
     mg.manual_seed(0)
     variances, scaled = [], []
@@ -156,15 +156,15 @@ def the_variance_of_a_dot_product():
         require_equal(F.attention_weights(q, k), weights[:, 0])
         require(abs(variances[-1] / D_k - 1) < 0.1, f"for D_k = {D_k} the variance is {variances[-1]:.1f}")
         require(abs(scaled[-1] - 1) < 0.1, f"for D_k = {D_k} the layer's logits have the variance {scaled[-1]:.2f}")
-    return (f"for D_k = {', '.join(map(str, sizes))} the variance is {', '.join(f'{v:.1f}' for v in variances)}; that of "
-            f"the logits in a layer, read off its weights, is {', '.join(f'{v:.2f}' for v in scaled)}")
+    return (f"for D_k = {', '.join(map(str, sizes))} the variance is {', '.join(f'{v:.1f}' for v in variances)}; that of a "
+            f"layer's logits, recovered from its weights, is {', '.join(f'{v:.2f}' for v in scaled)}")
 
 
 @claim("A13", "Multi-head attention", formula="Y = (H_1, ..., H_C) W^(o)",
        ours='nn.Attention(D, heads=C, output_projection="concat"), or "sum" of a matrix for each head',
        code=ATTENTION, also=("000: Queries, Keys, and Values", "001: Multi-headed attention", "004: Self-Attention"))
 def concatenated_heads_times_a_matrix():
-    """The heads stand side by side, and one matrix makes the output of them, Y = (H_1, ..., H_C) W^(o)."""
+    """The heads are concatenated, and one matrix maps them to the output, Y = (H_1, ..., H_C) W^(o)."""
     heads, D_v = 3, 5
     mg.manual_seed(0)
     X, upstream = normal(0, 2, N, D)
@@ -193,12 +193,12 @@ def concatenated_heads_times_a_matrix():
     packed = random_double(nn.MultiHeadAttention(D, 2))
     for y in (packed(mg.tensor(X[None])), packed(mg.tensor(X[None]), need_weights=True)[0]):
         require_equal(y[0], mhsa(packed, X))
-    return ("cut into the rows of each head, W^(o) makes a sum over heads: concatenation, sum and loops agree within "
-            f"{forward:.0e}, all gradients within {backward:.0e}")
+    return ("with W^(o) cut into the rows of each head, the product is a sum over heads: concatenation, sum and loops "
+            f"agree within {forward:.0e}, all gradients within {backward:.0e}")
 
 
 class Neighbours(nn.Module):
-    """Which tokens stand before and after this one? One layer of attention with so many heads."""
+    """Which tokens are before and after this one? One layer of attention with this many heads."""
 
     def __init__(self, symbols: int, heads: int, width: int = 32):
         super().__init__()
@@ -215,7 +215,7 @@ class Neighbours(nn.Module):
        ours="nn.Attention(D, heads=C)", code=ATTENTION,
        also=("000: Multi-Headed Self-Attention", "001: Multi-headed attention"))
 def heads_attend_to_several_patterns():
-    """Several heads in parallel can attend to several patterns of the data at the same time."""
+    """Several heads in parallel can attend to several patterns in the data at the same time."""
     symbols, steps = 5, 600
     tested = np.random.default_rng(99).integers(symbols, size=(300, N))
 
@@ -229,5 +229,5 @@ def heads_attend_to_several_patterns():
 
     one, two = right(1), right(2)
     require(two.median > 0.98 and one.median < 0.8, f"right with one head {one:.0%}, with two {two:.0%}")
-    return (f"asked for the tokens before and after each token, two heads are right in {two:.0%} after {steps} steps; one "
-            f"head, as wide as both, in {one:.0%}: it averages the two, and a read-out cannot tell which is which")
+    return (f"asked for the tokens before and after each token, two heads answer {two:.0%} correctly after {steps} steps, "
+            f"and one head as wide as both {one:.0%}: it averages the two, and a read-out cannot tell which is which")

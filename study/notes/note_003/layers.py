@@ -31,25 +31,25 @@ def norms_after_the_residual_connection():
         means.append(largest(x.array.mean(axis=-1)))
         deviations.append(largest(x.array.std(axis=-1), 1.0))
     require(max(means) < 1e-12 and max(deviations) < 1e-3, f"token means {means}, deviations off 1 by {deviations}")
-    return (f"the block is the formula within {difference:.0e}; after each of 4 such blocks all tokens have the mean 0 "
-            f"within {max(means):.0e} and the deviation 1 within {max(deviations):.0e}")
+    return (f"the block matches the formula within {difference:.0e}; after each of 4 such blocks all tokens have mean 0 "
+            f"within {max(means):.0e} and standard deviation 1 within {max(deviations):.0e}")
 
 
 @claim("R3", "Transformer layers", formula="Z = Y(LayerNorm(X)) + X, X~ = MLP(LayerNorm(Z)) + Z",
        ours='TransformerConfig(placement="pre"), the default', code=BLOCK)
 def norms_before_attention_and_mlp():
-    """Or layer norm comes first: Z = Y(LayerNorm(X)) + X, and then MLP(LayerNorm(Z)) + Z."""
+    """Alternatively, layer norm comes first: Z = Y(LayerNorm(X)) + X, and then MLP(LayerNorm(Z)) + Z."""
     block, X = make_block("pre", D), normal(0, N, D)
     difference = require_block(block, "pre", X)
     slope = slope_of(silence(block), X)
     from_identity = max(largest(block(mg.tensor(X[None])), X[None]), largest(slope, np.eye(N * D)))
     require(from_identity == 0, f"with zero outputs the block or its Jacobian is {from_identity:.0e} from the identity")
-    return (f"the block is the formula within {difference:.0e}; where attention and MLP give out zeros it is the identity, "
-            "and so is its Jacobian, exactly")
+    return (f"the block matches the formula within {difference:.0e}; if attention and MLP output zeros, it is the "
+            "identity, and so is its Jacobian, exactly")
 
 
 def counted(N: int, D: int) -> dict[str, int]:
-    """Multiply-adds of the parts of a layer of attention with one head, spelled out, and of an MLP."""
+    """Multiply-adds of the parts of a layer of attention with one head, and of an MLP."""
     x = mg.zeros(1, N, D)
     attention, mlp = nn.Attention(D, output_projection="none"), MLP(TransformerConfig(width=D, heads=1))
     with mg.no_grad(), mg.count_flops() as of_attention:
@@ -80,5 +80,5 @@ def what_a_layer_costs():
     width = 16
     at_crossover = counted(3 * width // 2, width)
     require(at_crossover["Q Kᵀ and A V"] == at_crossover["Q, K, V"], f"no crossover at N = 1.5 D: {at_crossover}")
-    return ("3 N D², 2 N² D and 8 N D² multiply-adds exactly, in the fused kernel too: the products overtake Q, K and V at "
-            "N = 1.5 D, and these and the MLP together at N = 5.5 D")
+    return ("exactly 3 N D², 2 N² D and 8 N D² multiply-adds, also in the fused kernel: the products overtake Q, K and V "
+            "at N = 1.5 D, and these plus the MLP at N = 5.5 D")

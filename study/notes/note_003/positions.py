@@ -18,7 +18,7 @@ POSITIONS = "nn/position.py:PositionEncoding"
 
 
 class PreviousToken(nn.Module):
-    """Which token came before this one? A layer of attention, with positions added, concatenated, or without."""
+    """Which token came before this one? A layer of attention, with positions added, concatenated, or left out."""
 
     def __init__(self, symbols: int, width: int, kind: str, combine: str = "add", size: int | None = None):
         super().__init__()
@@ -42,7 +42,7 @@ class PreviousToken(nn.Module):
        formula="[No] x~_n = (x_n, r_n), [Yes] x~_n = x_n + r_n",
        ours='nn.PositionEncoding("sinusoidal", D, combine="concatenate" or "add")', code=POSITIONS)
 def positions_are_added_and_not_concatenated():
-    """A position's vector could be joined to the token or added to it; only the second is recommended."""
+    """A position vector could be concatenated with the token or added to it; only the second is recommended."""
     width, symbols = 16, 8
     mg.manual_seed(0)
     x = mg.randn(N, width, dtype=mg.float64)
@@ -61,8 +61,8 @@ def positions_are_added_and_not_concatenated():
              for combine in ("add", "concatenate")]
     require(sizes[1] == sizes[0] + 3 * width * width, f"attention has {sizes} parameters")
     return (f"both learn which token came before: after 400 steps the loss is {of_sum:.4f} with sums, {of_both:.4f} with "
-            f"joined vectors, and {without:.2f} without positions; joined vectors need {sizes[1]} parameters of attention "
-            f"instead of {sizes[0]}, and a sum is the case of them in which tokens and positions share a matrix")
+            f"concatenation, and {without:.2f} without positions; concatenation needs {sizes[1]} parameters of attention "
+            f"instead of {sizes[0]}, and a sum is its special case in which tokens and positions share a matrix")
 
 
 @claim("P4", "Positional encoding", "true if of the vectors: a model trained with them fails beyond its lengths",
@@ -71,7 +71,7 @@ def positions_are_added_and_not_concatenated():
        also=("000: Positional Encodings",))
 def sinusoids_meet_the_demands():
     """Sines in the even and cosines in the odd places are bounded, differ at all positions, generalise to longer sequences
-    than those of training, and tell distances alike wherever they start."""
+    than those of training, and encode a distance in the same way at any position."""
     T, L, shift = 2000, 10_000.0, 7
     r, odd = (nn.PositionEncoding("sinusoidal", width).table(T).array for width in (D, 7))
     formula = 0.0
@@ -109,15 +109,15 @@ def sinusoids_meet_the_demands():
     learned = PreviousToken(8, 16, "learned", size=trained_with)
     message = refusal(lambda: learned(mg.zeros(1, tested_with, dtype=mg.int64)))
     require("positions 'learned'" in message, message)
-    return (f"the vectors are the formula's within {formula:.0e}, a shift is one rotation within {shifted:.0e}, products "
-            f"depend on the distance alone within {toeplitz:.0e}, and {T} positions are {closest(r):.2f} or more apart. "
-            "There is a vector for any position, but a model has not learnt what to do with it: attention trained for 400 "
-            f"steps to find the token before is right in {within:.0%} of {trained_with} positions, as in training, and in "
-            f"{beyond:.0%} of {tested_with} (with learned positions, {tested_with} are a ValueError)")
+    return (f"the vectors match the formula within {formula:.0e}, a shift is a rotation within {shifted:.0e}, products "
+            f"depend only on the distance within {toeplitz:.0e}, and {T} positions are at least {closest(r):.2f} apart. "
+            "There is a vector for any position, but a model has not learned what to do with it: attention trained for 400 "
+            f"steps to find the previous token is right at {within:.0%} of {trained_with} positions, as in training, and "
+            f"at {beyond:.0%} of {tested_with} (with learned positions, {tested_with} are a ValueError)")
 
 
 def closest(table: np.ndarray) -> float:
-    """The smallest distance of two rows."""
+    """The smallest distance between two rows."""
     return float(min(np.linalg.norm(table[step:] - table[:-step], axis=1).min() for step in range(1, len(table))))
 
 
@@ -134,7 +134,7 @@ def the_base_of_the_sinusoids_is_not_given():
         require_equal(table[:, 2], np.sin(np.arange(T) / L ** (2 / D)))
         distances.append(closest(table))
     require(distances[0] < 0.01 and min(distances[1:]) > 0.5, f"smallest distances {distances}")
-    return (f"of {T} positions with {D} features the two most alike are "
+    return (f"the two closest of {T} positions with {D} features are "
             + ", ".join(f"{distance:.2g}" for distance in distances)
-            + f" apart for L = {', '.join(f'{L:,.0f}' for L in bases)}: at 1 all features have one frequency and positions "
-            "nearly recur, any other L of these tells them apart")
+            + f" apart for L = {', '.join(f'{L:,.0f}' for L in bases)}: at 1 all features have the same frequency, and "
+            "positions nearly recur; the others tell them apart")

@@ -1,4 +1,4 @@
-"""Note 004, "Motivation": recurrent networks, and what they miss."""
+"""Note 004, "Motivation": recurrent networks, and what they lack."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ claim = claims_of("004")
 
 
 def recurrent_states(x: np.ndarray, parameters: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """(T, inputs) -> (T, hidden), one unit after the other."""
+    """(T, inputs) -> (T, hidden), unit by unit."""
     w_ih, w_hh, b_ih, b_hh = (parameters[part + name] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
     states, before = np.zeros((len(x), len(b_ih))), np.zeros(len(b_ih))
     for t in range(len(x)):
@@ -30,7 +30,7 @@ def recurrent_states(x: np.ndarray, parameters: dict[str, np.ndarray], name: str
 
 
 class Reader(nn.Module):
-    """A recurrent network that puts out logits (B, T, outputs), for each token that it reads."""
+    """A recurrent network that outputs logits (B, T, outputs), for each token that it reads."""
 
     def __init__(self, symbols: int, outputs: int, width: int = 24, num_layers: int = 1, bidirectional: bool = False):
         super().__init__()
@@ -54,7 +54,7 @@ def fibonacci(generator: np.random.Generator, count: int, length: int = 8, modul
        ours="nn.RNN(D, D, num_layers=2), then nn.Linear", code=RNN)
 def recurrent_networks_put_out_symbols():
     """Recurrent networks of several layers predict the next symbol of a sequence, and classify sequences, from what they
-    have seen so far."""
+    have read so far."""
     mg.manual_seed(0)
     layer = nn.RNN(3, 4, num_layers=2, batch_first=True).double()
     x = randn(1, 6, 3)
@@ -63,7 +63,7 @@ def recurrent_networks_put_out_symbols():
     states, last = layer(x)
     found = max(require_equal(states[0], recurrent_states(below, parameters, "_l1")), require_equal(last[0, 0], below[-1]))
     _, state = layer(x[:, :3])
-    require_equal(layer(x[:, 3:], state)[0], states[:, 3:])  # it goes on from what it has seen
+    require_equal(layer(x[:, 3:], state)[0], states[:, 3:])  # it continues from the state
     check_gradients(layer, x)
     require_causal(influence(lambda x: layer(x)[0], x))
 
@@ -72,7 +72,7 @@ def recurrent_networks_put_out_symbols():
     tested, (words, classes) = fibonacci(np.random.default_rng(99), 500), sentiment.make(np.random.default_rng(99), 500, 8)
     following = after_fit(
         lambda: Reader(5, 5, num_layers=2), lambda generator: ((x := fibonacci(generator, 32))[:, :-1], x[:, 1:]),
-        lambda model, _: (choices(model, tested[:, :-1]) == tested[:, 1:])[:, 1:].mean(),  # the second cannot be known
+        lambda model, _: (choices(model, tested[:, :-1]) == tested[:, 1:])[:, 1:].mean(),  # the second cannot be predicted
         steps, lr=1e-2)
     judged = after_fit(
         lambda: Reader(sentiment.vocabulary_size, 2, num_layers=2),
@@ -80,9 +80,9 @@ def recurrent_networks_put_out_symbols():
         lambda model, _: (choices(model, words)[:, -1] == classes).mean(), steps, lr=1e-2,
         loss=lambda model, x, y: F.cross_entropy(model(x)[:, -1], y))
     require(min(following.median, judged.median) > 0.95, f"next symbols {following:.0%}, classes {judged:.0%}")
-    return (f"two layers are within {found:.0g} of a loop over units, and no state knows the future; after {steps} steps "
-            f"they are right in {following:.0%} of the next symbols of sums of the two symbols before, and in {judged:.0%} "
-            "of judgements with and without not")
+    return (f"two layers are within {found:.0g} of a loop over units, and no state depends on the future; after {steps} "
+            f"steps they predict {following:.0%} of symbols that are the sum of the two before, and classify {judged:.0%} "
+            "of opinions, with and without \"not\", correctly")
 
 
 @claim("G32", "Motivation", "true if a word is written for each word read, or training is short",
@@ -90,14 +90,14 @@ def recurrent_networks_put_out_symbols():
        ours='make_model(TASKS["translation"], "rnn" or "rnn-attention", config)',
        code=f"{SEQ2SEQ}, models/tasks.py:translation")
 def recurrent_networks_and_misalignment():
-    """Recurrent networks are not amenable to misalignment, another number and order of words in the other language, since
-    they put out symbols one after the other, from what they have seen so far."""
+    """Recurrent networks cannot handle misalignment, where the other language has another number and order of words, since
+    they output symbols one after the other, from what they have read so far."""
     task, steps = TASKS["translation"], 200
     source, target = task.make(np.random.default_rng(99), 500, 3)
     require((source.shape[1], target.shape[1]) == (7, 6), f"{source.shape[1]} words, {target.shape[1]} words")
 
     def whole_sentences_right(wanted):
-        """Of a network that writes a word for each that it reads."""
+        """By a network that writes a word for each word that it reads."""
         return after_fit(lambda: Reader(task.vocabulary_size, task.vocabulary_size, width=48),
                          lambda generator: (batch := task.make(generator, 32, 3))[:1] + (wanted(*batch),),
                          lambda model, _: (choices(model, source) == wanted(source, target)).all(axis=1).mean(),
@@ -112,18 +112,18 @@ def recurrent_networks_and_misalignment():
     rnn, attends = of_encoder_and_decoder("rnn"), of_encoder_and_decoder("rnn-attention")
     require(aligned.median > 0.95 and misaligned.median < 0.15, f"aligned {aligned:.0%}, misaligned {misaligned:.0%}")
     require(rnn.median < 0.1 and attends.median > 0.95, f"of the last state {rnn:.0%}, with attention {attends:.0%}")
-    return (f"writing a word for each word read, whole sentences are right in {aligned:.0%} if words keep their order, and "
-            f"in {misaligned:.0%} if nouns come before adjectives, so that two nouns of four must be guessed (1/16), after "
-            f"{2 * steps} steps. With an encoder, and a decoder from its last state, {rnn:.0%} are right after {steps}, "
-            f"and {attends:.0%} if the decoder attends to all states; the last state alone suffices after 40,000 steps "
-            "(100%, of one run that is not repeated here)")
+    return (f"writing a word for each word read, a network gets {aligned:.0%} of whole sentences right if words keep their "
+            f"order, and {misaligned:.0%} if nouns come before adjectives, so that two nouns out of four must be guessed "
+            f"(1/16), after {2 * steps} steps. An encoder and a decoder that starts from its last state get {rnn:.0%} "
+            f"right after {steps} steps, and {attends:.0%} if the decoder attends to all states; the last state alone is "
+            "enough after 40,000 steps (100%, in a run that is not repeated here)")
 
 
 @claim("L27", "Motivation", formula="Attempt 1: model tokens as entire sentences, not words",
        ours="nn.Embedding(10**length, D)", code="nn/embedding.py:Embedding")
 def sentences_as_tokens_are_too_many():
-    """Tokens could be whole sentences; that is not feasible, as the number of possible sentences soon becomes extremely
-    large."""
+    """Tokens could be whole sentences; that is not feasible, as the number of possible sentences quickly becomes
+    extremely large."""
     task, lengths, count = TASKS["copy"], (2, 4, 6, 8), 100_000
     known = []
     for length in lengths:
@@ -134,7 +134,7 @@ def sentences_as_tokens_are_too_many():
     require(bias == 10 and embedding.weight.shape == (10**2, 8), "sentences of 2 of 10 letters are not 100 tokens")
     require(known[0] == 1 and known[-1] < 0.01, f"known: {known}")
     return (f"of new sentences of {', '.join(map(str, lengths))} letters, {', '.join(f'{part:.0%}' for part in known)} are "
-            f"among {count:,} read before; there are 10^8 of 8 letters, each a token with a vector of its own")
+            f"among {count:,} read before; there are 10^8 of 8 letters, and each would be a token with its own vector")
 
 
 @claim("G5", "Motivation", formula="Attempt 2: bidirectional RNNs", ours="nn.RNN(D, D, bidirectional=True)", code=RNN,
@@ -156,8 +156,8 @@ def reading_in_both_directions():
     halves = require_equal(layer(x)[0], np.concatenate([mirrored[..., 4:], mirrored[..., :4]], axis=-1))
     require(influence(lambda x: layer(x)[0], x).all(), "some states do not depend on all inputs")
     check_gradients(layer, x)
-    return (f"the states are those of two loops, side by side, within {found:.0g}; of a sequence read backwards by a layer "
-            f"with its directions exchanged, the halves are exchanged, within {halves:.0g}")
+    return (f"the states are those of two loops, concatenated, within {found:.0g}; a layer with exchanged directions that "
+            f"reads the sequence backwards exchanges the halves, within {halves:.0g}")
 
 
 class Attender(nn.Module):
@@ -176,11 +176,11 @@ class Attender(nn.Module):
        formula="This is fine, but still does not capture very long range dependencies.",
        ours="nn.RNN(D, D, bidirectional=True), nn.Attention(D)", code=f"{RNN}, {ATTENTION}")
 def both_directions_miss_long_ranges():
-    """Recurrent networks that read in both directions still do not capture very long range dependencies."""
+    """Recurrent networks that read in both directions still do not capture very long-range dependencies."""
     letters, short, far = 4, 500, 16
 
     def right(length, steps, attends=False):
-        """Of the first token, asked at the end, and the last, asked at the beginning; those between are noise."""
+        """For the first token, asked at the end, and the last, asked at the start; those in between are noise."""
         tested = np.random.default_rng(99).integers(letters, size=(500, length))
 
         return after_fit(
@@ -193,6 +193,6 @@ def both_directions_miss_long_ranges():
     require(min(near.median, attention.median) > 0.98, f"near {near:.0%}, with attention {attention:.0%}")
     later = right(far, 3 * short)
     require(missed.median < 0.7 and later.median > missed.median + 0.1, f"far {missed:.0%}, later {later:.0%}")
-    return (f"asked at one end for the token at the other (chance 25%), after {short} steps they are right in {near:.0%} "
-            f"with 4 tokens and in {missed:.0%} with {far}, where attention is in {attention:.0%}; more steps "
-            f"help, {later:.0%} after {3 * short}")
+    return (f"asked at one end for the token at the other (chance is 25%), after {short} steps they answer {near:.0%} "
+            f"correctly with 4 tokens, and {missed:.0%} with {far}, where attention answers {attention:.0%}; more steps "
+            f"help: {later:.0%} after {3 * short}")

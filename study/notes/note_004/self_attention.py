@@ -20,7 +20,7 @@ claim = claims_of("004")
        formula="In self-attention, we are not limited to tokens/symbols only seen in the past.",
        ours="nn.Attention(D), nn.RNN(D, D)", code=f"{ATTENTION}, {RNN}")
 def attention_is_not_limited_to_the_past():
-    """Recurrent networks map what they have seen thus far to an output; self-attention maps sets to sets, in which all
+    """Recurrent networks map what they have seen so far to an output; self-attention maps sets to sets, in which all
     points interact."""
     mg.manual_seed(0)
     x = randn(1, 6, 4)
@@ -28,8 +28,8 @@ def attention_is_not_limited_to_the_past():
     reach = influence(attention, x)
     require(bool(reach.all()), "some outputs of attention do not depend on all inputs")
     require_causal(influence(lambda x: rnn(x)[0], x))
-    return (f"of 36 derivatives of 6 outputs for 6 inputs, all of attention's are there, the least {reach.min():.3f}; of a "
-            "recurrent network's the 15 of the future are exactly 0")
+    return ("all 36 derivatives of 6 outputs of attention with respect to 6 inputs are nonzero, at least "
+            f"{reach.min():.3f}; for a recurrent network, the 15 with respect to the future are exactly 0")
 
 
 @claim("E36", "Self-Attention", FALSE, formula="W_ij = exp w_ij / sum_j exp w_ij",
@@ -44,8 +44,8 @@ def one_index_for_two_keys():
     meant = require_equal(weights[0], e / np.array([[sum(e[i, k] for k in range(5))] for i in range(5)]))
     bound = np.array([sum(e[i, j] / e[i, j] for j in range(5)) for i in range(5)])  # with the sum's j above, too
     require(largest(bound, 5.0) < EXACT, f"sums {bound}")
-    return (f"with an index of its own below, sum_k exp w_ik, rows sum to 1, and the layer agrees within {meant:.0g}; as "
-            "printed, j is the sum's own and names no key: with the sum around the whole fraction, each row gives 5")
+    return (f"with a separate index in the sum, sum_k exp w_ik, rows sum to 1, and the layer agrees within {meant:.0g}; as "
+            "printed, the sum binds j, and no key is left: with the sum around the whole fraction, each row gives 5")
 
 
 @claim("A22", "Self-Attention", "true if there are neither positions nor a causal mask",
@@ -53,7 +53,7 @@ def one_index_for_two_keys():
        ours='Encoder(TransformerConfig(positions="none"))', code=f"{ATTENTION}, models/encoder_decoder.py:Encoder",
        also=("000: Positional Encodings", "003: Positional encoding", "004: Transformers: Wrapup"))
 def permuted_tokens_give_permuted_features():
-    """Self-attention is permutation-equivariant: tokens in another order give the same outputs in that order."""
+    """Self-attention is permutation-equivariant: permuted tokens give the same outputs, permuted."""
     order = np.random.default_rng(0).permutation(7)
     x = randn(1, 7, 8)
 
@@ -66,7 +66,7 @@ def permuted_tokens_give_permuted_features():
     plain, positioned, causal = violation("none"), violation("sinusoidal"), violation("none", is_causal=True)
     require(plain < EXACT, f"an encoder is not equivariant: {plain:.0g}")
     require(min(positioned, causal) > 0.01, f"with positions {positioned:.0g}, causal {causal:.0g}")
-    return (f"an encoder's outputs are permuted as its inputs are, within {plain:.0g}; not with positions (off by "
+    return (f"an encoder's outputs are permuted like its inputs, within {plain:.0g}; not with positions (off by "
             f"{positioned:.2f}), nor with a causal mask ({causal:.2f})")
 
 
@@ -77,19 +77,19 @@ def dot_products_group_similar_words():
     task, width, steps = TASKS["translation"], 16, 400
     plain = nn.Attention(width, query_key="none", value=False, output_projection="none", scale="none")
     sentences, _ = task.make(np.random.default_rng(99), 300, 3)
-    same_kind = np.zeros((7, 7), dtype=bool)  # the adjectives stand at 1 and 5, the nouns at 2 and 6
+    same_kind = np.zeros((7, 7), dtype=bool)  # the adjectives are at 1 and 5, the nouns at 2 and 6
     same_kind[[1, 5, 2, 6], [5, 1, 6, 2]] = True
     other_kind = ~same_kind & ~np.eye(7, dtype=bool) & ~np.isin(np.arange(7), (0, 4))[:, None]
 
     def ratio(embedding):
-        """How much more weight a noun or adjective gives the other one than a word of another kind."""
+        """How much more weight a noun or adjective gives the other one than words of another kind."""
         with mg.no_grad():
             weights = plain(embedding(mg.tensor(sentences)), need_weights=True)[1].array[:, 0]
         differ = (sentences[:, 1] != sentences[:, 5]) & (sentences[:, 2] != sentences[:, 6])
         return np.median(weights[differ][:, same_kind]) / np.median(weights[differ][:, other_kind])
 
     def loss(model, x):
-        """Of guessing each word from the two beside it, whose vectors are added."""
+        """For predicting each word from its two neighbours, whose vectors are added."""
         e = model[0](x)
         return read_out_loss(model[1](e[:, :-2] + e[:, 2:]), x[:, 1:-1])
 
@@ -99,17 +99,17 @@ def dot_products_group_similar_words():
                       lambda generator: task.make(generator, 32, 3)[:1], lambda model, _: ratio(model[0]), steps, lr=1e-2,
                       loss=loss)
     require(after.median > 3 and 0.3 < random.median < 3, f"after training {after:.2g}, random {random:.2g}")
-    return (f"in sentences of 7 words, a noun gives the other noun, an adjective the other adjective, {after:.2g} times "
-            f"the weight of a word of another kind, if vectors were learned in {steps} steps of guessing words from those "
-            f"beside them; with random vectors {random:.2g} times")
+    return (f"in sentences of 7 words, a noun gives the other noun, and an adjective the other adjective, {after:.2g} "
+            "times the weight of a word of another kind, if the vectors were learned by predicting words from their "
+            f"neighbours for {steps} steps; with random vectors {random:.2g} times")
 
 
 @claim("A9", "Self-Attention",
        formula="q_i = W_q x_i, k_i = W_k x_i, v_i = W_v x_i, w_ij = q_i^T k_j / sqrt(d), y_i = sum_j W_ij v_j",
        ours='nn.Attention(d, scale="d_model", output_projection="none")', code=ATTENTION)
 def one_head_in_column_vectors():
-    """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighed with the softmax of q . k over the
-    root of d."""
+    """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighted by the softmax of q . k over the
+    square root of d."""
     mg.manual_seed(0)
     layer = nn.Attention(6, scale="d_model", output_projection="none").double()
     x = randn(5, 6)
@@ -117,12 +117,12 @@ def one_head_in_column_vectors():
     Q, K, V = (x.array @ matrix for matrix in matrices(layer))
     in_rows = require_equal(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
     check_gradients(layer, x)
-    return (f"the layer is the formula with its indices within {found:.0g}; tokens as rows take the transposed matrices, "
-            f"softmax(Q Kᵀ / sqrt(d)) V, and are within {in_rows:.0g}")
+    return (f"the layer matches the formula with its indices within {found:.0g}, and the form for tokens as rows, "
+            f"softmax(Q Kᵀ / sqrt(d)) V, within {in_rows:.0g}")
 
 
 def heads_of_note(each: int) -> nn.Attention:
-    """Three heads of so many features, from tokens of 6."""
+    """Three heads of this many features, from tokens of 6."""
     mg.manual_seed(0)
     return nn.Attention(6, heads=3, key_size=each, value_size=each, scale="d_model").double()
 
@@ -132,7 +132,7 @@ def heads_of_note(each: int) -> nn.Attention:
        ours='nn.Attention(d, heads=h, key_size=d, value_size=d), or nn.Attention(d, heads=h, scale="d_model")',
        code=ATTENTION)
 def heads_whose_size_is_not_given():
-    """Each head has three projections of its own, products are divided by the root of d for numerical reasons, and the
+    """Each head has its own three projections, products are divided by the square root of d for numerical reasons, and the
     outputs, concatenated, go through one linear layer W_y."""
     x, wide, narrow = randn(5, 6), heads_of_note(6), heads_of_note(2)
     found = 0.0
@@ -151,15 +151,15 @@ def heads_whose_size_is_not_given():
     (same, of_wide), (differs, of_narrow) = by_the_root_of_d_k(wide), by_the_root_of_d_k(narrow)
     require(same == 0 and of_wide == 1, f"heads of width d differ by {same:.0g}")
     require(differs > 1e-4 and abs(of_narrow - 3**-0.5) < EXACT, f"heads of width d / h differ by {differs:.0g}")
-    return (f"both readings are the formula within {found:.0g}: matrices of d x d for each of three heads, for which "
-            f"sqrt(d) is sqrt(d_k), as in other notes, and W_y 6 x 18; or of d/h x d, for which scores are "
+    return (f"both readings match the formula within {found:.0g}: d x d matrices for each of three heads, for which "
+            f"sqrt(d) is sqrt(d_k), as in other notes, and W_y is 6 x 18; or d/h x d matrices, for which scores are "
             f"{1 / of_narrow:.2f} times smaller than with sqrt(d_k), and outputs differ by {differs:.0g}")
 
 
 @claim("E9", "Self-Attention", FALSE, formula="y^r_i = sum_j W^r_ij v_j",
        ours="nn.Attention(d, heads=h): the values of head r are v^r_j", code=ATTENTION)
 def values_without_their_head():
-    """Head r weighs v_j, a value without the index of a head."""
+    """Head r weights v_j, a value without the index of a head."""
     x, literal, found = randn(5, 6), {}, 0.0
     for each in (6, 2):
         layer = heads_of_note(each)
@@ -172,8 +172,8 @@ def values_without_their_head():
     require(min(literal.values()) > 0.01, f"one value for all heads differs by {literal}")
     narrow = heads_of_note(2)
     too_wide = refusal(lambda: narrow.out(mg.tensor(np.concatenate([x.array] * 3, axis=1))))
-    return (f"v^r_j is defined a line above, and with it both readings of a head's size are the layer's output within "
-            f"{found:.0g}; with one v_j for all heads it differs by {literal[6]:.2f} if heads are d wide, and by "
+    return (f"v^r_j is defined a line above, and with it both readings of a head's size match the layer's output within "
+            f"{found:.0g}; with one v_j for all heads it is off by {literal[6]:.2f} if heads are d wide, and by "
             f"{literal[2]:.2f} if they are d/h wide, where a v_j of width d would not fit W_y: {too_wide}")
 
 
@@ -185,7 +185,7 @@ def a_soft_dictionary():
     n, size = 6, 3
     generator = np.random.default_rng(0)
     asked = generator.integers(0, n, 8)
-    queries = mg.tensor(np.eye(n)[asked] + 0.3 * generator.random((8, n)))  # the right key is ahead by 0.7 or more
+    queries = mg.tensor(np.eye(n)[asked] + 0.3 * generator.random((8, n)))  # the right key leads by at least 0.7
     keys, table = mg.tensor(np.eye(n)), generator.normal(size=(n, size))
     errors = []
     for scale in (1.0, 10.0, 100.0):
@@ -195,16 +195,16 @@ def a_soft_dictionary():
         errors.append(largest(found, table[asked]))
         require(scale > 1 or weights.array.min() > 0.01, f"a key has weight {weights.array.min():.0g}")
     require(errors[0] > 0.1 and errors[-1] < EXACT, f"errors {errors}")
-    return (f"what comes out is {errors[0]:.2f}, {errors[1]:.0g} and {errors[2]:.0g} from the value looked up, for scores "
-            "times 1, 10 and 100: the softer, the more of the other values is in it")
+    return (f"the output is {errors[0]:.2f}, {errors[1]:.0g} and {errors[2]:.0g} from the value looked up, for scores "
+            "times 1, 10 and 100: the softer the weights, the more of the other values it contains")
 
 
 @claim("A19", "Self-Attention", formula="alpha_ij = W_1 tanh(W_2 [h_i, s_j]), followed by a softmax",
        ours="nn.AdditiveAttention(state_width, context_width, hidden)",
        code="nn/additive_attention.py:AdditiveAttention", also=("003: Attention",))
 def alignment_by_a_small_network():
-    """Early translators scored how a decoder state and an encoder state match with one hidden layer of tanh on both;
-    the softmax of the scores weighs the encoder states."""
+    """Early translators scored the match of a decoder state and an encoder state by a network with one tanh layer; the
+    softmax of the scores weights the encoder states."""
     mg.manual_seed(0)
     layer = nn.AdditiveAttention(3, 4, hidden=5).double()
     nn.init.zeros_(layer.state.bias)  # the note has none
@@ -218,11 +218,11 @@ def alignment_by_a_small_network():
         found = max(found, require_equal(weights[0, t], alpha), require_equal(c[0, t], alpha @ h.array[0]))
     require_equal(layer(s, h, mg.tensor([[False] * 4 + [True] * 2]))[0], layer(s, h[:, :4])[0])
     check_gradients(layer, s, h)
-    return f"W_2 [h, s] is W_h h + W_s s, which is how the layer computes it: both agree within {found:.0g}"
+    return f"W_2 [h, s] is W_h h + W_s s, as the layer computes it: both agree within {found:.0g}"
 
 
 def scores_of(layer: nn.AdditiveAttention, of_row: np.ndarray, of_column: np.ndarray) -> np.ndarray:
-    """W_1 tanh(W_2 [h, s]) for each (row, column), of W_2's two parts."""
+    """W_1 tanh(W_2 [h, s]) for each (row, column), from the two parts of W_2 [h, s]."""
     return np.tanh(of_row[:, None] + of_column[None]) @ layer.score.weight.array[0]
 
 
@@ -246,8 +246,8 @@ def alignment_with_swapped_indices():
     layer, s, h, of_s, of_h = alignment(steps=6)
     wrong = largest(layer(s, h)[0][0], softmax(scores_of(layer, of_h, of_s)) @ h.array[0])
     require(wrong > 0.01, f"as printed it differs by {wrong:.0g} only")
-    return (f"with [h_j, s_i] it is the layer's output within {found:.0g}; as printed, 2 decoder and 6 encoder states "
-            f"give weights of 6 x 2, which do not multiply 6 states, and with 6 of both it differs by {wrong:.2f}")
+    return (f"with [h_j, s_i] it matches the layer's output within {found:.0g}; as printed, 2 decoder and 6 encoder states "
+            f"give 6 x 2 weights, which cannot multiply 6 states, and with 6 of each it is off by {wrong:.2f}")
 
 
 @claim("E37", "Self-Attention", FALSE,
@@ -261,5 +261,5 @@ def one_letter_for_scores_and_weights():
     found = require_equal(c[0], softmax(scores) @ h.array[0])
     sums, off = scores.sum(axis=1), largest(c[0], scores @ h.array[0])
     require(largest(weights.sum(-1), 1.0) < EXACT and off > 0.1, f"scores as weights differ by {off:.0g}")
-    return (f"with the softmax between the two it is the layer's output within {found:.0g}; one alpha for both, without "
-            f"it, has rows that sum to {in_two_places(sums)}, and is off by {off:.2f}")
+    return (f"with the softmax in between it matches the layer's output within {found:.0g}; without it, with one alpha for "
+            f"both, rows sum to {in_two_places(sums)}, and the output is off by {off:.2f}")

@@ -33,13 +33,12 @@ def the_block_in_words():
         nn.init.zeros_(without_mlp.mlp.project.bias)
         sizes[placement] = float(without_mlp(x).abs().max().item())
     require(sizes["post_attention_only"] == 0 < sizes["post"], f"largest outputs {sizes}")
-    return (f"the block is the words within {found:.0g}; as no residual connection around the MLPs is mentioned, MLPs that "
-            f"give out zeros leave nothing of their input, where with that connection {sizes['post']:.2f} is left")
+    return (f"the block matches the words within {found:.0g}; as they mention no residual connection around the MLPs, MLPs "
+            f"that output zeros leave nothing of their input, where with that connection {sizes['post']:.2f} is left")
 
 
 def growth_of_gradients(placement: str, depth: int = 24, seeds: int = 20) -> Spread:
-    """How much longer |Jᵀ u| is for `depth` blocks than for one: u is random, and so are all weights, of variance
-    1 / inputs."""
+    """|Jᵀ u| of `depth` blocks over that of one, for a random u and random weights of variance 1 / inputs."""
     config = TransformerConfig(width=32, heads=1, bias=False, placement=placement)
 
     def growth(seed):
@@ -54,7 +53,7 @@ def growth_of_gradients(placement: str, depth: int = 24, seeds: int = 20) -> Spr
 
 
 def gradient_of_the_first_token(length: int) -> Spread:
-    """The length of the last output's gradient for the first of so many tokens."""
+    """The norm of the last output's gradient with respect to the first of this many tokens."""
     def gradient(seed):
         layer = nn.Attention(32, causal="mask").double()
         upstream = np.zeros((1, length, 32))
@@ -84,10 +83,10 @@ def without_recurrence_gradients_may_vanish_or_explode():
     of_first = [gradient_of_the_first_token(length).median for length in lengths]
     slope = np.polyfit(np.log(lengths), np.log(of_first), 1)[0]
     require(-1.3 < slope < -0.7, f"along the sequence: {of_first}")
-    return ("the conclusion does not follow: with 24 random blocks instead of one, the gradient is "
-            + "; ".join(f"{spread:.1g} times as long with {name}" for name, spread in growth.items())
-            + f". Along a sequence it falls slowly: attention's for the first of {', '.join(map(str, lengths))} tokens is "
-            f"{', '.join(f'{length:.2g}' for length in of_first)} long, as 1 / T, since T weights share 1")
+    return ("the conclusion does not follow: for 24 random blocks instead of one, the norm of the gradient is "
+            + "; ".join(f"{spread:.1g} times as large with {name}" for name, spread in growth.items())
+            + f". Along a sequence it falls slowly: for the first of {', '.join(map(str, lengths))} tokens, attention's is "
+            f"{', '.join(f'{length:.2g}' for length in of_first)}, like 1 / T, since T weights share a sum of 1")
 
 
 @claim("A23", "Transformers: Wrapup", formula='"Jack gave water to Jill" and "Jill gave water to Jack"',
@@ -119,7 +118,7 @@ def jack_and_jill_are_confused():
        ours='nn.PositionEncoding("learned", D, size=N), nn.PositionEncoding("sinusoidal", D)', code=POSITIONS,
        also=("001: Learned absolute position representations",))
 def both_kinds_of_positions_are_the_usual_ones():
-    """Vectors of positions are learned or fixed, and the fixed ones are typically used."""
+    """Position vectors are learned or fixed, and the fixed ones are typically used."""
     length, steps = 8, 400
 
     def loss(kind, size=None):
@@ -127,9 +126,9 @@ def both_kinds_of_positions_are_the_usual_ones():
 
     learned, fixed = loss("learned", length), loss("sinusoidal")
     require(max(learned.median, fixed.median) < 0.02, f"learned {learned:.3f}, fixed {fixed:.3f}")
-    return ("the two notes say the opposite of each other, and what most systems use is not to be measured here; either "
-            f"kind will do: finding the token before is learnt in {steps} steps to a loss of {learned:.4f} with learned "
-            f"positions and {fixed:.4f} with fixed ones")
+    return ("the two notes contradict each other, and what most systems use cannot be measured here; either kind works: "
+            f"{steps} steps of learning to find the previous token reach a loss of {learned:.4f} with learned positions and "
+            f"{fixed:.4f} with fixed ones")
 
 
 @claim("P6", "Transformers: Wrapup",
@@ -137,7 +136,7 @@ def both_kinds_of_positions_are_the_usual_ones():
        ours='nn.PositionEncoding("one_hot", D, combine="concatenate", position_width=N)',
        code="nn/position.py:one_hot")
 def one_hot_positions_are_cumbersome():
-    """Positions can be one-hot vectors, but that becomes cumbersome quickly."""
+    """Positions can be one-hot vectors, but that quickly becomes cumbersome."""
     counts, T, width = [], 10, 4
     for size in (10, 100, 1000):
         mg.manual_seed(0)
@@ -154,12 +153,12 @@ def one_hot_positions_are_cumbersome():
     by_one_hot.backward(upstream)
     by_table.backward(upstream)
     gradients = require_equal(layer.weight.grad.array[:, width:].T, learned.weight.grad)
-    return (f"the layer after them has {', '.join(map(str, counts))} parameters for 10, 100 and 1000 positions; these are "
-            f"no other than a table of learned positions: outputs differ by {found:.0g}, gradients by {gradients:.0g}")
+    return (f"the next layer has {', '.join(map(str, counts))} parameters for 10, 100 and 1000 positions, and they are "
+            f"just a table of learned positions: outputs differ by {found:.0g}, gradients by {gradients:.0g}")
 
 
 class TokenAndHalf(nn.Module):
-    """Two kinds of answers for the two halves of a sequence: the note's block on tokens with positions beside them."""
+    """Different answers for the two halves of a sequence: the note's block on tokens with concatenated positions."""
 
     def __init__(self, symbols: int, positions: str, factor: float = 1.0, width: int = 16):
         super().__init__()
@@ -180,7 +179,7 @@ class TokenAndHalf(nn.Module):
        ours='nn.PositionEncoding("integer", D, combine="concatenate", position_width=1)',
        code="nn/position.py:integer")
 def integer_positions_have_a_scale_problem():
-    """An integer feature for the position is fine, but may have problems of scale, as its value becomes very large in long
+    """An integer feature for the position is fine, but may have scale issues, as it becomes very large in long
     sequences."""
     width, T = 16, 1001
     encoding = nn.PositionEncoding("integer", width, combine="concatenate", position_width=1)
@@ -192,7 +191,7 @@ def integer_positions_have_a_scale_problem():
     symbols, short, long, steps = 8, 8, 512, 200
 
     def loss(positions, length, steps=steps, factor=1.0):
-        """Of writing each token of the first half again, and for each of the second half the next in the alphabet."""
+        """For copying each token of the first half, and the next symbol for each of the second half."""
         later = np.arange(length) >= length // 2
 
         def of(seed):
@@ -208,15 +207,15 @@ def integer_positions_have_a_scale_problem():
     require(0.6 < none.median < 0.8, f"without positions {none:.2f}")
     require(max(fine.median, sinusoids.median) < 0.02 and divided.median < 0.2, f"short {fine:.3f}, divided {divided:.3f}")
     require(large.median > none.median, f"the integer {large:.2f}, without positions {none:.2f}")
-    return (f"after a layer norm, two texts with an integer beside {width} features have the cosine {likeness[0]:.2f} at "
+    return (f"after a layer norm, two texts with an integer next to {width} features have the cosine {likeness[0]:.2f} at "
             f"position 0 and {likeness[-1]:.4f} at 1000. After {steps} steps of a task in which the halves of a sequence "
             f"must be told apart, the loss is {fine:.3f} with {short} tokens; with {long} it is {large:.2f} ({later:.2f} "
-            f"after {2 * steps} steps), where it is {none:.2f} without positions. It is the scale: the integer over "
-            f"{long} gives {divided:.3f}, and sinusoids {sinusoids:.3f}")
+            f"after {2 * steps} steps), compared with {none:.2f} without positions. The scale is to blame: the integer "
+            f"divided by {long} gives {divided:.3f}, and sinusoids {sinusoids:.3f}")
 
 
 def toeplitz_error(table: np.ndarray) -> float:
-    """How much p_t . p_s varies where t - s is the same."""
+    """How much p_t . p_s varies for the same t - s."""
     products = table @ table.T
     return max(float(np.ptp(np.diag(products, k))) for k in range(10))
 
@@ -225,7 +224,7 @@ def toeplitz_error(table: np.ndarray) -> float:
        formula="p_t = [sin(omega_1 t); sin(omega_2 t); ... sin(omega_d) t], omega_k = 1 / 10000^(k/d)",
        ours='nn.PositionEncoding("sine_only", D)', code="nn/position.py:sine_only")
 def sines_only():
-    """Sines of frequencies 10000^(-k/d) are always bounded, and can be had for any t and d."""
+    """Sines of frequencies 10000^(-k/d) are always bounded, and exist for any t and d."""
     table, pairs = (nn.PositionEncoding(kind, 8).table(50).array for kind in ("sine_only", "sinusoidal"))
     written_out = [[np.sin(t * 1 / 10000 ** (k / 8)) for k in range(1, 9)] for t in range(50)]
     require_equal(table, written_out)
@@ -233,9 +232,9 @@ def sines_only():
     require(bound <= 1, f"the largest is {bound}")
     maps, grams = ([f(x) for x in (table, pairs)] for f in (lambda x: shift_map(x, 3)[1], toeplitz_error))
     require(maps[0] > 0.1 and grams[0] > 0.1 and maps[1] < 1e-9 > grams[1], f"shifts {maps}, products {grams}")
-    return (f"they are, the largest is {bound:.3f}; but without cosines no linear map shifts positions by 3 (off by "
-            f"{maps[0]:.2f}, with cosines {maps[1]:.0g}), and products at equal distances vary by {grams[0]:.1f} "
-            f"({grams[1]:.0g})")
+    return (f"the largest is {bound:.3f}; but without cosines no linear map shifts positions by 3 (off by {maps[0]:.2f}, "
+            f"with cosines {maps[1]:.0g}), and products at equal distances vary by {grams[0]:.1f} (with cosines "
+            f"{grams[1]:.0g})")
 
 
 @claim("E11", "Transformers: Wrapup", FALSE, formula="sin(omega_d) t",
@@ -249,5 +248,5 @@ def the_last_sine_as_printed():
     require_equal(ours, meant)
     require(largest(meant) <= 1, f"sin(omega_d t) reaches {largest(meant)}")
     require(abs(literal[-1] - 10) < 0.01, f"as printed it is {literal[-1]} at {t[-1]}")
-    return (f"at t = 100, 10,000 and 100,000 it is {in_two_places(literal[1:])} as printed, without bound; sin(omega_d t) "
+    return (f"at t = 100, 10,000 and 100,000 it is {in_two_places(literal[1:])} as printed, and unbounded; sin(omega_d t) "
             f"is {in_two_places(meant[1:])}")

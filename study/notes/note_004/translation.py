@@ -18,17 +18,17 @@ from study.notes.note_004.shared import SEQ2SEQ, randn
 claim = claims_of("004")
 
 
-LENGTHS = 3, 5, 8, 10  # of letters to be written backwards; those of training end with 8
+LENGTHS = 3, 5, 8, 10  # of words to write backwards; in training, up to 8 letters
 
 
 def reversers(name: str, steps: int) -> list[nn.Module]:
-    """Models of five seeds that have learnt to write letters backwards."""
+    """Models of five seeds that have learned to write letters backwards."""
     return [trained(TASKS["reverse"], name, TransformerConfig(width=48), steps=steps, batch_size=32, lr=5e-3, seed=seed)
             for seed in range(5)]
 
 
 def reversed_right(models: list[nn.Module]) -> list[Spread]:
-    """The fraction of sequences without a mistake, for LENGTHS."""
+    """The fraction of words without a mistake, for LENGTHS."""
     return [over_seeds(lambda seed, length=length: TASKS["reverse"].accuracy(models[seed], 200, length=length))
             for length in LENGTHS]
 
@@ -41,22 +41,22 @@ def in_percent(fractions: list[Spread]) -> str:
        formula="Attempt 3: low ability of final state to capture overall context",
        ours='make_model(task, "rnn", config)', code=SEQ2SEQ)
 def the_last_state_takes_long_to_learn():
-    """An encoder's last state is all that the decoder gets; it captures the overall context badly."""
+    """The decoder gets only the encoder's last state, which captures the overall context poorly."""
     few, many = 300, 2500
     short, long = (reversed_right(reversers("rnn", steps)) for steps in (few, many))
     require(short[2].median < 0.1 and short[0].median > 0.4, f"after {few} steps right: {in_percent(short)}")
     require(long[2].median > 0.6, f"after {many} steps right: {in_percent(long)}")
     require(long[3].median < 0.4, f"longer than in training, right: {in_percent(long)}")
     return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(short)} are written backwards without a "
-            f"mistake after {few} steps, and {in_percent(long)} after {many}: up to 8, as in training, the last state "
-            "learns to hold them, in many times the steps that attention needs (row G7); 10 it does not hold")
+            f"mistake after {few} steps, and {in_percent(long)} after {many}: the last state learns to hold up to 8 "
+            "letters, as in training, but takes many times the steps that attention needs (row G7); it does not hold 10")
 
 
 @claim("G7", "Motivation", formula="Attempt 4: take all intermediate encoder states",
        ours='make_model(task, "rnn-attention", config), model.attention_map(source, inputs)', code=SEQ2SEQ,
        also=("003: Attention", "004: Self-Attention"))
 def all_states_and_attention():
-    """Keep all states of the encoder, and let the decoder weigh them; the weights show which parts influenced which."""
+    """Keep all states of the encoder, and let the decoder weight them; the weights show which parts influenced which."""
     steps, length = 400, 8
     models = reversers("rnn-attention", steps)
     right = reversed_right(models)
@@ -71,7 +71,8 @@ def all_states_and_attention():
     require(min(spread.median for spread in right[:3]) > 0.9, f"right: {in_percent(right)}")
     require(diagonal.median > 0.9, f"on the anti-diagonal: {diagonal:.0%}")
     return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(right)} are written backwards without a "
-            f"mistake after {steps} steps; {diagonal:.0%} of steps look most at the letter they write, the anti-diagonal")
+            f"mistake after {steps} steps; {diagonal:.0%} of output steps attend most to the letter that they write: the "
+            "anti-diagonal")
 
 
 SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
@@ -79,7 +80,7 @@ DICTIONARY = dict(zip(ENGLISH[1:], (*TOY[4:8], *TOY[:4], *TOY[9:])))  # of adjec
 
 
 def translated(words: list[str]) -> list[str]:
-    """By rule: the article goes, the noun comes before its adjective, and did before the verb."""
+    """By rule: the article goes, nouns come before adjectives, and a particle for the past before the verb."""
     first, second = words[1:3], words[5:]
     return [*(DICTIONARY[word] for word in first[::-1]), TOY[8], DICTIONARY[words[3]],
             *(DICTIONARY[word] for word in second[::-1])]
@@ -95,7 +96,7 @@ def words_of(task: Task, ids: np.ndarray) -> list[str]:
        code="models/encoder_decoder.py:Classifier, models/encoder_decoder.py:EncoderDecoder",
        also=("000: Preliminaries", "001: Putting them both together"))
 def classification_and_translation():
-    """Sequences are classified, and translated to a language with another order and number of words."""
+    """Sequences are classified, and translated into a language with another order and number of words."""
     sentiment, translation, steps = TASKS["sentiment"], TASKS["translation"], 300
     sentences, answers = translation.make(np.random.default_rng(99), 300, 3)
     for source, target in zip(sentences[:50], answers):
@@ -125,6 +126,6 @@ def classification_and_translation():
 
     opinion, sentence = over_seeds(judged), over_seeds(right)
     require(min(opinion.median, sentence.median) > 0.95, f"right: {opinion:.0%} and {sentence:.0%}")
-    return (f"after {steps} steps each, an encoder judges {opinion:.0%} of {len(opinions)} sentences rightly, half of them "
-            f"with not, and an encoder-decoder translates {sentence:.0%} of those of 7 words to the 6 of a rule; shorter "
-            "ones in the same batch, padded, it translates as by themselves")
+    return (f"after {steps} steps each, an encoder judges {opinion:.0%} of {len(opinions)} sentences correctly, half of "
+            f"them with \"not\", and an encoder-decoder translates {sentence:.0%} of sentences of 7 words into 6 by a "
+            "rule; padding shorter ones to the same batch does not change their translations")
