@@ -1,4 +1,4 @@
-"""What the checks of several notes share: numbers, formulas, layers, gradients."""
+"""Shared by the claims of several notes: numbers, formulas, layers, gradients."""
 import dataclasses
 import functools
 import math
@@ -18,7 +18,7 @@ from models.train import Trainer, TrainingConfig
 from models.transformer import MLP, Block, TransformerConfig
 from study.notes.claims import Refuted, require
 
-EXACT = 1e-12  # what rounding may leave in float64
+EXACT = 1e-12  # more than rounding errors in float64
 
 
 # numbers
@@ -45,18 +45,18 @@ def require_equal(a: np.ndarray | Tensor, b: np.ndarray | Tensor, bound: float =
 
 
 def refusal(function: Callable, *arguments) -> str:
-    """The message of the ValueError that the function raises; Refuted if it raises none."""
+    """The message of the ValueError that the function raises; Refuted if there is none."""
     try:
         function(*arguments)
     except ValueError as error:
         return str(error)
-    raise Refuted("it should raise a ValueError, and raises none")
+    raise Refuted("it should raise a ValueError, but does not")
 
 
 # formulas
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Of each row."""
+    """Row by row."""
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
@@ -73,7 +73,7 @@ def attend(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal:
 
 def heads_of(layer: nn.Attention, x: np.ndarray, memory: np.ndarray | None = None, scale: float | None = None,
              is_causal: bool = False) -> np.ndarray:
-    """What each head gives, side by side (T, heads * value size), in loops; scale: else 1 / sqrt(key size)."""
+    """The heads' outputs, concatenated (T, heads * value size), in loops; scale: by default 1 / sqrt(key size)."""
     scale, memory = layer.key_size**-0.5 if scale is None else scale, x if memory is None else memory
     parts = [source @ W for source, W in zip((x, memory, memory), matrices(layer))]
     heads = zip(*(np.split(part, layer.heads, axis=1) for part in parts))
@@ -81,7 +81,7 @@ def heads_of(layer: nn.Attention, x: np.ndarray, memory: np.ndarray | None = Non
 
 
 def mhsa(layer: nn.MultiHeadAttention, x: np.ndarray, is_causal: bool = False) -> np.ndarray:
-    """What the layer computes, head by head; the factor 1 / sqrt(head size) is note 000's U_q's to have."""
+    """The layer, head by head."""
     weights, biases = (np.split(p.array, 3) for p in (layer.in_proj_weight, layer.in_proj_bias))
     q, k, v = (np.split(x @ weight.T + bias, layer.num_heads, axis=1) for weight, bias in zip(weights, biases))
     heads = [attend(q_h / math.sqrt(q_h.shape[1]), k_h, v_h, is_causal) for q_h, k_h, v_h in zip(q, k, v)]
@@ -94,7 +94,7 @@ def feed_forward(layer: MLP, x: np.ndarray) -> np.ndarray:
     return gelu @ layer.project.weight.array.T + layer.project.bias.array
 
 
-BLOCKS = {  # what a block makes of x, with attention a, MLP m, and the norms before or after them
+BLOCKS = {  # {placement: a block, from its input x, attention a, MLP m and norms n1, n2}
     "none": lambda x, a, m, n1, n2: m(a(x)),
     "residual": lambda x, a, m, n1, n2: (y := x + a(x)) + m(y),
     "post": lambda x, a, m, n1, n2: n2((y := n1(x + a(x))) + m(y)),
@@ -106,7 +106,7 @@ BLOCKS = {  # what a block makes of x, with attention a, MLP m, and the norms be
 
 
 def require_block(block: Block, placement: str, x: np.ndarray) -> float:
-    """How far a bidirectional block is from its formula at x (T, C); Refuted if that is much, or a gradient is wrong."""
+    """How far a bidirectional block is from its formula at x (T, C); Refuted if it is far, or a gradient is wrong."""
     parts = (functools.partial(mhsa, block.attention), functools.partial(feed_forward, block.mlp),
              *(functools.partial(layer_norm, norm) for norm in (block.ln_1, block.ln_2)))
     difference = require_equal(block(mg.tensor(x[None]))[0], BLOCKS[placement](x, *parts))
@@ -115,7 +115,7 @@ def require_block(block: Block, placement: str, x: np.ndarray) -> float:
 
 
 def make_block(placement: str, width: int = 4, heads: int = 2) -> Block:
-    """A bidirectional block in float64, none of whose parameters is zero, one or small."""
+    """A bidirectional block in float64, with random parameters that are not small."""
     block = Block(TransformerConfig(context=8, heads=heads, width=width, placement=placement), is_causal=False).double()
     for seed, parameter in enumerate(block.parameters()):
         parameter.data[...] = 0.5 * normal(seed, *parameter.shape)
@@ -137,17 +137,17 @@ def layer_norm(layer: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
 
 
 def shift_map(table: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
-    """(the matrix M for which p[t] @ M comes nearest to p[t + steps] for all rows p of a table, the largest error)"""
+    """(the matrix M for which p[t] @ M is closest to p[t + steps] for all rows p of a table, the largest error)"""
     before, after = table[:-steps], table[steps:]
     M, *_ = np.linalg.lstsq(before, after, rcond=None)
     return M, largest(before @ M, after)
 
 
-# what depends on chance
+# randomness
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """What was measured with several seeds."""
+    """Measurements with several seeds."""
 
     values: tuple[float, ...]
 
@@ -161,7 +161,7 @@ class Spread:
 
 
 def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
-    """measure(seed) for each seed, which seeds all generators first. A claim then holds for the median.
+    """measure(seed) for each seed, with all generators seeded. A claim should hold for the median.
 
     >>> f"{over_seeds(lambda seed: seed / 10):.1f}"
     '0.2 (0.0 to 0.4)'
@@ -177,17 +177,17 @@ def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
 # layers
 
 def plain_attention(width: int, heads: int = 1, **switches) -> nn.Attention:
-    """Attention without scale, values or read-out, unless switches say otherwise; float64."""
+    """Attention in float64, without scale, values or read-out unless switches say otherwise."""
     return nn.Attention(width, heads, **{"scale": "none", "value": False, "output_projection": "none", **switches}).double()
 
 
 def matrices(layer: nn.Attention) -> list[np.ndarray]:
-    """Q, K and V of a layer as x @ Q multiplies them; a Linear holds the transpose."""
+    """Q, K and V of a layer, for x @ Q; a Linear holds the transpose."""
     return [projection.weight.array.T for projection in (layer.query, layer.key, layer.value)]
 
 
 def silence(block: Block) -> Block:
-    """Zero what attention and MLP give out."""
+    """Make attention and MLP output zeros."""
     for layer in (block.attention.out_proj, block.mlp.project):
         nn.init.zeros_(layer.weight)
         nn.init.zeros_(layer.bias)
@@ -195,7 +195,7 @@ def silence(block: Block) -> Block:
 
 
 def train(task: Task, name: str, config: TransformerConfig, **training) -> tuple[nn.Module, list[float]]:
-    """A model of this name after its training on a task, and its losses."""
+    """A model of this name, trained on a task, and its losses."""
     model = make_model(task, name, config, training.get("seed", 0))
     return model, Trainer(model, task, TrainingConfig.of(task, **training)).train()
 
@@ -211,7 +211,7 @@ def of_one_length(name: str, length: int) -> Task:
 
 def after_fit(make: Callable[[], nn.Module], draw: Callable[[np.random.Generator], tuple[np.ndarray, ...]],
               measure: Callable[..., float], steps: int, lr: float, loss: Callable[..., Tensor] | None = None) -> Spread:
-    """What is measured of models, measure(model, generator), after `steps` on what `draw` gives: of five seeds.
+    """measure(model, generator) for models of five seeds, after `steps` of training on batches from `draw`.
 
     The loss is loss(model, *batch); without one, the cross-entropy of model(inputs) for the targets.
     """
@@ -229,8 +229,7 @@ def classes_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 def fit(loss_of: Callable[..., Tensor], parameters: Iterable[Tensor], draw: Callable[[], tuple[np.ndarray, ...]],
         steps: int, lr: float) -> float:
-    """Minimise loss_of(*draw()) with Adam, at a rate that falls to 0 in the second half; the mean of the last
-    losses."""
+    """Minimise loss_of(*draw()) with Adam, at a rate that falls to 0 in the second half; the mean of the last losses."""
     optimizer, losses = nn.optim.Adam(list(parameters), lr=lr), []
 
     @mg.compile
@@ -254,7 +253,7 @@ def read_out_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def choices(model: nn.Module, x: np.ndarray) -> np.ndarray:
-    """What a model that gives logits thinks the likeliest, (...)."""
+    """The most likely classes according to a model that returns logits, (...)."""
     with mg.no_grad():
         return model(mg.tensor(x)).array.argmax(axis=-1)
 
@@ -262,8 +261,7 @@ def choices(model: nn.Module, x: np.ndarray) -> np.ndarray:
 # gradients
 
 def check_gradients(module: nn.Module, *inputs: np.ndarray | Tensor, **options) -> float:
-    """The largest relative error of all parameters' and inputs' gradients, by finite differences; Refuted if one is
-    wrong."""
+    """The largest relative error of the gradients of parameters and inputs; Refuted if one is wrong."""
     leaves = [mg.tensor(values(x), requires_grad=True) for x in inputs]
     report = mg.gradcheck_module(module, leaves, raise_exception=False, progress=False, **options)
     error = max(part.error for part in report.inputs)
@@ -272,20 +270,20 @@ def check_gradients(module: nn.Module, *inputs: np.ndarray | Tensor, **options) 
 
 
 def influence(function: Callable[[Tensor], Tensor], x: np.ndarray | Tensor) -> np.ndarray:
-    """(T, S): the largest derivative of what comes out at t with respect to what goes in at s; x (1, S, C)."""
+    """(T, S): the largest derivative of the output at t with respect to the input at s; x (1, S, C)."""
     jacobian = mg.jacobian(function, mg.tensor(x)).array
     return np.abs(jacobian).max(axis=(0, 2, 3, 5))
 
 
 def require_causal(reach: np.ndarray) -> None:
-    """Of the influence (T, T): none of the future, some of all that is past."""
+    """Refuted unless the influence (T, T) is 0 for the future, and nonzero for all of the past."""
     future, past = reach[np.triu_indices(len(reach), 1)], reach[np.tril_indices(len(reach))]
     require(not future.any(), f"the future has an influence of {future.max():.0e}")
     require(past.all(), f"the least influence of the past is {past.min():.0e}")
 
 
 def longest_chain(y: Tensor) -> int:
-    """How many operations follow one another on the longest way from a leaf to y."""
+    """The number of operations on the longest path from a leaf to y."""
 
     def length(node) -> int:
         parents = (parent for parent in getattr(node, "parents", ()) if parent is not None)  # leaves have none

@@ -1,4 +1,4 @@
-"""Pictures of what the lecture notes claim, for `minigrad notes --plot`."""
+"""Pictures for the claims of the lecture notes, for `minigrad notes --plot`."""
 import math
 import pathlib
 import time
@@ -19,7 +19,7 @@ SEEDS = range(5)
 
 
 def finish(axes, legend: dict | None = None, **settings) -> None:
-    """Settings, a light grid and, unless it is None, a legend."""
+    """Settings, a light grid, and a legend unless it is None."""
     axes.set(**settings)
     axes.grid(alpha=0.3)
     if legend is not None:
@@ -38,8 +38,8 @@ DEPTHS = 1, 2, 4, 8, 12, 16, 20, 24
 
 
 def spread_and_gradient(placement: str, seed: int) -> tuple[list[float], list[float]]:
-    """Of random blocks, at each of DEPTHS: how much tokens differ, |x - mean token| / |x|, and |u J| for a random u of
-    length 1, J the Jacobian of all blocks so far."""
+    """For random blocks, at each of DEPTHS: how much tokens differ, |x - mean token| / |x|, and |u J| for a random u of
+    length 1 and the Jacobian J of all blocks so far."""
     generator = np.random.default_rng(seed)
     mg.manual_seed(seed)
     config = TransformerConfig(context=16, layers=max(DEPTHS), heads=4, width=32, placement=placement, dtype="float64")
@@ -50,7 +50,7 @@ def spread_and_gradient(placement: str, seed: int) -> tuple[list[float], list[fl
     for depth in range(1, config.layers + 1):
         block = Block(config, is_causal=False).double()
         for parameter in block.parameters():
-            if parameter.ndim == 2:  # so that a product neither grows nor shrinks
+            if parameter.ndim == 2:  # so that products neither grow nor shrink
                 nn.init.normal_(parameter, std=1 / math.sqrt(parameter.shape[1]))
         x = block(x)
         if depth in DEPTHS:
@@ -61,9 +61,9 @@ def spread_and_gradient(placement: str, seed: int) -> tuple[list[float], list[fl
 
 
 def depth():
-    """How much tokens still differ, and how long a gradient of length 1 is when it arrives at the input, after so many
-    random blocks (T = 16, D = 32, median and range of 5 seeds), for every place that norms and residual connections can
-    have. With neither of the two ("none"), all tokens are the same after 4 blocks."""
+    """How much tokens still differ after a number of random blocks, and the norm at the input of a gradient of norm 1
+    (T = 16, D = 32, median and range of 5 seeds), for every placement of norms and residual connections. With neither
+    ("none"), all tokens are the same after 4 blocks."""
     figure, (left, right) = new_figure(1, 2, 12, 5)
     for placement in PLACEMENTS:
         measured = np.array([spread_and_gradient(placement, seed) for seed in SEEDS])  # (seeds, 2, depths)
@@ -80,7 +80,7 @@ def depth():
 # distance
 
 def gradient_by_distance(make: Callable[[], Callable[[Tensor], Tensor]], seed: int, T: int = 64, D: int = 32) -> np.ndarray:
-    """(T,): the length of the gradient of a layer's last output for the input that is 0, 1, ... steps before it."""
+    """(T,): the norm of the gradient of a layer's last output for the input that is 0, 1, ... steps before it."""
     mg.manual_seed(seed)
     layer, generator = make(), np.random.default_rng(seed)
     x = mg.tensor(generator.standard_normal((1, T, D)), requires_grad=True)
@@ -96,11 +96,11 @@ def make_rnn(gain: float = 1.0, D: int = 32) -> Callable[[Tensor], Tensor]:
 
 
 def distance():
-    """How much an input counts for the last output, by its distance from it. In a recurrent network each step on the way
-    multiplies the gradient by a Jacobian, and it vanishes with the distance; attention has a path of one step to all, and
-    the gradient is as long at any distance. How long, the number of tokens decides: before training all T weights are near
-    1 / T, dotted, and two random matrices, of values and of the output, shrink what passes to about a third (T = 64,
-    D = 32, median and range of 5 seeds)."""
+    """How much an input matters for the last output, by distance. In a recurrent network each step on the way multiplies
+    the gradient by a Jacobian, and it vanishes with the distance; attention has a path of one step to every input, and
+    the gradient is as large at any distance. The number of tokens determines how large: before training, all T weights are
+    near 1 / T (dotted), and two random matrices, of values and of the output, shrink the gradient to about a third
+    (T = 64, D = 32, median and range of 5 seeds)."""
     layers = {
         "RNN": make_rnn,
         "RNN, $W_{hh}$ of spectral radius 1": lambda: make_rnn(math.sqrt(3)),
@@ -111,7 +111,7 @@ def distance():
         measured = np.array([gradient_by_distance(make, seed) for seed in SEEDS])
         line_with_spread(axes, np.arange(measured.shape[1]), measured, label)
     axes.axhline(1 / measured.shape[1], color="0.5", linestyle=":", label="1 / T")
-    finish(axes, {}, yscale="log", xlabel="steps from the input to the last output", ylabel="length of the gradient")
+    finish(axes, {}, yscale="log", xlabel="steps from the input to the last output", ylabel="norm of the gradient")
     return figure
 
 
@@ -127,12 +127,12 @@ ATTEMPTS = {  # {label: (model, positions, steps, learning rate)}
 
 
 def lengths():
-    """Writing letters backwards: the fraction of whole answers that are right, for the models that came one after the
-    other (width 48, batches of 32 with 3 to 8 letters, after 3000, 400, 1200, 600 and 1500 steps, when they have learnt it;
-    median and range of 5 seeds). More than 8 letters the last state does not hold. Transformers with learned positions fall
-    to 0 there, as the vectors of these positions were never trained, and are what they were at the start; nor did an answer
-    ever end after 2 letters. With rotary positions, which have no table, the same encoder-decoder learns more slowly, and
-    goes on for a while."""
+    """Writing letters backwards: the fraction of answers that are completely right, for historically successive models
+    (width 48, batches of 32 with 3 to 8 letters, after 3000, 400, 1200, 600 and 1500 steps, when they have learned it;
+    median and range of 5 seeds). The last state does not hold more than 8 letters. Transformers with learned positions
+    fall to 0 there, as the vectors of those positions were never trained; nor has any answer in training ended after 2
+    letters. With rotary positions, which need no table, the same encoder-decoder learns more slowly, but still works for
+    a few more letters."""
     task, tested = TASKS["reverse"], range(2, 12)
     figure, axes = new_figure(1, 1, 9, 4.5)
     axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
@@ -156,7 +156,7 @@ def softmax_jacobians(p: np.ndarray) -> np.ndarray:
 
 
 def saturation_of(scale: str, d_k: int, seed: int, keys: int = 16, queries: int = 100) -> tuple[float, float]:
-    """Of attention to random keys, mean over queries: the largest weight, and the norm of softmax's Jacobian."""
+    """For attention to random keys, averaged over queries: the largest weight, and the norm of softmax's Jacobian."""
     generator = np.random.default_rng([seed, d_k])
     attention = nn.Attention(d_k, query_key="none", value=False, output_projection="none", scale=scale)
     q, k = (mg.tensor(generator.standard_normal((1, count, d_k))) for count in (queries, keys))
@@ -166,9 +166,9 @@ def saturation_of(scale: str, d_k: int, seed: int, keys: int = 16, queries: int 
 
 
 def saturation():
-    """Scores q . k of random vectors have a deviation of sqrt(d_k). Without the scale, softmax comes close to a choice of
-    one key as d_k grows, and less and less of the gradient passes through it: the norm of its Jacobian is 0.11 at d_k = 256
-    and 0.04 at 1024, where it is 0.30 with the scale, as at any d_k (16 keys, median and range of 5 seeds)."""
+    """Scores q . k of random vectors have a standard deviation of sqrt(d_k). Without the scale, softmax approaches a choice
+    of one key as d_k grows, and less and less of the gradient passes through it: the norm of its Jacobian is 0.11 at
+    d_k = 256 and 0.04 at 1024; with the scale it is 0.30 at any d_k (16 keys, median and range of 5 seeds)."""
     sizes = [1, 4, 16, 64, 256, 1024]
     figure, panels = new_figure(1, 2, 10, 4)
     for scale, label in (("none", r"$q \cdot k$"), ("d_k", r"$q \cdot k / \sqrt{d_k}$")):
@@ -185,9 +185,9 @@ def saturation():
 # positions
 
 def positions(T: int = 64, D: int = 16, k: int = 5):
-    """Position encodings with sines and cosines (above) and with sines only (below). In pairs, the scalar product of
-    two positions depends on their distance only, and one rotation shifts all positions by 5; without cosines neither
-    holds (entries beyond 1 have the colour of 1)."""
+    """Position encodings with sines and cosines (top) and with sines only (bottom). With both, the scalar product of two
+    positions depends only on their distance, and one rotation shifts all positions by 5; without cosines neither holds
+    (entries beyond 1 have the colour of 1)."""
     figure, panels = new_figure(2, 3, 12, 7)
     for row, (name, encoding) in zip(panels, (("sinusoidal", sinusoidal), ("sine only", sine_only))):
         table = encoding(T, D)
@@ -217,7 +217,7 @@ def make_layers(D: int) -> dict[str, tuple[nn.Module, Callable[[int, int], int]]
 
 
 def counted_and_seconds(layer: nn.Module, T: int, D: int, repeats: int = 15) -> tuple[int, float]:
-    """(multiply-adds, the shortest of some times) of a forward."""
+    """(multiply-adds, the shortest of several times) of a forward."""
     x = mg.randn(1, T, D)
     with mg.no_grad():
         with mg.count_flops() as count:
@@ -231,9 +231,9 @@ def counted_and_seconds(layer: nn.Module, T: int, D: int, repeats: int = 15) -> 
 
 
 def cost():
-    """Above, multiply-adds of a forward: those that `count_flops` counts (dots) lie on the closed forms,
-    4 T D^2 + 2 T^2 D for attention and 8 T D^2 for an MLP. Below, the shortest measured time beside the same forms,
-    fitted to the three largest sizes: small ones cost more than their arithmetic."""
+    """Top: multiply-adds of a forward. Those counted by `count_flops` (dots) lie on the closed forms, 4 T D^2 + 2 T^2 D for
+    attention and 8 T D^2 for an MLP. Bottom: the shortest measured time, and the same forms fitted to the three largest
+    sizes; small ones cost more than their arithmetic."""
     figure, panels = new_figure(2, 2, 11, 8)
     sweeps = (("T", "tokens T (D = 64)", [(T, 64) for T in (32, 64, 128, 256, 512, 1024, 2048)]),
               ("D", "width D (T = 64)", [(64, D) for D in (16, 32, 64, 128, 256, 512, 1024)]))
@@ -256,7 +256,7 @@ def cost():
     return figure
 
 
-PICTURES = {  # {name: (what draws it, the rows that it is about)}
+PICTURES = {  # {name: (function that draws it, its rows)}
     "depth": (depth, ("R0", "R1", "R2", "R3", "R4", "R5", "R6", "C5", "C6")),
     "distance": (distance, ("G8", "C7")),
     "lengths": (lengths, ("G3", "G6", "G7")),
@@ -296,5 +296,5 @@ def file_of(name: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def legends() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """{file name: (what the picture shows, the rows that it is about)}"""
+    """{file name: (caption, rows)}"""
     return {f"{name}.png": (" ".join(picture.__doc__.split()), rows) for name, (picture, rows) in PICTURES.items()}

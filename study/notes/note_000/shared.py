@@ -1,4 +1,4 @@
-"""What the parts of note 000 share: small models and tasks."""
+"""Shared by the parts of note 000: a small model."""
 import minigrad as mg
 import nn
 from models.transformer import CausalTransformer, TransformerConfig
@@ -7,7 +7,7 @@ ATTENTION, TRANSFORMER = "nn/attention.py:Attention", "models/transformer.py"  #
 
 
 def small_model(std: float = 0.3, dtype: str = "float64") -> CausalTransformer:
-    """With matrices large enough that tokens matter to each other."""
+    """With matrices large enough for tokens to influence each other."""
     mg.manual_seed(0)
     model = CausalTransformer(TransformerConfig(vocabulary_size=11, context=12, layers=2, heads=2, width=16, dtype=dtype))
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""What the parts of note 004 share: where most of it stands, and how they draw and write numbers."""
+"""Shared by the parts of note 004: places in the code, random numbers, formatting."""
 import minigrad as mg
 from minigrad import Tensor
 from study.notes.helpers import normal

@@ -80,7 +80,7 @@ DICTIONARY = dict(zip(ENGLISH[1:], (*TOY[4:8], *TOY[:4], *TOY[9:])))  # of adjec
 
 
 def translated(words: list[str]) -> list[str]:
-    """By rule: the article goes, nouns come before adjectives, and a particle for the past before the verb."""
+    """By rule: articles are dropped, nouns come before adjectives, and "did" before the verb."""
     first, second = words[1:3], words[5:]
     return [*(DICTIONARY[word] for word in first[::-1]), TOY[8], DICTIONARY[words[3]],
             *(DICTIONARY[word] for word in second[::-1])]
