@@ -1,4 +1,5 @@
-"""`minigrad exercises`, as a student types it."""
+"""`minigrad exercises`, as a student types it. Answers run in this process; test_files.py runs them in their own."""
+import contextlib
 import json
 import pathlib
 import runpy
@@ -9,14 +10,23 @@ from student_answers import NO_SUM, SOFTMAX
 from tables import each
 
 from minigrad.command import main
-from study.exercises import COURSE, progress, text
+from study.exercises import COURSE, files, progress, text
+from study.exercises.answer import Direct
 from study.exercises.report import numbers
+
+
+@contextlib.contextmanager
+def run_here(source, function_name, limits):
+    names = {"__name__": "submission"}
+    exec(source.text, names)
+    yield Direct(names[function_name])
 
 
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
     """A function that calls `minigrad exercises` in an empty folder, and returns its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "Sandbox", run_here)
 
     def call(*arguments: str) -> tuple[int, str, str]:
         code = main(["exercises", *arguments])
@@ -83,14 +93,10 @@ def test_nothing_is_ever_overwritten(run):
     assert pathlib.Path("softmax.py").read_text() == NO_SUM and pathlib.Path("softmax_check.png").read_text() == "mine"
 
 
-def test_a_wrong_answer_is_named_and_an_exit_code_says_so(run):
+def test_a_verdict_in_words_and_as_json(run):
     write("softmax.py", NO_SUM)
     code, out, err = run("check", "softmax.py")
     assert (code, err) == (1, "") and out.startswith("softmax: WRONG\n  the sum over the row is missing")
-
-
-def test_json_is_one_object(run):
-    write("softmax.py", NO_SUM)
     code, out, err = run("check", "softmax.py", "--json", "--seed", "3")
     found = json.loads(out)
     assert (code, err) == (1, "") and list(found) == ["exercise", "verdict", "mistake", "sentence"]
@@ -100,14 +106,23 @@ def test_json_is_one_object(run):
     assert code == 0 and json.loads(out)["verdict"] == "right" and json.loads(out)["mistake"] is None
 
 
-def test_hints_come_one_by_one(run):
+def test_hints_come_one_by_one_and_what_is_done_stays_done(run, tmp_path):
+    write("softmax.py", SOFTMAX)
+    assert "Hint" not in run("check", "softmax.py", "--hint")[1]
     write("softmax.py", NO_SUM)
     for k in (1, 2, 3, 3):
         out = run("check", "softmax.py", "--hint")[1]
         assert [hint in out for hint in COURSE["softmax"].hints] == [n < k for n in range(3)]
     assert "Hint" not in run("check", "softmax.py")[1]
+    assert progress.read(tmp_path) == {"softmax": {"right": True, "hints": 4}}
+
+
+def test_a_damaged_or_forged_record_of_progress_does_no_harm(run, tmp_path):
+    for content in ("", "{", "[1]", '{"softmax": 3}', '{"softmax": {"right": true}}', '{"zzz": {"right": true, "hints": 0}}'):
+        write(progress.FILE, content)
+        assert "0 done in this folder" in run()[1]
     write("softmax.py", SOFTMAX)
-    assert "Hint" not in run("check", "softmax.py", "--hint")[1]
+    assert run("check", "softmax.py")[0] == 0 and progress.read(tmp_path)["softmax"]["right"]
 
 
 def test_the_solution_is_shown_after_a_right_answer_or_on_request(run):
@@ -140,7 +155,8 @@ def test_a_statement_has_what_one_needs(run):
     (["sofmax"], "invalid choice: 'sofmax'"),
     (["show", "softmax", "--hints", "4"], "invalid choice: 4"),
     (["check", "missing.py"], "missing.py"),
-])  # fmt: skip
+    (["show", "missing_exercise.py"], "missing_exercise.py"),
+])
 def test_bad_usage_is_one_line(run, arguments, problem):
     write("softmax.py", NO_SUM)
     code, out, err = run(*arguments)
@@ -149,9 +165,7 @@ def test_bad_usage_is_one_line(run, arguments, problem):
 
 @pytest.mark.parametrize(("name", "content", "exercise", "problem"), [
     ("softmax.py", "def softmax_backward(dout, x:\n", "softmax", "line 1"),
-    ("softmax.py", "", "softmax", "is empty"),
-    ("homework.py", "x = 1", None, "homework.py defines no function of an exercise"),
-    ("homework.py", "def softmax_backwards(dout, x): pass", None, "did you mean softmax_backward?"),
+    ("homework.py", "x = 1", None, "homework.py defines no function of an exercise, such as product_backward; say which"),
     ("homework.py", "x =", None, "line 1"),
 ])
 def test_a_file_that_is_no_answer_has_a_verdict_too(run, name, content, exercise, problem):
@@ -161,7 +175,7 @@ def test_a_file_that_is_no_answer_has_a_verdict_too(run, name, content, exercise
     assert (code, err) == (1, "") and (found["exercise"], found["verdict"], found["mistake"]) == (exercise, "error", None)
     assert problem in found["sentence"]
     code, out, err = run("check", name)
-    assert (code, err) == (1, "") and "ERROR" in out and "Traceback" not in out
+    assert (code, err) == (1, "") and "ERROR" in out and problem in " ".join(out.split())
 
 
 def test_a_teachers_own_exercise_from_new_to_check(run):
@@ -171,36 +185,15 @@ def test_a_teachers_own_exercise_from_new_to_check(run):
     assert run("start", "gate_exercise.py")[:2] == (0, "gate.py\n")
     code, out, _ = run("check", "gate.py", "--exercise", "gate_exercise.py")
     assert code == 1 and out.startswith("gate: WRONG")
-    code, out, err = run("show", "missing_exercise.py")
-    assert code == 2 and "missing_exercise.py" in err and err.count("\n") == 1
 
 
-def test_a_table_of_ones_own_is_written_again_and_nothing_goes_among_the_homework(run):
+def test_a_table_is_written_again_and_nothing_goes_among_the_homework(run):
     pathlib.Path("homework", "ada").mkdir(parents=True)
     write("homework/ada/softmax.py", SOFTMAX)
     for _ in range(2):
         code, out, err = run("grade", "homework", "--csv", "table.csv")
         assert (code, err) == (0, "") and out.splitlines()[1].split() == ["ada", "softmax", "right"]
-    write("mine.csv", "a,b\n1,2\n")
-    code, _, err = run("grade", "homework", "--csv", "mine.csv")
-    assert code == 2 and "mine.csv exists" in err and pathlib.Path("mine.csv").read_text() == "a,b\n1,2\n"
     for place in ("homework", "homework/results"):
         code, _, err = run("grade", "homework", "--gradescope", place)
         assert code == 2 and "with the students' files" in err
     assert [path.name for path in pathlib.Path("homework").rglob("*") if path.is_file()] == ["softmax.py"]
-
-
-def test_a_broken_or_forged_note_of_what_is_done_does_no_harm(run, tmp_path):
-    for content in ("", "{", "[1]", '{"softmax": 3}', '{"softmax": {"right": true}}', '{"zzz": {"right": true, "hints": 0}}'):
-        write(progress.FILE, content)
-        assert "0 done in this folder" in run()[1]
-    write("softmax.py", SOFTMAX)
-    assert run("check", "softmax.py")[0] == 0 and progress.read(tmp_path)["softmax"]["right"]
-
-
-def test_an_answer_once_right_stays_done_though_a_later_one_is_wrong(run, tmp_path):
-    write("softmax.py", SOFTMAX)
-    run("check", "softmax.py")
-    write("softmax.py", NO_SUM)
-    run("check", "softmax.py", "--hint")
-    assert progress.read(tmp_path) == {"softmax": {"right": True, "hints": 1}}
