@@ -7,7 +7,7 @@ from nn.functional import ACTIVATIONS
 
 
 def random_config(random: np.random.Generator, **chosen) -> TransformerConfig:
-    """One of all configs: each field drawn, but for those that are chosen."""
+    """A config whose fields are random, except for the chosen ones."""
     def draw(*choices):
         return choices[random.integers(len(choices))]
 

@@ -14,25 +14,25 @@ import numpy as np
 import pytest
 
 if importlib.util.find_spec("numba") is None:
-    os.environ["MINIGRAD_FAST"] = "0"  # which nobody has to be told, in processes that tests start either
+    os.environ["MINIGRAD_FAST"] = "0"  # in the processes that tests start, too
 
 from browser import Browser, missing
 from minigrad import fast
 from minigrad.fast import IS_FAST
 
 
-# In the background a shell lets its commands ignore Ctrl-C, and theirs would: the tests that press it need it.
+# A shell makes its background jobs ignore Ctrl-C, and so would the processes of tests that press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MARKS = {  # of tests that ask for a library by pytest.importorskip, or for a fixture: the first that fits
+MARKS = {  # by the library of pytest.importorskip, or by fixture: the first that fits
     "torch": "oracle", "transformers": "oracle", "scipy": "oracle", "expecttest": "oracle", "safetensors": "hub", "tokenizers": "hub",
     "chromium": "browser", "mpiexec": "mpi",
 }
-GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without any mark
+GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without a mark
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:
-    """Where there are no kernels, the tests that name them are left out; a test may also ask for `kernels`."""
+    """Without kernels, files that name them are left out; a test may also ask for the fixture `kernels`."""
     if not IS_FAST and collection_path.suffix == ".py" and "conftest" not in collection_path.name:
         text = collection_path.read_text(encoding="utf-8")
         return True if re.search(r"minigrad\.fast\b(?! import plain)|^from fuzz\b", text, re.MULTILINE) else None
@@ -41,15 +41,15 @@ def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def unfreeze() -> Iterator[None]:
-    """What the command's start hides from the garbage collector is shown again: Hypothesis, which may be imported by the
-    summary of a session only, looks for what refers to its objects."""
+    """The command hides objects from the garbage collector at its start. Hypothesis, which may be imported as late as for
+    the summary of a session, looks for what refers to its own."""
     yield
     gc.unfreeze()
 
 
 @pytest.fixture
 def kernels() -> None:
-    """Asked for by a test about what only kernels do, in a file that does not name them."""
+    """For a test about kernels in a file that does not name them."""
     if not IS_FAST:
         pytest.skip("about kernels")
 
@@ -70,7 +70,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium) -> Iterator[Browser]:
-    """One Chromium for all tests, as wide and as light as at first. Its pages write no errors and ask for no address."""
+    """One Chromium for all tests, reset to its size and colours. Its pages must log no errors and request no address."""
     chromium.resize("wide")
     chromium.scheme("light")
     yield chromium
@@ -93,7 +93,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not IS_FAST:  # nor are examples in the engine room's own text, or of it
+    if not IS_FAST:  # no examples in or about the engine room either
         room = pathlib.Path(fast.__file__).parent
         rooms = {*room.iterdir(), room.parents[1] / "docs" / "architecture.md"} - {room / "plain.py"}
         config.option.ignore = [*(config.option.ignore or ()), *map(str, rooms)]
@@ -106,8 +106,8 @@ def must_run(config: pytest.Config) -> set[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark every test that needs an extra, by the library that it asks for, itself or for its whole file, or by the fixture:
-    none can be forgotten. A test that compares with PyTorch is of `oracle` alone. Without --long, long tests are left out."""
+    """Mark every test that needs an extra, by the library that it or its file imports, or by its fixture, so that none is
+    forgotten. Tests that compare with PyTorch are `oracle` only. Without --long, long tests are left out."""
     for item in items:
         if isinstance(item, pytest.Function):
             code = item.function.__code__
@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def group_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Of a file that was not collected, by the library that it lacks."""
+    """The group of a test, or of a file that could not be collected, by the missing library."""
     if isinstance(report, pytest.CollectReport):
         return next((mark for name, mark in MARKS.items() if f"'{name}'" in report.longrepr[2]), "core")
     return dict(report.user_properties).get("group", "core")
@@ -146,19 +146,19 @@ def judged(report, config: pytest.Config):
 
 
 def ran(terminalreporter) -> Counter[str]:
-    """How many tests of each group."""
+    """The number of tests that ran, by group."""
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
     return Counter(group_of(report) for report in reports if isinstance(report, pytest.TestReport))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     terminalreporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if terminalreporter and must_run(session.config) - ran(terminalreporter).keys():  # workers of xdist have none
+    if terminalreporter and must_run(session.config) - ran(terminalreporter).keys():  # xdist's workers have none
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """How many tests of each group ran, how many were skipped and why."""
+    """Print how many tests of each group ran, how many were skipped, and why."""
     counts, skipped = ran(terminalreporter), terminalreporter.getreports("skipped")
     for group in GROUPS:
         reasons = Counter(f"{'file' if isinstance(report, pytest.CollectReport) else 'test'}s skipped: "

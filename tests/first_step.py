@@ -1,8 +1,8 @@
-"""Write minigrad/fast/kernels/training_step.txt: what a training step compiles, from the last kernel that it needs to the first.
+"""Write minigrad/fast/kernels/training_step.txt: the kernels that a training step compiles, the last one it needs first.
 
     NUMBA_NUM_THREADS=1 python tests/first_step.py
 
-With one thread, as no other process compiles some of them then.
+With one thread no other process compiles some of them.
 """
 import importlib
 import inspect
@@ -27,11 +27,11 @@ class Order(event.Listener):
         self.compiled.append(event.data["dispatcher"])
 
     def on_end(self, event):
-        """Nothing."""
+        """Numba calls it, too."""
 
 
 def kernels() -> dict[Dispatcher, str]:
-    """The names of all functions that are kept on disk, but those that all kernels need."""
+    """The names of all kernels cached on disk, except for those that every kernel needs."""
     found = {}
     for path in sorted(ahead.STEP.parent.glob("[!_]*.py")):
         module = importlib.import_module(f"minigrad.fast.kernels.{path.stem}")
@@ -44,7 +44,7 @@ def kernels() -> dict[Dispatcher, str]:
 
 
 def lines_of_a_step() -> list[str]:
-    """A line for each kernel that the first training step of the default model needs, the last first if none was kept."""
+    """A line for each kernel that the first training step of the default model compiles, the last one first."""
     order = Order()
     with event.install_listener("numba:compile", order):
         new_trainer({})[0].train_step()

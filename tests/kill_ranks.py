@@ -1,4 +1,4 @@
-"""Kill a rank at random moments, again and again, and see that the run ends with one line, in time, its checkpoint whole.
+"""Kill a rank at random moments: does the run always stop in time, with one line and an intact checkpoint?
 
     python tests/kill_ranks.py [--times 10] [--mpiexec mpiexec] [--signal 9]
 """
@@ -20,7 +20,7 @@ from ranks import TINY, ours, ranks_of, train  # noqa: E402
 
 
 def killed_after(mpiexec: str, seconds: float, size: int, number: int, folder: pathlib.Path) -> tuple:
-    """(seconds until all had ended, our lines, the checkpoint's step or None, processes that are left)"""
+    """(seconds until all had ended, our lines, the checkpoint's step or None, ranks still running)"""
     process = train(mpiexec, size, *TINY, "--steps", 100_000, "--eval-every", 20, "--out", folder)
     time.sleep(seconds)
     pids = ranks_of(process)

@@ -1,11 +1,11 @@
-"""Slow, obvious references of the models, from their formulas and from parameters by name; in float64, without dropout."""
+"""Slow, obvious references for the models, from their formulas and named parameters; in float64, without dropout."""
 import math
 
 import numpy as np
 
 import naive
 
-# What a sublayer f makes of x, in the words of papers; first around attention, then around the MLP.
+# What a sublayer f makes of x: around attention, and around the MLP
 POST, PRE = lambda x, f, norm: norm(x + f(x)), lambda x, f, norm: x + f(norm(x))
 PLACEMENTS = {
     "pre": (PRE, PRE),
@@ -40,7 +40,7 @@ class Parameters(dict):
         return cls({name: value.numpy().copy() for name, value in model.state_dict().items()})
 
     def below(self, name):
-        """Those of one part, under its own names."""
+        """The parameters of one part, under its own names."""
         start = f"{name}."
         return Parameters({key.removeprefix(start): value for key, value in self.items() if key.startswith(start)})
 
@@ -57,7 +57,7 @@ def norm(p, config, x):
 
 
 def scaled(angle, scaling):
-    """The angle from one position to the next, for a model that is to reach further."""
+    """The angle between neighbouring positions, for a longer context."""
     kind, *numbers = scaling.split(":")
     if kind == "none":
         return angle
@@ -75,7 +75,7 @@ def scaled(angle, scaling):
 
 
 def turned(config, x):
-    """Rotary positions: each pair of features as a complex number."""
+    """Rotary positions: each pair of features is a complex number."""
     pairs = x[..., 0::2] + 1j * x[..., 1::2]
     for t in range(x.shape[-2]):
         for i in range(pairs.shape[-1]):
@@ -84,7 +84,7 @@ def turned(config, x):
 
 
 def attention(p, config, x, context, hidden, causal=False, positions="none"):
-    """(output, weights) of attention to the context, but not to what is hidden, (B, S)."""
+    """(output, weights) of attention to the context, except where `hidden` (B, S)."""
     if "in_proj_weight" in p:
         weights = np.split(p["in_proj_weight"], 3)
         biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3

@@ -1,4 +1,4 @@
-"""Starting the command on several ranks, with whichever mpiexec there is; and processes that it starts, on Linux."""
+"""Start the command on several ranks with any mpiexec, and find the processes it starts, on Linux."""
 import functools
 import os
 import pathlib
@@ -11,18 +11,18 @@ TINY = ("--layers", 2, "--heads", 2, "--width", 32, "--context", 32, "--batch-si
 
 @functools.cache
 def flags_of(mpiexec: str) -> tuple[str, ...]:
-    """More ranks than cores, and none bound to a core."""
+    """Allow more ranks than cores, and bind none to a core."""
     version = subprocess.run([mpiexec, "--version"], check=False, capture_output=True, text=True).stdout
     return ("--oversubscribe", "--bind-to", "none") if "Open MPI" in version or "prte" in version.lower() else ()
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Open MPI wants root to be sure, as in a container."""
+    """Open MPI asks root, as in a container, for confirmation."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **changes}
 
 
 def started(mpiexec: str, *programs: tuple, **changes: str) -> subprocess.Popen:
-    """mpiexec with programs (number of ranks, *arguments of Python)."""
+    """mpiexec of programs (number of ranks, *arguments of Python)."""
     parts = [["-n", size, sys.executable, *arguments] for size, *arguments in programs]
     joined = [word for i, part in enumerate(parts) for word in ([":"] if i else []) + part]
     return subprocess.Popen([mpiexec, *flags_of(mpiexec), *map(str, joined)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -35,7 +35,7 @@ def train(mpiexec: str, size: int, *flags, **changes: str) -> subprocess.Popen:
 
 
 def children(pid: int) -> list[int]:
-    """Those of all its threads."""
+    """The child processes of all its threads."""
     return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
@@ -45,7 +45,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """It may be a zombie yet."""
+    """Whether a process has ended or is a zombie."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -53,13 +53,13 @@ def has_ended(pid: int) -> bool:
 
 
 def ranks_of(process: subprocess.Popen) -> list[int]:
-    """The process ids of its ranks that there are yet."""
+    """The process ids of its running ranks."""
     found, waiting = [], [process.pid]
     while waiting:
         try:
             waiting += (below := children(waiting.pop()))
             found += [pid for pid in below if b"\0train\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended
             pass
     return found
 

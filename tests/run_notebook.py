@@ -1,4 +1,4 @@
-"""Run a notebook's code cells in order, as a kernel does, and print as JSON what each has shown:
+"""Run a notebook's code cells in order, as a kernel does, and print their outputs as JSON:
 
     python tests/run_notebook.py docs/backprop_through_attention.ipynb
 """
@@ -11,7 +11,7 @@ import sys
 
 
 def run(source: str, namespace: dict) -> dict:
-    """What a cell prints, and the value of its last line as text; None if it has none."""
+    """What a cell prints, and the repr of its last expression, or None."""
     tree, value = ast.parse(source), None
     last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(io.StringIO()) as printed:

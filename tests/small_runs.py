@@ -1,4 +1,4 @@
-"""Runs that take a moment, and what they leave, without what depends on the clock."""
+"""Flags of runs that take a moment, and comparisons of their results, times aside."""
 import json
 import pathlib
 
@@ -21,7 +21,7 @@ def metrics_of(folder: str | pathlib.Path) -> list[dict]:
 
 
 def assert_same_runs(one: str | pathlib.Path, other: str | pathlib.Path) -> None:
-    """To the bit."""
+    """AssertionError if metrics, checkpoints or samples differ in any bit."""
     assert metrics_of(one) == metrics_of(other)
     for best in (False, True):
         a, b = checkpoints.load(one, best), checkpoints.load(other, best)

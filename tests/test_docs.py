@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, numbers in the guide's prose are printed by its examples, and its notebook runs."""
+"""Documents: links work, the guide's examples print the numbers in its prose, and its notebook is up to date and runs."""
 import ast
 import doctest
 import functools
@@ -27,8 +27,8 @@ def prose(document: pathlib.Path) -> str:
 
 @functools.cache
 def anchors(document: pathlib.Path) -> set[str]:
-    """Of a document, its ids and the names that GitHub gives to headings: lower case, hyphens for spaces, no other signs.
-    Of code, its lines."""
+    """A document's ids and GitHub's anchors of its headings (lower case, hyphens for spaces, no punctuation); a code file's
+    lines."""
     if document.suffix != ".md":
         return {f"L{line}" for line in range(1, document.read_text(encoding="utf-8").count("\n") + 1)}
     headings = re.findall(r"^#+ (.*)$", prose(document), re.MULTILINE)
@@ -37,7 +37,7 @@ def anchors(document: pathlib.Path) -> set[str]:
 
 
 def links(document: pathlib.Path) -> list[str]:
-    """Those that lead to other places of the project."""
+    """The links within the project."""
     targets = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", prose(document))
     return [target for target in targets if not re.match(r"\w+://", target)]
 
@@ -49,7 +49,7 @@ def is_there(document: pathlib.Path, target: str) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_links_lead_somewhere(document):
+def test_links_work(document):
     assert [target for target in links(document) if not is_there(document, target)] == []
 
 
@@ -58,13 +58,13 @@ def test_links_are_found():
     assert not any(is_there(GUIDE, target) for target in ("#part-9", "../minigrad/ops/no.py", "../minigrad/tape.py#L9999"))
 
 
-# ------------------------------------------------------------------------------------------------ the guide
+# ---- the guide ----
 
 NUMBER = re.compile(r"(?<![\w.])-?\d*\.\d+|(?<![\w.])-?\d+\.(?=[\s\]])")
 
 
 def unprinted(section: str) -> set[float]:
-    """Numbers with a decimal point in the prose and the formulas of a section that none of its examples prints."""
+    """Decimal numbers in the prose and formulas of a section that none of its examples prints."""
     examples = doctest.DocTestParser().get_examples("\n".join(CODE.findall(section)))
     printed = {float(number) for example in examples for number in NUMBER.findall(example.want)}
     written = re.sub(r"^#.*|\]\([^)]*\)", "", CODE.sub("", section), flags=re.MULTILINE)
@@ -75,7 +75,7 @@ SECTIONS = re.split(r"^(?=##)", GUIDE.read_text(encoding="utf-8"), flags=re.MULT
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.splitlines()[0].strip("# "))
-def test_numbers_in_prose_are_printed_by_an_example_of_the_section(section):
+def test_examples_print_the_numbers_in_the_prose_of_their_section(section):
     assert unprinted(section) == set()
 
 
@@ -86,7 +86,7 @@ def test_numbers_are_found():
     assert sum(bool(NUMBER.search(CODE.sub("", section))) for section in SECTIONS) > 3
 
 
-def test_the_guide_has_the_numbers_of_the_page_and_its_mistakes():
+def test_the_guide_has_the_pages_numbers_and_mistakes():
     examples, = (section for section in SECTIONS if section.startswith("### 8."))
     given = re.findall(r"^>>> (\w+) = np.array\((\[\[.*)\)$", examples, re.MULTILINE)
     page = DEFAULT.inputs | {"dO": DEFAULT.upstream}
@@ -98,17 +98,17 @@ def test_the_guide_has_the_numbers_of_the_page_and_its_mistakes():
     assert {mistake.title for mistake in MISTAKES if mistake.equivalent} == {"not masked again"}
 
 
-def test_the_picture_of_softmax_has_the_numbers_of_the_guide():
+def test_the_picture_of_softmax_has_the_guides_numbers():
     assert f"x, dy = np.array({X}), np.array({DY})" in GUIDE.read_text(encoding="utf-8")
 
 
-def test_notebook_is_that_of_the_guide():
+def test_the_notebook_is_up_to_date():
     assert NOTEBOOK.read_text(encoding="utf-8") == notebook(GUIDE.read_text(encoding="utf-8")), (
-        "run python docs/notebook.py, which makes it anew")
+        "run python docs/notebook.py")
 
 
-def test_notebook_runs_and_shows_what_it_says(tmp_path):
-    """In a process of its own, which knows nothing of this one."""
+def test_the_notebook_runs_and_shows_its_outputs(tmp_path):
+    """In a fresh process."""
     command = [sys.executable, ROOT / "tests/run_notebook.py", NOTEBOOK]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False,
                           env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"})

@@ -1,4 +1,4 @@
-"""Tests that need an extra are marked as of its group, and a skip in a group that must run is a failure."""
+"""Tests that need an extra are marked with its group, and --must-run makes a skip in a group a failure."""
 import ast
 import os
 import pathlib
@@ -13,12 +13,12 @@ TREES = {path.relative_to(HERE): ast.parse(path.read_text(encoding="utf-8")) for
 
 
 def named(node: ast.AST) -> list[str]:
-    """Of everything below, variables and attributes."""
+    """The variables and attributes below a node."""
     return [getattr(child, "id", None) or getattr(child, "attr", "") for child in ast.walk(node)]
 
 
 def calls(node: ast.AST, name: str, functions: tuple[str, ...] = ()) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
-    """(call of pytest's function of that name, the functions in which it stands)"""
+    """(call of pytest's function of that name, the functions around it)"""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call) and getattr(child.func, "attr", "") == name:
             yield child, functions
@@ -26,7 +26,7 @@ def calls(node: ast.AST, name: str, functions: tuple[str, ...] = ()) -> Iterator
 
 
 def at_top(tree: ast.Module) -> dict[str, ast.Assign]:
-    """{name: library = pytest.importorskip(...)} of a whole file."""
+    """{name: name = pytest.importorskip(...)} at the top of a file."""
     return {node.targets[0].id: node for node in tree.body if isinstance(node, ast.Assign) and "importorskip" in named(node)}
 
 
@@ -36,8 +36,8 @@ LIBRARIES_AT_TOP = {path.stem: set(at_top(tree)) for path, tree in TREES.items()
 
 
 def unmarked(path: pathlib.Path) -> Iterator[str]:
-    """What can be skipped for want of an extra, and conftest does not see: it looks for a library that a test itself, or
-    the head of its file, asks for by name, and nothing else."""
+    """Skips for a missing extra that conftest does not notice: it only looks for a library that the test itself or the top of
+    its file imports by name."""
     tree, helpers = TREES[path], []
     for call, functions in calls(tree, "importorskip"):
         library = ast.literal_eval(call.args[0])
@@ -63,7 +63,7 @@ def unmarked(path: pathlib.Path) -> Iterator[str]:
             yield f"imports {helper} without what it asks for"
 
 
-def test_what_can_be_skipped_for_want_of_an_extra_is_marked():
+def test_every_skip_for_a_missing_extra_is_marked():
     assert [f"{path}: {problem}" for path in TREES for problem in unmarked(path)] == []
 
 
@@ -73,7 +73,7 @@ LONG = "import pytest\n@pytest.mark.long\ndef test(): pass\n"
 IN_TEST = 'import pytest\ndef test_here(): pass\ndef test(): pytest.importorskip("torch")\n'
 
 
-# What would act on this process too
+# They would act on this process too
 PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "threadexception", "unraisableexception")]
 
 
@@ -89,7 +89,7 @@ PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "thread
     (IN_TEST, "-m oracle", 0, "core: 0 tests ran\noracle: 0 tests ran; 1 tests skipped"),
     (LONG, "", 5, "core: 0 tests ran"),
     (LONG, "--long", 0, "core: 1 tests ran"),
-    *[pytest.param(*row, marks=pytest.mark.long) for row in (  # workers
+    *[pytest.param(*row, marks=pytest.mark.long) for row in (  # with workers
         ("def test(): pass", "--must-run core,mpi -n1", 1, "mpi: 0 tests ran"),
         (OF_TORCH, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
         (IN_TEST, "--must-run core -n1", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import"),
@@ -111,6 +111,6 @@ def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, word
     else:
         for library in ("torch", "mpi4py"):
             monkeypatch.setitem(sys.modules, library, None)
-        monkeypatch.delitem(sys.modules, "test_it", raising=False)  # the row's before
+        monkeypatch.delitem(sys.modules, "test_it", raising=False)  # of the row before
         found, output = pytest.main([*map(str, arguments)]), "".join(capsys.readouterr())
     assert (found, words in output) == (code, True), output

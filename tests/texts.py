@@ -1,4 +1,4 @@
-"""Texts for tokenizers, a run that takes a moment, and a slow, obvious reference of bits per byte."""
+"""Texts for tokenizers, flags of a run that takes a moment, and a slow, obvious reference for bits per byte."""
 import math
 
 import numpy as np
@@ -12,7 +12,7 @@ SMALL_RUN = "--context", 16, "--layers", 1, "--heads", 2, "--width", 16, "--step
 
 
 def bits_per_byte(model, tokens: np.ndarray, byte_count: int) -> float:
-    """-log2 of the probability of each token but the first, window by window; as if the first had their mean."""
+    """The sum of -log2 p over all tokens, window by window, per byte; the first token counts as the mean of the others."""
     bits, context = [], model.config.context
     for first in range(0, len(tokens) - 1, context):
         window = tokens[first : first + context + 1]

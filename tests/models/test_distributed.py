@@ -1,4 +1,4 @@
-"""Training on several ranks: the same numbers as on one, and one line whatever goes wrong. Only the last tests need MPI."""
+"""Training on several ranks: the numbers of one process, and one line for any failure. Only the last part needs MPI."""
 import os
 import pathlib
 import random as chance
@@ -26,18 +26,18 @@ from ranks import ROOT, TINY, ours, ranks_of, started, train
 from refusals import all_refused
 from small_runs import metrics_of
 
-SECONDS = 10  # in which all ranks have to end
+SECONDS = 10  # within which all ranks must end
 
 
 # ---- without MPI ----
 
-def test_launchers_are_known_by_their_environment():
+def test_the_number_of_ranks_is_read_from_the_launchers_environment():
     for variables, size in [({}, 1), ({"OMPI_COMM_WORLD_SIZE": "3"}, 3), ({"PMI_SIZE": "2"}, 2), ({"PMI_SIZE": "two"}, 1),
                             ({"SLURM_STEP_NUM_TASKS": "5"}, 1), ({"SLURM_STEP_NUM_TASKS": "5", "PMIX_RANK": "0"}, 5)]:
         assert distributed.launched_size(variables) == size
 
 
-def test_one_process_does_without_mpi_and_ranks_are_told_what_to_install(run, text_file, monkeypatch):
+def test_only_several_ranks_need_mpi4py(run, text_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)  # it cannot be imported
     train = "train", *TINY, "--steps", 1, "--text", text_file
     for name, variables in (("plain", {}), ("one rank", {"PMI_SIZE": "1"})):
@@ -54,8 +54,8 @@ def test_one_process_does_without_mpi_and_ranks_are_told_what_to_install(run, te
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("drops", [lambda x: F.dropout(x, 0.5), lambda x: F.packed_attention(x, 2, dropout_p=0.5)],
                          ids=["elements", "weights of attention"])
-def test_portions_of_dropout_are_those_of_the_whole_batch(drops, size, is_compiled):
-    """Odd sizes: a portion begins within a group of counters; the weights of attention have heads after the batch."""
+def test_dropout_of_a_portion_is_that_of_the_whole_batch(drops, size, is_compiled):
+    """Sizes are odd, so that a portion begins within a group of counters; weights of attention have heads after the batch."""
     x = mg.ones(size, 3, 6)
 
     def outputs(rank, size):
@@ -71,12 +71,12 @@ def test_portions_of_dropout_are_those_of_the_whole_batch(drops, size, is_compil
         np.testing.assert_array_equal(np.concatenate([drawn[i] for drawn, _ in portions]), expected)
     assert all(reached == state for _, reached in portions)
     mg.manual_seed(0)
-    np.testing.assert_array_equal(drops(x).numpy(), whole[0])  # outside, there are no portions
+    np.testing.assert_array_equal(drops(x).numpy(), whole[0])  # outside the context there are no portions
     assert 0 < np.count_nonzero(whole[0]) < whole[0].size and not np.array_equal(whole[0], whole[1])
 
 
 class Tied(nn.Module):
-    """A read-out with the embedding's matrix, which gets gradients first and last, and one parameter that gets none."""
+    """A read-out tied to the embedding, which gets the first and the last gradient, and a parameter that gets none."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +88,7 @@ class Tied(nn.Module):
 
 
 class Doubling:
-    """An MPI of two ranks with the same gradients. It notes, of what goes out, which parameters had a gradient by then."""
+    """An MPI of two ranks with the same gradients. At each sum it notes which parameters have a gradient."""
 
     IN_PLACE = None
     Request = types.SimpleNamespace(Testall=lambda requests: True)
@@ -122,13 +122,13 @@ def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypat
     for _ in range(3):
         model.zero_grad()
         mpi.noted.clear()
-        step(ids)  # of a batch whose gradients are only accumulated
+        step(ids)  # whose gradients are only accumulated
         assert not mpi.noted
         with sums:
             step(ids)
         for name, p in model.named_parameters():
             if is_compiled and fast.IS_FAST and expected[name] is not None:
-                assert p.node.grad is sums.views[p]  # and was never copied
+                assert p.node.grad is sums.views[p]  # without a copy
             if expected[name] is None:
                 assert p.grad is None
             else:
@@ -136,8 +136,8 @@ def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypat
     assert len(mpi.noted) == {1: 6, 100: 3, 10_000: 1}[bytes_of_bucket]
 
 
-def test_gradients_of_several_dtypes_are_summed_each_in_its_own():
-    """1 + 2^-40 is a number of float64 alone."""
+def test_gradients_are_summed_in_their_own_dtype():
+    """Only float64 holds 1 + 2^-40."""
     for dtypes in ("f4 f4", "f4 f8", "f8 f4", "f4 f8 f8 f4", "f8 f4 f8"):
         gradients = [np.array([1 + 2.0**-40, 2, 3], kind) for kind in dtypes.split()]
         parameters = [nn.Parameter(mg.from_numpy(np.ones_like(gradient))) for gradient in gradients]
@@ -150,14 +150,14 @@ def test_gradients_of_several_dtypes_are_summed_each_in_its_own():
             np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
 
 
-def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(kernels, monkeypatch):
+def test_buckets_are_sent_before_backward_reaches_earlier_layers(kernels, monkeypatch):
     monkeypatch.setattr(distributed, "BUCKET_BYTES", 1)
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     mpi = Doubling(model)
     sums = distributed.Ranks(mpi, mpi).summing(list(model.parameters()))
 
     class Between(mg.Function):
-        """Notes when backward comes between the layers."""
+        """Notes when backward passes between the layers."""
 
         @staticmethod
         def forward(ctx, x):
@@ -188,8 +188,8 @@ def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(kernels, m
 
 @pytest.mark.parametrize("accumulation", [1, 3])
 @pytest.mark.parametrize("size", [2, 4])
-def test_parts_of_a_loss_weigh_the_targets_that_count(make_trainer, size, accumulation):
-    """Padding is spread unevenly over the rows, and so over the ranks."""
+def test_parts_of_a_loss_are_weighted_by_their_targets(make_trainer, size, accumulation):
+    """Rows, and so ranks, differ in padding."""
     def part(rank, size):
         trainer = make_trainer(dropout=0.2, accumulation=accumulation)
         trainer.ranks = distributed.Alone()
@@ -207,7 +207,7 @@ def test_parts_of_a_loss_weigh_the_targets_that_count(make_trainer, size, accumu
 
 
 class Machine:
-    """A communicator whose ranks are allowed on these cores."""
+    """A communicator whose ranks may run on these cores."""
 
     def __init__(self, *cores):
         self.rank, self.size, self.cores = 0, len(cores), cores
@@ -219,7 +219,7 @@ class Machine:
         return list(self.cores)
 
 
-def test_threads_are_the_cores_divided_among_those_that_share_them(monkeypatch):
+def test_ranks_divide_the_cores_they_share(monkeypatch):
     for cores, threads in [([{0}, {1}], 1), ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4), ([{0, 1, 2, 3}] * 2, 2), ([{0, 1, 2}] * 2, 1),
                            ([{0, 1}] * 4, 1)]:
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores[0], raising=False)
@@ -227,7 +227,7 @@ def test_threads_are_the_cores_divided_among_those_that_share_them(monkeypatch):
         assert ranks.default_threads() == threads
 
 
-def test_each_machine_does_all_of_what_is_to_be_done_once():
+def test_the_ranks_of_a_machine_divide_its_work():
     mpi = types.SimpleNamespace(COMM_TYPE_SHARED=None)
 
     def done(rank: int, size: int) -> str:
@@ -239,7 +239,7 @@ def test_each_machine_does_all_of_what_is_to_be_done_once():
     assert "abcdefg"[distributed.ALONE.part_here()] == "abcdefg"
 
 
-def test_batches_that_ranks_cannot_divide():
+def test_batch_sizes_that_ranks_cannot_divide():
     ranks = types.SimpleNamespace(size=2)
     check_divisible(TrainingConfig(batch_size=2, final_batch_size=16), ranks)
     all_refused(lambda sizes: check_divisible(TrainingConfig(**sizes), ranks), [
@@ -260,7 +260,7 @@ def test_ranks_that_differ(monkeypatch):
         ({"version": "1", "--lr": "0.1"}, "ranks differ: --lr is absent on rank 0, but 0.1 on rank 1; use")], UsageError)
 
 
-# ---- what guardians say ----
+# ---- guardians ----
 
 def guardian(job: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-I", "-S", ROOT / "minigrad/command/guardian.py", "1", job], stdin=subprocess.PIPE,
@@ -268,7 +268,7 @@ def guardian(job: str) -> subprocess.Popen:
 
 
 def rest(process: subprocess.Popen) -> bytes:
-    """What it prints when its rank ends. It stays a while, to keep others from saying more, but not that long here."""
+    """What a guardian prints when its rank ends; it stays a while to silence others, and is killed here."""
     with process:
         process.stdin.close()
         printed = process.stderr.read()
@@ -311,7 +311,7 @@ def test_guardians_of_a_job_say_one_line():
 # ---- with MPI ----
 
 def finished(process: subprocess.Popen, seconds: float = 100) -> tuple[int, str]:
-    """(exit code, stderr), once all have ended."""
+    """(exit code, stderr)"""
     try:
         _, stderr = process.communicate(timeout=seconds)
     finally:
@@ -319,11 +319,11 @@ def finished(process: subprocess.Popen, seconds: float = 100) -> tuple[int, str]
     return process.returncode, stderr
 
 
-KEYS = 1  # of a packed projection's three parts
+KEYS = 1  # of the three parts of a packed projection
 
 
 def assert_same_training(folder, expected) -> None:
-    """Losses to rounding, generators to the bit."""
+    """Losses and parameters within rounding, generators exactly."""
     for row, other in zip(metrics_of(folder), metrics_of(expected), strict=True):
         assert row.keys() == other.keys()
         for name in ("loss", "val_loss", "train_loss", "grad_norm", "accuracy"):
@@ -333,7 +333,7 @@ def assert_same_training(folder, expected) -> None:
     for name, array in wanted.model.items():
         parts = range(3) if name.endswith("in_proj_bias") else range(1)
         for part, came, due in zip(parts, np.split(checkpoint.model[name], len(parts)), np.split(array, len(parts))):
-            if part != KEYS:  # no softmax depends on their bias: AdamW steps along what rounding makes of a gradient of 0
+            if part != KEYS:  # softmax ignores their bias, so its gradient is rounding alone, which AdamW scales up
                 np.testing.assert_allclose(came, due, atol=2e-4, err_msg=name)
     assert sorted(os.listdir(folder)) == sorted(os.listdir(expected))
 
@@ -347,7 +347,7 @@ TRAININGS = {
 
 
 @pytest.mark.parametrize("name, size", [("text", 2), ("text", 4), ("accumulated", 2), ("reverse", 4), ("sentiment", 2)])
-def test_losses_are_those_of_one_process(mpiexec, name, size, text_file):
+def test_training_matches_one_process(mpiexec, name, size, text_file):
     data = [] if "--task" in TRAININGS[name] else ["--text", text_file]
     flags = [*TINY, *data, *TRAININGS[name], "--eval-every", 4]
     assert main(["train", *map(str, flags), "--out", "one"]) == 0
@@ -356,7 +356,7 @@ def test_losses_are_those_of_one_process(mpiexec, name, size, text_file):
     assert_same_training("many", "one")
 
 
-def test_a_run_goes_on_with_another_number_of_ranks(mpiexec, text_file):
+def test_a_run_is_resumed_on_another_number_of_ranks(mpiexec, text_file):
     flags = [*TINY, "--text", text_file, "--dropout", 0.2, "--eval-every", 2, "--steps", 4]
     assert main(["train", *map(str, flags), "--out", "one"]) == 0
     shutil.copytree("one", "one to four")
@@ -369,7 +369,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(mpiexec, text_file):
 
 
 def left_over(pids: list[int]) -> list[int]:
-    """Those that still run after a while: MPICH's mpiexec ends before the ranks do."""
+    """Those still running after a while, as MPICH's mpiexec ends before its ranks."""
     deadline = time.monotonic() + SECONDS
     while (left := [pid for pid in pids if pathlib.Path(f"/proc/{pid}/exe").exists()]) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -378,7 +378,7 @@ def left_over(pids: list[int]) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks ranks up in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_rank_that_is_killed_or_interrupted_ends_all(mpiexec, number, text_file):
+def test_a_killed_or_interrupted_rank_stops_all(mpiexec, number, text_file):
     folder = pathlib.Path("run").absolute()
     process = train(mpiexec, 2, *TINY, "--text", text_file, "--steps", 10**6, "--eval-every", 5, "--out", folder)
     while not (folder / "metrics.jsonl").exists() and process.poll() is None:
@@ -417,7 +417,7 @@ sys.exit(main(sys.argv[1:]))
     ("next(trainer.model.parameters()).array[...] += 1", "error: ranks have different parameters at step 4"),
     ("next(trainer.model.parameters()).array[...] = float('nan')", "error: the loss became nan at step 4"),
 ], ids=["exception", "diverged", "nan"])
-def test_a_rank_that_fails_ends_all(mpiexec, failure, words, text_file):
+def test_a_failing_rank_stops_all(mpiexec, failure, words, text_file):
     flags = ["train", *TINY, "--text", text_file, "--steps", 10**6, "--eval-every", 2, "--out", pathlib.Path("run").absolute()]
     code, stderr = finished(started(mpiexec, (2, "-c", FAILING.format(failure=failure), *flags)))
     (line,) = ours(stderr)
@@ -428,7 +428,7 @@ def test_a_rank_that_fails_ends_all(mpiexec, failure, words, text_file):
     (["--lr", 0.01], "error: ranks differ: --lr is 0.001 on rank 0, but 0.01 on rank 1;"),
     (["--lr", 0.001, "--hight", 3], "error: unrecognized arguments: --hight"),
 ], ids=["flags", "usage"])
-def test_ranks_with_other_flags_end_all(mpiexec, other, words):
+def test_ranks_with_different_flags_stop(mpiexec, other, words):
     begin = ["-m", "minigrad", "train", *TINY, "--steps", 4, "--out", pathlib.Path("run").absolute()]
     code, stderr = finished(started(mpiexec, (1, *begin, "--lr", 0.001), (1, *begin, *other)))
     (line,) = ours(stderr)

@@ -1,4 +1,4 @@
-"""Models of others: read from folders that transformers wrote, and written as folders that it reads."""
+"""Hugging Face folders: those that transformers wrote are read, and it reads those written here."""
 import json
 import logging
 
@@ -40,7 +40,7 @@ THEIRS |= {
         rope_parameters={"rope_type": "linear", "factor": 3.0, "rope_theta": 300.0})),
     "llama with the scaling of llama 3": ("LlamaConfig", LLAMA | dict(rope_parameters=LLAMA3, head_dim=16)),
 }
-OURS = {  # models that we train
+OURS = {  # models trained here
     "gpt2": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=2, width=16),
     "gpt2, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=15, activation="gelu_tanh",
                                    hidden_width=21, tied=False, dropout=0.25, norm_eps=1e-3),
@@ -55,7 +55,7 @@ OURS = {  # models that we train
 
 
 def randomise(parameters, generator: np.random.Generator, write) -> None:
-    """Numbers at which every part of a model matters: no gain is one, no bias zero."""
+    """Values with which every part of a model matters: no gain is one, no bias zero."""
     for parameter in parameters:
         noise = generator.normal(0, 0.3, tuple(parameter.shape))
         write(parameter, 1 + noise if parameter.ndim == 1 else noise)
@@ -95,7 +95,7 @@ def our_model():
 
 @pytest.fixture
 def warned():
-    """The warnings of transformers while a test runs; those of the module `warnings` are errors."""
+    """What transformers logs as warnings during the test; those of the module `warnings` are errors."""
     messages = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: messages.append(record.getMessage())
@@ -134,10 +134,10 @@ def assert_same_parameters(model: CausalTransformer, other: CausalTransformer) -
         np.testing.assert_array_equal(value.array, other_value.array, err_msg=name)
 
 
-# ---- theirs, read here ----
+# ---- reading ----
 
 @pytest.mark.parametrize("name", THEIRS)
-def test_logits_and_all_gradients_are_theirs(name, their_model, tokens, tmp_path):
+def test_logits_loss_and_gradients_match_transformers(name, their_model, tokens, tmp_path):
     theirs = their_model(name)
     theirs.save_pretrained(tmp_path)
     ours = models.load(tmp_path)
@@ -161,13 +161,13 @@ def test_logits_and_all_gradients_are_theirs(name, their_model, tokens, tmp_path
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama with groups", "llama with one group, wide heads"])
-def test_greedy_generation_is_theirs(name, their_model, tokens, tmp_path):
+def test_greedy_generation_matches_transformers(name, their_model, tokens, tmp_path):
     theirs = their_model(name)
     theirs.save_pretrained(tmp_path)
     prompt = tokens[0, :5]
     expected = theirs.generate(torch.from_numpy(prompt[None]), max_new_tokens=200, do_sample=False, pad_token_id=0)
     two_best = np.sort(their_logits(theirs, expected.numpy())[0, 4:-1])[:, -2:]
-    assert (two_best[:, 1] - two_best[:, 0]).min() > 1e-4  # of which rounding makes no other choice
+    assert (two_best[:, 1] - two_best[:, 0]).min() > 1e-4  # too far apart for rounding to decide
     ours = list(models.generate(models.load(tmp_path), prompt, 200, temperature=0))
     assert ours == expected[0, 5:].tolist() and len(set(ours)) > 2
 
@@ -215,8 +215,8 @@ def test_configs_of_other_versions(their_model, tmp_path):
     assert read(fields | {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}) == config
 
 
-def test_gpt2_as_it_was_first_published(their_model, tokens, tmp_path):
-    """Names without a prefix, the causal mask beside the weights, and a read-out that is the embedding."""
+def test_gpt2_as_first_published(their_model, tokens, tmp_path):
+    """Names without a prefix, the causal mask among the weights, and the embedding as the read-out."""
     from safetensors.torch import save_file
 
     theirs = their_model("gpt2")
@@ -235,7 +235,7 @@ TEXT = "the cat sat on the mat, the rat ate the cat\n\n  naïve 😀 rats at mat
 
 
 def begins_with(content: str) -> str:
-    """A tokenizer with two special tokens, <s> in front of every text and </s>."""
+    """A tokenizer with the special tokens </s> and <s>, which it puts before every text."""
     from tokenizers import Tokenizer, processors
 
     tokenizer = Tokenizer.from_str(content)
@@ -256,7 +256,7 @@ def tokenizer_of_kind(kind: str):
     ("bytes", 0, "gpt2"), ("pairs", 7, "gpt2"), ("pairs, with a beginning", 0, "llama"), ("pairs, with a beginning", 7, "gpt2"),
     ("pairs, with a beginning and an end", 7, "llama"),
 ])
-def test_tokenizers_go_out_and_come_back(kind, family, padded, our_model, tmp_path, warned):
+def test_tokenizers_round_trip(kind, family, padded, our_model, tmp_path, warned):
     tokenizer = tokenizer_of_kind(kind)
     config = TransformerConfig(**vars(OURS[family]) | {"vocabulary_size": len(tokenizer) + padded})
     hub.write(our_model(config), tmp_path / "out", tokenizer)
@@ -291,7 +291,7 @@ def test_gpt2s_own_files(our_model, tmp_path):
 
 @pytest.mark.parametrize("file, value", [("generation_config.json", "number"), ("generation_config.json", "list"),
                                          ("config.json", "number")])
-def test_text_ends_where_the_folder_says(file, value, our_model, tmp_path):
+def test_the_end_of_text_is_read_from_the_folder(file, value, our_model, tmp_path):
     tokenizer = tokenizer_of_kind("pairs")
     model = our_model(TransformerConfig(**vars(OURS["gpt2"]) | {"vocabulary_size": len(tokenizer)}))
     hub.write(model, tmp_path / "out", tokenizer)
@@ -310,11 +310,11 @@ def test_text_ends_where_the_folder_says(file, value, our_model, tmp_path):
     assert models.load(tmp_path / "again").tokenizer.ends == (ids[10],)
 
 
-# ---- written here ----
+# ---- writing ----
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("size", [hub.SHARD_SIZE, 3000])
-def test_transformers_loads_what_is_exported(name, size, our_model, tokens, tmp_path, warned):
+def test_transformers_loads_exported_models(name, size, our_model, tokens, tmp_path, warned):
     ours, vocabulary = our_model(OURS[name]), Vocabulary("\n !,abcdöü😀")
     hub.write(ours, tmp_path / "out", vocabulary, shard_size=size)
     theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
@@ -333,7 +333,7 @@ def test_transformers_loads_what_is_exported(name, size, our_model, tokens, tmp_
 
 @pytest.mark.parametrize("name, dtype", [(name, "float32") for name in THEIRS] + [
     ("gpt2", dtype) for dtype in ("float16", "bfloat16", "float64")])
-def test_what_was_read_is_written(name, dtype, their_model, tmp_path):
+def test_a_folder_read_and_written_is_unchanged(name, dtype, their_model, tmp_path):
     their_model(name).to(getattr(torch, dtype)).save_pretrained(tmp_path / "in")
     hub.write(models.load(tmp_path / "in"), tmp_path / "out", dtype=dtype)
     expected, found = tensors_in(tmp_path / "in"), tensors_in(tmp_path / "out")
@@ -358,10 +358,10 @@ def test_shards_are_as_full_as_they_may_be(our_model, tmp_path):
         assert name in load_file(tmp_path / "out" / file)
 
 
-def test_rounding_is_pytorchs(our_model, tmp_path, random):
+def test_rounding_matches_pytorch(our_model, tmp_path, random):
     ours = our_model(OURS["gpt2"])
     ours.token_embedding.weight.data[...] = random.standard_normal((11, 16)) * 10.0 ** random.integers(-30, 4, (11, 16))
-    ours.position_embedding.weight.data[:, 0] = 1 + np.arange(32) / 256  # every second one is as far from two of bfloat16
+    ours.position_embedding.weight.data[:, 0] = 1 + np.arange(32) / 256  # every second one lies halfway between two of bfloat16
     hub.write(ours, tmp_path / "exact")
     for dtype in ("bfloat16", "float16"):
         hub.write(ours, tmp_path / dtype, dtype=dtype)
@@ -370,8 +370,7 @@ def test_rounding_is_pytorchs(our_model, tmp_path, random):
             assert torch.equal(tensor.to(getattr(torch, dtype)), found[name]), name
 
 
-def test_a_run_goes_out_and_comes_back(run, text_file, tmp_path, warned):
-    """From a text to a folder, from the folder to a run, and out again."""
+def test_a_run_is_exported_and_trained_further(run, text_file, tmp_path, warned):
     flags = ["--text", text_file, "--preset", "micro", "--recipe", "nanogpt", "--steps", 3, "--eval-windows", 2]
     assert run("train", "--out", tmp_path / "run", *flags)[0] == 0
     code, out, _ = run("export", tmp_path / "run", "--to", tmp_path / "folder", "--best")
