@@ -1,7 +1,7 @@
-"""The same values laid out otherwise in memory, in the midst of poison.
+"""The same values in other memory layouts, surrounded by poison.
 
-Whoever reads such an array as if it were contiguous, or as if it began where its memory begins, reads the poison: NaN,
-which spreads to the result. (Ids are poisoned with 0, which no kernel takes out of its table.)
+Code that reads such an array as if it were contiguous, or as if it began where its memory begins, reads the poison: NaN,
+which spreads to the result. (For ids it is 0, which is in the range of every table.)
 """
 from typing import Callable, Sequence
 
@@ -11,14 +11,14 @@ POISON = {"f": np.nan, "i": 0, "b": True}
 
 
 def surrounded(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Contiguous memory full of poison, with as much of it before and behind."""
+    """Contiguous memory full of poison, with as much again before and after it."""
     size = int(np.prod(shape)) + 16
     return np.full(3 * size, POISON[dtype.kind], dtype)[size : 2 * size - 16].reshape(shape)
 
 
 def cut_out(array: np.ndarray, steps: Sequence[int]) -> np.ndarray:
-    """A slice of a larger array, with poison between the rows. A step for each axis: if it is more than 1, there is poison
-    within the rows as well; if it is negative, they lie backwards."""
+    """A slice of a larger array, with poison between the rows. Steps are per axis: above 1, there is poison between the
+    elements as well; negative ones go backwards."""
     sizes = list(zip(array.shape, map(abs, steps)))
     around = surrounded(tuple(n * step + 2 for n, step in sizes), array.dtype)
     view = around[(..., *(slice(1, 1 + n * step, step) for n, step in sizes))]
@@ -28,7 +28,7 @@ def cut_out(array: np.ndarray, steps: Sequence[int]) -> np.ndarray:
 
 
 def offset(array: np.ndarray) -> np.ndarray:
-    """Contiguous, but its memory begins earlier and ends later."""
+    """Contiguous, but the memory begins earlier and ends later."""
     view = surrounded(array.shape, array.dtype)
     view[...] = array
     return view
@@ -49,7 +49,7 @@ def unaligned(array: np.ndarray) -> np.ndarray:
 
 
 def one_for_all(array: np.ndarray, axis: int) -> np.ndarray:
-    """The first element along an axis, in place of all others as well: with stride 0, and read-only, as from expand."""
+    """The first element along an axis in place of all others: with stride 0, and read-only, as from expand."""
     if not array.ndim or 0 in array.shape:
         return read_only(array)
     first = [slice(None)] * array.ndim
@@ -77,14 +77,14 @@ EXPANDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # with other values
 
 
 def enlarge(array: np.ndarray) -> None:
-    """Make all values a quarter larger, in place, also where the array itself cannot be written to."""
+    """Make all values a quarter larger, in place, even if the array itself is read-only."""
     distinct = array[(..., *(slice(1) if stride == 0 else slice(None) for stride in array.strides))]
     distinct.flags.writeable = True
     distinct *= 1.25
 
 
 def mapped(function: Callable, value):
-    """function of an array, or of the arrays in a tuple; other values as they are."""
+    """The function of an array, or of the arrays in a tuple; other values as they are."""
     if isinstance(value, tuple):
         return tuple(mapped(function, part) for part in value)
     return function(value) if isinstance(value, np.ndarray) else value

@@ -1,4 +1,4 @@
-"""A test that goes through a table tries every row, and tells all that fail together."""
+"""Tests that go through a table: they try every row, and report all failures together."""
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def each(rows: Iterable[Any] | Mapping[Any, Any], check: Callable[..., None]) -> None:
-    """check(row) for each row, or check(name, row) for those of a dict; what fails is raised as one group, each by its name."""
+    """check(row) for each row, or check(name, row) for each item of a dict; raises all failures as one group, with names."""
     named = rows.items() if isinstance(rows, Mapping) else ((str(row), row) for row in rows)
     failed = []
     for name, row in named:

@@ -1,5 +1,5 @@
-"""What PyTorch's own samples (test_pytorch_samples.py) leave out: kinks, special numbers, empty tensors, gradients of both
-orders of items that are set, and errors. Skipped where PyTorch is not installed."""
+"""Comparisons with PyTorch that its own samples (test_pytorch_samples.py) leave out: kinks, special numbers, empty tensors,
+first and second derivatives of assigning items, and errors. Skipped where PyTorch is not installed."""
 import math
 
 import numpy as np

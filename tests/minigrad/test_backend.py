@@ -1,6 +1,6 @@
-"""What takes the place of a function of `backend` does the same: in all layouts, for sizes on both sides of the thresholds.
+"""Functions that replace those of `backend` compute the same: in all layouts, for sizes on both sides of the thresholds.
 
-Functions are looked up at each call: which of them runs is decided then.
+Functions are looked up at each call, which decides whether the original or its replacement runs.
 """
 import functools
 import gc
@@ -18,7 +18,7 @@ SHAPES = (), (7,), (0, 3), (5, 7), (63, 65), (64, 65), (3, 40, 50), (127, 129), 
 
 
 def numbers(shape, dtype=np.float32):
-    """Of floats, some are equal, 0 or -0, and some are NaN."""
+    """Some are equal, 0 or -0, and some floats are NaN."""
     x = random.integers(-9, 10, shape) * np.where(random.random(shape) < 0.5, -1.0, 1.0)
     return np.asarray(x if dtype == np.int64 else np.where(random.random(shape) < 0.02, np.nan, x)).astype(dtype)
 
@@ -28,7 +28,7 @@ def different(shape, dtype):
 
 
 def indices_of(shape):
-    """Of every kind: of elements, slices, both, and masks; some take an element twice."""
+    """Indices of every kind: of elements, slices, both, and masks; some take an element twice."""
     rows, columns = (random.integers(-n, n, 20) for n in shape[:2])
     return [np.arange(shape[0]), rows, rows[:1], (rows, columns), (rows[:, None], columns), (slice(None), columns), (..., 0),
             (..., columns % shape[-1]), (slice(1, None), np.arange(shape[1])), random.random(shape) < 0.5, random.random(shape[0]) < 0.5]
@@ -54,7 +54,7 @@ ROWS = [  # the name of a function, and its arguments
 
 
 def result(name, *arguments):
-    """What the function gives, or leaves in its first argument."""
+    """The result of the function, which may be left in its first argument."""
     if name != "add_at":
         return getattr(backend, name)(*arguments)
     out = arguments[0].copy()
@@ -63,7 +63,7 @@ def result(name, *arguments):
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in ROWS}))
-def test_it_does_what_numpy_does(name):
+def test_a_replacement_does_what_numpy_does(name):
     for _, arguments in (row for row in ROWS if row[0] == name):
         got = np.asarray(result(name, *arguments))
         with mg.textbook():
@@ -114,7 +114,7 @@ def assert_same(function, *arguments):
 
 @pytest.mark.parametrize("dtype, is_finite", [("f4", True), ("f4", False), ("f8", True), ("f8", False), ("i8", True), ("?", True)])
 @pytest.mark.parametrize("shape", OF_LAYOUTS, ids=str)
-def test_it_does_so_in_all_layouts(shape, dtype, is_finite):
+def test_a_replacement_does_so_in_all_layouts(shape, dtype, is_finite):
     values = (2 * np.random.default_rng(0).standard_normal(shape)).round(1)  # some are equal, some are 0
     values = np.asarray(values, dtype)
     if not is_finite:
@@ -135,8 +135,8 @@ def test_it_does_so_in_all_layouts(shape, dtype, is_finite):
                 assert_same(function, x, (0, 2), True)
 
 
-def test_nobody_keeps_a_function_that_was_replaced():
-    """Ops look it up at each call, or they would never see the kernels."""
+def test_no_module_keeps_a_function_that_was_replaced():
+    """Ops must look it up at each call, or they would never use the kernels."""
     for name, function in vars(backend.in_numpy).items():
         holders = gc.get_referrers(function)
         partial = [holder for holder in holders if isinstance(holder, functools.partial)]
@@ -145,7 +145,7 @@ def test_nobody_keeps_a_function_that_was_replaced():
         assert (partial, modules) == ([], []), name
 
 
-def test_within_a_textbook_functions_take_what_they_take_outside():
+def test_functions_take_the_same_arguments_inside_textbook():
     x = np.ones((2, 3), np.float32)
     outside = backend.sum(x, keepdims=True)
     with mg.textbook():
@@ -153,7 +153,7 @@ def test_within_a_textbook_functions_take_what_they_take_outside():
     np.testing.assert_array_equal(backend.sum(x, keepdims=True), outside)
 
 
-def test_a_function_that_is_replaced_inside_of_a_textbook_is_replaced_outside_alone(monkeypatch):
+def test_replacing_a_function_inside_textbook_takes_effect_outside(monkeypatch):
     count_nonzero = backend.replacements["count_nonzero"]
     monkeypatch.setitem(vars(backend), "count_nonzero", backend.count_nonzero)
     monkeypatch.setitem(backend.replacements, "count_nonzero", count_nonzero)

@@ -1,6 +1,6 @@
-"""Functions made of other operations: against slow references, and their gradients against finite differences.
+"""Functions composed of other operations: against slow references, and their gradients against finite differences.
 
-Further down sampling, which has no gradient.
+At the end sampling, which has no gradient.
 """
 import itertools
 import math
@@ -56,7 +56,7 @@ def scattered(x, source):
     return out
 
 
-# A function of tensors, the same of arrays, and the inputs.
+# A function of tensors, the same function of arrays, and the inputs.
 COMPOSED = {
     "frac": (mg.frac, lambda x: x - np.trunc(x), far_from_integers(3, 4)),
     "nan_to_num": (
@@ -131,7 +131,7 @@ def test_elementary_functions_have_numpys_and_pytorchs_names(op):
     for name in (function.__name__, function.__name__.replace("arc", "a")):
         assert getattr(mg, name)(mg.tensor(x)).tolist() == function(x).tolist()
     out = getattr(mg, function.__name__)(mg.tensor(x, requires_grad=True))
-    assert out.grad_fn.title.lower() == function.__name__  # what errors and graphs call it
+    assert out.grad_fn.title.lower() == function.__name__  # its name in errors and graphs
 
 
 def test_numpys_functions_know_tensors():
@@ -179,7 +179,7 @@ def test_samples_come_as_often_as_their_weights_say():
     assert shares[1] == 0
 
 
-def test_the_lowest_draw_is_of_the_first_position_that_has_a_weight(monkeypatch):
+def test_the_lowest_draw_gives_the_first_position_with_a_weight(monkeypatch):
     class Lowest:
         random = staticmethod(np.zeros)
 

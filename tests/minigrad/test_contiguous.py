@@ -1,4 +1,4 @@
-"""What PyTorch gives in one piece of memory, row by row, is so here: a view of it can be taken, and written through."""
+"""Results that are contiguous in PyTorch are contiguous here, so that they have views, which can be written through."""
 import numpy as np
 import pytest
 
@@ -58,7 +58,7 @@ FUNCTIONS = {  # of the library, its functional module, and x of 4 axes
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (8, 16, 12, 32)])
-def test_what_pytorch_gives_in_one_piece_is_so_here(shape, layout):
+def test_what_is_contiguous_in_pytorch_is_contiguous_here(shape, layout):
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     apart = []
     for name, function in FUNCTIONS.items():
@@ -70,7 +70,7 @@ def test_what_pytorch_gives_in_one_piece_is_so_here(shape, layout):
 
 
 def factors(random, n: int) -> list[int]:
-    """Some numbers whose product is n, 1 among them."""
+    """Some numbers with the product n, possibly 1 among them."""
     found = []
     while random.random() < 0.8:
         found.append(int(random.choice([d for d in range(1, n + 1) if n % d == 0])))

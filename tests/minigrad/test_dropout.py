@@ -1,4 +1,4 @@
-"""Dropout's masks: the generator, the statistics of what it makes, and that kernels and textbook agree."""
+"""Dropout's masks: the generator and its statistics, and that kernels and textbook agree."""
 import numpy as np
 import pytest
 
@@ -19,7 +19,7 @@ PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0, 
     ((0,) * 4, (0,) * 4, 20, "9c6ca96a e17eae66 fc10ecd4 5256a7d8"),
 ])
 def test_reference_and_textbook_are_threefry(counter, key, rounds, expected):
-    """By the known answers that the generator's authors published."""
+    """By the known answers published by the generator's authors."""
     assert " ".join(f"{word:08x}" for word in naive.threefry(counter, key, rounds)) == expected
     if rounds == textbook.ROUNDS:
         counter, key = ([np.array([word], np.uint32) for word in words] for words in (counter, key))
@@ -67,7 +67,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_masks_are_independent(p):
-    """A million elements: their mean, and their products with others that are near in some way."""
+    """A million elements: their mean, and their products with neighbours of several kinds."""
     m = dropped(p)
     errors = {"mean": (m.mean() - p) / np.sqrt(p * (1 - p))}
     for name, neighbours in NEIGHBOURS.items():
@@ -79,7 +79,7 @@ def test_masks_are_independent(p):
     assert abs(counts.var() / (SHAPE[1] * 128 * p * (1 - p)) - 1) < 4 * np.sqrt(2 / SHAPE[0])
 
 
-def test_each_call_drops_others_and_heads_differ():
+def test_masks_differ_between_calls_and_heads():
     mg.manual_seed(0)
     first, second = (F.drop_weights(mg.ones(2, 4, 64, 64), 0.5).numpy() for _ in range(2))
     masks = [head for mask in (first, second) for head in mask.reshape(8, -1) - 1]  # 1 or -1
@@ -103,7 +103,7 @@ def test_extreme_probabilities(dtype):
 
 
 @pytest.mark.parametrize("a, b", [((3, 50), (3, 50)), ((50,), (3, 50)), ((3, 50), (50,))])
-def test_what_is_added_is_not_dropped(a, b):
+def test_only_the_second_term_is_dropped(a, b):
     a, b = mg.randn(*a), mg.randn(*b)
     for p, training in ((0.5, True), (0.5, False), (0.0, True), (1.0, True)):
         mg.manual_seed(0)
@@ -119,7 +119,7 @@ def test_integers_become_floats():
 
 
 @pytest.mark.parametrize("options", [{}, {"need_weights": True}, {"attn_mask": mg.zeros(3, 3)}, {"is_causal": True}], ids=str)
-def test_layers_drop_weights_in_each_of_their_ways(options):
+def test_every_path_of_a_layer_drops_weights(options):
     out = nn.MultiHeadAttention(8, 2, dropout=1.0, bias=False)(mg.randn(2, 3, 8), **options)
     assert ((out[0] if type(out) is tuple else out).detach().numpy() == 0).all()
     q = mg.randn(1, 2, 3, 4)
@@ -138,15 +138,15 @@ def test_nan_stays_where_it_is_dropped():
     lambda p: F.scaled_dot_product_attention(*[mg.ones(1, 1, 2, 2)] * 3, dropout_p=p),
 ])
 @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-def test_what_is_no_probability(call, p):
+def test_probabilities_outside_0_to_1_are_refused(call, p):
     with pytest.raises(ValueError, match=f"p must be a probability, from 0 to 1, got {p}"):
         call(p)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("shape, is_causal", [((2, 3, 70, 8), True), ((1, 2, 1100, 8), True), ((2, 2, 40, 130), False)])
-def test_fused_attention_drops_what_is_dropped_spelled_out(threads, shape, is_causal):
-    """Tiles, blocks and spans; the kernel's backward has the mask of its forward."""
+def test_fused_attention_drops_the_same_weights_as_its_primitives(threads, shape, is_causal):
+    """Tiles, blocks and spans; the kernel's backward uses the mask of its forward."""
     threads_before, (B, H, T, D) = mg.get_num_threads(), shape
     values = [mg.randn(B, H, T, D, dtype=mg.float64) for _ in range(4)]
     mg.set_num_threads(min(threads, threads_before))

@@ -1,4 +1,4 @@
-"""Random programs beside PyTorch, and random training steps plain and compiled: the short forms of tests/fuzz."""
+"""Random programs compared with PyTorch, and random training steps, plain and compiled: short runs of tests/fuzz."""
 from collections import Counter
 
 import pytest

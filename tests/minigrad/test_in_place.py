@@ -1,4 +1,4 @@
-"""Writing in place: right where it can be, otherwise an error, and never a silently wrong gradient."""
+"""Writing in place: the right gradient if possible, otherwise an error, and never a silently wrong gradient."""
 import contextlib
 import gc
 import math
@@ -33,7 +33,7 @@ def test_without_a_graph_the_memory_is_written():
     assert x.zero_().fill_(3).copy_(mg.tensor([1, 2])).tolist() == [1.0, 2.0]
 
 
-def test_a_diagonal_is_a_view_and_what_is_flipped_a_copy():
+def test_a_diagonal_is_a_view_and_a_flipped_tensor_a_copy():
     x = mg.zeros(2, 3, 3)
     x.diagonal(1, 1, 2)[0] = mg.tensor([1.0, 2.0])
     x[1].diagonal().add_(5.0)
@@ -125,7 +125,7 @@ def shaped(*shape):
 
 SQUARE = [(3, 3), (3, 3)]
 FREE_OF_ITSELF = {(0, 0), (1, 1)}
-LINEAR_OPS = {  # the shapes of the inputs, and (i, j) where the gradient of input i alone doesn't need the value of input j
+LINEAR_OPS = {  # the shapes of the inputs, and all (i, j) where the gradient of input i does not need the value of input j
     "a * b": (lambda a, b: a * b, SQUARE, FREE_OF_ITSELF),
     "a / b": (lambda a, b: a / b, SQUARE, {(0, 0)}),
     "a % b": (lambda a, b: a % b, SQUARE, {(0, 0), (0, 1)}),
@@ -142,7 +142,7 @@ LINEAR_OPS = {  # the shapes of the inputs, and (i, j) where the gradient of inp
 
 @pytest.mark.parametrize("function, shapes, free", LINEAR_OPS.values(), ids=LINEAR_OPS)
 def test_an_operand_is_saved_only_if_the_gradient_of_another_needs_it(function, shapes, free):
-    """So it may change, and its memory is freed. Gradients of both orders are what they are without the change."""
+    """So it may change, and its memory is freed. First and second derivatives are the same as without the change."""
     for wanted in range(len(shapes)):
         for written in range(len(shapes)):
             found = []
@@ -173,7 +173,7 @@ def test_a_chain_of_products_with_constants_keeps_nothing():
 
 
 def test_more_ops():
-    """The one of micrograd, word for word, whose results PyTorch gave."""
+    """micrograd's test, word for word; PyTorch computed the results."""
 
     def Value(number):
         return mg.tensor(number, dtype=mg.float64, requires_grad=True)
@@ -216,7 +216,7 @@ def test_leaves_are_written_to_under_no_grad_only():
     np.testing.assert_allclose(x.grad.data, [1, 0])
 
 
-def test_an_optimiser_step_invalidates_the_graphs_before_it():
+def test_an_optimiser_step_invalidates_earlier_graphs():
     weight = nn.Parameter(mg.ones(2, 2))
     loss = (mg.ones(1, 2) @ weight * weight).sum()
     for optimizer in (nn.optim.SGD([weight], lr=0.1), nn.optim.AdamW([weight], lr=0.1)):
@@ -238,11 +238,11 @@ def test_nothing_is_written_where_setting_items_is_refused(index, value):
     with pytest.raises((ValueError, IndexError, RuntimeError)):
         y[index] = value()
     assert y.tolist() == [1, 2, 3]
-    out.backward(mg.ones(3))  # and nothing is noted as written
+    out.backward(mg.ones(3))  # nor is anything noted as written
 
 
 @pytest.mark.parametrize("observer", [contextlib.nullcontext, mg.detect_anomaly])
-def test_items_are_set_to_others_of_the_same_memory(observer):
+def test_items_are_set_to_items_of_the_same_memory(observer):
     x = leaf(1.0, 2.0, 3.0)
     with observer():
         y = x * 1.0
@@ -263,7 +263,7 @@ def test_anomaly_detection_sees_changes_that_the_tape_cannot_see(share):
             out.backward(mg.ones(2))
 
 
-def test_another_array_in_place_of_the_data_leaves_graphs_as_they_were():
+def test_assigning_another_array_to_data_leaves_graphs_as_they_were():
     x = leaf(2.0, 1.0)
     out = x * x
     x.data = np.array([5, 6])
@@ -335,7 +335,7 @@ def test_gradients_on_the_tape_that_are_written_to_are_refused(write):
         mg.grad(z, x)
 
 
-def test_the_data_of_a_parameter_take_a_step_against_its_gradient():
+def test_the_data_of_a_parameter_takes_a_step_against_its_gradient():
     p = leaf(1.0, 2.0)
     (p * p).sum().backward()
     p.data -= 0.25 * p.grad
@@ -359,7 +359,7 @@ def test_detached_values_are_constants_whatever_was_written_before():
         out[t] = w * t
     for constant in (out.detach()[-1], out.detach().T[:, 1], out.detach().reshape(6)[:2]):
         (w * constant).backward(mg.ones(2))
-    for _ in range(20):  # the memory of temporary views is used again
+    for _ in range(20):  # the memory of temporary views is reused
         h = mg.zeros(3, 2, dtype=mg.float64)
         view = h[0]
         view.copy_(w * 2.0)
@@ -393,7 +393,7 @@ def test_rows_that_are_filled_one_by_one_do_not_invalidate_each_other():
         first.backward()
 
 
-def test_integers_beside_ranges_pick_and_write():
+def test_integers_and_ranges_together_pick_and_write():
     x = mg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     assert x[1, range(2)].tolist() == [4, 5]
     x[0, range(1, 3)] = 0.0
@@ -496,7 +496,7 @@ def test_an_overwritten_value_stays_on_the_tape(overwrite):
 
 
 def test_memory_that_is_gone_slows_nothing_down():
-    """Operations look for stale inputs only while memory lives that was written to on the tape."""
+    """Operations check for stale inputs only while memory that was written to on the tape exists."""
     gc.collect()
     assert not versions.on_tape
     y = leaf(1.0, 2.0) * 1.0
@@ -512,7 +512,7 @@ def test_memory_that_is_gone_slows_nothing_down():
     lambda x: x.reshape(()).sort().values, lambda x: x.reshape(()).median(0).values, lambda x: x.repeat(1), lambda x: x.repeat(3),
     lambda x: x.tile(1), lambda x: x.reshape(1, 1).diag(), lambda x: x.roll(1), lambda x: mg.cat([x]), lambda x: x.flip(0),
 ])  # fmt: skip
-def test_what_is_a_copy_in_general_is_one_also_of_a_single_element(copy):
+def test_copies_are_copies_even_of_a_single_element(copy):
     x = mg.tensor([5.0])
     out = copy(x)
     x.zero_()
@@ -521,7 +521,7 @@ def test_what_is_a_copy_in_general_is_one_also_of_a_single_element(copy):
     assert x.item() == 0 and (out.numpy() == 7).all()
 
 
-def test_backward_from_a_place_that_is_out_of_date_is_refused():
+def test_backward_from_a_tensor_that_is_out_of_date_is_refused():
     x = leaf(1.0, 2.0)
     base = x * 1.0
     row = base[:1]

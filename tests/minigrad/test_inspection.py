@@ -1,4 +1,4 @@
-"""Looking inside: hooks, anomalies, names, and pictures of the graph."""
+"""Inspection: hooks, anomalies, names, and drawings of the graph."""
 import xml.etree.ElementTree
 
 import numpy as np

@@ -9,7 +9,7 @@ import minigrad as mg
 from minigrad.fast import IS_FAST
 from nn import functional as F
 
-by_kernels = pytest.mark.skipif(not IS_FAST, reason="NumPy's float32 ends sooner than the kernels', which add in float64")
+by_kernels = pytest.mark.skipif(not IS_FAST, reason="NumPy's float32 overflows sooner than the kernels, which add in float64")
 
 inf, nan = math.inf, math.nan
 
@@ -66,7 +66,7 @@ def test_layer_norm_of_rows_far_from_zero(random):
     lambda x: x.T.std(0, correction=0),
 ])  # fmt: skip
 @by_kernels
-def test_squares_may_leave_the_range_of_float32(function, random):
+def test_squares_may_exceed_the_range_of_float32(function, random):
     for shape, scale in itertools.product(((3, 4), (5, 2000)), (1e-25, 1e20, 1e30)):
         x = (random.standard_normal(shape) + 2.0).astype(np.float32) * np.float32(scale)
         wide = x.astype(np.float64)
@@ -86,7 +86,7 @@ def test_cross_entropy_with_all_targets_ignored_is_nan_with_zero_gradient():
     assert np.isnan(loss) and (dx == 0).all()
 
 
-def test_cross_entropy_of_a_certain_mistake_is_large_not_infinite():
+def test_cross_entropy_of_a_confident_mistake_is_large_not_infinite():
     loss, dx = gradient(lambda x: F.cross_entropy(x, mg.tensor([1])), np.array([[500.0, 0.0]], np.float32))
     assert loss == 500 and dx.tolist() == [[1, -1]]
 
@@ -279,7 +279,7 @@ def test_numpy_scalars_as_options_never_widen_float32():
     assert all(result.dtype == mg.float32 for result in results)
 
 
-def test_quotients_in_whole_numbers_are_those_of_python():
+def test_floor_division_is_that_of_python():
     assert (mg.tensor([1.0], dtype=mg.float64) // 0.1).item() == 1.0 // 0.1 == 9.0
     _, db = gradient(lambda b: mg.tensor([1.0], dtype=mg.float64) % b, [0.1], [1])
     assert db == -9
@@ -289,7 +289,7 @@ def test_quotients_in_whole_numbers_are_those_of_python():
         assert divide(mg.tensor([1])[:0]).shape == (0,)  # nothing is divided
 
 
-def test_numbers_and_nothing_have_a_softmax_an_attention_and_places():
+def test_single_numbers_and_empty_tensors_have_softmax_attention_and_positions():
     empty = gradient(lambda x: x.softmax(1) * 2.0, np.ones((2, 0)), np.ones((2, 0)))
     assert empty[1].shape == (2, 0)
     x = mg.ones(2, 0, requires_grad=True)
@@ -311,7 +311,7 @@ OF_A_DIM = {
 }
 
 
-def test_a_number_has_no_axis_1():
+def test_a_single_number_has_no_axis_1():
     x = mg.tensor(2.0)
     for function in OF_A_DIM.values():
         for dim in (0, -1):
@@ -321,7 +321,7 @@ def test_a_number_has_no_axis_1():
                 function(x, dim)
 
 
-def test_arrays_may_stand_where_constants_are_expected():
+def test_arrays_are_accepted_as_constants():
     weight, ids = mg.eye(3), np.array([2, 0])
     assert F.embedding(ids, weight).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert F.cross_entropy(weight[:2], ids).item() == F.cross_entropy(weight[:2], mg.tensor(ids)).item()
@@ -341,7 +341,7 @@ def gradients(function, *values):
     return [leaf.grad.tolist() for leaf in leaves]
 
 
-def test_atan2_at_the_origin_and_where_squares_leave_the_range():
+def test_atan2_at_the_origin_and_where_squares_overflow():
     by_a, by_b = gradients(mg.atan2, [0.0, 1e-30, 3e30, 0.0], [0.0, 0.0, 0.0, 2e-30])
     np.testing.assert_allclose(by_a, [0, 0, 0, 5e29], rtol=1e-6)
     np.testing.assert_allclose(by_b, [0, -1e30, -1 / 3e30, 0], rtol=1e-6)
@@ -360,23 +360,23 @@ def test_acosh_outside_its_domain_and_far_out():
     np.testing.assert_allclose(dx, [nan, 1e-25], rtol=1e-6)
 
 
-def test_running_products_do_not_overflow_on_the_way():
+def test_running_products_do_not_overflow_in_between():
     x = mg.tensor([1e-30, 1e30, 1e30, 1e-30])
     np.testing.assert_allclose(x.cumprod(0).data, [1e-30, 1, 1e30, 1], rtol=1e-5)
 
 
-LONG, HUGE = 9003, 2.0**100  # elements, and not a multiple of what is taken side by side
+LONG, HUGE = 9003, 2.0**100  # elements, not a multiple of a vector's length
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("row, expected", [
-    ([HUGE, 1 / HUGE] * (LONG // 2), 1),  # of every second one it would be inf
+    ([HUGE, 1 / HUGE] * (LONG // 2), 1),  # the product of every second one would be inf
     ([HUGE, *[1 / HUGE, HUGE] * (LONG // 2)], HUGE),
-    ([0, *[HUGE] * LONG], 0),  # the rest alone is inf
+    ([0, *[HUGE] * LONG], 0),  # the product of the rest is inf
     ([-1] * LONG, -1), ([1] * LONG + [-0.0], -0.0), ([HUGE] * LONG, inf), ([1 / HUGE] * LONG, 0), ([1] * LONG + [inf], inf),
     ([1] * LONG + [nan], nan), ([inf] + [1] * LONG + [0], nan),
 ])
-def test_long_products_leave_the_range_of_numbers_only_in_order(row, expected, dtype):
+def test_long_products_overflow_only_if_multiplied_in_order(row, expected, dtype):
     found = mg.tensor(np.array([row], dtype)).prod(1).data
     np.testing.assert_array_equal(found, [expected])
     assert np.isnan(expected) or np.signbit(found[0]) == np.signbit(expected)
@@ -390,8 +390,8 @@ def test_lerp_reaches_both_ends_exactly():
 
 @pytest.mark.parametrize("lay", [lambda x: x, lambda x: np.repeat(x, 2, -1)[..., ::2], lambda x: np.repeat(x, 3, 0)[::-3].T],
                          ids=["in order", "every other", "backwards"])
-def test_elements_that_lie_apart_are_counted_compared_and_cast(lay):
-    """Large ones by kernels, where NumPy takes them one by one."""
+def test_strided_elements_are_counted_compared_and_cast(lay):
+    """By kernels if there are many; NumPy would take them one by one."""
     values = lay(np.random.default_rng(5).choice(np.array([0, 0.5, -1, np.nan], np.float32), (90, 70)))
     x, truth = mg.from_numpy(values), values > 0
     assert mg.from_numpy(lay(truth)).count_nonzero().item() == np.count_nonzero(lay(truth)) > 0
@@ -406,7 +406,7 @@ def test_elements_that_lie_apart_are_counted_compared_and_cast(lay):
 @pytest.mark.parametrize("approximate, activation", [("none", "gelu"), ("tanh", "gelu_tanh")])
 @by_kernels
 def test_gelu_and_its_gradient_are_never_subnormal(approximate, activation):
-    """A matrix product that read a few such numbers took 5 times as long. In float64 these are not subnormal."""
+    """A matrix product with a few subnormal numbers took 5 times as long. In float64 these are not subnormal."""
     x = mg.tensor(np.linspace(-15, -5, 5000, dtype=np.float32), requires_grad=True)
     dout = mg.full((5000,), 1e-3)
     out = x.gelu(approximate)

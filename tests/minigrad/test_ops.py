@@ -25,7 +25,7 @@ from minigrad.tape import Fused, Op
 from minigrad.tensor import apply
 from naive import Constant
 
-SMALL = 50  # elements; of more, gradients are checked in random directions only
+SMALL = 50  # elements; with more, gradients are only checked in random directions
 
 
 def tensors(case, dtype=np.float64):
@@ -34,7 +34,7 @@ def tensors(case, dtype=np.float64):
 
 
 def leaf(array, original):
-    """A Tensor of the array itself, however it lies in memory."""
+    """A Tensor of the array itself, in its memory layout."""
     return from_numpy(array).requires_grad_(not isinstance(original, Constant))
 
 
@@ -47,7 +47,7 @@ def upstream_of(out):
 
 
 def run(case, inputs, function=None, /, upstream=None, **options):
-    """The output, and the gradients of the inputs for an upstream gradient, a random one unless given."""
+    """The output, and the gradients of the inputs for an upstream gradient, by default a random one."""
     function = function or (lambda *inputs: apply(case.op, *inputs, **case.options | options))
     out = function(*inputs)
     out.backward(from_numpy(upstream_of(out) if upstream is None else upstream))
@@ -64,7 +64,7 @@ def test_every_op_has_a_row():
     def below(cls):
         return {cls} | {leaf for child in cls.__subclasses__() for leaf in below(child)}
 
-    bases = {Elementary, Elementwise, DifferenceLoss, Cast, Identity}  # and what no row could try
+    bases = {Elementary, Elementwise, DifferenceLoss, Cast, Identity}  # and what no row can test
     wanted = {op for op in below(Op) if op.__module__.startswith("minigrad.ops")} - bases
     assert wanted - {case.op for case in CASES} == set()
 
@@ -118,7 +118,7 @@ def test_gradient_is_the_derivative(case):
 
 @rows_of_each_op()
 def test_the_same_in_float32_by_the_textbook_and_by_one_thread(case):
-    """The textbook's functions of arrays stand in for the kernels', too."""
+    """In the textbook, `backend` has no kernels either."""
     most = minigrad.get_num_threads()
     try:
         minigrad.set_num_threads(1)
@@ -138,8 +138,8 @@ def test_the_same_in_float32_by_the_textbook_and_by_one_thread(case):
 
 
 @rows_of_each_op()
-def test_the_textbook_gives_in_one_piece_what_the_implementation_gives_so(case):
-    """So that a view of it can be taken."""
+def test_the_textbook_is_contiguous_where_the_implementation_is(case):
+    """So that both results have the same views."""
     turned = [from_numpy(LAYOUTS["column by column"](x)) if isinstance(x, np.ndarray) else x for x in case.inputs]
     out = apply(case.op, *turned, **case.options)
     with minigrad.textbook():
@@ -148,7 +148,7 @@ def test_the_textbook_gives_in_one_piece_what_the_implementation_gives_so(case):
 
 @rows_of_each_op()
 def test_a_graph_is_pickled_as_the_textbooks(case):
-    """So it can be loaded where the implementation of an op is not."""
+    """So it can be loaded where an implementation is missing."""
     inputs = tensors(case)
     out = apply(case.op, *inputs, **case.options)
     stream = pickle.dumps((out, leaves(inputs)))
@@ -163,7 +163,7 @@ def test_a_graph_is_pickled_as_the_textbooks(case):
 
 
 class Probe(Op):
-    """Notes the arrays that forward and backward are given."""
+    """Records the arrays that forward and backward receive."""
 
     def forward(self, x):
         self.seen = [x]
@@ -192,7 +192,7 @@ def with_data(array):
 
 @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i8"])
 def test_arrays_become_native_where_they_come_in(dtype):
-    """So that no op computes in another byte order."""
+    """So that no op has to compute in another byte order."""
     array = np.arange(3).astype(dtype)
     for got in (Tensor(array).array, from_numpy(array).array, with_data(array).array, operand(array)):
         assert got.dtype == array.dtype.newbyteorder("=")
@@ -215,7 +215,7 @@ def test_an_index_may_have_another_byte_order(case):
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (3, 4), (131, 130)], ids=str)
 def test_casts_change_no_layout(shape):
-    """Cast has no row: what comes out of a row for float32 is float32."""
+    """Cast has no row: the result of a float32 row would not be float32."""
     values, upstream = (np.random.default_rng(seed).standard_normal(shape) for seed in range(2))
     for layout in LAYOUTS.values():
         x = from_numpy(layout(values.astype(np.float32))).requires_grad_()
@@ -228,8 +228,8 @@ def test_casts_change_no_layout(shape):
 
 @rows_of_each_op()
 def test_layouts_change_nothing(case):
-    """All arrays in each layout, and then one of them, another for each layout and row: an input, the upstream
-    gradient, or one among the options. (Numbers in place of all operands would be compiled for elementwise functions alone.)"""
+    """All arrays in each layout, and then one of them, a different one for each layout and row: an input, the upstream
+    gradient, or an option. (Expanding all operands would compile kernels of elementwise functions for this test alone.)"""
     arrays = {i: np.array(x, np.float32) for i, x in enumerate(case.inputs) if isinstance(x, np.ndarray)}
     arrays["upstream"] = upstream_of(apply(case.op, *tensors(case, np.float32), **case.options))
 
@@ -256,8 +256,8 @@ def is_view(case):
 
 @rows_of_each_op()
 def test_inputs_stay_and_results_are_private(case):
-    """Nothing that an op is given is written to, nor its output by backward, and no result shares memory with what was
-    given, or with another result."""
+    """Neither an op's arguments are written to, nor its output by backward, and no result shares memory with an argument or
+    another result."""
     inputs = tensors(case)
     given = [x.array for x in inputs if isinstance(x, Tensor)]
     before = [array.copy() for array in given]
@@ -287,7 +287,7 @@ EXPENSIVE = {MatMul, Linear, MLP, Einsum, Embedding}  # a product or a table for
 
 @rows_of_each_op([case for case in CASES if len(case.inputs) > 1])
 def test_each_input_by_itself(case):
-    """The gradient is the same if no other input wants one; and what is expensive is computed only if it is wanted."""
+    """The gradient is the same if no other input requires one, and expensive gradients are computed only if required."""
     expected = iter(run(case, tensors(case))[1:])
     for i in [i for i, x in enumerate(case.inputs) if isinstance(x, np.ndarray) and not isinstance(x, Constant)]:
         inputs = [x.requires_grad_(i == j) if isinstance(x, Tensor) else x for j, x in enumerate(tensors(case))]

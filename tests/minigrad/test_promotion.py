@@ -1,4 +1,4 @@
-"""The dtype of what is computed from operands of several dtypes: PyTorch's rules, as a table and from PyTorch itself."""
+"""The dtypes of results of operands with different dtypes: PyTorch's rules, as a table and from PyTorch itself."""
 import itertools
 import operator
 from fractions import Fraction
@@ -14,7 +14,7 @@ OPERANDS = {  # vectors, single elements, Python's numbers
     **{f"{letter}0": mg.tensor(1, dtype=dtype) for letter, dtype in DTYPES.items()},
     "True": True, "3": 3, "2.5": 2.5,
 }  # fmt: skip
-TABLE = {  # a row for the one operand, a letter for the other, in the order of OPERANDS
+TABLE = {  # a row for one operand, with a letter for each other one, in the order of OPERANDS
     "b1": "bifd bifd bif",
     "i1": "iifd iifd iif",
     "f1": "fffd ffff fff",
@@ -49,7 +49,7 @@ def test_quotients_are_floats():
         assert (OPERANDS[a] / OPERANDS[b]).dtype == (dtype if dtype.kind == "f" else mg.float32), (a, b)
 
 
-def test_joined_pieces_are_of_the_widest_dtype():
+def test_concatenation_takes_the_widest_dtype():
     for (i, a), (j, b) in itertools.product(enumerate(DTYPES), repeat=2):
         joined = mg.cat([OPERANDS[f"{a}1"], OPERANDS[f"{b}1"]])
         assert joined.dtype == list(DTYPES.values())[max(i, j)] and joined.tolist() == [1, 0, 1, 0]
@@ -103,8 +103,8 @@ def test_integers_are_pytorchs(function):
     np.testing.assert_allclose(ours.double().data, theirs.double().numpy(), rtol=1e-14)
 
 
-def test_integers_between_integers_are_cut_off_exactly():
-    """Some of PyTorch's are off by one: of -10, 1 and 34, a -4 is a -3 there."""
+def test_integers_between_integers_are_truncated_exactly():
+    """Some of PyTorch's are off by one: with -10, 1 and 34, a -4 is -3 there."""
     for start, end, steps in itertools.product(range(-10, 11), range(-10, 11), range(2, 40, 3)):
         exact = [int(Fraction(start * (steps - 1 - i) + end * i, steps - 1)) for i in range(steps)]
         assert mg.linspace(start, end, steps, dtype=mg.int64).tolist() == exact

@@ -1,5 +1,5 @@
-"""What depends on shapes and options in more ways than a table has rows, as Hypothesis thinks of them: values and gradients of
-both orders are PyTorch's."""
+"""Functions that depend on shapes and options in more ways than fit in a table, on Hypothesis's examples: values, gradients
+and second derivatives are PyTorch's."""
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

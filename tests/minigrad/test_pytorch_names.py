@@ -1,4 +1,4 @@
-"""What files written for PyTorch name beside functions: devices, dtypes, generators, packages."""
+"""Names in files written for PyTorch, apart from functions: devices, dtypes, generators, packages."""
 import re
 
 import numpy as np
@@ -8,7 +8,7 @@ import minigrad as mg
 import nn
 from minigrad.ops.in_place import InPlaceMethods
 
-MAKERS = {  # each takes the options that are tried
+MAKERS = {  # of tensors, given options
     "tensor": lambda **o: mg.tensor([1.0], **o), "as_tensor": lambda **o: mg.as_tensor([1.0], **o),
     "zeros": lambda **o: mg.zeros(2, **o), "ones": lambda **o: mg.ones(2, **o), "empty": lambda **o: mg.empty(2, **o),
     "full": lambda **o: mg.full((2,), 1.0, **o), "eye": lambda **o: mg.eye(2, **o), "arange": lambda **o: mg.arange(3.0, **o),
@@ -25,7 +25,7 @@ NO_CUDA = re.escape("device 'cuda' is not there: \"cpu\" is the only one")
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_what_makes_tensors_takes_a_device_a_dtype_and_requires_grad(name):
+def test_new_tensors_take_a_device_a_dtype_and_requires_grad(name):
     make = MAKERS[name]
     default = make().dtype
     assert default == (mg.int64 if name in ("randint", "randperm") else mg.float32)
@@ -43,7 +43,7 @@ def test_what_makes_tensors_takes_a_device_a_dtype_and_requires_grad(name):
 
 
 @pytest.mark.parametrize("make", [mg.zeros, mg.ones, mg.empty, mg.rand, mg.randn])
-def test_a_size_comes_in_three_ways(make):
+def test_a_size_can_be_given_in_three_ways(make):
     assert make(2, 3).shape == make((2, 3)).shape == make([2, 3]).shape == make(size=(2, 3)).shape == (2, 3)
     assert make(size=()).shape == make(()).shape == ()
     with pytest.raises(TypeError):
@@ -121,7 +121,7 @@ def test_conversions():
     lambda **o: mg.zeros(4).uniform_(1, 2, **o), lambda **o: mg.zeros(4).exponential_(**o),
     lambda **o: mg.zeros(40).bernoulli_(0.3, **o), lambda **o: mg.randint_like(mg.ones(4), 100, **o),
 ])
-def test_what_is_drawn_follows_its_generator_and_no_other(draw):
+def test_draws_follow_their_own_generator(draw):
     mg.manual_seed(3)
     wanted, state = draw().tolist(), mg.get_rng_state()
     later = draw().tolist()
@@ -141,7 +141,7 @@ def test_what_is_drawn_follows_its_generator_and_no_other(draw):
         draw(generator=3)
 
 
-def test_a_compiled_step_draws_from_its_generator_anew():
+def test_each_replay_draws_from_its_generator_again():
     own = mg.Generator().manual_seed(1)
     expected = [mg.randn(2, generator=own).tolist() for _ in range(3)]
     own.manual_seed(1)
@@ -150,13 +150,13 @@ def test_a_compiled_step_draws_from_its_generator_anew():
 
 
 def test_uniform_draws_stay_below_the_upper_bound():
-    """Also where rounding to the dtype would reach it."""
+    """Even where rounding to the dtype would reach it."""
     high = float(np.nextafter(np.float32(1), np.float32(2)))
     for x in (mg.zeros(100).uniform_(1.0, high), mg.zeros(100, dtype=mg.float64).uniform_(0.0, 5e-324)):
         assert (x.numpy() < x.numpy().dtype.type(high)).all() and len(set(x.tolist())) == 1
 
 
-def test_draws_have_the_distribution_that_they_say():
+def test_draws_have_the_stated_distribution():
     mg.manual_seed(0)
     n = 20_000
     for x, mean, std in ((mg.zeros(n).normal_(2.0, 0.5), 2, 0.5), (mg.zeros(n).uniform_(-1, 3), 1, 4 / 12**0.5),
@@ -207,8 +207,8 @@ def test_packages_are_attributes():
         mg.nonsense  # noqa: B018
 
 
-def test_in_place_forms_give_what_their_functions_give():
-    """In memory, and on the tape; all that `in_place` makes, with arguments where they need some."""
+def test_in_place_forms_compute_what_their_functions_compute():
+    """Values and gradients, for everything that `in_place` makes, with arguments where needed."""
     arguments = {"pow": (2,), "remainder": (0.7,), "clamp": (0.4, 0.9), "clip": (0.4, 0.9), "lerp": (mg.ones(4), 0.25),
                  "masked_fill": (mg.tensor([True, False, False, True]), 3.0), "addcmul": (mg.arange(4.0), mg.full((4,), 3.0)),
                  "addcdiv": (mg.arange(4.0), mg.full((4,), 3.0)), "index_add": (0, mg.tensor([1, 1]), mg.ones(2)),

@@ -1,5 +1,5 @@
-"""PyTorch's own sample inputs, those with which it tests its operations: each operation that is here, too, gives the same
-values, dtypes, shapes and gradients for all of them, or is in the table of what is refused or different, with the reason."""
+"""PyTorch's own sample inputs, which it tests its operations with: each operation that this library has gives the same values,
+dtypes, shapes and gradients for all of them, or is in the table of differences, with the reason."""
 import contextlib
 import random
 import re
@@ -34,12 +34,12 @@ NO_DTYPE = "left out: x.to(dtype) before it"
 TIES = "left to the library: in which order equal elements come"
 NO_MODE = "left out: x.flip and mg.cat"
 CONSTANT = "what is drawn is constant here, and has a gradient of zeros in PyTorch"
-EVERYWHERE = {  # {what is said or found: why}, of all operations
+EVERYWHERE = {  # {error or difference: why}, for all operations
     "argument 'memory_format'": "left out: memory is laid out by the library",
     "argument 'layout'": "left out: tensors are dense",
     "a tensor is of float32, float64, int64 or bool, not of": "dtypes that are left out",
 }
-DIFFERENT = {  # {operation: {what is said or found: why}}
+DIFFERENT = {  # {operation: {error or difference: why}}
     "__rpow__": {"Integers to negative integer powers": "refused, as by NumPy; in PyTorch they are 0"},
     "argsort": {"result 0: int64 values": TIES},
     "bernoulli": {"requires_grad": CONSTANT},
@@ -77,7 +77,7 @@ DIFFERENT = {  # {operation: {what is said or found: why}}
     "tensordot": {"differ in length or number": "refused: an axis of length 1 is not repeated"},
     "topk": {"result 1: int64 values": TIES},
 }
-TAKEN = {  # {operation: what of that which PyTorch refuses is taken}
+TAKEN = {  # {operation: what it accepts that PyTorch refuses}
     **dict.fromkeys("__radd__ __rand__ __rmul__ __ror__ __rxor__ atan2 eq fmod ge gt le logaddexp logical_and logical_or "
                     "logical_xor lt maximum minimum ne".split(), "a number for a tensor, first or second"),
     "isclose": "a number for a tensor, and a tolerance below 0, within which nothing is",
@@ -91,7 +91,7 @@ def name_of(op) -> str:
 
 
 def ours(op):
-    """The same operation here, if there is one."""
+    """This library's form of the operation, or None."""
     name = op.name
     if name_of(op) in CALLS or name in CALLS:
         return CALLS.get(name_of(op)) or CALLS[name]
@@ -103,7 +103,7 @@ def ours(op):
 
 
 def forms(op) -> Iterator[tuple]:
-    """The function in PyTorch and here, and its form in place, on a copy."""
+    """The function in PyTorch and here, and then its in-place form, on a copy."""
     yield op.op, ours(op)
     method = getattr(mg.Tensor, getattr(op.inplace_variant, "__name__", ""), None)
     if method:
@@ -115,7 +115,7 @@ OPS = {name_of(op): op for op in op_db if ours(op) and op.variant_test_name != "
 
 
 def converted(x):
-    """An argument of PyTorch's as one of this library."""
+    """A PyTorch argument as one for this library."""
     if isinstance(x, torch.Tensor):
         return mg.from_numpy(x.detach().numpy().copy()).requires_grad_(x.requires_grad)
     if isinstance(x, torch.dtype):
@@ -135,7 +135,7 @@ def parts(x, kind) -> list:
 
 
 def difference(a, b, values=True) -> str:
-    """How a result differs from PyTorch's; nothing if it doesn't."""
+    """How a result differs from PyTorch's; empty if it does not."""
     if not isinstance(b, torch.Tensor):
         return "" if a == b or a != a and b != b else f"{a} for {b}"
     a, b = a.detach().numpy(), b.detach().numpy()
@@ -151,7 +151,7 @@ def difference(a, b, values=True) -> str:
 
 
 def outcome(function, own, sample, is_random: bool) -> str:
-    """What differs for a sample, or why it is refused; nothing if all is the same, or PyTorch refuses it."""
+    """What differs for a sample, or why it is refused; empty if nothing differs, or PyTorch refuses it too."""
     theirs = sample.input, *sample.args, sample.kwargs
     mine = converted(theirs)
     try:
@@ -193,7 +193,7 @@ def samples(op) -> Iterator[tuple[str, object]]:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """PyTorch's threads would wait for one another longer than they compute."""
+    """PyTorch's threads would spend more time waiting for each other than computing."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -214,7 +214,7 @@ def test_samples_of_pytorch(name):
                 unexplained.append(f"{found} ({kind}, {sample.summary()})")
     if unexplained:
         pytest.fail(f"{len(unexplained)} samples, as {unexplained[0]}")
-    assert DIFFERENT.get(name, {}).keys() <= used, "there are rows in DIFFERENT that are not needed any more"
+    assert DIFFERENT.get(name, {}).keys() <= used, "DIFFERENT has rows that are no longer needed"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -232,9 +232,9 @@ def test_what_pytorch_refuses_is_refused(name):
             taken.append(f"{error_input.error_regex} ({sample.summary()})")
     if taken and name not in TAKEN:
         pytest.fail(f"{len(taken)} are taken, as {taken[0]}")
-    assert taken or name not in TAKEN, "there is a row in TAKEN that is not needed any more"
+    assert taken or name not in TAKEN, "TAKEN has a row that is no longer needed"
 
 
-def test_rows_are_of_operations_that_are_there():
+def test_all_rows_are_about_tested_operations():
     rows = DIFFERENT.keys() | CALLS.keys() | RANDOM | TAKEN.keys()
     assert rows <= OPS.keys() and len(OPS) > 250

@@ -1,4 +1,4 @@
-"""mg.save and mg.load: what was saved comes back bit for bit, and what cannot be stored, or is damaged, is refused."""
+"""mg.save and mg.load: values come back bit for bit; unsupported values and damaged files are refused."""
 import errno
 import math
 import os
@@ -43,7 +43,7 @@ def test_round_trip(value, tmp_path):
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_state_of_a_model_and_its_optimizer_go_on_bit_for_bit(tmp_path):
+def test_training_continues_bit_for_bit_from_a_saved_state(tmp_path):
     def make():
         mg.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
@@ -96,7 +96,7 @@ def test_what_cannot_be_stored(value, says, tmp_path):
     assert mg.load(tmp_path / "x") == "before" and os.listdir(tmp_path) == ["x"]
 
 
-def test_places_that_are_no_file(tmp_path):
+def test_paths_that_are_not_files(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
         with pytest.raises(OSError, match="is a folder, pipe, socket or device, not a file"):
@@ -110,7 +110,7 @@ def test_places_that_are_no_file(tmp_path):
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_a_full_disk_leaves_the_file_before(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     mg.save("before", tmp_path / "x")
 
     def refuse(descriptor):

@@ -1,4 +1,4 @@
-"""Long float32 sums: as good as float64's, rounded, along every axis and in every memory layout."""
+"""Long float32 sums: as good as rounded float64 sums, along every axis and in every memory layout."""
 import itertools
 import os
 import subprocess
@@ -15,7 +15,7 @@ from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
 from minigrad.fast.kernels.reduce import COLUMNS
 from nn import functional as F
 
-LONG = 300_000  # terms; enough that adding them one after the other in float32 is off by more than 1e-5
+LONG = 300_000  # terms; so many that adding them one by one in float32 is off by more than 1e-5
 SHAPES = [(LONG,), (LONG, 3), (3, LONG), (60, 500, 10), (2, LONG // 100, 3, 4),
           (400, COLUMNS + 1)]  # the last block of columns has one
 FUNCTIONS = {
@@ -34,7 +34,7 @@ LAYOUTS = layouts.LAYOUTS | {
 
 
 def numbers(shape) -> np.ndarray:
-    """Float32 numbers near 0.1: what is rounded off has the same sign for long, so that errors add up."""
+    """Float32 numbers near 0.1: rounding errors have the same sign for long stretches, so that they add up."""
     noise = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     return np.float32(0.1) + np.float32(1e-3) * noise
 
@@ -126,7 +126,7 @@ SUMMED_BY_BACKWARD = {  # a function, the shapes of its inputs, and that of its 
 
 
 @pytest.mark.parametrize("name", SUMMED_BY_BACKWARD)
-def test_gradients_of_what_is_used_often(name):
+def test_gradients_that_sum_over_many_uses(name):
     function, shapes, out = SUMMED_BY_BACKWARD[name]
     upstream, inputs = numbers(out), [numbers(shape) for shape in shapes]
     found, exact = (gradients(function, inputs, upstream, dtype) for dtype in (np.float32, np.float64))
@@ -142,7 +142,7 @@ def test_gradient_of_positions_over_a_long_batch():
     assert_close(table.grad.data, np.concatenate([upstream.sum(0, np.float64), np.zeros((2, 3))]))
 
 
-@pytest.mark.parametrize("function, tolerance", [  # of the gradient, where it is a small difference of large numbers
+@pytest.mark.parametrize("function, tolerance", [  # of the gradient, which is a small difference of large numbers
     (lambda x: x.softmax(-1), 4e-6),
     (lambda x: x.log_softmax(-1), 5e-7),
     (lambda x: F.layer_norm(x, x.shape[-1]), 4e-6),
@@ -162,7 +162,7 @@ def test_very_long_rows(function, tolerance, random):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [5, 100, 10_000])
-def test_special_numbers_are_summed_as_numpy_does(size, dtype):
+def test_special_numbers_are_summed_as_in_numpy(size, dtype):
     for special, shape in itertools.product((-0.0, np.inf, -np.inf, np.nan), ((size, 2), (2, size))):
         x = np.full(shape, special, dtype)
         pairs = [(reduce.sum(x, axis), np.sum(x, axis)) for axis in (None, 0, 1, (0, 1))]
@@ -195,7 +195,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(shape):
     assert found[0] == found[1]
 
 
-def test_a_compiled_step_sums_and_adds_up_anew():
+def test_each_replay_sums_again():
     b = mg.zeros(3, requires_grad=True)
 
     @mg.compile
@@ -230,6 +230,6 @@ assert not gather.put_along(x, 1, places, x) and gather.put_along(x, 1, places /
 """
 
 
-def test_no_kernel_reads_memory_that_it_has_given_back():
-    overwritten = {"MALLOC_PERTURB_": "165", "MALLOC_MMAP_THRESHOLD_": "4096"}  # what is free, by the GNU C library
+def test_no_kernel_reads_memory_that_it_has_freed():
+    overwritten = {"MALLOC_PERTURB_": "165", "MALLOC_MMAP_THRESHOLD_": "4096"}  # the GNU C library overwrites freed memory
     subprocess.run([sys.executable, "-c", USE_ALL_WORKSPACES], check=True, env=os.environ | overwritten)

@@ -78,7 +78,7 @@ ERRORS = {
     "layer_norm": (lambda: F.layer_norm(a23, 2), ValueError, "expected x of shape (..., 2,), got (2, 3)"),
     "cross_entropy": (lambda: F.cross_entropy(a23, mg.tensor([0, 1, 2])), ValueError, "got (2, 3) and (3,)"),
     "cross_entropy floats": (lambda: F.cross_entropy(a23, mg.ones(2)), TypeError, "targets must be integers"),
-    "dropout": (lambda: F.dropout(a23, 1.5), ValueError, "between 0 and 1, got 1.5"),
+    "dropout": (lambda: F.dropout(a23, 1.5), ValueError, "p must be a probability, from 0 to 1, got 1.5"),
     "attention": (lambda: F.scaled_dot_product_attention(a23, a34, a34), ValueError, "got (2, 3), (3, 4) and (3, 4)"),
     "attention batches": (lambda: F.scaled_dot_product_attention(mg.ones(2, 3, 4), *[mg.ones(3, 3, 4)] * 2), ValueError,
                           "leading axes that broadcast, got (2, 3, 4), (3, 3, 4) and (3, 3, 4)"),
@@ -150,7 +150,7 @@ def test_errors_say_what_came_and_what_was_expected(call, error, words):
     assert words in str(caught.value)
 
 
-def test_data_keeps_or_gets_one_of_four_dtypes():
+def test_data_is_converted_to_one_of_four_dtypes():
     for data, dtype in (
         (1.0, "float32"), ([1.0], "float32"), (np.float64(1), "float64"), (np.ones(1), "float64"),
         (np.ones(1, "f2"), "float32"), (np.ones(1, ">f8"), "float64"), (1, "int64"), (np.ones(1, "u1"), "int64"),
@@ -192,14 +192,14 @@ def test_repr_shows_what_matters():
     (lambda: mg.empty(100, 200).zero_(), 0), (lambda: nn.init.constant_(nn.Linear(100, 200).weight, 2), 2),
 ], ids=["zeros", "ones", "full", "full of bool", "copy", "empty", "weight"])
 def test_large_tensors_begin_with_a_cache_line(make, value, kernels):
-    """To read weights that lie across two takes longer. NumPy aligns to 16 bytes, so some of several would not."""
+    """Reading weights that straddle two lines takes longer. NumPy aligns to 16 bytes, so some of several would."""
     made = [make() for _ in range(4)]
     assert [tensor.array.ctypes.data % 64 for tensor in made] == [0] * 4
     assert all((tensor.array == value).all() and tensor.array.flags.carray for tensor in made)
 
 
 def test_no_function_hides_a_module():
-    """A file or folder of the name of a public function could not be reached as an attribute of the package."""
+    """A module with the name of a public function could not be reached as an attribute of the package."""
     modules = {module.name for module in pkgutil.iter_modules(mg.__path__)}
     hidden = {name for name in modules if not isinstance(getattr(mg, name, mg), types.ModuleType)}
     assert hidden == {"tensor"}  # whose Tensor is public itself

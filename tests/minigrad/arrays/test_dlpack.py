@@ -1,4 +1,4 @@
-"""Memory shared with NumPy and PyTorch: no copies, whatever the layout; what the tape notices, and what is refused."""
+"""Memory shared with NumPy and PyTorch: without copies, in any layout; what the tape notices, and what is refused."""
 import re
 
 import numpy as np
@@ -39,11 +39,11 @@ def test_values_written_here_are_seen_there_and_numpy_cannot_write():
     assert array[0] == 1.0
 
 
-def test_a_taker_that_cannot_be_told_gets_memory_all_the_same():
+def test_a_library_that_knows_no_read_only_memory_gets_it_all_the_same():
     x = mg.ones(2)
     assert "dltensor" in str(x.__dlpack__())
     assert x.__dlpack_device__() == (1, 0)
-    with pytest.raises(BufferError, match="readonly"):  # it would write to one element, and change several
+    with pytest.raises(BufferError, match="readonly"):  # a write to one element would change several
         x[:1].expand(2).__dlpack__()
 
 

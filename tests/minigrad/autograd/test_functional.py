@@ -14,8 +14,8 @@ def differentiated(case):
 
 
 def second_derivatives(case):
-    """Along one random direction of all inputs and of the upstream, that of <gradient, another random direction>: by
-    create_graph, and by differences of first-order gradients."""
+    """The derivative, along a random direction of all inputs and the upstream gradient, of <gradient, another random
+    direction>: by create_graph, and by differences of first-order gradients."""
     random = np.random.default_rng(11)
     leaves = [Tensor(np.array(x), requires_grad=True) for x in differentiated(case)]
 

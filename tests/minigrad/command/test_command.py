@@ -1,4 +1,4 @@
-"""The command `minigrad` without its commands: what it finds, and what it refuses in one line."""
+"""The command `minigrad` itself: how it finds commands, and errors of one line."""
 import subprocess
 import sys
 
@@ -57,8 +57,8 @@ def test_bad_input(run, arguments, says):
     assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and says in err
 
 
-def test_what_is_imported_is_not_searched_for_garbage():
-    """Neither while it is, nor at the exit; what a command makes later is."""
+def test_the_garbage_collector_skips_imported_objects():
+    """Neither during imports nor at exit does it visit them; what a command makes later, it does."""
     program = ("import gc, sys\nsys.argv = sys.orig_argv = ['minigrad', 'info']\nearly = []\n"
                "def note(phase, facts): early.extend({'numpy'} & sys.modules.keys() if not gc.get_freeze_count() else [])\n"
                "gc.callbacks.append(note)\nfrom minigrad.command import main\nmain()\n"

@@ -1,4 +1,4 @@
-"""The command as a process: its first moments, and an output that nobody takes."""
+"""The command as a process: how it starts, and output that nobody reads."""
 import contextlib
 import os
 import pathlib
@@ -18,14 +18,14 @@ INTERRUPT = f"import os, time\nos.kill(os.getpid(), {int(signal.SIGINT)})\ntime.
 
 
 def listen_to_ctrl_c() -> None:
-    """As a command on a terminal does; a process in the background, and all that it starts, ignores it."""
+    """As a command in a terminal does; a background process and all that it starts ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
     """A function that runs Python with arguments, a line of shell; `html` replaces that module, which the package imports."""
-    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # so that much is written at the exit only
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # so that output is written at exit only
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/minigrad").write_text(SCRIPT)
 
@@ -40,7 +40,7 @@ def start(tmp_path, monkeypatch):
     return run
 
 
-LOST = f"try:\n    exec({INTERRUPT!r})\nexcept BaseException:\n    pass\n"  # as a compiled module may, when it starts
+LOST = f"try:\n    exec({INTERRUPT!r})\nexcept BaseException:\n    pass\n"  # as a compiled module may while it starts
 CANNOT = "minigrad: error: cannot start: so much is lost\n"
 
 
@@ -57,12 +57,12 @@ def test_ctrl_c_while_the_command_itself_is_imported(start, tmp_path):
     assert start("-m minigrad info") == (130, "", "minigrad: interrupted\n")
 
 
-def test_mistakes_of_others_while_importing_have_their_traceback(start):
+def test_unexpected_errors_while_importing_have_a_traceback(start):
     code, out, err = start("-m minigrad info", "raise KeyError('lost')")
     assert (code, out) == (1, "") and err.count("Traceback") == 1 and err.endswith("\nKeyError: 'lost'\n")
 
 
-def test_settings_that_rule_kernels_out(start, monkeypatch, kernels):
+def test_settings_that_make_kernels_impossible(start, monkeypatch, kernels):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
     line = "NUMBA_NUM_THREADS must be a whole number from 1, got '0'; unset it to use all cores"
     assert start("-m minigrad info") == (2, "", f"minigrad: error: cannot start: {line}\n")
@@ -72,7 +72,7 @@ def test_settings_that_rule_kernels_out(start, monkeypatch, kernels):
 
 WITHOUT_NUMBA = """
 import subprocess, sys
-sys.modules["numba"] = None  # it cannot be found then
+sys.modules["numba"] = None  # so that it cannot be found
 import minigrad as mg, nn
 from minigrad.command import main
 for line in "--help", "gradcheck --help", "info", "gradcheck --fly", "sample --run nowhere":
@@ -88,14 +88,14 @@ print("so far nothing was computed", file=sys.stderr)
     "with mg.trace():\n  mg.ones(2) * 2 * 3.0",
     "mg.ones(2) + 1; subprocess.run([sys.executable, '-c', 'import minigrad as mg; mg.ones(2) + 1'])",
 ], ids=["ops", "command", "trace", "child"])
-def test_that_numba_is_missing_is_said_once_when_something_is_computed(start, monkeypatch, computes):
+def test_a_missing_numba_is_reported_once_when_something_is_computed(start, monkeypatch, computes):
     monkeypatch.delenv("MINIGRAD_FAST", raising=False)
     notice = "minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba\n"
     before, after = start(f"-c {shlex.quote(WITHOUT_NUMBA.format(computes))}")[2].split("so far nothing was computed")
     assert (before.count(notice), after.count(notice)) == (0, 1)
 
 
-def test_output_that_nobody_takes(start):
+def test_output_that_nobody_reads(start):
     closed = "minigrad: error: the output is closed; send it to a file, or to /dev/null\n"
     assert start("-m minigrad info >&-") == (2, "", closed)
     code, out, err = start("-m minigrad info 2>&-")
@@ -105,7 +105,7 @@ def test_output_that_nobody_takes(start):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_output_that_is_full(start):
+def test_output_to_a_full_device(start):
     for arguments in ("info", "--help"):
         code, _, err = start(f"-m minigrad {arguments} > /dev/full")
         assert code == 1 and err.startswith("minigrad: error: output: No space left on device") and err.count("\n") == 1
@@ -120,7 +120,7 @@ def test_output_that_is_full(start):
     ("bin/minigrad", "info", {"study", "matplotlib", "models.commands.train"}),
     ("-m minigrad", "train --help", {"study", "matplotlib"}),
 ])
-def test_a_command_imports_what_it_uses_only(start, way, arguments, foreign):
+def test_a_command_imports_only_what_it_uses(start, way, arguments, foreign):
     _, _, err = start(f"-X importtime {way} {arguments}")
     imported = {line.rpartition("|")[2].strip() for line in err.splitlines()}
     assert "minigrad.command" in imported and not foreign & imported
@@ -140,7 +140,7 @@ def test_a_command_imports_what_it_uses_only(start, way, arguments, foreign):
     ("python -", "-", False),
     ("", "", False),
 ])
-def test_the_import_begins_the_command_only_if_this_process_is_the_command(python, argv, is_begun, monkeypatch):
+def test_the_import_starts_the_command_only_if_this_process_is_the_command(python, argv, is_begun, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", python.split())
     monkeypatch.setattr(sys, "argv", argv.split())
     with pytest.raises(SystemExit, match="2") if is_begun else contextlib.nullcontext():

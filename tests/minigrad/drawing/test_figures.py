@@ -12,7 +12,7 @@ print(panels.shape, figure.get_size_inches(), os.environ["MPLBACKEND"])
 """
 
 
-def test_a_backend_that_does_not_exist_is_none_of_our_business(tmp_path, monkeypatch):
+def test_a_backend_that_does_not_exist_does_no_harm(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path or os.getcwd() for path in sys.path))
     monkeypatch.setenv("MPLBACKEND", "nonsense")
     process = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What a notebook shows of tensors and reports."""
+"""How notebooks show tensors and reports."""
 import re
 import warnings
 from html.parser import HTMLParser
@@ -15,7 +15,7 @@ from minigrad.gradcheck.taylor import taylor
 
 
 class Page(HTMLParser):
-    """Its cells, (text, background), its text, and whether every element is closed."""
+    """The cells of a page, (text, background), and its text; every element must be closed."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -52,7 +52,7 @@ def test_numbers_on_colours():
     assert "tensor (2, 2) float32\n" in page.text and "gradient" not in page.text
 
 
-def test_the_gradient_stands_beside_it():
+def test_the_gradient_is_shown_next_to_it():
     x = nn.Parameter(mg.tensor([1.0, 2.0]))
     x.name = "x"
     assert "x (2,) float32, requires_grad\n" in shown(x).text and len(shown(x).cells) == 2
@@ -82,7 +82,7 @@ def test_parts_of_more_than_two_axes_are_named():
 
 @pytest.mark.parametrize("shape, is_small", [((20, 20), True), ((21, 20), False), ((401,), False), ((1, 25), False), ((25, 1), True), ((0, 3), False),
                                              ((1000, 1000), False)])
-def test_large_tensors_are_summed_up(shape, is_small):
+def test_large_tensors_are_summarised(shape, is_small):
     text = mg.ones(*shape)._repr_html_()
     assert ("<td" in text) == is_small and len(text) < 60_000
     if not is_small:
@@ -111,12 +111,12 @@ def test_looking_changes_nothing():
     y.sum().backward()
     kept = x.node.grad
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # y has no gradient, which nobody has asked for
+        warnings.simplefilter("error")  # y has no gradient, and nothing asks for one
         x._repr_html_(), y._repr_html_()
     assert x.node.grad is kept and type(kept) is np.ndarray
 
 
-def test_a_step_that_is_captured_shows_no_numbers(kernels):
+def test_a_captured_step_may_look_for_the_method_that_shows_numbers(kernels):
     @mg.compile
     def step(x):
         return x * (2.0 if x._repr_html_ is None else 3.0)
