@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         "cores": os.cpu_count(),
         "threads": mg.get_num_threads(),
         "threading layer": threading_layer(),
-        "kernel cache": cache_folder() or "none: kernels are compiled each time; set NUMBA_CACHE_DIR to a folder",
+        "kernel cache": cache_folder() or "none: kernels are compiled in every process; name a folder with NUMBA_CACHE_DIR",
     }
     for name, value in rows.items():
         print(f"{name:15}  {value}")

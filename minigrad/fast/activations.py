@@ -1,4 +1,4 @@
-"""GELU and SwiGLU by kernels."""
+"""GELU and SwiGLU with kernels."""
 from ..ops import activations
 from ..tape import implements
 from .kernels import activations as kernels

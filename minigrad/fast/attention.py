@@ -1,8 +1,8 @@
-"""Attention by kernels, which never hold a (Tq, Tk) array.
+"""Attention with kernels that never hold a (Tq, Tk) array.
 
-They save out and the logsumexp of each row of scores, recompute the weights block by block, and take rowsum(dout * out) in
-place of rowsum(dweights * weights). Of packed heads they read and write the packed arrays in place. A NaN or infinity in a
-value that a query does not see stays out of its row, where the textbook has 0 * NaN.
+They save out and each row's logsumexp, recompute the weights block by block, and use rowsum(dout * out) in place of
+rowsum(dweights * weights). Packed heads are read and written in place. A NaN or infinity in a value that a query cannot see
+does not reach its row; in the textbook it does, as 0 * NaN.
 """
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What ops need of arrays, by kernels, in memory that is used again."""
+"""The backend's array functions, with kernels and memory that is reused."""
 from ..backend import replaced_by
 from .kernels import copying
 from .kernels.buffers import empty

@@ -1,6 +1,6 @@
-"""Cross-entropy by kernels, loss and gradient in one pass over the logits.
+"""Cross-entropy with kernels, loss and gradient in one pass over the logits.
 
-Forward already computes the slope dloss_n/dx_n; it is saved beside the inputs.
+Forward already computes the slope dloss_n/dx_n, and saves it with the inputs.
 """
 import numpy as np
 

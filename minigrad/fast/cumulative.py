@@ -1,4 +1,4 @@
-"""Running sums and products by kernels: in 256 x 256, a third and a tenth of NumPy's time."""
+"""Running sums and products with kernels: a third and a tenth of NumPy's time for 256 x 256 elements."""
 import numpy as np
 
 from .. import backend

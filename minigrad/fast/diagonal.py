@@ -1,4 +1,4 @@
-"""Large triangles by kernels."""
+"""Large triangles with kernels, in a third of the time of np.tril for 256 x 256 elements."""
 from ..ops import diagonal
 from ..tape import implements
 from .kernels import diagonal as kernels
@@ -15,7 +15,6 @@ class Triangle(diagonal.Triangle):
         return arrays[0].size >= TAKEN and arrays[0].dtype.kind == "f"
 
     def forward(self, x, *, diagonal, upper):
-        """In 256 x 256, a third of the time of np.tril."""
         self.diagonal, self.upper = diagonal, upper
         out = empty(x.shape, x.dtype)
         kernels.triangle_forward(as_rows(in_order(x)), as_rows(out), x.shape[-2], diagonal, int(upper))

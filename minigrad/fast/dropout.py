@@ -1,4 +1,4 @@
-"""Dropout by kernels, which make the mask while they multiply by it."""
+"""Dropout with kernels, which make the mask while they multiply by it."""
 from ..ops import dropout
 from ..tape import implements
 from .kernels import dropout as kernels

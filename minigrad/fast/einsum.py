@@ -1,4 +1,4 @@
-"""Einsum of two factors as a product of matrices, where it is one: a tenth of NumPy's time, or less."""
+"""Einsum of two factors as a matrix product, where it is one: a tenth of NumPy's time or less."""
 import functools
 import math
 
@@ -15,7 +15,7 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     labels = groups_of_labels(subscripts) if len(factors) == 2 else None
     shapes = [n for x in factors for n in x.shape]
     sizes = dict(zip(labels[0] + labels[1], shapes)) if labels else {}
-    if not labels or [sizes[label] for label in labels[0] + labels[1]] != shapes:  # 1 may also stand for another length
+    if not labels or [sizes[label] for label in labels[0] + labels[1]] != shapes:  # a 1 is broadcast
         return backend.in_numpy.sum_of_products(subscripts, *factors)
     a, b, output, batch, rows, summed, columns = labels
 
@@ -33,8 +33,8 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(512)
 def groups_of_labels(subscripts: str) -> tuple[str, ...] | None:
-    """Of a, b and the output; those that all three have, that only a and the output have, that only a and b, that only b
-    and the output. None if nothing is summed, or each product is of two vectors: that is for NumPy."""
+    """The labels of a, b and the output; then those in all three, in a and the output, in a and b, in b and the output.
+    None if nothing is summed or each product is of two vectors, which is NumPy's work."""
     inputs, output = subscripts.split("->")
     a, b = inputs.split(",")
     batch = "".join(label for label in output if label in a and label in b)

@@ -1,7 +1,7 @@
-"""Functions of single elements by kernels: one pass over memory, on all threads, for large float32 arrays.
+"""Elementwise functions with kernels: one pass over memory, on all threads, for large float32 arrays.
 
-Their formulas are recorded from the functions that ops hand to `backend.elementwise`. This table says what else there is to
-say: from what size on a kernel is faster than NumPy, what it takes and gives but float32, and who has another form.
+Their formulas are recorded from the functions that ops pass to `backend.elementwise`. The table here adds from which size
+on a kernel is faster than NumPy, dtypes other than float32, and formulas that kernels compute in another form.
 """
 import operator
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .kernels.thresholds import BYTES, LARGE, SINGLE_PASS, VECTORISED, VECTORISE
 
 
 class Erf(Formula):
-    """NumPy has none, so small arrays and those of float64 are kernels' work, too."""
+    """NumPy has none, so kernels also compute small arrays and float64."""
 
     def of(self, x):
         found = super().of(x) if x.size >= LARGE else None
@@ -29,7 +29,7 @@ class Erf(Formula):
 
 
 def formula_of(function: Callable) -> Formula | None:
-    """None if NumPy's own is all that there is."""
+    """None where only NumPy has the function."""
     if function not in FORMULAS:
         is_numpys = isinstance(function, np.ufunc) and function not in formulas.SCALARS
         FORMULAS[function] = None if is_numpys else Formula(function)
@@ -47,14 +47,14 @@ CASTS = {(source, dtype, order): cast(dtype, order) for other in map(np.dtype, (
          for source, dtype in ((FLOAT, other), (other, FLOAT)) for order in "CK"}
 
 SINGLE = dict(least=SINGLE_PASS, only_moves=True)
-PREDICATE = dict(SINGLE, dtype=BOOL, least_apart=LARGE)  # it is true or false
+PREDICATE = dict(SINGLE, dtype=BOOL, least_apart=LARGE)
 
 FORMULAS: dict[Callable, Formula | None] = {}
 for options, *functions in (
     (SINGLE, operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sqrt, np.sign,
      np.floor, np.ceil, np.trunc, np.rint, np.maximum, np.minimum, np.zeros_like, elementary.Exp.gradient,
      elementary.Log.gradient),
-    (dict(least=VECTORISED, least_apart=LARGE),  # NumPy has vector code for neighbours
+    (dict(least=VECTORISED, least_apart=LARGE),  # NumPy has vector code for contiguous arrays
      np.exp, np.expm1, np.exp2, np.log, np.log1p, np.tanh, elementary.rsqrt, elementary.Log1p.gradient,
      elementary.Sqrt.gradient, activations.Relu.function),
     (dict(least=VECTORISED_IN_512), np.log2, np.log10, np.tan),
@@ -72,7 +72,7 @@ for options, *functions in (
     FORMULAS |= {function: Formula(function, **options) for function in functions}
 FORMULAS[elementary.erf] = Erf(elementary.erf, least=0, form=formulas.erf)
 
-# Of ops that kernels can be all of, the formulas of forward and backward.
+# The formulas of forward and backward, for ops that kernels alone can compute.
 BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(formula_of, functions)) for op, *functions in (
     (arithmetic.Sub, operator.sub, operator.neg), (arithmetic.Mul, operator.mul), (arithmetic.Neg, operator.neg),
     (arithmetic.Div, operator.truediv, arithmetic.div_backward_b),
@@ -99,7 +99,7 @@ def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
 
 backend.replaced_by(elementwise=elementwise, astype=astype)
 
-POWERS = {  # that are faster without np.power, and their gradients
+POWERS = {  # that are faster without np.power: value and gradient
     0.5: (np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a))),
     2: (np.square, lambda dout, a: dout * (2 * a)),
     3: (lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a))),
@@ -123,7 +123,7 @@ class Pow(arithmetic.Pow):
 
 @implements(arithmetic.Add)
 class Add(arithmetic.Add):
-    """Of both dtypes, and compiled ahead: large arrays of one shape, as in a residual connection."""
+    """Large arrays of one shape and dtype, as in a residual connection: compiled ahead, and float64 too."""
 
     by_kernels = True
 

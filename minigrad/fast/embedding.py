@@ -1,4 +1,4 @@
-"""Embedding by kernels."""
+"""Embedding with kernels."""
 from ..ops import embedding
 from ..tape import implements
 from .kernels import embedding as kernels

@@ -1,4 +1,4 @@
-"""Many elements taken along one axis, put or added there, by kernels."""
+"""Gather, scatter and scatter_add of many elements, with kernels."""
 import math
 
 import numpy as np
@@ -51,11 +51,11 @@ class Scatter(gather.Scatter):
 
 
 def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, of_value: tuple[int, ...]) -> bool:
-    """Can and should `put_along` set these values: many, and as many along the other axes as there are?"""
+    """Is this work for `put_along`: many values, over the full length of all other axes?"""
     is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
     return is_full and indices.size >= TAKEN and of_value in ((), indices.shape)
 
 
 def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
-    """The part of an array of this shape that indices along dim look at: they may be shorter along other axes."""
+    """The part of an array of this shape that indices along dim reach: they may be shorter along other axes."""
     return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))

@@ -1,4 +1,4 @@
-"""Indices of many elements: slices that are taken or added along one axis, by kernels."""
+"""Indexing of many elements: kernels take or add slices along one axis."""
 import math
 
 import numpy as np
@@ -15,7 +15,7 @@ from .kernels.thresholds import FEW, TAKEN
 
 
 def taken_axis(index) -> int | None:
-    """The axis along which an index takes slices by their positions, if it does no more: 1 for x[:, positions]."""
+    """The axis along which an index takes slices by position, if it does nothing else: 1 for x[:, positions]."""
     last = last_of(index)
     if not isinstance(last, np.ndarray) or last.dtype != np.int64:
         return None
@@ -28,7 +28,7 @@ def last_of(index):
 
 
 def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
-    """Positions along an axis, which may count from its end, as from its beginning; IndexError if one is out of range."""
+    """Positions along an axis with negative ones counted from the beginning; IndexError if one is out of range."""
     if not indices.size:
         return indices
     lowest, highest = indices.min(), indices.max()
@@ -39,7 +39,7 @@ def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
 
 @implements(indexing.Index)
 class Index(indexing.Index):
-    """What has arrived for x on other ways is added to: of a thousand slices, only the first makes zeros."""
+    """Adds to the gradient that has already arrived for x: of a thousand slices, only the first makes zeros."""
 
     accumulates_into, accumulates_in_place = 0, True
 
@@ -55,7 +55,7 @@ class Index(indexing.Index):
             part = accumulated[self.index]
             if type(part) is np.ndarray:
                 part += dout
-            else:  # the value of one element
+            else:  # a single element
                 accumulated[self.index] += dout
             return accumulated
         dx = super().backward(dout)
@@ -81,12 +81,12 @@ class AddAt(indexing.AddAt):
 
 
 def add_at(out, index, x) -> None:
-    """Faster than np.add.at in the two usual cases, and in float64 only if an index may repeat often."""
+    """np.add.at, faster in the two usual cases; sums are in float64 where an index may repeat often."""
     parts = index if isinstance(index, tuple) else (index,)
     is_usual = x.dtype.kind == "f" and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
     if x.size <= FEW:
         np.add.at(out, index, x)
-    elif is_usual and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
+    elif is_usual and len(parts) == out.ndim:  # an index for every axis: one index into the flat array is 7 times as fast
         places = np.ravel_multi_index(np.broadcast_arrays(*parts), out.shape, mode="wrap")
         x = np.broadcast_to(x, places.shape).reshape(-1)
         out += np.bincount(places.reshape(-1), x, out.size).reshape(out.shape)  # float64 sums

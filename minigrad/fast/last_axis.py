@@ -1,4 +1,4 @@
-"""An axis brought to the end, where kernels work, and back."""
+"""Moving an axis to the end, where kernels work, and back."""
 import numpy as np
 
 from .kernels.buffers import empty_like
@@ -21,7 +21,7 @@ def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
-    """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back: a view."""
+    """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end; the result is a view, moved back."""
     if dim in (-1, arrays[0].ndim - 1) and are_contiguous(arrays):  # no need to move
         out = empty_like(arrays[0])
         kernel(*map(as_rows, arrays), as_rows(out))

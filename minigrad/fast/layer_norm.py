@@ -1,4 +1,4 @@
-"""Layer norm by kernels."""
+"""Layer norm with kernels."""
 import numpy as np
 
 from ..ops import layer_norm
@@ -10,10 +10,10 @@ from .kernels.rows import as_rows
 
 @implements(layer_norm.LayerNorm)
 class LayerNorm(layer_norm.LayerNorm):
-    """Saves mean and rstd, and recomputes x_hat. What has arrived for x on other ways is added in the same pass."""
+    """Saves mean and rstd, and recomputes x_hat. The gradient already accumulated for x is added in the same pass."""
 
     by_kernels = True
-    accumulates_into = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
+    accumulates_into = 0  # as in x + f(layer_norm(x)), where the sum's gradient comes first
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
         x_rows = as_rows(x)

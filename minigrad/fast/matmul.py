@@ -1,4 +1,4 @@
-"""Matrix products by kernels; in Linear and MLP, leading axes are rows of one product."""
+"""Matrix products with kernels; in Linear and MLP, leading axes are rows of one product."""
 import numpy as np
 
 from .. import backend
@@ -27,7 +27,7 @@ class MatMul(matmul.MatMul):
 
 @implements(matmul.Dot)
 class Dot(matmul.Dot):
-    """A long sum in float32 would cost digits."""
+    """Summed in float64: a long sum in float32 loses digits."""
 
     @classmethod
     def takes(cls, arrays):
@@ -61,7 +61,7 @@ class Linear(matmul.Linear):
 
 @implements(matmul.MLP)
 class MLP(matmul.MLP):
-    """gelu(h) comes with dh, from the same exponentials."""
+    """Backward computes gelu(h) again, from the exponentials that dh needs."""
 
     by_kernels = True
 
@@ -77,7 +77,7 @@ class MLP(matmul.MLP):
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
         dout = as_rows(dout)
         dexpand = dproject = dproject_bias = dx = None
-        dhidden = gemm.matmul(dout, project)  # dgelu so far
+        dhidden = gemm.matmul(dout, project)  # dgelu until the next kernel
         activated, dexpand_bias = activations.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
         activations.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.approximate == "tanh")
         if self.needs(4):

@@ -1,4 +1,4 @@
-"""What the engine room keeps for each Python thread: `own`."""
+"""The engine room's state for each Python thread: `own`."""
 import threading
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from .pool import Pool
 
 
 class _Own(threading.local):
-    observe_launch: Callable | None = None  # told of each kernel launch, as observe_launch(function, arguments)
+    observe_launch: Callable | None = None  # called as observe_launch(function, arguments) at each kernel launch
 
     def __init__(self):
         self.pool = Pool()  # memory for results
-        self.workspaces: dict[tuple[str, str], np.ndarray] = {}  # memory for kernels' work, by purpose and dtype
+        self.workspaces: dict[tuple[str, str], np.ndarray] = {}  # scratch memory of kernels, by purpose and dtype
 
 
 own = _Own()

@@ -1,7 +1,7 @@
-"""Memory that is used again.
+"""Memory that is reused.
 
-Fresh memory is slow: the system hands it out in pages of 4 KB, each with a fault when it is first touched, and takes
-it back when it is freed. A training step of preset nano had 8,700 such faults, a third of its time.
+Fresh memory is slow: the system maps it page by page of 4 KB, with a page fault at the first touch, and takes it back when
+it is freed. A training step of preset nano had 8,700 such faults, a third of its time.
 """
 import math
 import sys
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-SMALL = 1 << 15  # bytes; the C library keeps what is smaller
-WORTH_CUTTING = 1 << 17  # bytes; for less than this, to look for a place takes longer than what is done there
+SMALL = 1 << 15  # bytes; the C library reuses smaller arrays itself
+WORTH_CUTTING = 1 << 17  # bytes; for less, the search for a place takes longer than the work done there
 ALIGNMENT = 64  # bytes, a cache line and a vector
-IDLE_BYTES = 1 << 26  # a pool that holds more than this unused, and twice what it ever used, gives all that back
+IDLE_BYTES = 1 << 26  # a pool frees unused memory if it is more than this, and the pool holds twice what it ever used
 
 
 def aligned(count: int, make: Callable = np.empty) -> tuple[np.ndarray, int]:
-    """Bytes from make(count, dtype), and from where on `count` of them begin at a multiple of 64."""
+    """Bytes from make(size, dtype), and the offset at which `count` of them are aligned to 64 bytes."""
     owner = make(count + ALIGNMENT, np.uint8)
     return owner, -owner.ctypes.data % ALIGNMENT
 
 
 def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
-    """make(shape, dtype), np.empty or np.zeros, in memory of its own, aligned to 64 bytes if it is not small.
+    """make(shape, dtype), with np.empty or np.zeros, in its own memory, aligned to 64 bytes if it is not small.
 
-    NumPy aligns to 16: then most vectors lie across two cache lines, and to read weights takes 1.2 to 2 times as long.
+    NumPy aligns to 16: then most vectors straddle two cache lines, and reading weights takes 1.2 to 2 times as long.
     """
     size = math.prod(shape) * dtype.itemsize
     if size < SMALL:
@@ -35,14 +35,14 @@ def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) 
 
 
 class _Region(NamedTuple):
-    """Memory from the system, and the blocks that it is cut into: in order, without gaps."""
+    """Memory from the system, and the blocks it is cut into, in order and without gaps."""
 
     memory: memoryview
     blocks: list[np.ndarray]
 
 
 class _Run(NamedTuple):
-    """Neighbours that are unused: region.blocks[first:end], with so many bytes, from `start` on in region.memory."""
+    """Unused neighbouring blocks, region.blocks[first:end]: `size` bytes from `start` on in region.memory."""
 
     size: int
     region: _Region
@@ -52,29 +52,29 @@ class _Run(NamedTuple):
 
 
 class Pool:
-    """Arrays whose memory is used again as soon as no array refers to it any more.
+    """Arrays whose memory is reused as soon as no array refers to it any more.
 
-    No array needs to be given back: NumPy lets every view hold on to the block that it was made from, so the block's count
-    of references tells whether anything is left of that. A pool belongs to one Python thread.
+    Nothing needs to be returned: in NumPy every view keeps the block that it was made from alive, so the block's reference
+    count tells whether it is in use. A pool belongs to one Python thread.
 
-    A block has the size that was first asked for. When none of a size is unused, neighbours that are become one, and that
-    is cut: gradients come to lie where activations were. A region of which nothing is used becomes whole again, so each
-    step finds the memory as the one before did. So preset small takes 118 MB, as much as is in use at once; blocks that
-    keep their sizes took 138.
+    A block keeps the size that was first asked for. If all blocks of a size are in use, unused neighbours are merged and
+    cut, so gradients come to lie where activations were. A region that is entirely unused becomes one block again, so each
+    step finds the same memory as the step before. With this, preset small takes 118 MB, exactly what is in use at once;
+    with blocks that never change it took 138.
     """
 
     def __init__(self, keeps_all: bool = False):
-        self.keeps_all = keeps_all  # never give memory back: its addresses are in use
-        self._peak = 0  # the most bytes in use at once, since memory was last given back
+        self.keeps_all = keeps_all  # never free memory: its addresses are in use
+        self._peak = 0  # the most bytes in use at once since memory was last freed
         self._regions: list[_Region] = []
-        self._blocks: dict[int, list[np.ndarray]] = {}  # of all regions, by size; those that fill one come first
+        self._blocks: dict[int, list[np.ndarray]] = {}  # of all regions, by size; those that fill a region come first
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """np.empty(shape, dtype), aligned to 64 bytes if it is not small."""
         size = math.prod(shape) * dtype.itemsize
         if size < SMALL:
             return np.empty(shape, dtype)
-        step = 1 << (size.bit_length() - 4)  # sizes are rounded up by an eighth at most, so that similar ones share
+        step = 1 << (size.bit_length() - 4)  # sizes are rounded up by at most an eighth, so that similar ones share blocks
         size = -(-size // step) * step
         for block in self._blocks.get(size, ()):
             if sys.getrefcount(block) == UNUSED:
@@ -84,7 +84,7 @@ class Pool:
         return np.ndarray(shape, dtype, block)
 
     def _shortest_run(self, size: int) -> _Run | None:
-        """The shortest run of unused blocks of so many bytes; regions that are all unused become whole on the way."""
+        """The shortest run of unused blocks that is long enough; regions that are unused become one block on the way."""
         if size < WORTH_CUTTING:
             return None
         runs = [run for run in self._runs(size) if run.size >= size]
@@ -95,12 +95,12 @@ class Pool:
         return min(runs, key=lambda run: run.size, default=None)
 
     def _runs(self, least: int = 0) -> Iterator[_Run]:
-        """The runs of unused blocks, in regions of at least so many bytes."""
+        """The runs of unused blocks, in regions of at least `least` bytes."""
         for region in self._regions:
             if region.memory.nbytes < least:
                 continue
             first = number = start = stop = 0
-            for block in region.blocks:  # not by enumerate, whose pair would be one more reference
+            for block in region.blocks:  # enumerate's tuple would hold another reference
                 if sys.getrefcount(block) != UNUSED:
                     if stop > start:
                         yield _Run(stop - start, region, first, number, start)
@@ -111,7 +111,7 @@ class Pool:
                 yield _Run(stop - start, region, first, number, start)
 
     def _new_run(self, size: int) -> _Run:
-        """So many bytes from the system."""
+        """New memory from the system."""
         if not self.keeps_all:
             self._trim()
         owner, start = aligned(size)
@@ -120,12 +120,12 @@ class Pool:
         return _Run(size, region, 0, 0, 0)
 
     def _cut(self, run: _Run, size: int) -> np.ndarray:
-        """A block of this size at the start of a run, and one of the rest, take the place of its blocks."""
+        """Replace a run's blocks by one of this size at its start, and one of the rest."""
         memory, blocks = run.region
         for block in blocks[run.first : run.end]:
             self._forget(block)
         first, rest = run.start + size, run.start + run.size
-        # Their base is no array, so whatever is made of a block holds on to the block, and not to its base.
+        # Their base is no array, so views of a block keep the block itself alive, not its base.
         made = [np.frombuffer(memory[start:stop], np.uint8)
                 for start, stop in ((run.start, first), (first, rest)) if stop > start]
         blocks[run.first : run.end] = made
@@ -139,7 +139,7 @@ class Pool:
         del own[next(i for i, other in enumerate(own) if other is block)]
 
     def _trim(self) -> None:
-        """Give unused memory back if there is much of it: shapes have changed. Much is more than what a step leaves idle:
+        """Free unused memory if there is much of it, as when shapes have changed. Much is more than a step leaves idle:
         activations at its end, gradients at its start."""
         held, unused = self.nbytes(), list(self._runs())
         idle = sum(run.size for run in unused)
@@ -153,7 +153,7 @@ class Pool:
                     self._regions = [region for region in self._regions if region is not run.region]
 
     def nbytes(self) -> int:
-        """All the memory that it holds."""
+        """How much memory the pool holds."""
         return sum(region.memory.nbytes for region in self._regions)
 
     def owns(self, array: np.ndarray) -> bool:
@@ -164,7 +164,7 @@ class Pool:
 
 
 def _references_of_an_unused_block() -> int:
-    """What sys.getrefcount gives in the loops of `Pool` for an array that only the pool knows."""
+    """The value of sys.getrefcount in the loops of `Pool` for an array that only the pool refers to."""
     region, by_size = [np.empty(0)], {}
     by_size[0] = [*region]
     for block in region:

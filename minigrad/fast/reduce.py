@@ -1,4 +1,4 @@
-"""Reductions of many elements: by kernels, and extremes by looking only at what is extreme."""
+"""Reductions of many elements, with kernels."""
 from collections.abc import Callable
 
 import numpy as np
@@ -20,7 +20,7 @@ from .last_axis import with_axis_last, with_last_axis_at
 
 
 def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
-    """np.sum, exact to a rounding or a few also where the sum is long, in the dtype of x.
+    """np.sum in the dtype of x, exact to a few roundings even for long sums.
 
     >>> x = np.full((1_000_000, 2), 0.1, np.float32)
     >>> sum(x, axis=0), np.sum(x, axis=0)
@@ -36,8 +36,8 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
 
 
 def _lie_inside(x: np.ndarray, axes: tuple[int, ...]) -> bool:
-    """Are the terms of a sum closer together in memory than what is summed beside each other? If they are few, NumPy takes
-    up each sum anew, 3 to 10 times as long as the kernel."""
+    """Are the terms of a sum closer together in memory than the sums? If they are few, NumPy takes 3 to 10 times as long as
+    the kernel then."""
     inside = [abs(x.strides[i]) for i in axes if x.shape[i] > 1]
     return bool(inside) and min(inside) < min(abs(x.strides[i]) for i in range(x.ndim) if i not in axes and x.shape[i] > 1)
 
@@ -51,14 +51,14 @@ def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims:
 
 
 def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    """Of 1e7 booleans along an axis, in a tenth of NumPy's time."""
+    """Along an axis of 1e7 booleans, in a tenth of NumPy's time."""
     if axis is None or x.size < LARGE:
         return backend.in_numpy.count_nonzero(x, axis)
     return wide_sum((x if x.dtype == bool else x != 0).view(np.uint8), axis).astype(np.int64)
 
 
 def along_the_last_axis(function: Callable) -> Callable:
-    """np.argmax or np.argmin: along another axis, NumPy is slow."""
+    """np.argmax or np.argmin, which are slow along other axes."""
 
     def position(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
         if axis is None or axis == x.ndim - 1 or x.size < LARGE:
@@ -77,13 +77,13 @@ class OfMany:
 
 @implements(reduce.Max)
 class Max(OfMany, reduce.Max):
-    """Looks only at what is extreme: of 1e7 elements, backward takes half the time."""
+    """Backward looks only at the extremes: half the time for 1e7 elements."""
 
     def backward(self, dout, x, out):
         kept = keep_axes(out, x.shape, self.axis)
         places = np.flatnonzero((x == kept) | (x != x) if np.isnan(out).any() else x == kept)
         results = np.broadcast_to(np.arange(out.size).reshape(kept.shape), x.shape)
-        to = results[np.unravel_index(places, x.shape)]  # which result each of them is
+        to = results[np.unravel_index(places, x.shape)]  # the result that each place belongs to
         ties = np.maximum(np.bincount(to, minlength=out.size), 1).astype(dout.dtype)
         dx = np.zeros(x.shape, dout.dtype)
         dx.reshape(-1)[places] = (dout.reshape(-1) / ties)[to]
@@ -96,7 +96,7 @@ class Min(Max, reduce.Min):
 
 
 def rows_along(x: np.ndarray, axis) -> tuple[np.ndarray, list[int]]:
-    """x (N, C) with all axes that are reduced in C, and the order of x's axes that they come in."""
+    """x as (N, C), with all reduced axes in C, and the order of x's axes in it."""
     axes = normalized(axis, x.ndim)
     order = [i for i in range(x.ndim) if i not in axes] + list(axes)
     return in_order(x.transpose(order)).reshape(-1, count(x.shape, axes)), order
@@ -104,7 +104,7 @@ def rows_along(x: np.ndarray, axis) -> tuple[np.ndarray, list[int]]:
 
 @implements(reduce.LogSumExp)
 class LogSumExp(OfMany, reduce.LogSumExp):
-    """Of 256 rows of 256, in 0.3 of the textbook's time."""
+    """0.3 of the textbook's time for 256 rows of 256."""
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
@@ -125,7 +125,7 @@ class LogSumExp(OfMany, reduce.LogSumExp):
 
 @implements(reduce.Prod)
 class Prod(reduce.Prod):
-    """Of 256 rows of 256, in 0.3 of the textbook's time."""
+    """0.3 of the textbook's time for 256 rows of 256."""
 
     @classmethod
     def takes(cls, arrays):
@@ -145,14 +145,14 @@ class Prod(reduce.Prod):
 
 @implements(statistics.Var)
 class Var(statistics.Var):
-    """Makes no copy in float64: of 1e7 elements, in half the time."""
+    """Makes no float64 copy: half the time for 1e7 elements."""
 
     @classmethod
     def takes(cls, arrays):
         return arrays[0].size > SMALL_TO_SUM
 
     def squares(self, x, mean, axis):
-        """The sum of (x - high)^2, high the mean as x has it, is too large by n (mean - high)^2."""
+        """With high = the mean rounded to the dtype of x, the sum of (x - high)^2 is too large by n (mean - high)^2."""
         high = mean.astype(x.dtype)
         squares = wide_sum(backend.elementwise(squared_error, x, high), axis, True)
         squares = np.maximum(squares - count(x.shape, axis) * np.square(mean - high), 0.0)

@@ -1,4 +1,4 @@
-"""RMS norm by kernels."""
+"""RMS norm with kernels."""
 import numpy as np
 
 from ..ops import rms_norm
@@ -10,10 +10,10 @@ from .kernels.rows import as_rows
 
 @implements(rms_norm.RMSNorm)
 class RMSNorm(rms_norm.RMSNorm):
-    """Saves rrms, and recomputes x_hat. What has arrived for x on other ways is added in the same pass."""
+    """Saves rrms, and recomputes x_hat. The gradient already accumulated for x is added in the same pass."""
 
     by_kernels = True
-    accumulates_into = 0  # as in x + f(rms_norm(x)), where the gradient of the sum is there already
+    accumulates_into = 0  # as in x + f(rms_norm(x)), where the sum's gradient comes first
 
     def forward(self, x, weight=None, *, eps=1e-5):
         x_rows = as_rows(x)

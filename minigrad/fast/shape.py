@@ -1,4 +1,4 @@
-"""Many elements in another shape are copied on all threads, where that needs a copy."""
+"""Reshape on all threads, where it needs a copy of many elements."""
 import numpy as np
 
 from ..ops import shape

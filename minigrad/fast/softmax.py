@@ -1,6 +1,6 @@
-"""Softmax by kernels, which work along the last axis; other axes are moved there.
+"""Softmax with kernels, which work along the last axis; other axes are moved there.
 
-In float32, where e^(x - max) is below 2^-126 it is 0: denormals would be slow.
+In float32, e^(x - max) below 2^-126 becomes 0, as denormals would be slow.
 """
 from ..ops import softmax
 from ..tape import implements

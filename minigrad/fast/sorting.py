@@ -1,4 +1,4 @@
-"""Order among many: float32 numbers are sorted as keys, in a fifth of the time, or less, that sorting indices takes."""
+"""Sorting of many float32 numbers as integer keys: at most a fifth of the time of sorting indices."""
 import numpy as np
 
 from .. import backend
@@ -10,7 +10,7 @@ from .last_axis import with_axis_last, with_last_axis_at
 
 
 def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
-    """Of 50,000 elements, the 20 largest are found in 0.07 ms, where sorting all takes 3.6."""
+    """It finds the 20 largest of 50,000 elements in 0.07 ms; sorting all takes 3.6."""
     if x.size < LARGE or x.dtype != np.float32:
         return backend.in_numpy.argsort(x, axis, descending, start, end)
     x = with_axis_last(x, axis)

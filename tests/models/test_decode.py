@@ -318,7 +318,7 @@ def test_a_model_with_an_unknown_part_is_generated_from_by_the_full_forward():
 def test_a_model_of_two_dtypes_is_refused():
     model = make_model(SMALL)
     model.blocks[0].double()
-    with pytest.raises(ValueError, match="a program of float32 is given an array of float64"):
+    with pytest.raises(ValueError, match="a program of float32 expects arrays of that dtype, got float64"):
         CachedDecoder(model, 1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 def check(environment: Mapping[str, str] = os.environ) -> None:
-    """RuntimeError, before Numba ends in a traceback of its own, if one of its environment variables rules kernels out.
+    """RuntimeError if an environment variable of Numba rules kernels out, before Numba fails with a traceback.
 
     >>> check({"NUMBA_NUM_THREADS": "0"})
     Traceback (most recent call last):
@@ -16,7 +16,7 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
     if not re.fullmatch(r"\s*0*[1-9][0-9]{0,3}\s*", threads):
         raise RuntimeError(f"NUMBA_NUM_THREADS must be a whole number from 1, got {threads!r}; unset it to use all cores")
     if environment.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
-        raise RuntimeError("NUMBA_DISABLE_JIT is set, but the kernels of minigrad have to be compiled; unset it")
+        raise RuntimeError("NUMBA_DISABLE_JIT is set, but minigrad's kernels must be compiled; unset it")
 
 
 check()

@@ -1,4 +1,4 @@
-"""Activations of a training step, and adding, with what they share; and erf, which NumPy lacks. Others: elementwise.py."""
+"""Activations of a training step, addition, and erf, which NumPy lacks. All others are in elementwise.py."""
 import math
 
 import numpy as np
@@ -12,14 +12,14 @@ from .simd import constant_like, erf, exp, normal, or_zero, pointer
 CLOSE = 256  # elements
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715
-FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, also in float64
+FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, even in float64
 
 
 def empty_apart(like: np.ndarray) -> np.ndarray:
-    """An array for a kernel's output, as np.empty_like(like), but if it is small, with room on both sides.
+    """np.empty_like(like) for a kernel's output; a small one gets room on both sides.
 
-    Whether two arrays overlap is more than LLVM's quick check can tell of short arrays that lie close together; it then
-    takes a loop that is not vectorised, whose last bits may be others. The same input should give the same bits.
+    LLVM's quick check cannot tell whether short arrays that lie close together overlap, and then takes a loop that is not
+    vectorised, whose last bits may differ. The same input should give the same bits.
     """
     if like.size > CLOSE:
         return empty_like(like)
@@ -28,7 +28,7 @@ def empty_apart(like: np.ndarray) -> np.ndarray:
 
 @jit
 def near(x):
-    """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
+    """x, clipped to +-FAR, as inf * 0 would give NaN instead of the limit. NaN stays NaN."""
     return -FAR if x < -FAR else (FAR if x > FAR else x)
 
 
@@ -77,7 +77,7 @@ def gelu_values(x, out, count, use_tanh):
             out[i] = or_zero(p * v)
 
 
-ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
+ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # of `activate`, by their names in nn
 GELU, GELU_TANH, RELU, TANH, SIGMOID, _ = range(6)
 
 
@@ -89,7 +89,7 @@ def activate(which, x, out, count):
         gelu_values(x, out, count, which == GELU_TANH)
     elif which == RELU:
         for i in range(count):
-            out[i] = zero if x[i] < zero else x[i]  # this way round, NaN stays NaN
+            out[i] = zero if x[i] < zero else x[i]  # keeps NaN
     elif which == TANH:
         for i in range(count):
             out[i] = math.tanh(x[i])
@@ -167,10 +167,8 @@ def gelu_rows_backward_block(block, x, dx, out, partial, use_tanh):
 
 @kernel(parallel=True)
 def gelu_rows_backward(x, dx, out, total, use_tanh):
-    """x, dx, out (N, C), total (C,): dx *= gelu'(x), as in `gelu_backward`, total = sum of dx over rows; out = gelu(x).
-
-    So nobody has to keep gelu(x) from forward.
-    """
+    """x, dx, out (N, C), total (C,): dx *= gelu'(x), as in `gelu_backward`, total = sum of dx over rows; out = gelu(x),
+    which forward then need not keep."""
     blocks = number_of_blocks(x.shape[0], ROWS)
     partial = np.empty((blocks, x.shape[1]), x.dtype)
     parallel_for(gelu_rows_backward_block, blocks, x.size, (x, dx, out, partial, use_tanh))

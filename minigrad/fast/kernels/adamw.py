@@ -1,7 +1,7 @@
-"""Adam and AdamW over all parameters of an optimiser at once, and the norm of all gradients.
+"""Adam and AdamW on all parameters at once, and the norm of all gradients.
 
-Parameters and gradients are separate arrays, so kernels get a table of their addresses. Work is cut into blocks:
-a block lies in one array, and its size doesn't depend on the number of threads, so neither do the results.
+Parameters and gradients are separate arrays, so kernels get a table of their addresses. Work is cut into blocks, each in
+one array; their size does not depend on the number of threads, so neither do the results.
 """
 import math
 
@@ -15,7 +15,7 @@ BLOCK = 8192  # elements; four float32 arrays of it fit in half of a 256 kB L2 c
 
 
 def cut_into_blocks(sizes: list[int]) -> np.ndarray:
-    """The blocks of arrays of these sizes: (K, 3) int64, one row a block: which array, first element, end."""
+    """The blocks of arrays of these sizes, (K, 3) int64: which array, first element, end."""
     rows = [(which, first, min(first + BLOCK, size))
             for which, size in enumerate(sizes) for first in range(0, size, BLOCK)]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -23,7 +23,7 @@ def cut_into_blocks(sizes: list[int]) -> np.ndarray:
 
 @jit
 def _elements(blocks):
-    """How many there are in all blocks."""
+    """The number of elements in all blocks."""
     total = 0
     for k in range(len(blocks)):
         total += blocks[k, 2] - blocks[k, 1]
@@ -48,7 +48,7 @@ def sums_of_squares(blocks, addresses, like, sums):
 
 
 def norm(arrays: list[np.ndarray]) -> float:
-    """The square root of the sum of all squares: summed in float64, and in one order for any number of threads."""
+    """The 2-norm of all elements, summed in float64, in the same order for any number of threads."""
     total = 0.0
     for dtype in dict.fromkeys(array.dtype for array in arrays):
         group = [ready(array) for array in arrays if array.dtype == dtype and array.size]
@@ -61,11 +61,11 @@ def norm(arrays: list[np.ndarray]) -> float:
 
 @jit
 def _moments(m, v, i, gradient, beta1, beta2, gamma1, gamma2, tiny):
-    """The new means of gradients and of their squares, kept in m and v."""
+    """The new means of gradients and of their squares, also stored in m and v."""
     zero = tiny - tiny  # of the same dtype
     mean = beta1 * m[i] + gamma1 * gradient
     square = beta2 * v[i] + gamma2 * gradient * gradient
-    mean = zero if abs(mean) < tiny else mean  # this way round, NaN stays NaN
+    mean = zero if abs(mean) < tiny else mean  # keeps NaN
     square = zero if square < tiny else square
     m[i] = mean
     v[i] = square
@@ -92,7 +92,7 @@ def _step_block(k, blocks, table, settings, moments, clip, decoupled, tiny):
         largest = pointer(moments, 2 * moments.shape[1] + offset + first)
         for i in range(end - first):
             mean, square = _moments(m, v, i, clip * g[i] + l2 * p[i], beta1, beta2, gamma1, gamma2, tiny)
-            square = largest[i] if square <= largest[i] else square  # NaN stays NaN
+            square = largest[i] if square <= largest[i] else square  # keeps NaN
             largest[i] = square
             p[i] = shrink * p[i] - step_size * mean / (np.sqrt(square) * root + eps)
         return
@@ -105,20 +105,20 @@ def _step_block(k, blocks, table, settings, moments, clip, decoupled, tiny):
 def adamw_step(blocks, table, settings, moments, clip, decoupled, tiny):
     """One step of Adam, in one pass over all arrays.
 
-    blocks (K, 3) of `cut_into_blocks`. table (5, N), of each parameter: which row of the settings holds for it, where it
-    begins in the moments, its steps with this one, and the addresses of it and its gradient (0: leave it alone).
-    settings (G, 7): lr, beta1, beta2, eps, decay, sign, amsgrad. moments (2, total), with amsgrad (3, total), have the
-    dtype of all arrays, and are updated as the parameters are. `clip` and the sign multiply gradients; `decoupled` decay
-    (AdamW) shrinks p, else it is added to g:
+    blocks (K, 3) of `cut_into_blocks`. table (5, N), for each parameter: its row in the settings, where it begins in the
+    moments, the number of steps including this one, the address of the parameter, and that of its gradient (0: skip it).
+    settings (G, 7): lr, beta1, beta2, eps, decay, sign, amsgrad. moments (2, total), or (3, total) with amsgrad, in the
+    dtype of all arrays. Parameters and moments are updated in place. `clip` and the sign multiply gradients; decay shrinks
+    p if `decoupled` (AdamW), else it is added to g:
 
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
         p = (1 - lr decay) p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
 
     and with amsgrad the largest v so far takes the place of v in the last line.
 
-    - Every 1 - beta and 1 - beta^t is computed in float64: 1 - 0.999 has lost four digits in float32.
+    - 1 - beta and 1 - beta^t are computed in float64: in float32, 1 - 0.999 has lost four digits.
     - Moments below `tiny` become 0: those of dead weights would decay into denormals, which are 40 times as slow.
-    - There are two loops, so that the one without amsgrad neither asks nor reads anything for it.
+    - A separate loop for amsgrad spares the other its checks and reads.
     """
     given = blocks, table, settings, moments, clip, decoupled, tiny
     parallel_for(_step_block, len(blocks), _elements(blocks), given)

@@ -1,8 +1,8 @@
-"""On a machine that has no compiled kernels yet, other processes compile those of a training step, one on each core.
+"""Other processes, one per core, compile a training step's kernels on a machine that has none compiled yet.
 
-training_step.txt lists them, those first that the step needs last: the process that trains begins at the other end, as it
-compiles what it calls, and no kernel is compiled by two processes at once (see `cache.KernelCache`). A process that is
-killed, or cannot start, is missed by nobody: what it leaves is compiled when it is called.
+training_step.txt lists the kernels, those that the step needs last first: the training process compiles what it calls, so
+it begins at the other end, and no kernel is compiled by two processes at once (see `cache.KernelCache`). If a process is
+killed or cannot start, nothing is lost: kernels are compiled at their first call.
 """
 import atexit
 import functools
@@ -22,9 +22,9 @@ from .cache import cache_folder, lock, prerequisites
 from .internals import CPUDispatcher, is_missing
 
 STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
-MOST = 6  # processes: one kernel takes an eighth of the time of all
-# Of minigrad kernels alone are imported. SciPy's BLAS, which Numba imports where it can, is in no kernel, and there is
-# little garbage to search for.
+MOST = 6  # processes: the slowest kernel takes an eighth of the total time
+# It imports only the kernels of minigrad, without SciPy's BLAS, which Numba imports if it is there; there is too little
+# garbage to collect.
 COMMAND = f"""
 import gc, sys, types
 gc.disable()
@@ -40,14 +40,14 @@ ahead.compile_step(*sys.argv[1:])
 
 @functools.cache
 def start() -> None:
-    """Start the processes, unless the kernels are there, or cannot be kept."""
-    is_python = pathlib.Path(sys.executable or "").name.startswith("python")  # and not a program that embeds it
+    """Start the processes, unless all kernels are compiled, or there is no cache."""
+    is_python = pathlib.Path(sys.executable or "").name.startswith("python")  # not a program that embeds Python
     if not is_python or cache_folder() is None or _done().exists():
         return
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
     nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     for number in range(min(MOST, numba.config.NUMBA_NUM_THREADS - 1)):
-        held = lock(cache_folder() / f"ahead-{number}.lock")  # by the process that inherits it, until it ends
+        held = lock(cache_folder() / f"ahead-{number}.lock")  # inherited by the process, until it ends
         if held is None:
             continue
         try:
@@ -66,19 +66,19 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def _done() -> pathlib.Path:
-    """The file in the cache that says that all has been compiled."""
+    """The file in the cache that says that everything is compiled."""
     return cache_folder() / STEP.with_suffix(".done").name
 
 
 def run_no_kernel() -> None:
-    """From now on kernels can be compiled, but not run: nothing is started, and any address will do for what they call."""
+    """From now on kernels can be compiled but not run: no threads start, and what kernels call gets a dummy address."""
     prerequisites.clear()
     for name in (gemm.symbol(types.float32), *threads.NAMES):
         binding.add_symbol(name, 1)
 
 
 def compile_step(parent: str, step: str) -> None:
-    """What the processes do, after `run_no_kernel`: each compiles what no other does, as long as their parent lives."""
+    """What each process does after `run_no_kernel`: compile what no other does, as long as the parent lives."""
     for line in pathlib.Path(step).read_text(encoding="utf-8").splitlines():
         if os.getppid() != int(parent):
             return
@@ -89,7 +89,7 @@ def compile_step(parent: str, step: str) -> None:
 
 
 def read_line(line: str) -> tuple[CPUDispatcher, tuple[types.Type, ...]]:
-    """(kernel, signature) of a line, which has the types as Numba writes them.
+    """(kernel, signature) of a line, which spells types as Numba does.
 
     >>> kernel, signature = read_line("activations.add_forward (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),)")
     >>> kernel.py_func.__name__, len(signature[0])

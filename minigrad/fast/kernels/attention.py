@@ -1,22 +1,22 @@
-"""Scaled dot-product attention that holds no (Tq, Tk) array.
+"""Scaled dot-product attention that never holds a (Tq, Tk) array.
 
-Nothing is kept but tiles of TILE keys x BLOCK queries: memory is linear in the keys (k and v, packed), and causal time is
-half. Forward goes along the keys with the softmax of what it has seen: where a tile has a larger score than those before,
-the sum and out shrink. The logsumexp of each query is saved; backward computes the weights again from it.
+It keeps only tiles of TILE keys x BLOCK queries: memory is linear in the keys (k and v, packed), and causal attention takes
+half the time. Forward goes along the keys with a running softmax: if a tile has a larger score than all before, the sum and
+out so far are scaled down. The logsumexp of each query is saved; backward recomputes the weights from it.
 
-docs/backprop_through_attention.md has the algorithm in NumPy, `flash_forward` and `flash_backward`. What the kernels do in
-another way, where `square` counts the keys of a tile that come before those on the diagonal:
+docs/backprop_through_attention.md has the algorithm in NumPy, `flash_forward` and `flash_backward`. The kernels differ as
+follows; `square` is the number of a tile's keys before the diagonal:
 
-- A tile is transposed, (keys, queries), so that what belongs to a query lies in one lane: see attention_passes.py.
-- On the diagonal a product takes a strip of STRIP keys or queries at a time, and only what they see.
-- A mask may be added to the scores; a query from which all is hidden has zeros for weights.
-- Backward takes SPAN keys after SPAN keys with all queries that see them: k, v, dk, dv stay in the cache.
-- k is packed times the scale, for scores and dq, and in backward q, for dk.
-- With rotary positions q and k are turned where they are packed, and dq and dk are turned back when they are whole.
-- Weights may be dropped, the same ones in backward: dropout.py makes the mask of a tile from its place. The sum over a
-  row stays that of all weights; so does sum(out * dout), as dropped weights have no part in out.
+- Tiles are transposed, (keys, queries), so that everything that belongs to a query is in one lane: see attention_passes.py.
+- On the diagonal a product takes STRIP keys or queries at a time, and only what they see.
+- A mask may be added to the scores; if it hides everything from a query, its weights are zeros.
+- Backward goes through the keys in spans of SPAN, with all queries that see them, so k, v, dk, dv stay in the cache.
+- k is packed times the scale, for scores and dq, and so is q in backward, for dk.
+- With rotary positions, q and k are turned when they are packed, and dq and dk are turned back when they are complete.
+- Weights may be dropped, the same ones in backward: dropout.py makes the mask of a tile from its position. The sum over a
+  row is still that of all weights; so is sum(out * dout), as dropped weights have no part in out.
 
-Blocks of queries are independent in forward, and are divided among the threads; backward gives them whole heads.
+In forward, blocks of queries are independent, and divided among the threads; in backward the threads share whole heads.
 """
 import functools
 import math
@@ -33,21 +33,21 @@ from .buffers import empty, workspace
 from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, Matrix, at, gemm, gemm_workspaces, register
 from .internals import entry_point
-from .jit import jit, kernel, library
+from .jit import jit, kernel, library, ready
 from .parallel import parallel_for
 from .simd import (
     INDEX, call, consecutive, constant, constant_like, fields, instructions, log, pointer, pointers, shift, shift_each,
 )
 from .thresholds import ATTENTION_ON_THREADS, WORTH_A_THREAD
 
-TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
+TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; at most the depth of the product's panels
 SPAN = 1024  # keys: whole tiles
-ARRAYS = 11  # that the kernels are given
+ARRAYS = 11  # arguments of the kernels
 
 
 @jit
 def _strip(row, square, keys):
-    """(first query, count of keys) of the strip of a tile that begins with the key `row`."""
+    """(first query, number of keys) of the strip of a tile that begins at key `row`."""
     if row < square:
         return 0, square - row
     return row - square, min(STRIP, keys - row)
@@ -55,7 +55,7 @@ def _strip(row, square, keys):
 
 @jit
 def _tile(x, y, keys, square, columns, size, bias, flags, future, tile, work):
-    """tile [+]= x @ y [+ bias] for x (keys, size), y (size, queries); what is hidden from a query becomes `future`."""
+    """tile [+]= x @ y [+ bias] for x (keys, size), y (size, queries); keys that a query cannot see become `future`."""
     row = 0
     while row < keys:
         c, rows = _strip(row, square, keys)
@@ -80,9 +80,9 @@ def _sum_over_queries(tile, keys, square, x, queries, size, out, flags, work):
 def _sum_over_keys(tile, keys, square, x, all_finite, queries, size, out, flags, work):
     """out [+]= tile.T @ x for x (keys, size), out (queries, size)
 
-    A strip of queries takes the keys that its last one sees. For the others that is the future, with weights of zero,
-    and zero times NaN is NaN: if x is not all finite, the queries go one by one. Others get the same bits, as the sum
-    over a tile runs along the keys, and zeros at its end change nothing.
+    A strip of queries takes the keys that its last one sees. For the others some are in the future, with weights of zero,
+    and zero times NaN is NaN: if x is not all finite, the queries are computed one by one. That gives the same bits, as the
+    sum over a tile runs along the keys, and zeros at its end change nothing.
     """
     step = queries if square == keys else STRIP if all_finite else 1
     for c in range(0, queries, step):
@@ -103,7 +103,7 @@ def _copy_mask(mask, queries, keys, tile):
 
 @library
 def _drop(weights, dscores, minus_delta, is_backward, keys, square, columns, dropping):
-    """Drop weights of a tile. Only a model with dropout compiles this; the portions call it by its address."""
+    """Drop weights of a tile; a separate library, so that only models with dropout compile it."""
     if is_backward:
         drop_weights_backward(weights, dscores, minus_delta, keys, square, columns, dropping)
     else:
@@ -112,7 +112,7 @@ def _drop(weights, dscores, minus_delta, is_backward, keys, square, columns, dro
 
 @jit
 def _drop_tile(dropping, head, first, start, weights, dscores, minus_delta, is_backward, keys, square, columns):
-    """Drop weights of the tile of queries from `first` on and keys from `start` on."""
+    """Drop weights of the tile that begins at query `first` and key `start`."""
     drop, key, position, threshold, strips, per_strip, scale = dropping
     counter = position // SLOTS + (head * strips + first // STRIP) * per_strip + start // SLOTS * LANES
     call(drop, (weights, dscores, minus_delta, is_backward, keys, square, columns,
@@ -121,7 +121,7 @@ def _drop_tile(dropping, head, first, start, weights, dscores, minus_delta, is_b
 
 @instructions(lambda starts, rows: types.UniTuple(types.NamedTuple([starts.dtype, INDEX, INDEX], Matrix), len(rows)))
 def _matrices(site, starts, rows):
-    """A matrix for each stride of rows, that begin at these pointers."""
+    """Matrices that begin at these pointers, with these row strides."""
     pairs = zip(*(fields(site.builder, values, len(site.result)) for values in (starts, rows)))
     return site.tuple([site.context.make_tuple(site.builder, site.result.dtype, [*pair, constant(1)]) for pair in pairs])
 
@@ -136,7 +136,7 @@ def _of_head(given, head):
 
 @library
 def _forward_portion(begin, end, given, space, work):
-    """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
+    """out and logsumexp for the blocks of queries from `begin` to `end`, counted across all heads."""
     _, strides, (_, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated), scale, dropping = given
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     packed, block = Tk * row_size, BLOCK * row_size
@@ -195,7 +195,7 @@ def _forward_portion(begin, end, given, space, work):
 
 @library
 def _backward_portion(begin, end, given, space, work):
-    """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
+    """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. are the lines of forward that are differentiated."""
     _, strides, (_, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated), scale, dropping = given
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     packed, block, of_scores = Tk * row_size, BLOCK * row_size, BLOCK * TILE
@@ -216,7 +216,7 @@ def _backward_portion(begin, end, given, space, work):
         for j in range(seen, Tk):
             for c in range(D):
                 at(dk, j, c).start[0] = at(dv, j, c).start[0] = zero
-        # From the last block up: it sees the most keys, and writes their dk and dv; the others add to them.
+        # From the last block up: it sees the most keys, and writes their dk and dv; the other blocks add to them.
         for low in range(0, seen, SPAN):
             for first in range(last, low - 1 if is_causal else -1, -BLOCK):
                 count = min(BLOCK, Tq - first)
@@ -230,7 +230,7 @@ def _backward_portion(begin, end, given, space, work):
                 pack(q_packed, count, D, scale, q_packed, check)
                 pack(at(dout, first, 0), count, D, one, dout_packed, check)
                 dots(at(out, first, 0), dout_packed, count, D, -one, minus_delta)
-                for c in range(count):  # if a query sees nothing, its weights become zeros
+                for c in range(count):  # a query that sees nothing gets weights of zero
                     value = logsumexp.start[first + c]
                     subtracted[c] = value if value != minus_infinity else -minus_infinity
                 for start in range(low, high, TILE):
@@ -242,7 +242,7 @@ def _backward_portion(begin, end, given, space, work):
                         _copy_mask(at(mask, first, start), count, keys, tile)
                     _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, B_IN_PLACE | adding,
                           minus_infinity, tile, work)
-                    # 3. dweights - rowsum(out * dout), dweights = dout @ v.T; with dropout, the sum comes off later
+                    # 3. dweights - rowsum(out * dout), dweights = dout @ v.T; dropout subtracts the sum later
                     adding = ADD_BIAS if dropping[0] == 0 else 0
                     _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta, B_IN_PLACE | adding, zero,
                           dtile, work)
@@ -270,7 +270,7 @@ def _part(part, portion, given, cuts, space, spaces, works):
 
 @kernel(parallel=True)
 def _on_threads(portion, arrays, strides, sizes, scale, dropping, cuts, space, spaces, works):
-    """Call the machine code of `_forward_portion` or `_backward_portion`, thread by thread, from cut to cut."""
+    """Call the machine code of `_forward_portion` or `_backward_portion`, from cut to cut, one portion per thread."""
     _, Tq, Tk = sizes[:3]
     drop, key, threshold, keep_scale = dropping
     strips, per_strip = (Tq + LANES - 1) // LANES, (Tk + SLOTS - 1) // SLOTS * LANES
@@ -280,21 +280,16 @@ def _on_threads(portion, arrays, strides, sizes, scale, dropping, cuts, space, s
 
 
 @functools.cache
-def _machine_code(portion, dtype: np.dtype) -> int:
-    """The address of a portion's machine code, which is compiled once: Numba would optimise it again in each caller."""
+def _machine_code(function, dtype: np.dtype) -> int:
+    """The address of the machine code of a portion, or of `_drop`."""
     register(dtype)
     number = numba.from_dtype(dtype)
     array, strides = types.CPointer(number), types.UniTuple(types.UniTuple(INDEX, ARRAYS), 4)
+    if function is _drop:
+        return entry_point(_drop, (*[array] * 3, *[INDEX] * 4, types.Tuple([INDEX] * 4 + [number])))
     given = types.Tuple([types.UniTuple(array, ARRAYS), strides, types.UniTuple(INDEX, 9), number,
                          types.Tuple([INDEX] * 6 + [number])])
-    return entry_point(portion, (INDEX, INDEX, given, array, array))
-
-
-@functools.cache
-def _machine_code_of_drop(dtype: np.dtype) -> int:
-    number = numba.from_dtype(dtype)
-    array = types.CPointer(number)
-    return entry_point(_drop, (array, array, array, INDEX, INDEX, INDEX, INDEX, types.Tuple([INDEX] * 4 + [number])))
+    return entry_point(function, (INDEX, INDEX, given, array, array))
 
 
 CORNER = (slice(1),) * 4
@@ -308,13 +303,11 @@ def _is_readable(array: np.ndarray, rows_only: bool = True) -> bool:
 
 def _readable(array: np.ndarray, rows_only: bool = True) -> np.ndarray:
     """The array, or a copy if it is read-only, unaligned or byte-swapped, or has rows with gaps."""
-    if _is_readable(array, rows_only):
-        return array
-    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return array if _is_readable(array, rows_only) else ready(array)
 
 
 def _check(q, k, v, mask, rotation):
-    """Arrays that do not fit would be read beyond their ends. What callers are told is for nn.functional to say."""
+    """Arrays that do not fit would be read beyond their ends. The messages for users come from nn.functional."""
     scores = (*q.shape[:3], *k.shape[2:3])
     fits = len(scores) == q.ndim == 4 and k.shape == v.shape and q.shape[:2] + q.shape[3:] == k.shape[:2] + k.shape[3:]
     fits &= mask is None or mask.ndim <= 4 and all(n in (1, w) for n, w in zip(mask.shape[::-1], scores[::-1]))
@@ -330,7 +323,7 @@ def _check(q, k, v, mask, rotation):
 def cuts(heads: int, blocks: int, threads: int, is_causal: bool) -> np.ndarray:
     """(threads + 1,): where the threads' portions of all blocks of queries begin and end, with equal work in each.
 
-    In causal attention the blocks of a head cost ever more: half of the work is before 0.7 of the blocks.
+    In causal attention later blocks of a head cost more: half of the work is in the first 0.7 of the blocks.
     """
     found = np.empty(threads + 1, np.int64)
     for thread in range(threads + 1):
@@ -341,12 +334,12 @@ def cuts(heads: int, blocks: int, threads: int, is_causal: bool) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The batch, the head, the row and the column strides of all arrays, those that are missing repeating the last."""
+    """Strides of all arrays by axis (batch, head, row, column), in elements; for missing arrays, the last one's."""
     return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(ARRAYS))))
 
 
 def _launch(portion, inputs, is_causal, scale, dropout, out, logsumexp, *gradients):
-    """Run a portion on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
+    """Run a portion on all threads. Arrays are passed as corners and strides, so that there is one specialisation."""
     q, k, v, mask, rotation = inputs
     (B, H, Tq, D), Tk, dtype = q.shape, k.shape[2], q.dtype
     if mask is not None:
@@ -359,12 +352,12 @@ def _launch(portion, inputs, is_causal, scale, dropout, out, logsumexp, *gradien
         strides[3] = tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
     corners = [x[CORNER] for x in arrays]
     corners += corners[-1:] * (ARRAYS - len(corners))  # forward has no gradients
-    blocks = 1 if gradients else -(-Tq // BLOCK)  # all queries of a head add to its dk and dv
+    blocks = 1 if gradients else -(-Tq // BLOCK)  # as all queries of a head add to its dk and dv
     threads = 1 if B * H * Tq * Tk * D < ATTENTION_ON_THREADS else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
-    space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_portion` divides up
+    space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # for all that `_backward_portion` packs
     dropout_p, key = dropout
-    drop, key = (_machine_code_of_drop(dtype), key) if dropout_p > 0 else (0, NO_KEY)
+    drop, key = (_machine_code(_drop, dtype), key) if dropout_p > 0 else (0, NO_KEY)
     threshold, keep_scale = threshold_and_scale(dropout_p, dtype)
     _on_threads.ungated(  # corners would pass the gate
         _machine_code(portion, dtype), tuple(corners), _in_elements(dtype.itemsize, *strides),
@@ -381,11 +374,11 @@ def attention_forward(
 ) -> tuple[np.ndarray, np.ndarray]:
     """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the logsumexp of the scores.
 
-    q (B, H, Tq, D), k and v (B, H, Tk, D) at any strides with contiguous rows; mask: None, or floats that broadcast to
-    (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
-    the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
-    (B, Tq, H, D) if q does, as heads that were split from rows; logsumexp (B, H, Tq). A row in which everything is masked
-    gives zeros. dropout: (the probability with which weights are dropped, a key (2,) for dropout.py).
+    q (B, H, Tq, D), k and v (B, H, Tk, D) with any strides but contiguous rows; mask: None, or floats that broadcast to
+    (B, H, Tq, Tk); rotation: None, or alternating cosines and sines (at least Tq and Tk, D), by which pairs of features of
+    queries and keys are turned first. Causal: query i sees keys 0 to i. out (B, H, Tq, D) has the memory layout
+    (B, Tq, H, D) if q has it, as heads split from rows do; logsumexp (B, H, Tq). A row with everything masked gives zeros.
+    dropout: (probability of dropping a weight, key (2,) for dropout.py).
     """
     _check(q, k, v, mask, rotation)
     B, H, Tq, D = q.shape
@@ -405,8 +398,7 @@ def attention_backward(
     saved: tuple[np.ndarray, np.ndarray], dout: np.ndarray, gradients: tuple[np.ndarray, np.ndarray, np.ndarray],
     rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None),
 ) -> None:
-    """The gradients of `attention_forward`, which gave `saved`, written into dq, dk, dv, of the shapes of q, k, v and any
-    strides."""
+    """The gradients of `attention_forward`, which returned `saved`, written into dq, dk, dv, with any strides."""
     _check(q, k, v, mask, rotation)
     if q.size == 0 or k.size == 0:
         for gradient in gradients:

@@ -1,12 +1,12 @@
-"""The passes of attention over rows of numbers and over tiles of scores, in LLVM's instructions.
+"""Attention's passes over rows of numbers and over tiles of scores, in LLVM's instructions.
 
-A tile of scores is (keys, queries): BLOCK queries in a row, of which the first `columns` are in use, whole strips of
-STRIP. So what belongs to a query, its maximum or its sum, is one lane beside vectors of scores: nothing is added up
-across lanes, and no row has a remainder.
+A tile of scores is (keys, queries): BLOCK queries in a row, of which the first `columns`, whole strips of STRIP, are in
+use. So each query has a lane, in vectors of scores as in those of maxima or sums: nothing is added across lanes, and rows
+have no remainder.
 
-A causal tile that meets the diagonal has its last rows there: the key in row square + t is seen by the queries from t
-on. Strip by strip, the passes skip the rows that none of its queries sees; `hide_future` blanks the triangle that is
-left of the square on the diagonal. Elsewhere `square` is the number of keys.
+If a causal tile meets the diagonal, its last rows do: the key in row square + t is seen by the queries from t on. In each
+strip, the passes skip rows that none of its queries sees; `hide_future` fills the triangle that remains of the square on
+the diagonal. Elsewhere `square` is the number of keys.
 """
 import contextlib
 import functools
@@ -27,7 +27,7 @@ def _address(vectors, base, row, row_stride, column):
 
 
 def _at(vectors, matrix, row, column):
-    """Where an element of a matrix is, whose columns are 1 apart."""
+    """The address of an element of a matrix with a column stride of 1."""
     start, row_stride = fields(vectors.builder, matrix, 2)
     return _address(vectors, start, row, row_stride, column)
 
@@ -38,7 +38,7 @@ def _minimum(builder, x, y):
 
 @contextlib.contextmanager
 def _each_vector(vectors, columns):
-    """A loop over the vectors of a row: (first column, mask of the columns that exist)."""
+    """A loop over the vectors of a row: (first column, mask of existing columns)."""
     builder = vectors.builder
     with cgutils.for_range_slice(builder, constant(0), columns, constant(vectors.lanes)) as (column, _):
         yield column, vectors.first(builder.sub(columns, column))
@@ -46,7 +46,7 @@ def _each_vector(vectors, columns):
 
 @vector_pass
 def pack(vectors, source, rows, columns, factor, target, check):
-    """target = source * factor, rows filled up with zeros to whole vectors; check[0] = 0, NaN if not all is finite."""
+    """target = source * factor, rows padded with zeros to whole vectors; check[0] = 0, or NaN if not all is finite."""
     builder = vectors.builder
     factor, zero = vectors.splat(factor), vectors.full(0.0)
     total = cgutils.alloca_once_value(builder, zero)
@@ -60,12 +60,12 @@ def pack(vectors, source, rows, columns, factor, target, check):
 
 @vector_pass
 def turn(vectors, x, rows, columns, rotation, direction, check):
-    """Rotate the pairs of neighbours in each row of x, (rows, columns): by angles a whose cosines and sines are, in turn,
-    the same row of the rotation, times the direction, 1 or -1.
+    """Rotate pairs of neighbours in each row of x (rows, columns) by angles a, times the direction 1 or -1. Their cosines
+    and sines alternate in the same row of the rotation.
 
         (x[2i], x[2i + 1]) = (x[2i] cos a - x[2i + 1] sin a, x[2i] sin a + x[2i + 1] cos a)
 
-    check[0] = 0, NaN if not all results are finite.
+    check[0] = 0, or NaN if not all results are finite.
     """
     builder, lanes = vectors.builder, range(vectors.lanes)
     signs = builder.fmul(vectors.splat(direction), ir.Constant(vectors.type, [lane % 2 * 2.0 - 1.0 for lane in lanes]))
@@ -122,10 +122,10 @@ def dots(vectors, x, y, rows, columns, factor, out):
 
 
 def _exp(vectors, x):
-    """e**x for x below 88, as `simd.exp`; in float32 n is rounded by adding a number whose last bit counts ones.
+    """e**x for x below 88, as in `simd.exp`; in float32, adding a number with a last bit of value 1 rounds n.
 
-    AVX-512 has instructions for the parts of 2^y, y = x log2(e) = floor(y) + r: two thirds of the time. To round y
-    costs about x / 2 units in the last place, as much as rounding x has.
+    AVX-512 has instructions for the parts of 2^y, y = x log2(e) = floor(y) + r, which take two thirds of the time. Rounding
+    y costs about x / 2 units in the last place, as much as rounding x did.
     """
     builder = vectors.builder
     if vectors.item_size == 8:
@@ -141,7 +141,7 @@ def _exp(vectors, x):
     clipped = vectors.maximum(smallest, x)  # x if that is NaN
     rounded = vectors.multiply_add(clipped, vectors.full(float(LOG2_E)), rounder)
     integers = ir.VectorType(INT32, vectors.lanes)
-    # As integers: without fused multiply-adds, LLVM would take (x + rounder) - rounder for x.
+    # As integers: without fused multiply-adds, LLVM would simplify (x + rounder) - rounder to x.
     n = builder.sub(builder.bitcast(rounded, integers), builder.bitcast(rounder, integers))
     n = builder.sitofp(n, vectors.type)
     r = vectors.multiply_add(n, vectors.full(-float(LN_2_HIGH)), clipped)
@@ -157,7 +157,7 @@ def _exp(vectors, x):
 
 @contextlib.contextmanager
 def _each_column(vectors, keys, square, columns):
-    """A loop over vectors of queries: (first column, number of rows that any query of its strip sees)."""
+    """A loop over vectors of queries: (first column, number of rows that some query of its strip sees)."""
     builder = vectors.builder
     with cgutils.for_range_slice(builder, constant(0), columns, constant(vectors.lanes)) as (column, _):
         strip_end = builder.add(builder.and_(column, constant(-STRIP)), constant(STRIP))
@@ -177,13 +177,13 @@ def hide_future(vectors, scores, rows, value):
 
 
 def _column_maximum(vectors, column, rows, start):
-    """The largest of a column and of `start`; NaN is passed over. Four at a time: each one waits for its last."""
+    """The largest of a column and `start`, ignoring NaN: four maxima at once, as each waits for its previous one."""
     builder = vectors.builder
     last = builder.sub(rows, constant(1))
     largest = [cgutils.alloca_once_value(builder, start) for _ in range(4)]
     with cgutils.for_range_slice(builder, constant(0), rows, constant(len(largest))) as (row, _):
         for i, so_far in enumerate(largest):
-            existing = _minimum(builder, builder.add(row, constant(i)), last)  # the last one again does no harm
+            existing = _minimum(builder, builder.add(row, constant(i)), last)  # the last row may be read again
             x = vectors.load(_address(vectors, column, existing, constant(BLOCK), constant(0)))
             builder.store(vectors.maximum(x, builder.load(so_far)), so_far)
     return functools.reduce(vectors.maximum, map(builder.load, largest))
@@ -196,7 +196,7 @@ def online_softmax(vectors, scores, keys, square, columns, largest, total, shrin
         largest' = max(largest, scores),  shrinking = exp(largest - largest'),  scores = exp(scores - largest')
         total = total * shrinking + sum(scores)
 
-    `largest` begins as -inf; while it is so, nothing is subtracted, and all exponentials are zero.
+    `largest` starts as -inf; as long as it is, nothing is subtracted, and all exponentials are zero.
     """
     builder = vectors.builder
     with _each_column(vectors, keys, square, columns) as (c, rows):
@@ -230,10 +230,10 @@ def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp)
 
 
 def _drop(vectors, weights, keys, square, columns, dropping, dscores=None, minus_delta=None):
-    """weights *= factors; and before that, if there are dscores, dscores = dscores * factors + weights * minus_delta
+    """weights *= factors; before that, if there are dscores, dscores = dscores * factors + weights * minus_delta
 
-    dropping: the counter of the tile's corner, how many each strip has, and what `Factors` takes. A group of SLOTS keys and
-    a query have a counter. The last keys of a group may not exist, but have room in the tile.
+    dropping: the counter of the tile's corner, the number of counters per strip, and the arguments of `Factors`. There is a
+    counter for each query and group of SLOTS keys. The last keys of a group may not exist, but have room in the tile.
     """
     builder = vectors.builder
     first, per_strip, *key_and_more = fields(builder, dropping, 5)
@@ -265,6 +265,6 @@ def drop_weights(vectors, weights, keys, square, columns, dropping):
 def drop_weights_backward(vectors, weights, dscores, minus_delta, keys, square, columns, dropping):
     """dscores = dscores * factors + weights * minus_delta;  weights *= factors
 
-    dscores comes as weights * (dout @ v.T), the weights times the gradient of what is left of them.
+    On entry dscores is weights * (dout @ v.T), the weights times the gradient of the dropped weights.
     """
     _drop(vectors, weights, keys, square, columns, dropping, dscores, minus_delta)

@@ -1,4 +1,4 @@
-"""Memory for results and for work, from the pool and the workspaces of the Python thread that asks."""
+"""Memory for results and scratch memory, from the pool and the workspaces of the calling Python thread."""
 from collections.abc import Callable
 
 import numpy as np
@@ -33,10 +33,8 @@ def with_strides_of(array: np.ndarray, make: Callable = np.empty) -> np.ndarray:
 
 
 def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:
-    """An uninitialised vector of at least `count` elements, kept for the Python thread that asks, and grown if need be.
-
-    Pages that are not touched take no memory.
-    """
+    """An uninitialised vector of at least `count` elements, kept for this Python thread, and grown when needed; pages
+    that are never touched take no memory."""
     kept, key = own.workspaces, (purpose, dtype.char)
     vector = kept.get(key)
     if vector is None or vector.size < count:

@@ -1,8 +1,7 @@
-"""Where compiled kernels are kept: one file a signature, in a folder that nobody else can write to.
+"""The cache of compiled kernels: one file per signature, in a folder that nobody else can write to.
 
-The name of the folder and of the file hold a hash of everything that the machine code depends on, so that none is ever
-stale. A file that is missing, damaged or unreadable is a miss: the kernel is compiled again. A place that cannot be
-written is no error.
+The names of folder and file contain a hash of everything that the machine code depends on, so no file is ever stale. A file
+that is missing, damaged or unreadable is a miss: the kernel is compiled again. Without a writable place there is no cache.
 """
 import contextlib
 import functools
@@ -29,13 +28,13 @@ except ImportError:  # Windows, where folders have no modes
     fcntl = None
 
 SOURCES = pathlib.Path(__file__).parent
-MOST_FOLDERS = 8  # of other sources or versions, which other environments may use, with some 15 MB each
-A_WHILE = 1.0  # seconds of compiling, after which it is said
+MOST_FOLDERS = 8  # of different sources or versions, as other environments may use, with some 15 MB each
+A_WHILE = 1.0  # seconds of compiling, after which a message is printed
 COMPILER_SETTINGS = "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"  # of numba.config
 
 
 def _source_hash(sources: pathlib.Path) -> str:
-    """A hash of all kernel sources: Numba's own cache looks at one file, and would keep stale callees."""
+    """A hash of all kernel sources: Numba's own cache checks one file only, and would keep stale callees."""
     versions = numba.__version__, llvmlite.__version__, numpy.__version__, sys.version, platform.machine()
     digest = hashlib.sha256(repr(versions).encode())
     for path in sorted(sources.rglob("*.py")):
@@ -44,16 +43,15 @@ def _source_hash(sources: pathlib.Path) -> str:
 
 
 def _is_ours_alone(status: os.stat_result) -> bool:
-    """Is a file or folder the user's own, and can nobody else write to it?
+    """Does a file or folder belong to the user, and can nobody else write to it?
 
-    Each file that is read is asked this once it is open: so nothing is run that others wrote, even if they can exchange
-    folders.
+    Files are checked once they are open, so nothing written by others is ever run, even if they can swap folders.
     """
     return fcntl is None or status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _is_private_and_writable(folder: pathlib.Path) -> bool:
-    """Can files be made here, and by nobody else? What is missing is made for the user alone, whatever the umask."""
+    """Can the user, and nobody else, make files here? Missing folders are made private, whatever the umask."""
     try:
         for path in [*reversed(folder.parents), folder]:
             if not path.is_dir():
@@ -68,10 +66,10 @@ def _is_private_and_writable(folder: pathlib.Path) -> bool:
 
 @functools.cache
 def cache_folder() -> pathlib.Path | None:
-    """Where compiled kernels are kept: below NUMBA_CACHE_DIR or in the user's cache; None if nowhere."""
+    """The cache, below NUMBA_CACHE_DIR or in the user's cache folder; None if neither is usable."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for parent in os.environ.get("NUMBA_CACHE_DIR"), home:
-        if not parent or parent.startswith("~"):  # there is no home folder
+        if not parent or parent.startswith("~"):  # no home folder
             continue
         folder = pathlib.Path(os.path.realpath(os.path.join(parent, "minigrad")), f"kernels-{_source_hash(SOURCES)}")
         if _is_private_and_writable(folder):
@@ -82,7 +80,7 @@ def cache_folder() -> pathlib.Path | None:
 
 
 def _remove_unused(parent: pathlib.Path) -> None:
-    """Delete the machine code that no process has used for the longest time."""
+    """Delete the folders that have been unused for the longest time."""
     try:
         folders = [folder for folder in parent.glob("kernels-*") if not folder.is_symlink()]
         folders.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
@@ -96,26 +94,26 @@ def _remove_unused(parent: pathlib.Path) -> None:
 
 @functools.cache
 def _announce() -> None:
-    """Say why it takes longer, once in a process that compiles."""
-    nowhere = "each time, as no folder to keep them can be written, and by the user alone: name one by NUMBA_CACHE_DIR"
-    kept = "those that are used here for the first time" if cache_folder() else nowhere
+    """Print once why starting takes longer."""
+    nowhere = "in every process, as there is no private, writable folder to keep them in: name one with NUMBA_CACHE_DIR"
+    kept = "needed only the first time" if cache_folder() else nowhere
     print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
 
 
 @functools.cache
 def _announce_loss(reason: str) -> None:
-    """Say that Numba has changed: what this file needs of it is not public."""
-    print(f"minigrad: kernels are compiled each time, as Numba {numba.__version__} cannot keep them ({reason})",
+    """Print once that Numba has changed: the cache relies on private parts of it."""
+    print(f"minigrad: kernels are compiled in every process, as Numba {numba.__version__} cannot keep them ({reason})",
           file=sys.stderr, flush=True)
 
 
-# What has to be called before machine code is loaded or compiled; see threads.py, too.
+# What must be called before machine code is loaded or compiled; see also threads.py.
 prerequisites: list[Callable] = [internals.give_back_pages_of_llvm]
 
 
 def _meet_prerequisites() -> None:
     while prerequisites:
-        prerequisite = prerequisites.pop()  # it may need kernels itself
+        prerequisite = prerequisites.pop()  # which may need kernels itself
         try:
             prerequisite()
         except BaseException:
@@ -123,12 +121,12 @@ def _meet_prerequisites() -> None:
             raise
 
 
-PATIENCE = 60.0  # seconds to wait for another process to compile a kernel, before it is compiled here as well
+PATIENCE = 60.0  # seconds to wait while another process compiles a kernel
 
 
 def lock(path: pathlib.Path, seconds: float = 0.0) -> int | None:
-    """Keep other processes from what the file stands for, until its descriptor is closed, or this process ends; None if
-    another still does so after some seconds, or the system knows no locks."""
+    """Lock a file against other processes until its descriptor is closed or this process ends; None if another process
+    still holds the lock after these seconds, or the system has no locks."""
     if fcntl is None:
         return None
     try:
@@ -151,14 +149,14 @@ def lock(path: pathlib.Path, seconds: float = 0.0) -> int | None:
 
 
 class KernelCache:
-    """What Numba asks for compiled code: one file a signature, a SHA-256 of its name and the rest, then Numba's pickled
-    compile result. Where another process compiles a kernel already, this one waits for it."""
+    """Numba's interface to the cache. A file holds the SHA-256 of its name and payload, then Numba's pickled
+    compile result. If another process is compiling a kernel already, this one waits for it."""
 
-    seconds = 0.0  # for which this process has waited for kernels to be compiled, here or elsewhere
+    seconds = 0.0  # that this process has waited for kernels to be compiled, here or elsewhere
 
     def __init__(self, function: Callable):
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        self._locks: dict[pathlib.Path, int] = {}  # of what is being compiled
+        self._locks: dict[pathlib.Path, int] = {}  # of kernels being compiled
 
     def _file(self, signature, codegen) -> pathlib.Path:
         settings = [getattr(numba.config, name, None) for name in COMPILER_SETTINGS]
@@ -166,7 +164,7 @@ class KernelCache:
         return cache_folder() / f"{self._name}-{key}.bin"
 
     def is_missing(self, signature, target_context) -> bool:
-        """Is it neither kept nor being compiled by another process?"""
+        """Is it neither in the cache nor being compiled by another process?"""
         path = self._file(signature, target_context.codegen())
         if path.exists():
             return False
@@ -184,7 +182,7 @@ class KernelCache:
             loaded = self._load(path, target_context)
             if loaded is None and path not in self._locks:
                 self._locks[path] = lock(path.with_suffix(".lock"), PATIENCE)
-                loaded = self._load(path, target_context)  # it may have been compiled while this process waited
+                loaded = self._load(path, target_context)  # compiled elsewhere, perhaps, during the wait
                 if loaded is not None:
                     self._unlock(path)
                     self._count_seconds()
@@ -196,14 +194,14 @@ class KernelCache:
         KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
-        with postponed():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
+        with postponed():  # outside the try: what a handler of Ctrl-C raises is not the file's fault
             try:
                 payload = _read(path)
                 if payload is None:
                     return None
                 internals.name_runtime_functions()
                 return internals.from_bytes(payload, target_context)
-            except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
+            except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compile again
                 _announce_loss(repr(error))
 
     def save_overload(self, signature, compile_result):
@@ -215,7 +213,7 @@ class KernelCache:
             payload = internals.to_bytes(compile_result)
             if payload is not None:
                 _write(path, payload)
-        except Exception as error:  # noqa: BLE001  what cannot be kept is compiled again the next time
+        except Exception as error:  # noqa: BLE001  what cannot be stored is compiled again next time
             _announce_loss(repr(error))
         finally:
             self._unlock(path)
@@ -228,12 +226,12 @@ class KernelCache:
 
 
 def _digest(path: pathlib.Path, payload: bytes) -> bytes:
-    """Of the name too: a kernel's file in the place of another's is damage."""
+    """Including the name, so that another kernel's file does not pass for this one's."""
     return hashlib.sha256(path.name.encode() + payload).digest()
 
 
 def _read(path: pathlib.Path) -> bytes | None:
-    """What `_write` wrote; None if it is missing or damaged, or others may have written it."""
+    """What `_write` wrote; None if it is missing or damaged, or others could have written it."""
     try:
         with path.open("rb") as file:
             content = file.read() if _is_ours_alone(os.fstat(file.fileno())) else b""

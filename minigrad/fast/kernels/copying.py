@@ -1,8 +1,8 @@
-"""Copies between arrays of any strides, on all threads: what concatenates, repeats, flips, shifts or reorders elements.
+"""Copies between arrays of any strides, on all threads, for ops that concatenate, repeat, flip, shift or reorder elements.
 
-NumPy copies on one thread, and along the axis that is fastest in one of the arrays: a transposed copy then fetches a cache
-line for each element of the other. Here squares are transposed in registers, so that the lines of both are used up while
-they are at hand. Elements are moved by their size, so there is one kernel for float64 and int64.
+NumPy copies on one thread, along the fastest axis of one array: in a transposed copy it fetches a cache line for each
+element of the other. Here squares are transposed in registers, so each line of both arrays is fetched once. Only the size
+of elements matters, so float64 and int64 share a kernel.
 """
 import functools
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from .thresholds import COPIED, COPIED_SLOWLY, MOVED
 
 BLOCK = 1 << 14  # elements per block
 NARROW = 16  # columns; fewer are copied one by one
-MOVED_AS = {4: np.empty(0, np.float32), 8: np.empty(0, np.float64)}  # by size; booleans are for NumPy
+MOVED_AS = {4: np.empty(0, np.float32), 8: np.empty(0, np.float64)}  # by size; NumPy copies booleans
 
 
 def are_contiguous(arrays: Sequence) -> bool:
-    """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
+    """Can kernels take all arrays among these without a copy: in C order, aligned, writeable, not empty?"""
     for array in arrays:
         if isinstance(array, np.ndarray) and not (array.flags.carray and array.size):
             return False
@@ -46,15 +46,15 @@ def copied(x: np.ndarray) -> np.ndarray:
 
 
 def in_order(x: np.ndarray) -> np.ndarray:
-    """The array itself if it is in C order, else a copy that is."""
+    """The array itself if it is in C order, else a copy in C order."""
     return x if x.flags.c_contiguous else copied(x)
 
 
 def copy(x: np.ndarray, out: np.ndarray) -> None:
-    """out[...] = x, which is broadcast."""
+    """out[...] = x, with broadcasting."""
     if (out.size >= COPIED_SLOWLY and x.dtype == out.dtype and x.itemsize in MOVED_AS
             and (out.size >= COPIED or x.strides != out.strides and x.shape == out.shape)):
-        x = np.asarray(x)  # a number of NumPy's has no address
+        x = np.asarray(x)  # a NumPy scalar has no address
         strides = x.strides if x.shape == out.shape else np.broadcast_to(x, out.shape).strides
         loops = common_loops(out.shape, strides, out.strides, x.itemsize) if x.flags.aligned and out.flags.aligned else None
         if loops is not None:
@@ -69,7 +69,7 @@ def common_loops(
 ) -> Loops | None:
     """The loops through two arrays of one shape, by their strides in bytes; None if more than four are needed.
 
-    The last loop is the fastest of `out`, the one before it the fastest of x, if that is another.
+    The last loop runs along the fastest axis of `out`, the one before it along that of x, if it is another.
     """
     order = [i for i in in_memory_order(out_strides) if shape[i] > 1]
     *axes, last = runs(shape, order, strides, out_strides) or [()]
@@ -82,7 +82,7 @@ def common_loops(
 
 @jit
 def _copy_run(x, stride, out, out_stride, count):
-    """out[j * out_stride] = x[j * stride]: pointers. Strides that are known make loops of vectors."""
+    """out[j * out_stride] = x[j * stride], on pointers. Constant strides make vectorised loops."""
     if out_stride == 1 and stride == 1:
         for j in range(count):
             out[j] = x[j]
@@ -100,7 +100,7 @@ def _copy_run(x, stride, out, out_stride, count):
 
 @jit
 def _copy_transposed(x, stride, out, out_stride, rows, columns):
-    """out[k * out_stride + j] = x[j * stride + k], k < rows, j < columns: pointers. Squares first, then what is left."""
+    """out[k * out_stride + j] = x[j * stride + k], k < rows, j < columns, on pointers: squares first, then the rest."""
     lanes, _, _ = shape(x)
     square_rows, square_columns = rows // lanes * lanes, columns // lanes * lanes
     for j in range(0, square_columns, lanes):
@@ -135,10 +135,10 @@ def _copy_block(block, address, out_address, sizes, strides, out_strides, rows, 
 
 @kernel(parallel=True)
 def copy_forward(address, out_address, sizes, strides, out_strides, like):
-    """Elements at an address -> out at another one, through four nested loops, with strides in elements of `like`.
+    """Copy from one address to another, in four nested loops, with strides in elements of `like`.
 
     In blocks of the two inner loops: 1. if the arrays' fastest axes differ, in squares as wide as a vector  2. else run
-    by run, along the longer of the two.
+    by run, along the longer loop.
     """
     columns = min(sizes[3], 128 if strides[2] == out_strides[3] == 1 else BLOCK)
     rows = min(sizes[2], max(1, BLOCK // columns))

@@ -41,7 +41,7 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mea
 
     The target distribution q is smoothing / V everywhere, and 1 - smoothing more at the target.
     1. dx = e^(x - max)  2. dx = dx / sum - q  3. loss = log(sum) - sum of q * (x - max)
-    4. total = sum of losses, or their mean over the rows that count; factor = what each counts in it
+    4. total = sum of losses, or their mean over rows that are not ignored; factor = the weight of each loss in it
     """
     parallel_for(_forward_backward_block, number_of_blocks(x.shape[0], ROWS), x.size,
                  (x, targets, ignore_index, smoothing, losses, dx))
@@ -55,9 +55,9 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mea
 
 @row_kernel
 def cross_entropy_backward(row, size, slope, targets, ignore_index, dout, step, factor, dx):
-    """slope = dloss/dx (N, V), targets (N,), dout (N,) and step 1, or dout (1,) of a sum or mean and step 0, factor (1,)
+    """slope = dloss/dx (N, V), targets (N,), dout (N,) with step 1, or dout (1,) of a sum or mean with step 0, factor (1,)
 
-    -> dx = dout * factor * slope, and 0 in rows that are ignored, whatever dout is
+    -> dx = dout * factor * slope, and 0 in ignored rows, even if dout is NaN
     """
     is_ignored = targets[row] == ignore_index
     dloss = constant_like(dout, 0) if is_ignored else dout[row * step] * constant_like(dout, factor[0])

@@ -1,11 +1,11 @@
-"""Running sums and products over rows, and the gradient of products: each row in order, rows on all threads."""
+"""Running sums and products along rows, and the gradient of products; threads share the rows."""
 from .rows import row_kernel
 from .simd import constant_like, shift
 
 
 @row_kernel
 def running_sum_forward(row, size, x, out, reverse):
-    """x, out (N, C): out_j = x_0 + ... + x_j, or x_j + ... + x_(C-1) if `reverse`, in float64 and each rounded once"""
+    """x, out (N, C): out_j = x_0 + ... + x_j, or x_j + ... + x_(C-1) if `reverse`, in float64, each rounded once"""
     x, out, total = shift(x, row * size), shift(out, row * size), -0.0
     for k in range(size):
         j = size - 1 - k if reverse else k

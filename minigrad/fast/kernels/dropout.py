@@ -1,13 +1,13 @@
-"""Dropout's masks, those that `minigrad/random.py` describes, in registers while elements are multiplied by them.
+"""Dropout masks as `minigrad/random.py` defines them, made in registers while elements are multiplied by them.
 
-Threefry takes additions, rotations and xors, all of them vector instructions. Of the key's four words two are zero, and of
-the counter's, too.
+Threefry needs only additions, rotations and xors, which are vector instructions. Two of the key's four words are zero, and
+two of the counter's.
 
-- GROUP elements in a row share LANES counters: element 16 s + l of a group has slot s of the group's l-th counter. So 16
-  consecutive elements are a vector of words, without any shuffle, on processors with vectors of any width.
-- The weights of attention are (heads, queries, keys), and their kernel meets them as tiles (keys, queries). Their
-  positions are those in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16): the eight keys of a group are
-  the slots of a counter, and the queries of a strip its lanes.
+- GROUP consecutive elements share LANES counters: element 16 s + l of a group has slot s of the group's l-th counter. So 16
+  consecutive elements are a vector of words, without shuffles, whatever the width of the processor's vectors.
+- Attention weights are (heads, queries, keys), but the kernel has them in tiles (keys, queries). Their positions are those
+  in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16): the eight keys of a group are the slots of a counter,
+  and the queries of a strip its lanes.
 """
 import numpy as np
 from llvmlite import ir
@@ -19,7 +19,7 @@ from .parallel import parallel_for
 from .rows import ELEMENTS, number_of_blocks
 from .simd import INT32, constant, pointer, vector_pass
 
-LANES, SLOTS = 16, 8  # counters of a group, and elements that a counter serves
+LANES, SLOTS = 16, 8  # counters of a group, and elements per counter
 GROUP = LANES * SLOTS
 ROUNDS = 13
 ROTATIONS = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)
@@ -27,7 +27,7 @@ PARITY = 0x1BD11BDA
 
 
 class Factors:
-    """LLVM instructions that make vectors of factors: 0 where an element is dropped, `scale` where it is kept."""
+    """LLVM instructions that make vectors of factors: 0 where an element is dropped, else `scale`."""
 
     def __init__(self, vectors, key, threshold, scale):
         self.vectors, self.builder = vectors, vectors.builder
@@ -46,7 +46,7 @@ class Factors:
         return self.builder.or_(self.builder.shl(x, self._full(count)), self.builder.lshr(x, self._full(32 - count)))
 
     def _words(self, counter):
-        """The four words of the counters counter, counter + 1, ...: none of these carries into bit 4."""
+        """The four words for counter, counter + 1, ... in the lanes; none of these carries into bit 4."""
         builder = self.builder
         numbers = ir.Constant(self._full(0).type, list(range(self.vectors.lanes)))
         first = builder.add(self._word(counter), numbers)
@@ -64,7 +64,7 @@ class Factors:
         return x
 
     def of(self, counter) -> list:
-        """SLOTS vectors: each has that slot of the counters counter, counter + 1, ..., one for each lane."""
+        """SLOTS vectors, each with one slot of counter, counter + 1, ... in its lanes."""
         builder, zero = self.builder, self.vectors.full(0.0)
         words = [word for x in self._words(counter) for word in (x, self._rotate(x, 16))]
         return [builder.select(builder.icmp_unsigned("<", word, self.threshold), zero, self.scale) for word in words]
@@ -72,10 +72,8 @@ class Factors:
 
 @vector_pass
 def drop(vectors, x, added, out, count, count_added, position, key, threshold, scale):
-    """out = x * factors + added, for `count` elements (below 2**31) that begin at `position` of the whole array.
-
-    There are as many of `added`, or none.
-    """
+    """out = x * factors + added, for `count` elements (below 2**31) from `position` of the whole array on; `added` has as
+    many, or none."""
     builder, lanes = vectors.builder, vectors.lanes
     factors = Factors(vectors, key, threshold, scale)
     first_group, past = (builder.sdiv(number, constant(GROUP)) for number in (
@@ -105,22 +103,19 @@ def _drop_block(block, x, added, out, key, threshold, scale):
 
 @kernel(parallel=True)
 def dropout_forward(x, added, out, key, threshold, scale):
-    """x, out (N,), added (N,) or (0,), key (2,): out = x * factors + added
-
-    key[0] is the key, and key[1] the position of x[0].
-    """
+    """x, out (N,), added (N,) or (0,), key (2,) = the key and the position of x[0]: out = x * factors + added"""
     parallel_for(_drop_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, added, out, key, threshold, scale))
 
 
 def threshold_and_scale(p: float, dtype: np.dtype) -> tuple[int, np.floating]:
-    """What words are compared with, and the factor of what is kept; 0 if p is 1, when everything is dropped."""
+    """The threshold that words are compared with, and the factor of elements that are kept; 0 if p is 1."""
     return min(round(p * 2**32), 2**32 - 1), dtype.type(1 / (1 - p) if p < 1 else 0)
 
 
 def dropout(x: np.ndarray, key: np.ndarray, p: float, added: np.ndarray | None = None) -> np.ndarray:
     """x * keep / (1 - p) [+ added], where keep is 0 with probability p, else 1.
 
-    key (2,): see `minigrad.random.key_of_batch`; added: of the shape and dtype of x.
+    key (2,): see `minigrad.random.key_of_batch`; added has the shape and dtype of x.
     """
     out, x = empty_like(x), x.reshape(-1)
     added = x[:0] if added is None else added.reshape(-1)
@@ -129,5 +124,5 @@ def dropout(x: np.ndarray, key: np.ndarray, p: float, added: np.ndarray | None =
 
 
 def factors(shape: tuple[int, ...], key: np.ndarray, p: float, dtype: np.dtype) -> np.ndarray:
-    """keep / (1 - p), by itself."""
+    """keep / (1 - p)"""
     return dropout(np.ones(shape, dtype), key, p)

@@ -1,8 +1,8 @@
-"""Formulas of single elements, and kernels that apply them to large arrays: one loop for all of them.
+"""Elementwise formulas, and kernels that apply them to large arrays, all with the same loop.
 
-A formula is a function in NumPy's notation, of which recorded.py makes one of numbers; its kernel is compiled when a large
-array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different shapes are
-broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used before.
+A formula is a function in NumPy's notation, which recorded.py turns into a function of numbers. Its kernel is compiled when
+a large array first needs it, in a quarter of a second. Operands are arrays or numbers, and are broadcast. Unlike NumPy, a
+kernel makes one pass over memory, on all threads, and writes into reused memory.
 """
 import functools
 import hashlib
@@ -34,21 +34,20 @@ FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
 class Formula:
     """A function in NumPy's notation; `of` applies it to arrays, by a kernel.
 
-    `takes` are the dtypes of the first operands; those that follow are float32. If memory is all that takes time, it
-    `only_moves`: then threads share larger arrays only. Of single numbers it may have another `form`, with fewer roundings
-    or passes than it has as a function of arrays.
+    `takes` are the dtypes of the first operands; the others are float32. A formula that is bound by memory `only_moves`:
+    threads share only larger arrays then. `form` is another function of numbers, with fewer roundings or passes.
     """
 
     def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
                  least_apart: int | None = None, only_moves: bool = False, form: Scalar | Callable | None = None):
-        self.function, self.dtype, self.least = function, dtype, least  # dtype of the result, elements at least
-        self.smallest = least if least_apart is None else min(least, least_apart)  # the same, of elements that lie apart
+        self.function, self.dtype, self.least = function, dtype, least  # of the result; elements
+        self.smallest = least if least_apart is None else min(least, least_apart)  # elements that lie apart
         self._takes, self._share = takes, MOVED if only_moves else 1
         self.form = form and Recorded.as_it_is(form)
         self._kernels: dict[str, Callable] = {}  # by pattern
 
     def of(self, *operands) -> np.ndarray | None:
-        """The result; None if that is NumPy's work: for small arrays, and other dtypes than the formula takes."""
+        """The result; None if it is NumPy's work, as for dtypes that the formula does not take."""
         if not self._takes and are_alike(operands):
             plan = _plan_of_vectors(operands[0].shape, len(operands))
             return self._computed(self._kernel(plan.pattern).ungated, plan, [x.reshape(-1) for x in operands])
@@ -56,7 +55,7 @@ class Formula:
             if isinstance(x, (np.ndarray, np.generic)):
                 if x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT):
                     return None
-            elif i < len(self._takes) or type(x) not in (float, int):  # no float32, or a Tensor
+            elif i < len(self._takes) or type(x) not in (float, int):  # not float32, or a Tensor
                 return None
         operands = [x if type(x) is ndarray else np.array(x, FLOAT) for x in operands]
         plan = _plan(*[(x.shape, x.strides, x.itemsize, x.flags.behaved) for x in operands])
@@ -77,23 +76,23 @@ class Formula:
         return out if plan.order is None else out.transpose(plan.order)
 
 
-# -------------------------------------------------------------------------------------------------- what lies where
+# ------------------------------------------------------------------------------------------------- memory layouts
 
 
 class _Plan(NamedTuple):
-    """Four nested loops through operands that are broadcast.
+    """Four nested loops through broadcast operands.
 
-    Along the inner loop an operand is "e" if its elements lie side by side, and "n" if it is one number. An operand that
-    lies otherwise is copied first. To read x[:, ::2] in place took 0.55 of the time with 256 rows of 256, where one thread
-    copies, but 1.1 to 3 times as long with a million elements and more.
+    Along the inner loop an operand is "e" if its elements are contiguous, and "n" if it is one number; any other operand is
+    copied first. Reading x[:, ::2] in place took 0.55 of the time with 256 rows of 256, where one thread copies, but 1.1 to
+    3 times as long from a million elements on.
     """
 
-    shape: tuple[int, ...]  # of the result, in the order of memory
-    order: tuple[int, ...] | None  # of its axes, if it is to be transposed
-    loops: tuple[int, ...]  # how long they are
-    pattern: str  # the operands' kinds
-    strides: tuple[tuple[int, ...], ...]  # of each loop, those of the operands, in elements
-    copied: tuple  # of each operand the view to copy, or None
+    shape: tuple[int, ...]  # of the result, in memory order
+    order: tuple[int, ...] | None  # of its axes, if it must be transposed
+    loops: tuple[int, ...]  # their lengths
+    pattern: str  # "e" or "n" for each operand
+    strides: tuple[tuple[int, ...], ...]  # of the operands, for each loop, in elements
+    copied: tuple  # for each operand the view to copy, or None
 
     @classmethod
     def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None, loops: tuple[int, ...],
@@ -103,12 +102,12 @@ class _Plan(NamedTuple):
 
 
 def is_apart(x: np.ndarray) -> bool:
-    """Do no two elements lie side by side, as in x[..., ::2], nor in one place, as in an array that is broadcast?"""
+    """Are elements neither contiguous anywhere, as in x[..., ::2], nor broadcast?"""
     return min(map(abs, x.strides)) > x.itemsize
 
 
 def are_alike(operands, *formulas: Formula) -> bool:
-    """Are these contiguous float32 arrays of one shape, large enough for these formulas? Then kernels do all the work."""
+    """Are these contiguous float32 arrays of one shape, large enough for these formulas? Then kernels alone do the work."""
     first = operands[0]
     if type(first) is not ndarray:
         return False
@@ -123,7 +122,7 @@ def are_alike(operands, *formulas: Formula) -> bool:
 
 
 def _as_vector(x: np.ndarray, copied: tuple | None) -> np.ndarray:
-    """A vector that begins where the operand does, or its copy: nothing else matters to a kernel that has the strides."""
+    """A vector that begins where the operand, or its copy, does: the kernel has the strides."""
     if copied is not None:
         return in_order(as_strided(x, *copied)).reshape(-1)
     return x.reshape(-1) if x.flags.c_contiguous else x[(slice(1),) * x.ndim].reshape(-1)
@@ -137,17 +136,17 @@ def _plan_of_vectors(shape: tuple[int, ...], count: int) -> _Plan:
 
 @functools.lru_cache(1024)
 def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], int, bool]) -> _Plan:
-    """For arrays that lie in any way: their shape, strides, size of an element, and whether a kernel can take them."""
+    """For arrays in any layout: (shape, strides, itemsize, can a kernel take it?) of each."""
     shape = np.broadcast_shapes(*[own for own, *_ in layouts])
     wide = [(0,) * (len(shape) - len(own)) + tuple([stride if n > 1 else 0 for n, stride in zip(own, strides)])
             for own, strides, *_ in layouts]
     full = (strides for strides in wide if all(stride or n == 1 for n, stride in zip(shape, strides)))
-    order = in_memory_order(next(full, (0,) * len(shape)))  # of the result's axes, too
+    order = in_memory_order(next(full, (0,) * len(shape)))  # also of the result's axes
     axes = [i for i in order if shape[i] != 1]
     lengths, seen, copied = [shape[i] for i in axes], [], []
     for (*_, itemsize, is_behaved), strides in zip(layouts, wide):
         strides = tuple([strides[i] for i in axes])
-        once = tuple([n if stride else 1 for n, stride in zip(lengths, strides)])  # each element once
+        once = tuple([n if stride else 1 for n, stride in zip(lengths, strides)])  # without broadcasting
         is_in_place = is_behaved and strides[-1:] in ((), (0,), (itemsize,))
         seen.append(tuple([n // itemsize for n in strides]) if is_in_place else _in_order(once))
         copied.append(None if is_in_place else (once, strides))
@@ -170,7 +169,7 @@ def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _loop(function: Callable, pattern: str) -> Callable:
-    """The loop of a formula: it has no branches, and is vectorised. To that end the formula stands in it, of any length."""
+    """The loop of a formula without branches. The formula is inlined, however long, so that the loop is vectorised."""
     function = getattr(function, "py_func", function)
     code, (first, elements) = exact(function, forceinline=True), _elements_of(pattern)
 
@@ -184,7 +183,7 @@ def _loop(function: Callable, pattern: str) -> Callable:
 
 
 def _loop_with_exceptions(form: Scalar, pattern: str) -> Callable:
-    """The same, and where there is any exception to the formula, a second loop for the exceptions."""
+    """The same, followed by a second loop for exceptions to the formula if there are any."""
     usual, (first, elements) = _loop(form.usual, pattern), _elements_of(pattern)
     rare, exception = exact(form.rare), exact(form.exception)
 
@@ -204,8 +203,8 @@ def _loop_with_exceptions(form: Scalar, pattern: str) -> Callable:
 
 
 def _kernel(name: str, form: Scalar, pattern: str, share: int) -> Callable:
-    """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`. For threads, `share` elements are
-    worth one."""
+    """The kernel of a formula, for operands with the layouts of a pattern: see `_Plan`. For threads, `share` elements
+    count as one."""
     loop = _loop_with_exceptions(form, pattern) if form.rare else _loop(form.usual, pattern)
 
     @jit
@@ -228,7 +227,7 @@ def _kernel(name: str, form: Scalar, pattern: str, share: int) -> Callable:
 
 @jit
 def _place(row, loops):
-    """Where the outer loops are, at a row: the divisions, which take as long as a short one, only if there are several."""
+    """Indices of the outer loops at a row. A division takes as long as a short row, so there is none for a single loop."""
     if loops[0] * loops[1] == 1:
         return 0, 0, row
     return row // (loops[1] * loops[2]), row // loops[2] % loops[1], row % loops[2]
@@ -243,7 +242,7 @@ def _number_of_blocks(rows, columns):
 
 @jit
 def _part(block, rows, columns):
-    """The first row of a block, its end, its first column and how many: a part of a row, or several rows."""
+    """(first row, end, first column, columns) of a block, which is a part of a row, or several rows."""
     if columns >= ELEMENTS:
         parts = number_of_blocks(columns, ELEMENTS)
         start = block % parts * ELEMENTS
@@ -254,8 +253,8 @@ def _part(block, rows, columns):
 
 @functools.cache
 def _elements_of(pattern: str) -> tuple[Callable, Callable]:
-    """Two functions, of pointers: first(pointers) -> what they point to, and elements(pointers, first, i) -> the same, but
-    for each "e" of the pattern i elements further on. Numbers are read before a loop, as `out` might be one of them."""
+    """Two functions of pointers: first(pointers) -> what they point to, and elements(pointers, first, i) -> the same, but i
+    elements further for each "e" of the pattern. Numbers are read before the loop, as `out` might overlap them."""
 
     def load(builder, pointers, k, i):
         return builder.load(builder.gep(builder.extract_value(pointers, k), [i]))

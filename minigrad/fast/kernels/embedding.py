@@ -1,4 +1,4 @@
-"""Look-up of rows in a table, with the rows of their positions added, and its gradient: add each row where it came from."""
+"""Look-up of rows in a table, plus the rows of their positions; and the gradient, which adds each row back."""
 import numpy as np
 
 from .jit import jit, kernel
@@ -29,14 +29,14 @@ def embedding_forward(weight, positions, ids, out):
 
 @jit
 def sort_rows_by_id(ids, count, rows, starts):
-    """rows = those with id 0, then those with id 1, and so on, each in order; those of id v begin at starts[v], and end
-    at starts[v + 1]. `starts` has count + 2 elements."""
+    """rows = all rows sorted by id, in order for each id: those of id v begin at starts[v] and end at starts[v + 1].
+    `starts` has count + 2 elements."""
     starts[:] = 0
     for row in range(ids.size):
         starts[ids[row] + 2] += 1
     for v in range(2, count + 2):
         starts[v] += starts[v - 1]
-    for row in range(ids.size):  # starts[v + 1] moves on from where the rows of v begin to where they end
+    for row in range(ids.size):  # starts[v + 1] moves from where the rows of v begin to where they end
         index = ids[row] + 1
         rows[starts[index]] = row
         starts[index] += 1
@@ -69,11 +69,10 @@ def _backward(dout, ids, onto, dweight, rows, starts):
 
 
 def embedding_backward(dout, ids, dweight, onto=None):
-    """dout (N, C), ids (N,) in range, onto (V, C) or None -> dweight (V, C): onto[v], and the sum of dout[n] over all n
+    """dout (N, C), ids (N,) in range, onto (V, C) or None -> dweight (V, C): onto[v] plus the sum of dout[n] over all n
     with ids[n] = v; onto may be dweight itself
 
-    Sorted by id, so that the sum over one that occurs often is taken in float64, and rounded once. Cut by columns: threads
-    meet nowhere.
+    Rows are sorted by id, so that each sum is taken in float64 and rounded once. Threads share the columns.
     """
     onto = dweight[:0] if onto is None else onto
     _backward(dout, ids, onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))

@@ -1,7 +1,7 @@
-"""Elements taken along one axis by their positions, and its transpose, which adds them back, on all threads.
+"""Taking elements by position along one axis, and the transpose, which adds them back, on all threads.
 
-An array is seen as (outer, n, inner), of which n is looked up. Positions are (outer, k, inner), in memory of any strides:
-with strides of 0 along outer and inner, the same k positions are for all.
+An array is seen as (outer, n, inner), with positions along n. Positions are (outer, k, inner), of any strides: with strides
+of 0 along outer and inner, the same k positions apply to all.
 """
 import math
 
@@ -18,14 +18,14 @@ from .thresholds import FEW, MOVED
 
 ELEMENTS = 1 << 13  # per block
 COLUMNS = 64  # of inner, per block, at most
-SUMS = 1 << 16  # that a block holds at a time, if that leaves it some columns
-MOVED_AS = {1: np.uint8, 4: np.float32, 8: np.float64}  # elements that are only taken, by their size
+SUMS = 1 << 16  # held by a block at a time, if that leaves it some columns
+MOVED_AS = {1: np.uint8, 4: np.float32, 8: np.float64}  # elements that are only moved, by their size
 
 
 def take(x: np.ndarray, dim: int, positions: np.ndarray, for_all: bool) -> np.ndarray:
-    """x[:, positions] for dim = 1, and so on, or if not `for_all`, out[i, j] = x[i, positions[i, j]].
+    """For dim = 1, x[:, positions]; or if not `for_all`, out[i, j] = x[i, positions[i, j]].
 
-    Positions count from 0, and none is out of range.
+    Positions count from 0 and are in range.
 
     >>> x, positions = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([[2, 0], [1, 1]])
     >>> take(x, 1, positions[0], True).tolist(), take(x, 1, positions, False).tolist()
@@ -45,8 +45,8 @@ def take(x: np.ndarray, dim: int, positions: np.ndarray, for_all: bool) -> np.nd
 def add_along(
     dout: np.ndarray, dim: int, positions: np.ndarray, for_all: bool, length: int, onto: np.ndarray | None = None
 ) -> np.ndarray:
-    """The transpose of `take` from an array that is `length` long along dim: each element of dout is added to where it
-    would be taken from, in float64; `onto` is what is there before, by default zeros.
+    """The transpose of `take` from an array with `length` elements along dim: each element of dout is added where it would
+    be taken from, in float64, to zeros or to `onto`.
 
     >>> dout = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> add_along(dout, 1, np.array([0, 0]), True, 3).tolist()
@@ -57,7 +57,7 @@ def add_along(
     last = dim + (positions.ndim if for_all else 1)
     dx = empty(dout.shape[:dim] + (length,) + dout.shape[last:], dout.dtype)
     outer, count, inner = math.prod(dout.shape[:dim]), math.prod(dout.shape[dim:last]), math.prod(dout.shape[last:])
-    is_whole_rows = for_all and outer == 1 and inner > 1  # only those that are used are read
+    is_whole_rows = for_all and outer == 1 and inner > 1  # only rows that are used are read
     if not dout.size or count <= FEW and not is_whole_rows:
         copy(np.zeros((), dx.dtype) if onto is None else onto, dx)
     if not dout.size:
@@ -73,9 +73,8 @@ def add_along(
 
 
 def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray) -> bool:
-    """out[i, positions[i, j]] = values[i, j] for dim = 1, and so on; out is in C order, one value is for all places.
-
-    True if a place was set twice.
+    """For dim = 1, out[i, positions[i, j]] = values[i, j], or one value everywhere; out is in C order. True if a place was
+    set twice.
 
     >>> out = np.zeros((2, 3))
     >>> put_along(out, 1, np.array([[2], [0]]), np.array([[1.0], [2.0]]))
@@ -92,7 +91,7 @@ def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarr
 
 
 def _strides(count: int, inner: int, for_all: bool) -> tuple[int, int, int]:
-    """Of positions, in elements."""
+    """The strides of positions, in elements."""
     return (0, 1, 0) if for_all else (count * inner, inner, 1)
 
 
@@ -132,7 +131,7 @@ def take_forward(x, positions, strides, out):
 
 @jit
 def _put(value, target, place, is_met):
-    """Is it the second value for this place? It stays."""
+    """Set a place. Was it set before?"""
     target[place], found, is_met[place] = value, is_met[place], 1
     return found
 
@@ -158,8 +157,8 @@ def _put_block(block, values, step, positions, rows, out, repeats):
 @kernel(parallel=True)
 def put_forward(values, positions, out, repeats):
     """values (outer * k * inner,) or (1,), positions (outer, k, inner) in range -> out (outer, n, inner), repeats (outer,):
-    out[o, position[o, j, i], i] = value[o, j, i]. Of those that meet, the last stays; repeats[o] is 1 if there are such,
-    else 0."""
+    out[o, position[o, j, i], i] = value[o, j, i]. If a place is set twice, the last value stays, and repeats[o] is 1, else
+    0."""
     rows = max(1, ELEMENTS // (positions.shape[1] * positions.shape[2]))
     step = 0 if values.size == 1 else 1
     blocks = number_of_blocks(out.shape[0], rows)
@@ -168,7 +167,7 @@ def put_forward(values, positions, out, repeats):
 
 @jit
 def _add_row(source, at, stride, count, onto, is_onto, sums, target, n):
-    """target (n,) = onto if is_onto, and where at[j] = k, source[j] added to its k-th element: pointers"""
+    """target (n,) = onto if is_onto, else 0; then target[at[j]] += source[j]; on pointers"""
     for k in range(n):
         sums[k] = onto[k] if is_onto else -0.0
     if stride == 1:
@@ -226,8 +225,8 @@ def add_forward(dout, positions, strides, onto, dx):
     """dout (outer, k, inner), positions in range, onto (outer * n * inner,) or (0,) -> dx (outer, n, inner): onto, or
     zeros, and then dx[o, position[o, j, i], i] += dout[o, j, i]
 
-    Sums are float64's, rounded once: all of one (o, i) are held by one block. Where k is FEW, a sum has few terms and is
-    taken in dx itself, which holds zeros or what they are added to.
+    Sums are in float64, rounded once: those of one (o, i) belong to one block. With at most FEW positions a sum has few
+    terms and is taken in dx itself, which must hold onto, or zeros, already.
     """
     inner, count = dx.shape[2], dout.shape[1]
     columns = max(1, min(inner, COLUMNS, SUMS // dx.shape[1]))

@@ -2,15 +2,15 @@
 
 Three levels:
 1. tiles of C in registers (microkernel.py);
-2. `_multiply_serial`: blocks that fit the caches. Panels of B (384 rows at most, one tile wide), a block of A and one of
-   C stay in L2: each panel more would be a pass over C more, and tiles read L2 as fast as they multiply. B is packed
-   panel by panel, A only if it is transposed and wide, by tiles on their way;
-3. `_multiply_batch`: a batch of products, cut among the threads by items or by rows and columns of C.
+2. `_multiply_serial`: blocks that fit the caches. Panels of B (at most 384 rows, one tile wide), a block of A and one of C
+   stay in L2: with flatter panels there are more passes over C, and tiles read L2 as fast as they multiply. B is packed
+   panel by panel, A only if it is transposed and wide; tiles do both as they go;
+3. `_multiply_batch`: a batch of products, divided among the threads by items or by rows and columns of C.
 
-Each element of C is summed in the same order wherever the cuts fall: the result does not depend on the threads.
+Each element of C is summed in the same order wherever the cuts fall, so no result depends on the number of threads.
 
-Numba inlines and optimises a callee again in every caller, so level 2 is compiled once per dtype as a library of its
-own, under a symbol that other kernels call as an external function: see `gemm` and `register`.
+Numba inlines and optimises a callee again in every caller, so level 2 is compiled once per dtype as a separate library, and
+other kernels call it as an external function by its symbol: see `gemm` and `register`.
 """
 import functools
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from .parallel import available_threads, parallel_for
 from .simd import INDEX, address, call_by_name, instructions, pointer, shift
 from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
-# Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
+# Bits of `flags`. With B_IN_PLACE, rows of B may be read to the end of their last vector.
 ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4
 
 MAX_DEPTH = 384  # of a panel on any processor, see simd.py
@@ -41,11 +41,11 @@ BLOCK_ROWS = 96  # rows in a block of A: whole tiles, and whole strips of a tran
 PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
-SHARED_LINE = 60  # cycles, when two threads write to it
+SHARED_LINE = 60  # cycles, if two threads write to it
 
 
 class Matrix(NamedTuple):
-    """A matrix in kernels: a pointer to its first element, and how many elements rows and columns are apart."""
+    """A matrix in kernels: a pointer to its first element, and the distances of rows and columns in elements."""
 
     start: types.CPointer
     row: int
@@ -53,7 +53,7 @@ class Matrix(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A block of A or a panel of B, how it is to be packed, and where to."""
+    """A block of A or a panel of B, whether it must be packed, and where to."""
 
     matrix: Matrix
     state: int
@@ -61,7 +61,7 @@ class Operand(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A part of C, and what the products are added to, if `adding`: C itself, or a bias, whose rows are 0 apart."""
+    """A part of C, and if `adding`, what the products are added to: C itself, or a bias, with a row stride of 0."""
 
     matrix: Matrix
     source: Matrix
@@ -105,13 +105,13 @@ def _add_bias(C, M, N, bias):
 
 @jit
 def _multiply_panel(A, B, C, rows, columns, depth, ahead, columns_ahead):
-    """A block of rows of A times a panel of B, one tile wide. The first tile packs B, if PACKS_B is its state.
+    """A block of rows of A times a panel of B, one tile wide. The first tile packs B if its state is PACKS_B.
 
-    A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
-    in the last one. The first tile of a strip packs it.
+    A transposed A is packed in strips of whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, fewer in the
+    last one. The first tile of a strip packs it.
 
-    What is to be packed later, (depth, columns_ahead) at `ahead`, is fetched on the way: by each tile a quarter of two
-    vectors' columns, a row in each round of its loop.
+    What will be packed next, (depth, columns_ahead) at `ahead`, is prefetched: each tile fetches a quarter of the columns
+    of two vectors, one row in each round of its loop.
     """
     lanes, tile_rows, tile_vectors = shape(C.matrix.start)
     vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
@@ -140,8 +140,8 @@ def _multiply_panel(A, B, C, rows, columns, depth, ahead, columns_ahead):
 
 @jit
 def _multiply_block(A, next_a, next_rows, B, ragged_state, C, rows, columns, depth):
-    """A block of rows of A times a strip of B, panel by panel; the first one packs A, if it is to be. `next_a` is packed
-    after that; `ragged_state` is that of B's last panel, if it ends amid a vector."""
+    """A block of rows of A times a strip of B, panel by panel; the first one packs A if necessary. `next_a` is packed next;
+    `ragged_state` is the state of B's last panel if it ends within a vector."""
     lanes, tile_rows, tile_vectors = shape(C.matrix.start)
     tile_columns = lanes * tile_vectors
     for j in range(0, columns, tile_columns):
@@ -176,25 +176,25 @@ def _multiply_few_rows(A, B, C, M, N, K, bias, flags):
 
 @library
 def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
-    """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], for tuples of what a `Matrix` has.
+    """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], for matrices as plain tuples.
 
-    One stride of A and one of B is 1; so is the column stride of C. M, N, K >= 1. The workspace has WORKSPACE elements,
+    A and B each have a stride of 1, and the column stride of C is 1. M, N, K >= 1. The workspace has WORKSPACE elements,
     aligned to 64 bytes.
     """
     A, B, C = Matrix(A[0], A[1], A[2]), Matrix(B[0], B[1], B[2]), Matrix(C[0], C[1], 1)
     lanes, tile_rows, tile_vectors = shape(A.start)
     tile_columns = lanes * tile_vectors
-    if B.column != 1 and A.column == 1 and M < tile_rows:  # to transpose B would take longer than the product
+    if B.column != 1 and A.column == 1 and M < tile_rows:  # transposing B would take longer than the product
         _multiply_few_rows(A, B, C, M, N, K, bias, flags)
         return
-    first_source = C  # what the first panels' products are added to
+    first_source = C  # to which the first panels' products are added
     if flags & ADD_BIAS and flags & ACCUMULATE:
         _add_bias(C, M, N, bias)
     elif flags & ADD_BIAS:
         first_source = Matrix(bias, 0, 1)
 
-    # Tiles read whole vectors. Past B's last column they may where a caller says so, or in aligned vectors: those lie in
-    # one page of memory.
+    # Tiles read whole vectors. They may read past B's last column if the caller says so, or if vectors are aligned and so
+    # lie in one page of memory.
     aligned = B.row % lanes == 0 and address(B.start) % 64 == 0
     ragged_b_stays = B.column == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
     b_stays = ragged_b_stays or B.column == 1 and M <= 3 * tile_rows
@@ -222,13 +222,13 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
 
 
 def symbol(dtype: types.Type) -> str:
-    """The name of the product of a dtype, for the linker."""
+    """The linker's name for the product of a dtype."""
     return f"minigrad_gemm_{dtype}"
 
 
 @functools.cache
 def register(dtype: np.dtype) -> None:
-    """Compile or load the product of a dtype and name it to the linker, before a kernel that uses `gemm` is called."""
+    """Compile or load the product of a dtype and register it with the linker, before a kernel that uses `gemm` runs."""
     number = numba.from_dtype(dtype)
     start = types.CPointer(number)
     matrix = types.Tuple([start, INDEX, INDEX])
@@ -238,21 +238,21 @@ def register(dtype: np.dtype) -> None:
 
 @instructions()
 def gemm(site, A, B, C, M, N, K, bias, flags, workspace):
-    """`_multiply_serial` of matrices, called as an external function by its symbol."""
+    """`_multiply_serial`, called as an external function by its symbol."""
     name = symbol(site.kinds[-1].dtype)
     call_by_name(site.builder, name, ir.VoidType(), A, B, C, M, N, K, bias, flags, workspace)
 
 
 @jit
 def bounds(total, unit, part, parts):
-    """From where to where a part of `total` goes, in multiples of a unit; the last part has the odd end."""
+    """(first, end) of a part of `total`, in multiples of a unit; the last part has the remainder."""
     units = total // unit
     return units * part // parts * unit, total if part == parts - 1 else units * (part + 1) // parts * unit
 
 
 @jit
 def _bounds_of_rows(M, tile_rows, part, parts):
-    """From where to where a part of the rows goes: whole tiles, as even as can be; the last part has one at least."""
+    """(first, end) of a part of the rows: whole tiles, as even as possible; the last part has at least one."""
     last, half = max(M // tile_rows - 1, 0), tile_rows * parts // 2
     top, bottom = (M * part + half) // (tile_rows * parts), (M * (part + 1) + half) // (tile_rows * parts)
     return min(top, last) * tile_rows, M if part == parts - 1 else min(bottom, last) * tile_rows
@@ -262,8 +262,8 @@ def _bounds_of_rows(M, tile_rows, part, parts):
 def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, is_aligned):
     """(parts of the rows, parts of the columns) with the least work in the largest part, in cycles for each k.
 
-    There are products, packing, and reading what another core has written: rows of activations it has most likely cut
-    like these. Where columns are cut amid cache lines, the threads take these from each other.
+    Work is multiplying, packing, and reading what another core wrote: most likely that core cut rows of activations in the
+    same way. If columns are cut within cache lines, two threads write to the same line.
     """
     best, best_parts = np.inf, 1
     for parts in range(1, threads + 1):
@@ -303,16 +303,16 @@ def _multiply_portion(part, A, B, C, sizes, bias, flags, offsets, workspaces, cu
 
 @kernel(parallel=True)
 def _multiply_batch(A, B, C, M, N, K, bias, flags, offsets, workspaces):
-    """A batch of products: A, B, C are (array, row, column), the array begins where the matrices do; offsets (batch, 3).
+    """A batch of products: A, B, C are (array that begins where the matrices do, row, column); offsets (batch, 3).
 
-    The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
+    The threads share the batch; if it is too small, they share each C; if that is small too, one thread does everything.
     """
     A, B = Matrix(pointer(A[0], 0), A[1], A[2]), Matrix(pointer(B[0], 0), B[1], B[2])
     C = Matrix(pointer(C[0], 0), C[1], 1)
     bias, workspaces = pointer(bias, 0), pointer(workspaces, 0)
     lanes, tile_rows, tile_vectors = shape(C.start)
     batch = len(offsets)
-    few_rows = M < tile_rows and batch * N * K >= WORTH_A_THREAD  # to read B takes longer than to multiply by it
+    few_rows = M < tile_rows and batch * N * K >= WORTH_A_THREAD  # reading B takes longer than multiplying by it
     threads = available_threads() if few_rows or batch * M * N * K >= PRODUCT_ON_THREADS else 1
     if threads == 1:
         for item in range(batch):
@@ -341,7 +341,7 @@ def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
 
 
 def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """(matrix, row stride, column stride) with strides in elements, one of them 1: the matrix, or a copy if need be."""
+    """(matrix or a copy of it, row stride, column stride), with strides in elements, one of them 1."""
     flags = matrix.flags
     if matrix.dtype.isnative:
         if flags.carray:
@@ -352,7 +352,7 @@ def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
                 return matrix, row_stride // size, 1
             if row_stride == size or rows == 1:
                 return matrix, 1, column_stride // size
-    return _readable(np.array(matrix, dtype=matrix.dtype.newbyteorder("="), order="C"))
+    return _readable(ready(matrix))
 
 
 def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shape_of_out: tuple[int, ...]) -> None:
@@ -380,10 +380,8 @@ CORNERS = [(0,) * (ndim - 2) + (slice(1), slice(1)) for ndim in range(65)]
 
 
 def _corner(array: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """`_readable`, with a C-contiguous matrix that begins where the array does: so the kernel has one specialisation.
-
-    That is the array or its transpose, if one is contiguous: no time is lost.
-    """
+    """`_readable`, with a C-contiguous matrix that begins where the array does, so that the kernel has one specialisation.
+    That matrix is the array or its transpose, if one is contiguous, as slicing takes time."""
     if array.ndim == 2 and array.dtype in FLOAT_TYPES:
         flags = array.flags
         if flags.carray:
@@ -398,7 +396,7 @@ _compiled: dict[np.dtype, Callable] = {}  # `_multiply_batch`, by the dtype of t
 
 
 def _launch(A, B, C, M, N, K, bias, flags, offsets):
-    """A, B, C: (array, row stride, column stride); of the arrays only where they begin counts."""
+    """A, B, C: (array, row stride, column stride); only the beginnings of the arrays matter."""
     dtype = C[0].dtype
     packed = own.workspaces.get(("gemm", dtype.char))
     if packed is None:
@@ -408,7 +406,7 @@ def _launch(A, B, C, M, N, K, bias, flags, offsets):
     if multiply is not None and own.observe_launch is None:
         multiply(*arguments)
     else:
-        _multiply_batch.ungated(*arguments)  # all is ready by now
+        _multiply_batch.ungated(*arguments)  # everything is ready by now
         _compiled[dtype], _ = resolved(_multiply_batch.dispatcher, arguments)
 
 
@@ -418,7 +416,7 @@ def matmul(
     """[out +] a @ b [+ bias] for a (M, K), b (K, N), bias (N,), of one dtype, float32 or float64.
 
     Transposed matrices and slices of columns are read in place; reversed, byte-swapped and other odd ones are copied.
-    `out` (M, N), with contiguous rows, must not overlap with the others.
+    `out` (M, N), with contiguous rows, must not overlap the others.
 
     >>> a = np.arange(6, dtype=np.float32).reshape(2, 3)
     >>> matmul(a, a.T, bias=np.ones(2, np.float32))
@@ -426,7 +424,7 @@ def matmul(
            [15., 51.]], dtype=float32)
     """
     (M, K), (inner, N), dtype = a.shape, b.shape, a.dtype
-    is_usual = K == inner and dtype is b.dtype and dtype in FLOAT_TYPES  # a closer look would take a microsecond
+    is_usual = K == inner and dtype is b.dtype and dtype in FLOAT_TYPES  # the full check would take a microsecond
     if out is None:
         if not is_usual:
             _check("matmul", a, b, None, (M, N))
@@ -444,7 +442,7 @@ def matmul(
     A = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
     B = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
     C = (out, N, 1) if is_usual else _corner(out)
-    if N == 1 < M and bias is None and C[1] == 1:  # a column: the row b^T @ a^T, whose elements lie side by side
+    if N == 1 < M and bias is None and C[1] == 1:  # a column: the row b^T @ a^T, whose elements are contiguous
         A, B, C = (B[0], K, B[1]), (A[0], A[2], A[1]), (C[0], M, 1)
         M, N = 1, M
     elif N == 1 and B[1] == 1:  # a dot product: b seen as a transposed row
@@ -455,8 +453,8 @@ def matmul(
 
 @functools.lru_cache(maxsize=64)
 def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int, ...], int]) -> np.ndarray:
-    """(items, operands): where each item of the batch begins, in elements, for operands of given (shape, strides, size of
-    an element), broadcast."""
+    """(items, operands): where each item of the batch begins, in elements, for operands (shape, strides, itemsize), which
+    are broadcast."""
     columns = []
     for sizes, strides, itemsize in operands:
         steps = [np.arange(size) * (stride // itemsize) for size, stride in zip(sizes, strides)]

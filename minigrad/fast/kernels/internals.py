@@ -1,7 +1,7 @@
-"""All that rests on what Numba does not promise: how functions become machine code, and how that is called and kept.
+"""Everything that relies on private parts of Numba: how functions become machine code, and how that is called and stored.
 
-A new version may change any of it. So setup.cfg allows none that was not tried, and test_numba.py has a row for each name
-of Numba's that is used here: it fails, and says where to look, if that is not what it was. No other file uses such a name.
+A new version may change any of it. So setup.cfg allows only versions that were tried, and test_numba.py has a row for each
+private name used here, which fails and says where to look if the name has changed. No other file uses such names.
 """
 import ctypes
 import functools
@@ -24,40 +24,40 @@ from numba.core.registry import CPUDispatcher
 from .interrupts import postponed
 
 compiler_lock = global_compiler_lock
-# For most processors with 512 bits LLVM would use 256, and most loops here would take 1.3 to 1.5 times as long.
+# LLVM uses 256 bits on most processors that have 512; most loops here would take 1.3 to 1.5 times as long.
 WIDEST_VECTORS = '"prefer-vector-width"="512"'
 UNUSED = {"inline_closure_likes", "nopython_rewrites"}  # for closures and expressions of arrays, which no kernel has
 
-# ------------------------------------------------------------------------------------------- machine code, in the making
+# ---------------------------------------------------------------------------------------------- making machine code
 
 
 class _OfParts(codegen.JITCodeLibrary):
-    """The code of a function, and of those that become parts of it."""
+    """The code of a function, and of functions that become parts of it."""
 
     def add_ir_module(self, module: ir.Module) -> None:
         for function in module.functions:
             if not function.is_declaration:
-                set.add(function.attributes, WIDEST_VECTORS)  # llvmlite's `add` knows attributes without a value only
+                set.add(function.attributes, WIDEST_VECTORS)  # llvmlite's own `add` accepts only attributes without a value
         super().add_ir_module(module)
 
     def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout  # they are optimised once, with all that they call
+        module.data_layout = self._codegen._data_layout  # functions are optimised once, together with their callees
 
     def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
-        is_loaded = next(library._final_module.functions, None) is None  # from the disk, as machine code alone
-        if is_loaded or isinstance(library, _SelfContained):  # which the next process loads
+        is_loaded = next(library._final_module.functions, None) is None  # from disk, as machine code only
+        if is_loaded or isinstance(library, _SelfContained):  # which the next process would load
             raise TypeError(f"{self.name} calls {library.name} by name; make it with `jit`, or call it by its address")
         super().add_linking_library(library)
 
 
 class _Part(_OfParts):
-    """A function that kernels call, as LLVM's instructions: it is optimised, and becomes machine code, in kernels alone.
+    """A function that kernels call, as LLVM instructions: it is optimised and becomes machine code only inside kernels.
 
-    Numba does both for each function by itself as well, for all who may call it: that took a third of the time.
+    Numba would do both for each function separately too, for other callers: that took a third of the time.
     """
 
     def _optimize_final_module(self):
-        """It is not final."""
+        """Nothing to do: it is not final."""
 
     def _finalize_final_module(self):
         self._finalize_dynamic_globals()
@@ -72,11 +72,11 @@ class _Part(_OfParts):
 
 
 class _SelfContained(_OfParts):
-    """The machine code of a kernel and of all functions that it calls, which belong to no other.
+    """The machine code of a kernel and of all functions that it calls, shared with no other kernel.
 
-    Numba gives all copies of a function one name. Of these the linker takes the first that the process came by; but copies
-    are optimised in each kernel anew, and order their sums in other ways. So a kernel's results would depend on what was
-    compiled or loaded before it.
+    Numba gives all copies of a function one name, and the linker takes the first that the process has met. But each kernel
+    optimises its copy anew, with sums in another order, so a kernel's results would depend on what was compiled or loaded
+    before it.
     """
 
     def _finalize_final_module(self):
@@ -86,8 +86,8 @@ class _SelfContained(_OfParts):
         super()._finalize_final_module()
 
     def serialize_using_object_code(self):
-        """The machine code, and of LLVM's instructions, which nobody needs any more, the names of the functions only: all
-        of them would take a tenth of the memory of a training process."""
+        """The machine code, and only the names of functions in place of their LLVM instructions, which nothing needs any
+        more: they would take a tenth of the memory of a training process."""
         names = [function.name for function in self._final_module.functions
                  if not function.is_declaration and function.linkage == Linkage.external]
         stubs = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in names)
@@ -95,7 +95,7 @@ class _SelfContained(_OfParts):
 
 
 class _Compiler(compiler.Compiler):
-    """Numba's compiler, without passes that would find nothing to do: a tenth of the time."""
+    """Numba's compiler, without passes that never find anything to do: they take a tenth of the time."""
 
     def define_pipelines(self):
         (pipeline,) = super().define_pipelines()
@@ -112,7 +112,7 @@ class PartCompiler(_Compiler):
         return super().define_pipelines()
 
     def _compile_core(self):
-        """As Numba does it, but the function of Python's by which it finds the part is one that takes no arguments."""
+        """As in Numba, but the Python function that stands for the part takes no arguments."""
         result = super()._compile_core()
         nothing = {}.clear
         self.state.targetctx.insert_user_function(nothing, result.fndesc, [result.library])
@@ -123,7 +123,7 @@ class KernelCompiler(_Compiler):
     """The compiler of kernels."""
 
     def _compile_core(self):
-        """As Numba does it, but without searches for garbage, which take a tenth of the time."""
+        """As in Numba, but without garbage collection, which takes a tenth of the time."""
         is_collecting = gc.isenabled()
         gc.disable()
         try:
@@ -139,18 +139,18 @@ class KernelCompiler(_Compiler):
         return super().define_pipelines()
 
 
-# --------------------------------------------------------------------------------------------- who may call a function
+# ------------------------------------------------------------------------------------------------ calling functions
 
 
 class Library(CPUDispatcher):
-    """A function that kernels call. It has no interface to Python, which would jump to the address 0."""
+    """A function that only kernels call. It has no Python interface: a call from Python would jump to address 0."""
 
     def __call__(self, *arguments, **options):
         raise TypeError(f"{self.__name__} is a part of kernels: they call it, Python cannot")
 
 
 class Part(Library):
-    """One that becomes a part of each. It is compiled once for all integers: Numba would compile it for each constant."""
+    """A function that becomes part of its callers. It is compiled once for all integers; Numba would for each constant."""
 
     def get_call_template(self, args, kws):
         return super().get_call_template([types.unliteral(kind) for kind in args], kws)
@@ -158,7 +158,7 @@ class Part(Library):
 
 def new_dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class: type, cache=None,
                    **options) -> CPUDispatcher:
-    """What compiles a function for each combination of types that it is called with; a cache keeps the machine code."""
+    """A dispatcher, which compiles a function for each combination of argument types; a cache stores the machine code."""
     made = kind(function, targetoptions=options | {"nopython": True, "boundscheck": None}, pipeline_class=pipeline_class)
     if cache is not None:
         made._cache = cache
@@ -166,35 +166,35 @@ def new_dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class
 
 
 def is_missing(function: CPUDispatcher, signature: tuple) -> bool:
-    """Has the kernel's cache no machine code for a signature?"""
+    """Is the machine code for a signature missing from the kernel's cache?"""
     return function._cache.is_missing(signature, function.targetctx)
 
 
 def entry_point(function: Library, signature: tuple) -> int:
-    """The address of a library function's machine code for a signature; it is compiled or loaded if need be."""
+    """The address of a library function's machine code for a signature; compiled or loaded if necessary."""
     function.compile(signature)
     compiled = function.overloads[signature]
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
 
 
 def machine_code(function: CPUDispatcher, arguments: Sequence) -> tuple[Callable, bool] | None:
-    """What a kernel's dispatcher would call for the types of these arguments, and whether it takes them as one tuple; None
-    if it is not compiled for them."""
+    """The machine code that a kernel's dispatcher calls for these arguments, and whether it takes them as one tuple; None
+    if the kernel is not compiled for their types."""
     kinds = tuple(map(function.typeof_pyval, arguments))
     for signature, compiled in function.overloads.items():
-        is_of_tuple = len(signature) == 1 and isinstance(signature[0], types.BaseTuple)  # it is a function of *arguments
+        is_of_tuple = len(signature) == 1 and isinstance(signature[0], types.BaseTuple)  # a function of *arguments
         if (tuple(signature[0].types) if is_of_tuple else signature) == kinds:
             return compiled.entry_point, is_of_tuple
     return None
 
 
 def compile_part(typing_context, part: types.Dispatcher, kinds: tuple[types.Type, ...]) -> None:
-    """Compile a part for these types, while what calls it gets its types."""
+    """Compile a part for these types, during type inference of its caller."""
     typing_context.resolve_function_type(part, kinds, {})
 
 
 def linked(context, part: types.Dispatcher, kinds: tuple[types.Type, ...]):
-    """What describes a part that was compiled for these types; it becomes one of what is compiled now."""
+    """The descriptor of a part compiled for these types, which is linked into what is being compiled."""
     compiled = part.dispatcher.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
     return compiled.fndesc
@@ -212,8 +212,8 @@ def processor(target) -> tuple[str, str, str]:
 
 
 def unchanged(smaps: str, path: str) -> list[tuple[int, int]]:
-    """(first address, end) of a file's mappings that nobody can write to, and that have no page of the process's own, as
-    relocations make them: such a page is anonymous, or swapped out.
+    """(first address, end) of a file's read-only mappings without private pages, which are anonymous or swapped out and
+    come from relocations.
 
     >>> text = "7f00-8f00 r-xp 0 0 1  /a.so\\nAnonymous: {} kB\\nSwap: 0 kB\\n9f00-af00 rw-p 0 0 1  /a.so\\nSwap: 0 kB\\n"
     >>> unchanged(text.format(0), "/a.so"), unchanged(text.format(4), "/a.so"), unchanged(text.format(0), "/b.so")
@@ -225,9 +225,9 @@ def unchanged(smaps: str, path: str) -> list[tuple[int, int]]:
 
 
 def give_back_pages_of_llvm() -> None:
-    """Unmap what only the start of LLVM's library needed; the next access maps it again, from the system's cache of files.
+    """Unmap pages that only the start of LLVM's library needed; the next access maps them again, from the file cache.
 
-    At its peak `minigrad train` has 158 MB instead of 189 with preset micro, and 376 instead of 411 with small.
+    This lowers the peak of `minigrad train` from 189 to 158 MB with preset micro, and from 411 to 376 with small.
     """
     try:
         madvise = ctypes.CDLL(None).madvise
@@ -238,11 +238,11 @@ def give_back_pages_of_llvm() -> None:
         madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_DONTNEED)
 
 
-# ------------------------------------------------------------------------------------------------ compiled code, kept
+# ---------------------------------------------------------------------------------------------- storing machine code
 
 
 def to_bytes(compiled: compiler.CompileResult) -> bytes | None:
-    """What is compiled, for other processes; None if it holds addresses in this one."""
+    """Compiled code for other processes; None if it contains addresses of this process."""
     return None if compiled.library.has_dynamic_globals else serialize.dumps(compiled._reduce())
 
 
@@ -252,11 +252,10 @@ def from_bytes(content: bytes, target_context) -> compiler.CompileResult:
 
 @functools.cache
 def name_runtime_functions() -> None:
-    """Make Numba's runtime known to the linker: all that loading machine code needs.
+    """Register Numba's runtime with the linker, which is all that loading machine code needs.
 
-    Numba's way, `target_context.refresh()`, gets ready to compile as well: 30 MB and 0.1 s that a warm start can save.
-    Where a kernel is compiled after all, Numba itself does the rest.
+    Numba's `target_context.refresh()` also prepares to compile: 30 MB and 0.1 s that a warm start saves. If a kernel is
+    compiled after all, Numba itself does the rest.
     """
     for name, address in runtime._nrt_python.c_helpers.items():
         llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-

@@ -1,4 +1,4 @@
-"""Ctrl-C, obeyed at moments that suit."""
+"""Postponing Ctrl-C to a safe moment."""
 import contextlib
 import signal
 import threading
@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def postponed() -> Iterator[None]:
-    """Inside, Ctrl-C waits for the end: Python would obey it also in a function that LLVM calls, where its exception is
-    lost, or the process crashes. Only the main thread gets signals.
+    """Inside, Ctrl-C waits for the end. Python might handle it in a function that LLVM calls, where the exception is lost
+    or the process crashes. Only the main thread gets signals.
 
-    The longest pass takes a third to three quarters of the time in which a kernel is compiled: to obey between passes would
-    save little.
+    Handling it between the compiler's passes would gain little: the longest takes a third to three quarters of the time.
     """
     handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):  # ignored, or another program's
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):  # ignored, or set outside Python
         yield
         return
     noted = []

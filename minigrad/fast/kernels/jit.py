@@ -1,7 +1,7 @@
 """How kernels are compiled and called. Only this file knows Numba's flags.
 
 `jit` is for functions that kernels call; `kernel` is for functions that Python calls. Both compile at the first
-call with a new combination of dtypes, not at import; cache.py keeps the machine code on disk.
+call with a new combination of dtypes, not at import; cache.py stores the machine code on disk.
 """
 import ctypes
 import functools
@@ -22,22 +22,22 @@ from .internals import (
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
-# Numba hands options that are not given on from the caller that a part is first compiled for: then the bits of `exp` would
-# depend on which kernel was.
+# All options are given, as Numba would take missing ones from the first caller of a part: the bits of `exp` would depend on
+# which kernel was compiled first.
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH, forceinline=False)
 # How Numba compiles a function that kernels call.
 PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)
 
 
 def _compile(kind: type[CPUDispatcher], function: Callable, **options) -> CPUDispatcher:
-    """Compile a function that is called by its address or from Python: its machine code is kept on disk."""
+    """Compile a function that is called by its address or from Python: its machine code is stored on disk."""
     return new_dispatcher(kind, function, KernelCompiler, KernelCache(function), **FLAGS, **options)
 
 
 def jit(function: Callable | None = None, **options) -> Callable:
-    """Compile a function that kernels call. It is not for Python code: nothing checks its arrays.
+    """Compile a function that kernels call. Python cannot call it, as nothing checks its arrays.
 
-    It becomes part of the kernels' own machine code, so it is not cached, and has no interface to Python.
+    It becomes part of the kernels' own machine code, so it is not cached.
     """
     if function is None:
         return functools.partial(jit, **options)
@@ -49,36 +49,32 @@ exact = functools.partial(jit, fastmath=False)
 
 
 def library(function: Callable) -> Callable:
-    """Compile a function that kernels call by its address: once, while a `jit` function is optimised in each caller."""
+    """Compile a function that kernels call by its address: only once; a `jit` function is optimised in each caller."""
     return _compile(Library, function, no_cpython_wrapper=True)
 
 
 def ready(array: np.ndarray) -> np.ndarray:
-    """The gate: the array itself if a kernel can take it, else a C-contiguous, aligned, writeable, native copy.
-
-    Numba gives aligned, unaligned, byte-swapped and read-only arrays one fingerprint, and would misread them.
-    """
+    """The gate: the array itself if a kernel can take it, else a C-contiguous, aligned, writeable, native copy. Numba
+    cannot tell aligned, unaligned, byte-swapped and read-only arrays apart, and would misread them."""
     if array.flags.carray and array.dtype.isnative:
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
 def address(array: np.ndarray) -> int:
-    """Where the elements of an array begin, whatever its strides (in a quarter of the time of `array.ctypes.data`).
-
-    What NumPy adds to a Python object begins with that: its C interface says so (PyArrayObject).
-    """
+    """Where the elements of an array begin, whatever its strides, in a quarter of the time of `array.ctypes.data`: the
+    address is the first field that NumPy adds to a Python object (PyArrayObject in its C API)."""
     return ctypes.c_size_t.from_address(id(array) + object.__basicsize__).value
 
 
-# Numba's fallback threading layer, workqueue, aborts the process when two threads launch at once: launches take turns
-# until threads.start() knows that another one is used.
+# Numba's fallback threading layer, workqueue, aborts the process if two threads launch at once, so launches take turns
+# until threads.start() knows that another layer is used.
 _turn = threading.RLock()
 take_turns = True
 
 
 def _hold_locks() -> None:
-    """A fork waits for the kernel that another thread compiles or launches: a child would inherit the lock for ever."""
+    """A fork waits while another thread compiles or launches a kernel: the child would inherit the lock for ever."""
     _turn.acquire()
     compiler_lock.acquire()
 
@@ -100,9 +96,9 @@ def _launch_in_turn(function, *arguments):
 def kernel(function: Callable | None = None, *, parallel: bool = False) -> Callable:
     """Compile a function that Python calls with arrays; they pass through `ready` first, but not in its `ungated` form.
 
-    Kernels write into arrays that the caller made, so an output must be ready already; it is if it came from np.empty.
-    `parallel=True` says that it has loops that run on all threads (see `parallel.parallel_for`). Whoever writes one keeps
-    its result independent of the number of threads: blocks of fixed size, and partial sums added in the order of blocks.
+    Kernels write into arrays that the caller made, so an output must be ready already, as it is if it came from np.empty.
+    `parallel=True` says that it has loops that run on all threads (see `parallel.parallel_for`). Results must not depend on
+    the number of threads: use blocks of fixed size, and add partial sums in the order of blocks.
     """
     if function is None:
         return functools.partial(kernel, parallel=parallel)
@@ -135,8 +131,8 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
 
 
 def resolved(function: Callable, arguments: Sequence) -> tuple[Callable, Sequence]:
-    """The same call, to be made often: of the machine code that a dispatcher picks for the types of these arguments, which
-    takes it 0.3 us each time. Arguments of other types would be misread."""
+    """The same call without the dispatcher, whose look-up of the machine code for these types takes 0.3 us each time.
+    Arguments of other types would be misread."""
     found = machine_code(function, arguments) if isinstance(function, CPUDispatcher) else None
     if found is None:
         return function, arguments

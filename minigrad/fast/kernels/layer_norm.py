@@ -1,7 +1,7 @@
-"""Layer norm over rows, exact also where the mean is large: with a mean of 1e4, float32 sums would lose three digits.
+"""Layer norm over rows, exact even for a large mean: with a mean of 1e4, float32 sums would lose three digits.
 
 x - mean is computed as (x - high) - low, where high is the mean in the dtype of x, so that the first difference is exact
-for all x near it, and low is what the mean is more than that.
+for all x near it, and low is the rest of the mean.
 """
 import numpy as np
 
@@ -44,7 +44,7 @@ def layer_norm_forward(row, size, x, weight, bias, out, mean, rstd, eps):
 
 @jit
 def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dweight, dbias, size):
-    """Each loop writes to one array: with more, LLVM takes it for too much work to rule out that they overlap."""
+    """Each loop writes to one array: with more, LLVM does not check for overlaps, and does not vectorise."""
     high, scale = constant_like(x, mean), constant_like(x, rstd)
     shift = constant_like(x, (high - mean) * rstd)
     total, dot = 0.0, 0.0
@@ -54,7 +54,7 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dwe
         dweight[j] += dout[j] * dx[j]
     for j in range(size):
         dbias[j] += dout[j]
-    for start in range(0, size, RUN):  # a loop without stores: its order must not depend on where arrays lie
+    for start in range(0, size, RUN):  # a loop without stores, as its order must not depend on where arrays lie
         run_total, run_dot = constant_like(x, 0), constant_like(x, 0)
         for j in range(start, min(size, start + RUN)):
             dx_hat = dout[j] * weight[j]

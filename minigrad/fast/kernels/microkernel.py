@@ -1,9 +1,9 @@
 """The innermost loops of the matrix product, written in LLVM's instructions: a tile of C in registers, and packing.
 
 With 512-bit vectors a tile of C is 6 rows x 4 vectors, 24 registers. Each step of the loop over k loads 4 vectors of a
-row of B and broadcasts 6 elements of a column of A: 24 fused multiply-adds for 10 loads. There is one function per
-number of rows and of vectors, so that ragged edges are as quick. They are separate functions in a table of pointers, as
-one function with all the loops would take LLVM much longer to compile.
+row of B and broadcasts 6 elements of a column of A: 24 fused multiply-adds for 10 loads. There is one function for each
+number of rows and of vectors, so that ragged edges are as fast, and a table of pointers to them: a single function with all
+the loops would take LLVM much longer to compile.
 """
 from llvmlite import ir
 from numba import types
@@ -13,13 +13,13 @@ from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, fields, ins
 
 BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
-AHEAD = 16  # values of k before a transposed A is wanted, which may be in another core's cache
-PACKS_A, PACKS_B = 1, 2  # what a tile stores on its way
+AHEAD = 16  # by how many values of k a transposed A is prefetched; it may be in another core's cache
+PACKS_A, PACKS_B = 1, 2  # what a tile packs as it goes
 L1, L2 = 3, 2  # where LLVM's prefetch brings a line
 
 
 def _internal_function(builder, name, argument_types, emit):
-    """A function of this module with the given body, made at the first request and never inlined."""
+    """A function of this module with the given body, made at the first request, never inlined."""
     if name not in builder.module.globals:
         function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), argument_types), name)
         function.linkage = "internal"
@@ -33,16 +33,16 @@ def _internal_function(builder, name, argument_types, emit):
 class _Tile:
     """One tile function: C[0:rows, 0:n] = A[0:rows, 0:K] @ B[0:K, 0:n] [+ source], n in the last of `count` vectors.
 
-    A has element strides row_a, column_a; B and C the row strides row_b, row_c. If `adding`, the source is added, which
-    has the row stride row_source: C itself, or a bias with stride 0. B is read in whole vectors, also past n: the loop has
-    no masks, as a masked load takes a turn on a port that the multiply-adds need.
+    A has element strides row_a, column_a; B and C have row strides row_b, row_c. If `adding`, the source is added, which
+    has the row stride row_source: C itself, or a bias with stride 0. B is read in whole vectors, even past n: the loop has
+    no masks, as a masked load occupies a port that the multiply-adds need.
 
-    The loop has time for stores: if `packs_b`, the rows of B are stored in `packed_b` on their way, and if `packs_a`,
-    the columns of a transposed A (row_a = 1) in `packed_a`: not for this tile alone, but of as many tiles as make whole
-    vectors, so that each cache line is fetched once.
+    The loop has time for stores: if `packs_b`, it also stores the rows of B in `packed_b`, and if `packs_a`, the columns of
+    a transposed A (row_a = 1) in `packed_a`. These are columns for as many tiles as make whole vectors, so that each cache
+    line is fetched once.
 
-    It also has time to ask for what a later tile packs, which may have to come from memory: a full tile that packs nothing
-    fetches two vectors at `ahead` into the L2 cache each round, and goes on by the stride row_ahead.
+    It also has time to prefetch what a later tile packs, perhaps from memory: a full tile that packs nothing fetches two
+    vectors at `ahead` into the L2 cache each round, and moves on by the stride row_ahead.
     """
 
     def __init__(self, context, builder, dtype, rows, count, packs_a, packs_b, arguments):
@@ -59,7 +59,7 @@ class _Tile:
     def emit(self):
         builder, vectors = self.builder, self.vectors
         rows_of_c = self._row_pointers(self.C, self.row_c)
-        for row in rows_of_c:  # wanted at the end of the loop
+        for row in rows_of_c:  # needed at the end of the loop
             self._prefetch(row, self.count, writing=1)
         totals = [cgutils.alloca_once_value(builder, total) for total in self._loop()]
         places = [(i, j) for i in range(self.rows) for j in range(self.count)]
@@ -78,14 +78,14 @@ class _Tile:
         return self.builder.gep(pointer, [constant(j * self.vectors.lanes)])
 
     def _prefetch(self, row, count, writing=0, cache=L1):
-        """Ask for the first vectors of a row."""
+        """Prefetch the first vectors of a row."""
         for j in range(count):
             target = self.builder.bitcast(self._vector(row, j), BYTES)
             write, keep, data = (ir.Constant(INT32, value) for value in (writing, cache, 1))
             self.vectors.call("llvm.prefetch.p0", ir.VoidType(), target, write, keep, data)
 
     def _loop(self):
-        """The products summed over k, in order of k: vector by vector of the rows."""
+        """The sums over k, in order of k, for each vector of each row."""
         builder = self.builder
         self.rows_of_a = [constant(0)] + [self._opaque(builder.mul(constant(i), self.row_a)) for i in range(1, self.rows)]
         self.ahead_in_a = self._opaque(builder.mul(constant(AHEAD), self.column_a))
@@ -99,11 +99,11 @@ class _Tile:
         return state[len(pointers):]
 
     def _opaque(self, value):
-        """The value, which LLVM can no longer see through: it makes of the addresses in A a chain of additions."""
+        """The value, hidden from LLVM, which would turn the addresses in A into a chain of additions."""
         return self.builder.asm(ir.FunctionType(value.type, [value.type]), "", "=r,0", [value], False)
 
     def _repeat(self, times, steps, state):
-        """`times` rounds of so many steps, each a value of k: from a state, the pointers and the sums, to the last one."""
+        """Emit `times` rounds of `steps` values of k; from the initial state, pointers and sums, to the final one."""
         builder = self.builder
         entry, check, loop, done = builder.block, *(builder.append_basic_block() for _ in range(3))
         builder.branch(check)
@@ -126,7 +126,7 @@ class _Tile:
         return current
 
     def _step(self, column_of_a, row_of_b, packed_a, packed_b, ahead, sums):
-        """One k: a column of A times a row of B is added to the sums."""
+        """One k: add a column of A times a row of B to the sums."""
         builder, vectors = self.builder, self.vectors
         b = [vectors.load(self._vector(row_of_b, j)) for j in range(self.count)]
         if self.packs_b:
@@ -173,12 +173,12 @@ def _tile_table(context, builder, dtype):
 
 @instructions()
 def multiply_tile(site, rows, vectors, K, n, A, B, C, ahead):
-    """One tile of C, see `_Tile`, for A and B (`gemm.Operand`), C (`gemm.Sum`), and a matrix; the state of A is PACKS_A or
-    0, that of B is PACKS_B or 0, and nonzero only for a full tile."""
+    """One tile of C, see `_Tile`, for A and B (`gemm.Operand`), C (`gemm.Sum`), and a matrix `ahead`. The state of A is
+    PACKS_A or 0, that of B is PACKS_B or 0; only full tiles pack."""
     builder = site.builder
     A, B, C = (fields(builder, values, 3) for values in (A, B, C))
     number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(vector_shape(site.context)[1])), rows)
-    number = builder.add(builder.add(number, A[1]), B[1])  # those that pack stand behind the full one
+    number = builder.add(builder.add(number, A[1]), B[1])  # tiles that pack come after the full one
     table = _tile_table(site.context, builder, site.kinds[-1][0].dtype)
     slot = builder.gep(table, [constant(0), builder.sub(number, constant(1))])
     a, b, c, source, ahead = (
@@ -195,13 +195,13 @@ def shape(site, pointer):
 
 @instructions(INDEX)
 def panel_depth(site):
-    """How many rows a panel of B has at most, on this processor."""
+    """The largest number of rows of a panel of B, on this processor."""
     return constant(vector_shape(site.context)[3])
 
 
 @vector_pass
 def copy_vector(vectors, source, target, count, zeroing):
-    """target[0:count] = source[0:count], count at most one vector; the other lanes become zero, or stay."""
+    """target[0:count] = source[0:count], at most one vector; the other lanes become zero if `zeroing`."""
     mask = vectors.first(count)
     written = vectors.builder.or_(mask, vectors.splat(vectors.builder.trunc(zeroing, BIT)))
     vectors.store(vectors.load(source, mask), target, written)
@@ -216,7 +216,7 @@ def _emit_swap(vectors, x, y, step):
 
 
 def _row_pointers(vectors, start, row, rows):
-    """Where the rows of a square begin; the first one again for those from `rows` on."""
+    """Where the rows of a square begin; from `rows` on, the first one again."""
     builder = vectors.builder
     for i in range(vectors.lanes):
         existing = builder.select(builder.icmp_signed("<", constant(i), rows), constant(i), constant(0))
@@ -239,7 +239,7 @@ def _emit_transpose(vectors, source, row_source, rows, columns, target, row_targ
 
 
 def emit_transpose_square(vectors, *arguments):
-    """The instructions of `transpose_square`: a call."""
+    """Emit `transpose_square`, as a call."""
     function = _internal_function(
         vectors.builder, f"transpose.{vectors.suffix}", [argument.type for argument in arguments],
         lambda body, args: _emit_transpose(vectors.written_by(body), *args),
@@ -251,13 +251,13 @@ def emit_transpose_square(vectors, *arguments):
 def transpose_square(vectors, source, row_source, rows, columns, target, row_target):
     """target[c, r] = source[r, c] for a square as wide as a vector.
 
-    Rows from `rows` on are not read and come out as repetitions of the first; columns from `columns` on become zeros.
+    Rows from `rows` on are not read, and become copies of the first; columns from `columns` on become zeros.
     """
     emit_transpose_square(vectors, source, row_source, rows, columns, target, row_target)
 
 
 def _emit_sums(vectors, square):
-    """The sum of each of as many vectors as one has lanes, side by side: a transposition that adds on the way."""
+    """A vector with the sum of each vector of a square: a transposition that adds as it goes."""
     step = vectors.lanes // 2
     while step:
         pairs = [_emit_swap(vectors, x, y, step) for x, y in zip(square[:step], square[step:])]
@@ -302,7 +302,7 @@ def _emit_dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accum
 
 @vector_pass
 def dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accumulate):
-    """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most as many rows as a vector has lanes."""
+    """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most one vector of rows."""
     arguments = x, K, W, row_w, rows, out, bias, has_bias, accumulate
     function = _internal_function(
         vectors.builder, f"dot_products.{vectors.suffix}", [argument.type for argument in arguments],

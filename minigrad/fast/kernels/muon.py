@@ -1,15 +1,14 @@
-"""Muon's step of many matrices at once: momentum, and Newton and Schulz's iteration, which makes singular values alike.
+"""Muon's step on many matrices at once: momentum, and the Newton-Schulz iteration, which makes singular values equal.
 
-The iteration is x = P x with P = a + b A + c A² and A = x x^T, a few times. A is symmetric and all that follows from it
-commutes with it, so what it does to x can be computed without x:
+The iteration is x = P x with P = a + b A + c A² and A = x x^T, a few times. A is symmetric, and everything computed from it
+commutes with it, so its effect on x can be computed without x:
 
     Q = 1;    each time:  P = a + b A + c A²,  Q = Q P,  A = P A P;    at the end x = Q x
 
-These products are of the smaller side alone, and symmetric: their lower left parts are copied from the upper right. Where x
-is nearly square that saves nothing, and x goes along step by step. A tall x works on A = x^T x, and is multiplied from the
-right.
+These products have the size of the smaller side, and are symmetric: their lower left is copied from the upper right. If x
+is nearly square this saves nothing, and x is multiplied in each step. For a tall x, A = x^T x, multiplied from the right.
 
-A matrix is the work of one thread, in its caches, with the product of gemm.py: no result depends on how many there are.
+Each matrix is computed by one thread, in its caches, with the product of gemm.py, so no result depends on their number.
 """
 import numpy as np
 
@@ -19,30 +18,30 @@ from .microkernel import shape, transpose_square
 from .parallel import parallel_for
 from .simd import constant_like, pointer, pointer_like, shift
 
-PANEL = 32  # columns of a symmetric product that are computed together: half a tile's, for a smaller part of the lower left
+PANEL = 32  # columns of a symmetric product computed together: half a tile, to compute less of the lower left
 
 
 @jit
 def padded(columns):
-    """The stride of a row in the workspace: whole vectors, and rows below each other in other lines of the cache."""
+    """The row stride in the workspace: whole vectors, and neighbouring rows in different cache sets."""
     return -(-columns // 16) * 16 + 16
 
 
 def workspace_size(shapes: list[tuple[int, int]]) -> int:
-    """How many elements `muon_step` needs to work on one matrix of these shapes after the other."""
+    """The size of the workspace in which `muon_step` computes matrices of these shapes one after the other."""
     stride = padded.py_func
     sizes = [2 * -(-rows // 16) * 16 * stride(columns) + 4 * stride(min(rows, columns)) ** 2 for rows, columns in shapes]
     return max(sizes, default=0)
 
 
 def work(rows: int, columns: int) -> float:
-    """About how long the step of a matrix takes, in multiply-adds."""
+    """Roughly how long the step of a matrix takes, in multiply-adds."""
     return 1.7 * rows * columns * min(rows, columns) + 12.0 * min(rows, columns) ** 3
 
 
 @jit
 def _take_gradient(g, m, row, x, row_x, rows, columns, clip, momentum, nesterov, tiny):
-    """m = momentum m + clip g, and x of it; the root of the sum of x². g and m have rows at distance `row`."""
+    """m = momentum m + clip g, and x from m and g; returns the norm of x. g and m have the row stride `row`."""
     zero = tiny - tiny
     fresh, of_mean = (constant_like(x, 1.0), momentum) if nesterov else (zero, constant_like(x, 1.0))
     total = 0.0
@@ -51,7 +50,7 @@ def _take_gradient(g, m, row, x, row_x, rows, columns, clip, momentum, nesterov,
         for j in range(columns):
             part = clip * row_of_g[j]
             mean = momentum * row_of_m[j] + part
-            mean = zero if abs(mean) < tiny else mean  # this way round, NaN stays NaN
+            mean = zero if abs(mean) < tiny else mean  # keeps NaN
             row_of_m[j] = mean
             value = fresh * part + of_mean * mean
             row_of_x[j] = value
@@ -69,7 +68,7 @@ def _scale(x, row_x, rows, columns, factor):
 
 @jit
 def _symmetric_product(A, B, C, size, depth, packed):
-    """C = A @ B, two matrices, which is known to be symmetric, (size, size)."""
+    """C = A @ B for matrices whose product (size, size) is symmetric."""
     lanes, _, _ = shape(C.start)
     for j in range(0, size, PANEL):
         end = min(j + PANEL, size)
@@ -91,7 +90,7 @@ def _polynomial(A, square, size, a, b, c):
 
 @jit
 def _iterate(A, P, Q, other, size, polynomials, first, end, factor, packed):
-    """Q = factor times what the iteration's steps from `first` to `end` multiply x by, of A = x x^T; where it is."""
+    """Q = factor times what steps `first` to `end` of the iteration multiply x by, with A = x x^T; returns Q's memory."""
     if first == end:
         for i in range(size):
             for j in range(size):
@@ -115,13 +114,13 @@ def _iterate(A, P, Q, other, size, polynomials, first, end, factor, packed):
 
 @jit
 def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, factor, packed):
-    """p += factor times what the iteration makes of x, matrices. y is another one for that, `squares` memory for four of
-    their smaller side."""
+    """p += factor times the result of the iteration for x. y is a matrix for intermediate results, `squares` memory for
+    four squares of the smaller side."""
     size, depth = (rows, columns) if rows < columns else (columns, rows)
     row = padded(size)
     A = Matrix(squares, row, 1)
     P, Q, other = at(A, row, 0), at(A, 2 * row, 0), at(A, 3 * row, 0)
-    at_once = steps if 4 * depth > 5 * size else 1  # of nearly square ones, x itself takes less work than Q and A
+    at_once = steps if 4 * depth > 5 * size else 1  # if nearly square, x itself takes less work than Q and A
     step = 0
     while True:
         end = min(step + at_once, steps)
@@ -171,21 +170,21 @@ def _step_share(share, starts, given, memory, packed):
 
 @kernel(parallel=True)
 def muon_step(starts, matrices, table, settings, polynomials, scales, moments, clip, tiny, memory, packed):
-    """One step of Muon of all matrices.
+    """One step of Muon on all matrices.
 
-    matrices (J, 6): the number of a parameter, the first element, rows, columns, the elements from row to row, the group.
-    A share of them, from one of `starts` (S + 1,) to the next, is done one after the other. table: that of `adamw_step`.
-    settings (G, 6): lr, decay, momentum, nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total)
-    have the dtype of all arrays. `clip` multiplies gradients; moments below `tiny` become 0. With g = clip g:
+    matrices (J, 6): parameter, first element, rows, columns, row stride, group. `starts` (S + 1,) divides them into shares;
+    those of a share are computed one after the other. table: as in `adamw_step`. settings (G, 6): lr, decay, momentum,
+    nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all arrays. `clip`
+    multiplies gradients; moments below `tiny` become 0. With g = clip g:
 
         m = momentum m + (1 - momentum) g
         x = (1 - momentum) g + momentum m, or m;    x = x / max(|x|, eps)
-        p = (1 - lr decay) p - lr scale Q x        with Q of the iteration
+        p = (1 - lr decay) p - lr scale Q x        with Q from the iteration
 
     memory (S, at least `workspace_size`); packed: `gemm_workspaces`.
 
     - |x| is summed in float64, and x is divided by it before anything is squared in float32.
-    - The last product is added to p, with -lr scale in Q: what it would be is kept nowhere.
+    - The last product is added directly to p, with -lr scale in Q.
     """
     given = matrices, table, settings, polynomials, scales, moments, clip, tiny
     parallel_for(_step_share, len(starts) - 1, 2 ** 40, (starts, given, memory, packed))

@@ -17,7 +17,7 @@ def normalize_forward(row, size, x, out, norms, eps):
 
 @row_kernel
 def normalize_backward(row, size, dout, out, norms, dx, eps):
-    """dout, out, dx (N, C), norms (N,): dx = (dout - out * (sum of dout * out)) / norm; dout / eps where that is larger"""
+    """dout, out, dx (N, C), norms (N,): dx = (dout - out * (sum of dout * out)) / norm; dout / eps if eps > norm"""
     dout, out, dx = shift(dout, row * size), shift(out, row * size), shift(dx, row * size)
     norm = np.float64(norms[row])
     along = constant_like(out, 0) if norm < eps else row_dot(dout, out, size)

@@ -1,8 +1,8 @@
 """Loops over blocks on all threads, inside a kernel: `parallel_for(body, blocks, work, arguments)`.
 
-Numba's own `prange` analyses and rewrites the whole function around the loop and compiles the body as a function with
-an interface of its own: 0.54 s for a small kernel, and 2.2 us for each launch. This passes a pointer to the arguments
-and a function to the team of threads.py: 0.16 s, and 1.2 us. Where there is no team, Numba's threading layer serves.
+Numba's own `prange` analyses and rewrites the whole function around the loop, and compiles the body as a separate function
+with its own interface: 0.54 s for a small kernel, and 2.2 us for each launch. Here the team of threads.py gets a function
+and a pointer to the arguments: 0.16 s, and 1.2 us. Without a team, Numba's threading layer runs the loop.
 """
 from llvmlite import ir
 from numba import types
@@ -17,7 +17,7 @@ from .thresholds import WORTH_A_THREAD
 
 
 def _emit_loop(context, module, body, packed_type, argument_types):
-    """The function that runs one part: body(block, *arguments) for its portion of the blocks, first to last."""
+    """The function that runs one part: body(block, *arguments) for its blocks, in order."""
     name = f"part.{body.mangled_name}"
     if name in module.globals:
         return module.globals[name]
@@ -28,7 +28,7 @@ def _emit_loop(context, module, body, packed_type, argument_types):
     packed = builder.load(builder.bitcast(data, packed_type.as_pointer()))
     blocks, parts, values = (builder.extract_value(packed, i) for i in range(3))
     values = [builder.extract_value(values, i) for i in range(len(argument_types))]
-    first_part = builder.ptrtoint(builder.load(addresses), INT64)  # part p is given as the address p
+    first_part = builder.ptrtoint(builder.load(addresses), INT64)  # part p is passed as the address p
     last_part = builder.add(first_part, builder.load(counts))
     first, last = (builder.sdiv(builder.mul(blocks, part), parts) for part in (first_part, last_part))
     with cgutils.for_range_slice(builder, first, last, constant(1)) as (block, _):
@@ -47,8 +47,8 @@ def available_threads(site):
 def parallel_for(typing_context, body, blocks, work, arguments):
     """body(block, *arguments) for block in range(blocks), shared among the threads in order; `body` is a jit function.
 
-    `work` is how many elements there are in all: little work runs on the calling thread. What a block computes must not
-    depend on other blocks: then no result depends on the number of threads.
+    `work` is the total number of elements: little work runs on the calling thread. No block may depend on another; then no
+    result depends on the number of threads.
     """
     argument_types = tuple(arguments)
     compile_part(typing_context, body, (INDEX, *argument_types))

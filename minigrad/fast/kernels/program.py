@@ -1,21 +1,21 @@
 """Steps on rows of numbers, run by one kernel call: embeddings, linear layers, norms, attention to a cache.
 
-A token at a time, a small model computes less than the calls of its kernels cost. So a model's steps are data here: a
-`Program` is a table with a row for each step, and the kernel goes down the table. There is a row of numbers for each of
-the B x T new tokens of B sequences, kept in registers, such as x (rows, C). In NumPy's notation, with W (out, in):
+With one token at a time, calling a small model's kernels takes longer than running them. So a model's steps are data here:
+a `Program` is a table with a row for each step, and the kernel goes down the table. Registers, such as x (rows, C), hold a
+row of numbers for each of the B x T new tokens of B sequences. In NumPy's notation, with W (out, in):
 
     embed     out = tokens[ids] * scale + positions[slot : slot + T]
     norm      out = layer_norm(x)
     rms_norm  out = rms_norm(x)
     linear    out = [out +] x @ W.T + bias,  and  activated = activation(out)  or  activated = activated * out
-    attend    q, k, v = packed, H heads of size D for queries, G for keys and values, one for each H / G queries
+    attend    q, k, v = packed, H heads of size D for queries, G for keys and values, each shared by H / G queries
               keys[slot : slot + T], values[slot : slot + T] = k, v
               out = softmax(scale * q @ keys.T) @ values             a token sees the last `context` keys up to its own
     last      out = the last of the T rows of each sequence; only these are left from here on
 
-With one new token, linear is the product of a vector and a matrix, and the time is that of reading all weights from
-memory. They stay where they are, and are read once, row by row. Where it is worth it, the threads share linear by pieces of
-W's rows, and attend by heads of keys. Every sum has one order, so no result depends on the number of threads.
+With one new token, linear is a product of a vector and a matrix, and takes as long as reading all weights from memory. They
+are read in place, once, row by row. If it is worth it, threads share linear by pieces of W's rows, and attend by heads of
+keys. Every sum has a fixed order, so no result depends on the number of threads.
 """
 import functools
 
@@ -35,19 +35,19 @@ from .softmax import softmax_row
 from .thresholds import WORTH_A_THREAD
 
 EMBED, NORM, RMS_NORM, LINEAR, ATTEND, LAST = range(6)
-# The columns of the table of steps: registers, and how many columns they have there; addresses; and of linear or attend:
+# The columns of the table of steps: registers and their widths; addresses; then three columns of linear or attend.
 KIND, SOURCE, INPUTS, TARGET, OUTPUTS, WEIGHT, BIAS = range(7)
 FLAGS, ACTIVATION, ACTIVATED = 7, 8, 9
 LAYER, DISTANCES, WINDOW = 7, 8, 9
-PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activated * out
+PRODUCT = len(ACTIVATIONS)  # in place of an activation: activated = activated * out
 
 PIECE = 64  # rows of W that one thread takes
-QUERIES = 48  # of a long prompt that attend at a time
+QUERIES = 48  # of a long prompt that attend at once
 
 
 @jit
 def _embed(step, scale, ids, slot, out):
-    """out (B T, C) for ids (B, T); the tables are at WEIGHT, and at BIAS that of positions, if there is one"""
+    """out (B T, C) for ids (B, T); the table is at WEIGHT, that of positions, if there is one, at BIAS"""
     (B, T), C = ids.shape, step[OUTPUTS]
     tokens, positions = pointer_like(out, step[WEIGHT]), pointer_like(out, step[BIAS])
     scale = constant_like(out, scale)
@@ -79,7 +79,7 @@ def _last_rows(x, out, B, T, C):
 
 @inlined
 def _linear(part, parts, step, rows, x, out, activated, work):
-    """One part of the columns of out (rows, OUTPUTS), and of the same activated, from x (rows, INPUTS)."""
+    """Some columns of out (rows, OUTPUTS), and of `activated`, from x (rows, INPUTS)."""
     N, K = step[OUTPUTS], step[INPUTS]
     first, end = bounds(N, PIECE, part, parts)
     W, bias = pointer_like(x, step[WEIGHT]), pointer_like(x, step[BIAS])
@@ -88,7 +88,7 @@ def _linear(part, parts, step, rows, x, out, activated, work):
              shift(bias, first), step[FLAGS], work)
     if step[ACTIVATION] >= 0:
         for row in range(rows):
-            for piece in range(first, end, PIECE):  # so that the last bits don't depend on the cut
+            for piece in range(first, end, PIECE):  # so that the last bits don't depend on the cuts
                 own, target = shift(out, row * N + piece), shift(activated, row * N + piece)
                 count = min(PIECE, end - piece)
                 if step[ACTIVATION] == PRODUCT:
@@ -100,7 +100,7 @@ def _linear(part, parts, step, rows, x, out, activated, work):
 
 @inlined
 def _turn(x, angles, D):
-    """x = x with each pair of features turned; angles are (cosine, sine) pairs."""
+    """Turn each pair of features in x; angles are (cosine, sine) pairs."""
     for c in range(0, D, 2):
         even, odd = x[c], x[c + 1]
         x[c], x[c + 1] = even * angles[c] - odd * angles[c + 1], even * angles[c + 1] + odd * angles[c]
@@ -108,9 +108,9 @@ def _turn(x, angles, D):
 
 @inlined
 def _append(q, k, v, width, cache, T, slot, heads, D, scale, rotation):
-    """The cache, keys and values (slots, D), gets the T rows of k and v, which lie `width` columns apart, from `slot` on.
-    The queries of `heads` heads at q are multiplied by the scale of the scores; by a rotation (slots, D), they and the keys
-    are turned."""
+    """Put the T rows of k and v, which lie `width` columns apart, into the cache, keys and values (slots, D), from `slot`
+    on. The queries of `heads` heads at q are multiplied by the scale of the scores; a rotation (slots, D) turns queries and
+    keys."""
     keys, values = cache
     for t in range(T):
         queries, own = shift(q, t * width), shift(k, t * width)
@@ -129,21 +129,21 @@ def _append(q, k, v, width, cache, T, slot, heads, D, scale, rotation):
 def _attend(q, rows, cache, out, slot, advance, D, step, at_zero, scores, work):
     """Attention of `rows` queries, the rows of q, to the cached keys of one head, into those of out.
 
-    With advance 1 they are those of a head for the tokens in the slots `slot`, `slot` + 1, ...; with 0 those of a group
-    of heads for the one token in `slot`. If there is a table of what is added to the scores by distance, it is at BIAS, and
-    the first head's begins `at_zero`.
+    With advance 1 they are those of one head for the tokens in the slots `slot`, `slot` + 1, ...; with 0 those of a group
+    of heads for the one token in `slot`. A table of what is added to the scores by distance may be at BIAS; the first
+    head's entry for distance 0 is `at_zero`.
     """
     keys, values = cache
     window, distances = step[WINDOW], step[DISTANCES]
     for first in range(0, rows, QUERIES):
         count = min(QUERIES, rows - first)
-        oldest = max(0, slot + advance * first + 1 - window)  # that one of them sees
+        oldest = max(0, slot + advance * first + 1 - window)  # seen by any of them
         seen = slot + advance * (first + count - 1) + 1 - oldest
         weights = shift(scores, count * seen)
         transposed_keys = Matrix(shift(keys, oldest * D), 1, D)
         gemm(at(q, first, 0), transposed_keys, Matrix(scores, seen, 1), count, seen, D, scores, 0, work)
         for r in range(count):
-            end = slot + advance * (first + r) + 1 - oldest  # its own key is the last of those that it sees
+            end = slot + advance * (first + r) + 1 - oldest  # the last key that it sees is its own
             begin = max(0, end - window)
             own, row = shift(scores, r * seen), shift(weights, r * seen)
             if step[BIAS] != 0:
@@ -162,7 +162,7 @@ def _attend(q, rows, cache, out, slot, advance, D, step, at_zero, scores, work):
 
 @inlined
 def _attend_in_group(item, step, scale, rows, slot, caches, x, out, scores, work):
-    """Attention of the queries that share a head of keys and values: item b * G + g is group g of sequence b."""
+    """Attention of all queries that share a head of keys and values: item b * G + g is group g of sequence b."""
     _, B, G, slots, D = caches[0].shape
     T, width, width_of_out = rows // B, step[INPUTS], step[OUTPUTS]
     heads, b, group = width_of_out // D // G, item // G, item % G  # heads in the group
@@ -185,7 +185,7 @@ def _attend_in_group(item, step, scale, rows, slot, caches, x, out, scores, work
 
 @jit
 def _do_part(part, parts, step, number, rows, slot, caches, registers, scores, room, works):
-    """One of the parts of a step that threads share."""
+    """One part of a step that threads share."""
     work, (x, out, activated) = pointer(works, part * WORKSPACE), registers
     if step[KIND] == LINEAR:
         _linear(part, parts, step, rows, x, out, activated, work)
@@ -198,10 +198,10 @@ def _do_part(part, parts, step, number, rows, slot, caches, registers, scores, r
 
 @inlined
 def _work(step, rows, T, slot):
-    """About how long a step takes, in the unit of WORTH_A_THREAD; to share one takes 1.2 us longer.
+    """Roughly how long a step takes, in the unit of WORTH_A_THREAD; sharing a step adds 1.2 us.
 
-    To read a weight takes as long as to multiply by it. Nano's wide layers are shared, a token at a time: two cores' caches
-    hold all its weights, one core's do not, and to read them takes 5 times as long.
+    Reading a weight takes as long as multiplying by it. Preset nano's wide layers are shared even for one token: the caches
+    of two cores hold all its weights, and those of one core do not, which makes reading 5 times as slow.
     """
     if step[KIND] == LINEAR:
         return (rows + 1) * step[INPUTS] * step[OUTPUTS] // 2
@@ -210,8 +210,8 @@ def _work(step, rows, T, slot):
 
 @kernel(parallel=True)
 def _run(steps, numbers, tokens, slot, caches, space, of_registers, room, works):
-    """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows. Behind
-    what is of registers, each thread has room for scores."""
+    """See `Program.run`. In `space` the registers come first, one after the other, each with its columns for all rows; then
+    each thread has room for scores."""
     B, T = tokens.shape
     all_rows = rows = B * T
     scores = pointer(space, of_registers)
@@ -234,12 +234,12 @@ def _run(steps, numbers, tokens, slot, caches, space, of_registers, room, works)
 
 
 class Program:
-    """What is computed of new tokens, step by step, with a cache of the keys and values of those before.
+    """The steps that compute new tokens, with a cache of the keys and values of earlier ones.
 
-    A step reads one register and writes to another. Arrays are read where they are, and live as long as the program; one
-    that a kernel cannot take is copied. The cache has room for `slots` tokens, of which each sees the last `context`.
-    There are `heads` heads of queries, of size `head_size`, and `groups` of keys and values. ValueError if shapes or dtypes
-    do not fit.
+    A step reads one register and writes to another. Arrays are read in place, and live as long as the program; those that a
+    kernel cannot take are copied. The cache has room for `slots` tokens; a token sees the last `context` of them. There are
+    `heads` heads of queries, of size `head_size`, and `groups` of keys and values. ValueError if shapes or dtypes do not
+    fit.
 
     >>> program = Program(np.float64, heads=1, width=2, context=3)
     >>> x, y = program.register(2), program.register(4)
@@ -255,16 +255,16 @@ class Program:
         self.groups = heads if groups is None else groups
         self.head_size = width // heads if head_size is None else head_size
         self.slots = context if slots is None else slots
-        self.layers = 0  # of attention, each with keys and values of its own
+        self.layers = 0  # of attention, each with its own keys and values
         self.columns = 0  # of all registers
-        self._room: dict[int, int] = {}  # for how many columns there is room in each register
-        self._held: dict[int, int] = {}  # and how many it holds so far
+        self._room: dict[int, int] = {}  # the number of columns that fit into each register
+        self._held: dict[int, int] = {}  # and that it holds so far
         self._steps: list[tuple[int, ...]] = []
         self._numbers: list[float] = []  # a scale or an eps, for the steps that take one
-        self._arrays: list[np.ndarray] = []  # their addresses hold as long as they live
+        self._arrays: list[np.ndarray] = []  # kept alive, as their addresses are in use
 
     def register(self, columns: int) -> int:
-        """A new register, with room for this many columns."""
+        """A new register for this many columns."""
         self._room[self.columns] = columns
         self.columns += columns
         return self.columns - columns
@@ -321,7 +321,7 @@ class Program:
         self.layers += 1
 
     def last(self, x: int, out: int) -> None:
-        """out (C columns) = the last row of each sequence in x; what follows works on these alone."""
+        """out (C columns) = the last row of each sequence in x; later steps see only these."""
         self._add(LAST, x, self.width, out, self.width)
 
     def caches(self, batch_size: int) -> np.ndarray:
@@ -329,14 +329,14 @@ class Program:
         return empty((2, self.layers, batch_size, self.groups, self.slots, self.head_size), self.dtype)
 
     def run(self, tokens: np.ndarray, slot: int, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """What the last step makes (B, outputs) of the tokens (B, T), int64, whose places are the slots `slot` to
-        slot + T - 1. The caches hold the keys and values of those before, and are given the new ones.
+        """The last step's result (B, outputs) for tokens (B, T), int64, in the slots `slot` to slot + T - 1. The caches
+        hold the keys and values of earlier tokens; the new ones are added.
 
-        Nothing is checked: tokens must be in their table, and there must be so many slots.
+        Nothing is checked: tokens must be in their table, and the slots must exist.
         """
         (B, T), (target, outputs) = tokens.shape, self._steps[-1][TARGET : OUTPUTS + 1]
-        rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at a time
-        room = 2 * rows * min(self.slots, self.context + rows)  # of a thread, for their scores
+        rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at once
+        room = 2 * rows * min(self.slots, self.context + rows)  # of each thread, for their scores
         of_registers, works = self.columns * B * T, gemm_workspaces(self.dtype)
         space = empty((of_registers + numba.config.NUMBA_NUM_THREADS * room,), self.dtype)
         _run.ungated(*self._table, ready(tokens), slot, (keys, values), space, of_registers, room, works)
@@ -364,11 +364,11 @@ class Program:
         if array is None:
             return 0
         if array.dtype != self.dtype:
-            raise ValueError(f"a program of {self.dtype} is given an array of {array.dtype}")
+            raise ValueError(f"a program of {self.dtype} expects arrays of that dtype, got {array.dtype}")
         self._arrays.append(ready(array))
         return address(self._arrays[-1])
 
 
 def _check(fits: bool, *arrays: np.ndarray | None) -> None:
     if not fits:
-        raise ValueError(f"a step cannot take arrays of the shapes {[x.shape for x in arrays if x is not None]}")
+        raise ValueError(f"a step cannot take arrays of shapes {[x.shape for x in arrays if x is not None]}")

@@ -1,7 +1,7 @@
-"""Formulas of single float32 numbers, recorded from functions in NumPy's notation, as ops have them.
+"""Formulas of single float32 numbers, recorded from an op's function in NumPy's notation.
 
-A function is called with symbols in place of arrays, and what it does with them is written down: a function of numbers,
-whose constants are float32, and whose functions are those that kernels have for NumPy's.
+The function is called with symbols in place of arrays, and what it does with them is recorded as a function of numbers,
+with float32 constants and the kernels' versions of NumPy's functions.
 """
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from .formulas.values import Scalar
 
 
 class Recorded(NamedTuple):
-    """The function of numbers that a function of arrays is, and its source.
+    """A function of numbers made from a function of arrays, and its source.
 
     >>> print(Recorded.of(lambda dout, out: dout * (1 - out * out), 2).source)
     def formula(x0, x1):
@@ -30,7 +30,7 @@ class Recorded(NamedTuple):
 
     @classmethod
     def of(cls, function: Callable, count: int) -> "Recorded":
-        """`count` is that of its operands."""
+        """`count` is the number of operands."""
         steps: dict[str, str] = {}
         scalars: dict[str, Scalar] = {}
         operands = [Symbol(f"x{i}", steps, scalars) for i in range(count)]
@@ -49,13 +49,13 @@ class Recorded(NamedTuple):
 
     @classmethod
     def as_it_is(cls, form: Scalar | Callable) -> "Recorded":
-        """A function of numbers that was written as such: kernels' sources are known to the cache."""
+        """A function that was written for numbers; its source is one of those that the cache hashes."""
         scalar = _as_scalar(form)
         return cls(scalar.usual.__name__, scalar)
 
 
 class Symbol(NDArrayOperatorsMixin):
-    """A number of a formula that is being recorded; what is made of it is another. Steps have names by their calls."""
+    """A number in a formula that is being recorded. Functions of it are symbols too; equal calls are one step."""
 
     def __init__(self, name: str, steps: dict[str, str], scalars: dict[str, Scalar]):
         self._name, self._steps, self._scalars = name, steps, scalars
@@ -73,7 +73,7 @@ class Symbol(NDArrayOperatorsMixin):
         return self.__array_function__(dtype.type, (), (self,), {})
 
     def apply_op(self, op, *inputs, **options):
-        """Ops take it for a Tensor, which runs them in this way."""
+        """Runs an op that a function calls, as for a Tensor."""
         return op.blank().forward(*inputs, **options)
 
     def __bool__(self):

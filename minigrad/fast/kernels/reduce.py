@@ -1,8 +1,8 @@
-"""Sums along any axes, in float64 and rounded once: a long sum in float32 would cost digits.
+"""Sums along any axes, in float64 and rounded once: a long sum in float32 loses digits.
 
-NumPy adds float32 numbers pairwise along the fastest axis only. Along the others it adds row after row, and a million rows
-of 0.1 add up to 100958. Memory is what takes the time, not float64; and blocks of fixed size, which threads share, give
-the same bits for any number of threads.
+NumPy adds float32 numbers pairwise only along the fastest axis. Along others it adds row after row, and a million rows of
+0.1 add up to 100958. float64 costs nothing, as memory is the bottleneck; threads share blocks of fixed size, which give the
+same bits for any number of threads.
 
 An array of any strides is seen as four nested loops (outer, outer, n, inner), of which n is summed: see `axes.Loops`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from .axes import Loops, in_memory_order, inverse, runs
 from .buffers import empty
-from .jit import address, jit, kernel
+from .jit import address, jit, kernel, ready
 from .parallel import parallel_for
 from .rows import ELEMENTS_TO_SUM, LANES, add_to, copy_to, number_of_blocks, sum_down
 from .simd import pointer, pointer_like
@@ -27,13 +27,13 @@ WIDE = np.dtype(np.float64)
 
 
 def exact_sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype) -> np.ndarray:
-    """The sum of floats over these axes, which count from the front, in float64 and rounded once to a dtype.
+    """The sum of floats over these axes, counted from the front, in float64 and rounded once to a dtype.
 
-    The kernel sums over the one loop with most terms; what is left then is short, and for NumPy.
+    The kernel sums over the one loop with the most terms; NumPy sums the rest, which is short.
     """
     plan = _plan_of(x.shape, x.strides, x.itemsize, axes, keepdims) if x.flags.aligned and x.dtype.isnative else None
-    if plan is None:  # it is scattered too much, or not as kernels take it
-        x = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    if plan is None:  # too scattered, unaligned or byte-swapped
+        x = ready(x)
         plan = _plan_of(x.shape, x.strides, x.itemsize, axes, keepdims)
     loops, cuts = plan.loops, plan.cuts
     partial = empty((math.prod(loops.shape[:2]), cuts[1], loops.shape[3]), WIDE)
@@ -42,25 +42,25 @@ def exact_sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dt
     if plan.axes_left is not None:
         sums = np.add.reduce(sums.reshape(plan.shape_left).transpose(plan.order_left), axis=plan.axes_left)
     out = np.empty(plan.shape, dtype.newbyteorder("="))
-    return np.add(sums.reshape(plan.shape), 0.0, out=out, casting="same_kind")  # of nothing but -0 it is 0, as NumPy's
+    return np.add(sums.reshape(plan.shape), 0.0, out=out, casting="same_kind")  # a sum of nothing but -0 is 0, as in NumPy
 
 
 class _Plan(NamedTuple):
     """How to sum an array."""
 
     loops: Loops
-    cuts: tuple[int, int, int, int]  # `together` of outer, if short; row blocks of most_rows each, blocks of COLUMNS
+    cuts: tuple[int, int, int, int]  # outer rows per block, row blocks, blocks of COLUMNS, rows per row block
     shape: tuple[int, ...]  # of the result
-    shape_left: tuple[int, ...]  # of the kernel's sums, in the order of memory
-    order_left: tuple[int, ...]  # that puts their axes back
-    axes_left: tuple[int, ...] | None  # that are still to be summed, then; None if the kernel's sums are the result
+    shape_left: tuple[int, ...]  # of the kernel's sums, in memory order
+    order_left: tuple[int, ...]  # restores the order of their axes
+    axes_left: tuple[int, ...] | None  # still to be summed; None if the kernel's sums are the result
 
 
 @functools.lru_cache(512)
 def _plan_of(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, axes: tuple[int, ...], keepdims: bool
 ) -> _Plan | None:
-    """For an array with these strides in bytes; None if four loops are not enough."""
+    """For an array with these strides in bytes; None if four loops are too few."""
     order = [i for i in in_memory_order(strides) if shape[i] != 1]
     neighbours = itertools.groupby(order, axes.__contains__)
     summed = [run for is_summed, group in neighbours if is_summed for run in runs(shape, group, strides)]
@@ -83,7 +83,7 @@ def _plan_of(
 
 @jit
 def _pack(x, rows, columns, row_stride, column_stride, packed):
-    """Elements that lie apart -> (rows, columns), one behind the other"""
+    """Gather (rows, columns) into contiguous memory"""
     for row in range(rows):
         for j in range(columns):
             packed[row * columns + j] = x[row * row_stride + j * column_stride]
@@ -128,8 +128,8 @@ def _sum_block(block, address, shape, strides, cuts, like, partial):
 def sum_forward(address, shape, strides, cuts, like, partial):
     """The `Loops` of an array at an address, of the dtype of `like`, -> partial (outer, row_blocks, inner), flat, float64
 
-    In blocks of fixed size: 1. if the elements lie apart, pack them  2. add rows up  3. store the sum. The sums of all row
-    blocks are then added to the first.
+    In blocks of fixed size: 1. pack elements that are not contiguous  2. add up rows  3. store the sum. At the end the sums
+    of all row blocks are added to the first.
     """
     outer, inner, row_blocks = shape[0] * shape[1], shape[3], cuts[1]
     blocks = number_of_blocks(outer, cuts[0]) * row_blocks * cuts[2]

@@ -10,7 +10,7 @@ from .simd import constant_like, pointer, shift
 
 @jit
 def rms_norm_row(x, weight, out, size, eps):
-    """out = x / sqrt(mean of x^2 + eps) * weight, pointers to `size` elements; what x is multiplied by"""
+    """out = x / sqrt(mean of x^2 + eps) * weight, on pointers to `size` elements; returns the factor of x"""
     squares = np.float64(row_dot(x, x, size))
     if not LEAST_SQUARES < squares < np.inf:
         _, squares = wide_moments(x, 0.0, size)
@@ -29,7 +29,7 @@ def rms_norm_forward(row, size, x, weight, out, rrms, eps):
 
 @jit
 def rms_norm_backward_row(dout, x, weight, rrms, so_far, adding, dx, dweight, size):
-    """Each loop writes to one array, and the sum stands in one without stores: see layer_norm.py."""
+    """Each loop writes to one array, and the one with the sum to none: see layer_norm.py."""
     scale, dot = constant_like(x, rrms), 0.0
     for j in range(size):
         dx[j] = x[j] * scale  # x_hat, until the last loop

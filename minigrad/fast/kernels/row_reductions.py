@@ -1,4 +1,4 @@
-"""Reductions of rows to a number each, and their gradients; sums are in reduce.py."""
+"""Reductions of each row to a number, and their gradients; sums are in reduce.py."""
 import math
 
 import numpy as np
@@ -24,7 +24,7 @@ def logsumexp_forward(row, size, x, out):
 
 @row_kernel
 def logsumexp_backward(row, size, x, out, dout, dx):
-    """x, dx (N, C), out, dout (N,): dx = dout * e^(x - out), where out is -inf as if it were 0"""
+    """x, dx (N, C), out, dout (N,): dx = dout * e^(x - out), with 0 for an out of -inf"""
     slope, shift_ = dout[row], constant_like(x, 0) if out[row] == -math.inf else out[row]
     x, dx = shift(x, row * size), shift(dx, row * size)
     for j in range(size):
@@ -42,11 +42,10 @@ def _product_in_order(x, start, end):
 
 @jit(fastmath=False)
 def _product_of_runs(x, size):
-    """The same of x[0:size], in eight runs beside each other: a product waits for the one before.
+    """The same for x[0:size], in eight interleaved runs, since each product waits for the one before.
 
-    Each run is taken in order. So where no product from the first element on leaves the range of float32, none of a
-    run, which is the ratio of two of those, leaves that of float64. Lanes of vectors would: of 1e30, 1e-30, 1e30, ...
-    one has inf.
+    Each run is taken in order. Products within a run are ratios of products from the first element on: if those stay in the
+    range of float32, these stay in that of float64. Lanes of vectors would not: for 1e30, 1e-30, 1e30, ... one becomes inf.
     """
     run = size // 8
     a = b = c = d = e = f = g = h = 1.0
@@ -67,14 +66,14 @@ def prod_forward(row, size, x, out):
     """x (N, C), out (N,), float32: out = x_0 * x_1 * ..., in float64, rounded once"""
     x = shift(x, row * size)
     total = _product_of_runs(x, size)
-    if math.isnan(total):  # perhaps of a zero in one run, and what is inf in another alone
+    if math.isnan(total):  # perhaps from a zero in one run and an inf that only another run has
         total = _product_in_order(x, 0, size)
     out[row] = constant_like(x, total)
 
 
 @row_kernel
 def prod_backward(row, size, x, dout, dx):
-    """x, dx (N, C), dout (N,): dx_j = dout * the product of what stands before x_j * the product of what stands after"""
+    """x, dx (N, C), dout (N,): dx_j = dout * product of all elements before x_j * product of all after"""
     before, after = dout[row], constant_like(x, 1)
     x, dx = shift(x, row * size), shift(dx, row * size)
     for j in range(size):

@@ -1,7 +1,7 @@
-"""What the kernels over rows share: blocks of fixed size, so that no sum over rows depends on the number of threads.
+"""Shared by kernels over rows: blocks of fixed size, so that no sum over rows depends on the number of threads.
 
-`row_kernel` and `elementwise_kernel` make kernels of what is computed for one row, or some elements. Functions of one row
-take pointers: an array is seven numbers, and to hand over eight of them takes longer than a short row.
+`row_kernel` and `elementwise_kernel` make kernels from functions of one row, or of some elements. These functions take
+pointers: an array is seven numbers, and passing eight arrays takes longer than a short row.
 """
 import math
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from .simd import constant_like, on_stack, pointer, pointers, shift
 ROWS = 32  # rows per block
 ELEMENTS = 8192  # per block of an elementwise kernel
 ELEMENTS_TO_SUM = 1 << 14  # per block, where rows are only summed
-LANES = 64  # how many sums run side by side, at least
+LANES = 64  # sums that run side by side, at least
 COLUMNS = 64  # of partial sums, added side by side
-LEAST_SQUARES = 1e-30  # a sum of squares that is less, or infinite, has left the range of float32, as that of 1e20 has
-RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
+LEAST_SQUARES = 1e-30  # a sum of squares below this, or infinite, has left the range of float32
+RUN = 1024  # elements of a row that are summed in the row's own dtype, few enough to lose no digits
 
 
 def as_rows(x: np.ndarray) -> np.ndarray:
@@ -28,15 +28,15 @@ def as_rows(x: np.ndarray) -> np.ndarray:
 
 @jit
 def number_of_blocks(count, size):
-    """How many blocks of `size` hold `count` things."""
+    """The number of blocks of `size` that hold `count` things."""
     return (count + size - 1) // size
 
 
 def row_kernel(function: Callable) -> Callable:
     """A kernel of arrays, the first of them (N, size), that calls function(row, size, *pointers) for each of the N rows.
 
-    There is a pointer to the beginning of each array; numbers are passed on. No row may depend on what is written for
-    another one.
+    The function gets a pointer to the beginning of each array; numbers are passed on. No row may depend on what is written
+    for another.
     """
     body = jit(function)
 
@@ -49,7 +49,7 @@ def row_kernel(function: Callable) -> Callable:
 
 
 def elementwise_kernel(function: Callable) -> Callable:
-    """A kernel of arrays (N,) that calls function(count, *pointers) for each part of them, of `count` elements."""
+    """A kernel of arrays (N,) that calls function(count, *pointers) for each block of `count` elements."""
     body = jit(function)
 
     @jit
@@ -61,7 +61,7 @@ def elementwise_kernel(function: Callable) -> Callable:
 
 
 def _kernel_over_blocks(function: Callable, compute_block: Callable, size: int) -> Callable:
-    """The kernel, of the function's name, that computes all blocks of `size` rows."""
+    """A kernel with the function's name that computes all blocks of `size` rows."""
 
     def launch(*arguments):
         x = arguments[0]
@@ -81,10 +81,10 @@ def add_to(total, row, count):
 
 @jit
 def row_sum(row, size):
-    """The sum of row[0:size]: runs of fixed length in the dtype of the row, and these in float64.
+    """The sum of row[0:size]: runs of fixed length in the dtype of the row, and their sum in float64.
 
-    Sums stand in loops without stores: with them, LLVM decides at run time, by where the arrays lie, whether they may
-    overlap and the loop must be scalar, and the order of the sum would depend on that.
+    Loops with sums have no stores: if they had, LLVM would decide at run time whether the arrays may overlap and the loop
+    must be scalar, and the order of the sum would depend on where arrays lie.
     """
     total = 0.0
     for start in range(0, size, RUN):
@@ -135,8 +135,8 @@ def add_rows(total, x, rows, stride, width):
 def sum_down(x, rows, stride, total, width):
     """total[0:width] = the sum of `rows` rows that begin `stride` elements apart: pointers, total to float64.
 
-    Narrow rows that lie one behind the other are summed as if they were wide, and then the wide sum is folded: total has
-    room for LANES elements, or `width` if that is more. It begins with -0, so that a sum of nothing but -0 is -0.
+    Narrow contiguous rows are summed as if they were wide, and the wide sum is then folded: total needs room for LANES
+    elements, or `width` if that is more. It starts from -0, so that a sum of nothing but -0 is -0.
     """
     folds = 1
     while stride == width and 2 * folds * width <= LANES and 8 * folds <= rows:
@@ -160,8 +160,8 @@ def fill(out, value, count):
 
 @jit
 def copy_to(out, row, count):
-    """out = row, pointers to `count` elements. Or row is an array: Numba frees one that nobody uses any more, and does
-    not count pointers into it, so what is read last from an array of the caller's own is read from the array itself."""
+    """out = row, pointers to `count` elements. `row` may also be an array: Numba frees an array after its last use,
+    whatever pointers to it are left, so a kernel passes its own array itself where it is read last."""
     for j in range(count):
         out[j] = row[j]
 
@@ -188,7 +188,7 @@ def _sum_block(block, x, rows, partial, room):
 
 @kernel(parallel=True)
 def sum_rows_forward(x, total):
-    """x (N, C) -> total (C,): the sum over rows, first within blocks, then over blocks, in float64 and rounded once."""
+    """x (N, C) -> total (C,): the sum over rows, within blocks and then over blocks, in float64 and rounded once."""
     width = x.shape[1]
     rows = max(ROWS, ELEMENTS_TO_SUM // max(width, 1))
     blocks = number_of_blocks(x.shape[0], rows)

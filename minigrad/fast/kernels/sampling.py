@@ -1,7 +1,7 @@
-"""One of V classes, drawn by its logit: softmax with a temperature, of the likeliest classes alone if so asked.
+"""Drawing one of V classes by logits: softmax with a temperature, optionally of the most likely classes only.
 
-The classes come from a heap, the likeliest first, until the one that is drawn has come: most often a few of them. To sort
-all took longer than any other part of a small model's token but its products.
+A heap yields the classes, most likely first, until the drawn one has come, usually after a few. Sorting all of them took
+longer than any part of a small model's token except its products.
 """
 import math
 
@@ -13,13 +13,13 @@ from .simd import pointer
 
 @jit
 def _is_likelier(row, a, b):
-    """Of equal ones the first is."""
+    """Is class a more likely than b? Of equal ones, the first is."""
     return row[a] > row[b] or row[a] == row[b] and a < b
 
 
 @jit
 def _sift(row, heap, place, size):
-    """What is at a place of the heap moves down until both below it, at 2 place + 1 and 2 place + 2, are less likely."""
+    """Move the class at a place of the heap down until both children, at 2 place + 1 and 2 place + 2, are less likely."""
     moving = heap[place]
     while 2 * place + 1 < size:
         below = 2 * place + 1
@@ -34,9 +34,9 @@ def _sift(row, heap, place, size):
 
 @jit
 def _sum_to(rank, row, V, temperature, heap, sums):
-    """The weights of the classes up to this rank, summed; those up to the one before must be known.
+    """The sum of the weights of all classes up to this rank; the sum up to the previous rank must be known.
 
-    What is taken from the heap changes places with its last one: the class of a rank then stands at V - 1 - rank.
+    A class taken from the heap swaps places with the last one, so the class of a rank is then at V - 1 - rank.
     """
     if sums[rank] < 0:
         taken, last = heap[0], V - 1 - rank
@@ -50,7 +50,7 @@ def _sum_to(rank, row, V, temperature, heap, sums):
 
 @jit
 def _draw(row, V, temperature, top_k, top_p, uniform, heap, sums):
-    """The first class, in the order of likelihood, up to which the probabilities sum to more than `uniform`."""
+    """The first class, most likely first, up to which the probabilities sum to more than `uniform`."""
     for i in range(V):
         heap[i], sums[i] = i, -1.0
     for place in range(V // 2 - 1, -1, -1):
@@ -69,14 +69,14 @@ def _draw(row, V, temperature, top_k, top_p, uniform, heap, sums):
         count, total, rank = rank + 1, sums[rank], 0
     while _sum_to(rank, row, V, temperature, heap, sums) / total <= uniform and rank < count - 1:
         rank += 1
-    while rank > 0 and sums[rank] == sums[rank - 1]:  # the last digits of the total led on to what has no weight
+    while rank > 0 and sums[rank] == sums[rank - 1]:  # rounding of the total may have led to a class of weight 0
         rank -= 1
     return heap[V - 1 - rank]
 
 
 @jit
 def _can_be_drawn_from(row, V):
-    """Is there a finite logit, and neither NaN nor infinity?"""
+    """Is some logit finite, and none NaN or +infinity?"""
     has_finite = False
     for i in range(V):
         if not row[i] < math.inf:
@@ -87,10 +87,10 @@ def _can_be_drawn_from(row, V):
 
 @kernel
 def sample_forward(logits, temperature, top_k, top_p, uniform, heap, sums, drawn):
-    """logits (B, V), uniform (B,) from 0 to 1 -> drawn (B,) int64; heap (V,) int64 and sums (V,) float64 are for work.
+    """logits (B, V), uniform (B,) from 0 to 1 -> drawn (B,) int64; heap (V,) int64 and sums (V,) float64 are scratch.
 
-    Weights are e^((logits - max) / temperature), in float64. Of the top_k likeliest, the likeliest that together have top_p
-    of their sum can be drawn. False, and nothing is drawn, if the largest logit of a row is not finite.
+    Weights are e^((logits - max) / temperature), in float64. Among the top_k most likely classes, only the first that
+    together have top_p of their sum can be drawn. False, with nothing drawn, if the largest logit of a row is not finite.
     """
     B, V = logits.shape
     for b in range(B):
@@ -104,7 +104,7 @@ def sample_forward(logits, temperature, top_k, top_p, uniform, heap, sums, drawn
 
 def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
            uniform: np.ndarray) -> np.ndarray:
-    """A class (B,) for each row of logits (B, V): what `sample` of fast/plain.py says, and draws too."""
+    """A class (B,) for each row of logits (B, V), the same as from `sample` in fast/plain.py."""
     if logits.dtype.char not in "fd":
         logits = logits.astype(np.float64)
     B, V = logits.shape

@@ -1,13 +1,13 @@
 """Vector building blocks: functions of one number that LLVM vectorises, pointers, and LLVM vectors themselves.
 
 `exp, exp_nonpositive, erf, log, normal, or_zero` may be called in any kernel. For float64 they are `math`'s functions,
-exact and called element by element (2 to 12 ns). For float32 they are polynomials without branches, 0.2 to 0.5 ns an
-element in a loop, errors about 1e-7. NaN goes through; infinities and large arguments give the limits.
+exact and called element by element (2 to 12 ns). For float32 they are polynomials without branches, 0.2 to 0.5 ns per
+element in a loop, with errors of about 1e-7. NaN goes through; infinities and large arguments give the limits.
 
-`pointer(array, offset)` gives a pointer p, to be used as p[i]; `shift(p, count)` moves it. `VectorBuilder` is for
-kernels that are written in LLVM's own instructions.
+`pointer(array, offset)` gives a pointer p, used as p[i]; `shift(p, count)` moves it. `VectorBuilder` is for kernels written
+in LLVM's own instructions.
 
-The polynomials are minimax fits of this project's own (Lawson's algorithm on Chebyshev nodes).
+The polynomials are minimax fits made for this project (Lawson's algorithm on Chebyshev nodes).
 """
 import copy
 import functools
@@ -24,7 +24,7 @@ from numba.extending import intrinsic, overload
 from .internals import processor
 from .jit import PART, jit
 
-# For a few lines in one kernel: Numba copies them into the caller before it compiles. More of them take longer than `jit`.
+# For a few lines in one kernel: Numba copies them into the caller before compiling, which for more takes longer than `jit`.
 inlined = functools.partial(jit, inline="always")
 
 INT32, INT64, BIT, FLOAT = ir.IntType(32), ir.IntType(64), ir.IntType(1), ir.FloatType()
@@ -51,13 +51,13 @@ TAIL_SCALE = np.float32(0.3)
 
 
 def call_by_name(builder, name: str, result: ir.Type, *arguments):
-    """Call what the linker, or LLVM, knows by a name."""
+    """Call a function that the linker, or LLVM, knows by this name."""
     function_type = ir.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
 
 
 def _emit_multiply_add(builder, x, y, z, intrinsic_name="fmuladd"):
-    """x * y + z, scalar or vector. LLVM fuses the two where the processor can, and never reassociates this form."""
+    """x * y + z, scalar or vector. LLVM fuses the two if the processor can, and never reassociates this form."""
     element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
     suffix = "f32" if isinstance(element, ir.FloatType) else "f64"
     name = f"llvm.{intrinsic_name}." + (suffix if element is x.type else f"v{x.type.count}{suffix}")
@@ -72,28 +72,28 @@ def multiply_add(typing_context, x, y, z):
 
 @intrinsic
 def fused_multiply_add(typing_context, x, y, z):
-    """x * y + z, of which only the sum is rounded, on any processor: where that is what a result depends on."""
+    """x * y + z, rounded once, on any processor: for results that depend on it."""
     return x(x, x, x), lambda context, builder, signature, args: _emit_multiply_add(builder, *args, "fma")
 
 
 class Site(NamedTuple):
-    """Where LLVM's instructions are written, and for which types."""
+    """Where LLVM instructions are emitted, and for which types."""
 
     context: object
     builder: ir.IRBuilder
     kinds: tuple[types.Type, ...]
     result: types.Type
-    element: types.Type | None  # that the first argument points to, if it is a pointer, or a matrix
+    element: types.Type | None  # of the first argument, if it is a pointer or a matrix
 
     def tuple(self, values):
         return self.context.make_tuple(self.builder, self.result, values)
 
 
 def instructions(result: types.Type | Callable = types.void) -> Callable:
-    """Make an intrinsic of emit(site, *values), which writes LLVM's instructions and returns the value of type `result`.
+    """Make an intrinsic of emit(site, *values), which emits LLVM instructions and returns a value of type `result`.
 
-    Integers and booleans come as indices, and floats as elements of the first argument, see `Site`. `result` may be a
-    function of the arguments' types.
+    Integers and booleans are passed as indices, floats in the element type of the first argument (see `Site`). `result` may
+    be a function of the arguments' types.
     """
 
     def decorate(emit):
@@ -142,12 +142,12 @@ def exp(x):
 
 
 def exp_nonpositive(x):
-    """e**x for x <= 0, without the cases that cannot be. NaN goes through."""
+    """e**x for x <= 0, without the cases that cannot occur. NaN goes through."""
     return math.exp(x)
 
 
 def or_zero(x):
-    """x. In float32, 0 where it is below 2**-126: a matrix product that read 0.1% of such numbers took 5 times as long."""
+    """x; in float32, 0 for denormals: a matrix product with 0.1% of them took 5 times as long."""
     return x
 
 
@@ -162,7 +162,7 @@ def erf(x):
 
 
 def normal(x):
-    """The standard normal law: (P(X <= x), density at x), from a single exponential."""
+    """The standard normal distribution: (P(X <= x), density at x), from a single exponential."""
     return 0.5 * math.erfc(-x / math.sqrt(2)), math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
@@ -172,12 +172,12 @@ def _exp_in_range(x):
     n = np.floor(multiply_add(x, LOG2_E, HALF))
     r = multiply_add(n, -LN_2_LOW, multiply_add(n, -LN_2_HIGH, x))  # x - n ln 2, with ln 2 in two pieces
     result = ONE + multiply_add(polynomial(r, EXP), r * r, r)
-    # Times 2**n by adding n to the exponent's bits: n = 128 is in reach, and 2**128 is no float32.
+    # Times 2**n by adding n to the exponent's bits, as n may be 128, and 2**128 is no float32.
     return float_of_bits(bits_of(result) + (np.int32(n) << np.int32(23)))
 
 
 def _exp_float32(x):
-    within = SMALLEST_EXPONENT if x < SMALLEST_EXPONENT else x  # Numba's min and max would be compiled, 20 ms each
+    within = SMALLEST_EXPONENT if x < SMALLEST_EXPONENT else x  # Numba would compile min and max, for 20 ms each
     within = LARGEST_EXPONENT if within > LARGEST_EXPONENT else within
     result = _exp_in_range(within)
     result = result if x > SMALLEST_EXPONENT else ZERO
@@ -194,7 +194,7 @@ def _exp_nonpositive_float32(x):
 def exponent_and_rest(x):
     """(n, m) of a normal positive float32: x = 2^n (1 + m), with 1 + m between sqrt(1/2) and sqrt(2)
 
-    Integers are int32 throughout: to Numba, the difference of two is an int64, and loops would be of these.
+    Integers are int32 throughout: in Numba the difference of two int32 is an int64, and loops would use those.
     """
     bits = np.int32(bits_of(x) - np.int32(0x3F3504F3))
     return np.int32(bits >> np.int32(23)), float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - ONE
@@ -237,7 +237,7 @@ def _normal_float32(x):
 
 
 def _in_kernels(definition, float32_version) -> None:
-    """Let kernels call `definition`: float32 gets its own version, everything else the definition itself."""
+    """Let kernels call `definition`: float32 has its own version, other types use the definition itself."""
 
     @overload(definition, jit_options=PART)
     def choose(x):
@@ -256,7 +256,7 @@ for _definition, _version in (
 
 
 def _checked(array):
-    """The type of an array; TypeError, while the kernel is compiled, if a pointer to its beginning does not tell all."""
+    """The type of an array; TypeError, when the kernel is compiled, if a pointer to its beginning is not enough."""
     if not isinstance(array, types.Array) or array.layout != "C":
         raise TypeError(f"kernels take arrays in C order here, got {array}; call them through the gate, `jit.ready`")
     return array
@@ -264,20 +264,20 @@ def _checked(array):
 
 @instructions(lambda array, offset: types.CPointer(_checked(array).dtype))
 def pointer(site, array, offset):
-    """The address of the array's element `offset`, counted from its first one as if it were one-dimensional."""
+    """A pointer to element `offset` of the array, as if it were one-dimensional."""
     return site.builder.gep(site.context.make_array(site.kinds[0])(site.context, site.builder, array).data, [offset])
 
 
 @intrinsic
 def shift(typing_context, pointer, count):
-    """The pointer, `count` elements further on."""
+    """The pointer, `count` elements further."""
     return pointer(pointer, INDEX), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
 
 
 @instructions(lambda arguments, offset: types.Tuple([
     types.CPointer(stored(_checked(kind).dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]))
 def pointers(site, arguments, offset):
-    """A tuple of arguments, with `pointer(array, offset)` in the place of each array."""
+    """A tuple of arguments, with `pointer(array, offset)` in place of each array."""
     found = fields(site.builder, arguments, len(site.result))
     for i, kind in enumerate(site.kinds[0]):
         if isinstance(kind, types.Array):
@@ -287,7 +287,7 @@ def pointers(site, arguments, offset):
 
 
 def stored(dtype):
-    """What an element is in memory: Numba cannot read booleans by a pointer."""
+    """The type of an element in memory: Numba cannot read booleans through a pointer."""
     return types.uint8 if dtype == types.boolean else dtype
 
 
@@ -301,7 +301,7 @@ def shift_each(site, pointers, strides, count):
 
 @instructions(lambda pointer, sizes: types.UniTuple(pointer, len(sizes)))
 def consecutive(site, pointer, sizes):
-    """Pointers to arrays of the given sizes that lie one behind the other."""
+    """Pointers to consecutive arrays of the given sizes."""
     pointers = [pointer]
     for size in fields(site.builder, sizes, len(site.result) - 1):
         pointers.append(site.builder.gep(pointers[-1], [size]))
@@ -310,7 +310,7 @@ def consecutive(site, pointer, sizes):
 
 @instructions()
 def call(site, function, arguments):
-    """Call the machine code at an address, see `internals.entry_point`, with a tuple of arguments. Nothing comes back."""
+    """Call the machine code at an address, see `internals.entry_point`, with a tuple of arguments. It returns nothing."""
     values = fields(site.builder, arguments, len(site.kinds[1]))
     function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
     site.builder.call(site.builder.inttoptr(function, function_type.as_pointer()), values)
@@ -328,7 +328,7 @@ def constant_like(typing_context, pointer, value):
 
 @intrinsic(prefer_literal=True)
 def on_stack(typing_context, count):
-    """A pointer to float64 memory for so many elements, a constant, as long as the function runs."""
+    """A pointer to memory for `count` float64 elements, a constant, valid while the function runs."""
     elements = count.literal_value
 
     def codegen(context, builder, signature, arguments):
@@ -338,7 +338,7 @@ def on_stack(typing_context, count):
 
 
 def fields(builder, values, count):
-    """The first few values of a tuple."""
+    """The first `count` values of a tuple."""
     return [builder.extract_value(values, i) for i in range(count)]
 
 
@@ -350,25 +350,25 @@ def address(typing_context, pointer):
 
 @intrinsic
 def pointer_like(typing_context, pointer, address):
-    """A pointer to elements of the same type as `pointer`'s, from an address in bytes."""
+    """An address in bytes as a pointer of the same type as `pointer`."""
     return pointer(pointer, INDEX), lambda context, builder, signature, args: builder.inttoptr(args[1], args[0].type)
 
 
 def vector_shape(context) -> tuple[int, int, int, int]:
-    """(bits of a vector, rows, vectors, depth), for the processor that Numba compiles for: the width to use, the tile of
-    accumulators that the registers hold, and how deep panels of the product are: the deeper, the fewer passes over C, if a
-    strip of them stays in the L2 cache."""
-    if has_feature(context, "avx512f"):  # 32 registers, and from Sapphire Rapids on 2 MB of L2
+    """(bits of a vector, rows, vectors, depth) for the processor that Numba compiles for: the tile of accumulators that the
+    registers hold is rows x vectors; depth is that of the product's panels: deeper ones need fewer passes over C, as long
+    as a strip of them stays in the L2 cache."""
+    if has_feature(context, "avx512f"):  # 32 registers; 2 MB of L2 from Sapphire Rapids on
         return 512, 6, 4, 384 if has_feature(context, "avx512fp16") else 256
     if has_feature(context, "avx2") and has_feature(context, "fma"):
         return 256, 6, 2, 256  # 16 registers
     if has_feature(context, "neon") or has_feature(context, "fp-armv8"):
         return 128, 6, 4, 256  # 32 registers
-    return 128, 4, 2, 256  # 16 registers, and a product needs one
+    return 128, 4, 2, 256  # 16 registers, of which a product needs one
 
 
 def has_feature(context, name: str) -> bool:
-    """Has the processor that Numba compiles for this one?"""
+    """Does the processor that Numba compiles for have this feature?"""
     _, _, features = processor(context.codegen())
     return f"+{name}" in features.split(",")
 
@@ -378,7 +378,7 @@ def constant(value: int) -> ir.Constant:
 
 
 class VectorBuilder:
-    """LLVM instructions on whole vectors, unaligned ones, of float32 or float64."""
+    """LLVM instructions on whole vectors of float32 or float64, which need not be aligned."""
 
     def __init__(self, context, builder, dtype):
         bits, self.tile_rows, self.tile_vectors, _ = vector_shape(context)
@@ -417,7 +417,7 @@ class VectorBuilder:
         return self.builder.icmp_signed("<", numbers, self.splat(count))
 
     def load(self, address, mask=None):
-        """A vector from memory; lanes that the mask leaves out are zero and not touched."""
+        """A vector from memory; lanes outside the mask are zero, and their memory is not read."""
         address = self.builder.bitcast(address, self.type.as_pointer())
         if mask is None:
             return self.builder.load(address, align=self.item_size)
@@ -441,7 +441,7 @@ class VectorBuilder:
         return self.call("llvm.x86.avx512.mask.reduce.ps.512", self.type, x, *flags)
 
     def times_power_of_two(self, x, exponent, mask):
-        """x * 2^floor(exponent), of float32; 0 in lanes that the mask leaves out"""
+        """x * 2^floor(exponent), of float32; 0 in lanes outside the mask"""
         mask = self.builder.bitcast(mask, ir.IntType(16))
         return self.call("llvm.x86.avx512.mask.scalef.ps.512", self.type, x, exponent, self.full(0.0), mask,
                          ir.Constant(INT32, 4))
@@ -451,7 +451,7 @@ class VectorBuilder:
         return self.builder.select(self.builder.fcmp_ordered(">", x, y), x, y)
 
     def fold(self, x, combine):
-        """The lanes combined to one number, pairwise."""
+        """All lanes combined into one number, pairwise."""
         step = self.lanes // 2
         while step:
             x = combine(x, self.shuffle(x, x, [(lane + step) % self.lanes for lane in range(self.lanes)]))
@@ -460,8 +460,8 @@ class VectorBuilder:
 
 
 def vector_pass(emit):
-    """Make an intrinsic of `emit(vectors, ...)`; its next argument is a pointer or a matrix, and `vectors` a VectorBuilder
-    of its elements."""
+    """Make an intrinsic of `emit(vectors, x, ...)`, where x is a pointer or a matrix, and `vectors` a VectorBuilder for its
+    elements."""
 
     @functools.wraps(emit)
     def emit_at(site, *values):
@@ -472,7 +472,7 @@ def vector_pass(emit):
 
 @instructions(lambda row, count: row.dtype)
 def row_max(site, row, count):
-    """The largest of row[0:count]; -inf if there is none. NaN is passed over."""
+    """The largest of row[0:count], ignoring NaN; -inf if count is 0."""
     vectors, builder = VectorBuilder(site.context, site.builder, site.result), site.builder
     least = vectors.full(-math.inf)
     result = cgutils.alloca_once_value(builder, least)

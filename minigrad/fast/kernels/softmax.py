@@ -1,4 +1,4 @@
-"""Softmax and log-softmax over rows. Each takes the row's maximum out first, so that no exponential overflows."""
+"""Softmax and log-softmax over rows. Both subtract the row's maximum first, so that no exponential overflows."""
 from .jit import jit
 from .rows import row_dot, row_kernel, row_sum
 from .simd import exp, exp_nonpositive, log, row_max, shift

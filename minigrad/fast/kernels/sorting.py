@@ -1,4 +1,4 @@
-"""Keys that sort as numbers do, and know where they stood: with them, NumPy's sort of integers is a stable argsort."""
+"""Integer keys that sort like numbers and contain their places: sorting them in NumPy is a stable argsort."""
 import numpy as np
 
 from .buffers import empty
@@ -8,16 +8,16 @@ from .rows import as_rows, row_kernel
 from .simd import bits_of, shift
 
 SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
-PLACE = np.uint64(0xFFFFFFFF)  # the bits of a key that are a place
+PLACE = np.uint64(0xFFFFFFFF)  # the bits of a key that hold the place
 LAST_KEY = np.uint64((1 << 64) - 1)
 RUN = 32  # elements
 
 
 @jit
 def _key(x, j, flip):
-    """Of x[j], float32: the number's bits, so that they sort as it does, all flipped if `flip` is ALL, and its place.
+    """The key of x[j], float32: bits that sort like the number, flipped if `flip` is ALL, and then its place.
 
-    Positive floats sort as their bits do, negative ones the other way round. 0 and -0 are equal; NaN is the largest.
+    Positive floats sort like their bits, negative ones in reverse. 0 and -0 are equal; NaN is the largest.
     """
     bits = np.uint32(bits_of(x[j]))
     ordered = bits ^ ALL if bits & SIGN else bits | SIGN
@@ -37,7 +37,7 @@ def keys_forward(row, size, x, keys, descending):
 
 @jit
 def _insert(key, keys, count):
-    """Put a key among `count`, which are in order; the last is lost. Without branches, which nobody could foretell."""
+    """Insert a key into `count` sorted ones, dropping the last. Without branches, as they could not be predicted."""
     for k in range(count):
         other = keys[k]
         keys[k] = min(key, other)
@@ -46,9 +46,9 @@ def _insert(key, keys, count):
 
 @row_kernel
 def least_keys_forward(row, size, x, keys, count, descending):
-    """x (N, C) float32, C < 2**32 -> keys (N, count) uint64, 0 < count <= C: the least of each row, in order
+    """x (N, C) float32, C < 2**32 -> keys (N, count) uint64, 0 < count <= C: the smallest keys of each row, in order
 
-    Most runs have nothing that comes before the last of those kept so far, and are only compared with that.
+    Most runs have no element that comes before the last key kept so far, so comparing with that is enough.
     """
     x, keys = shift(x, row * size), shift(keys, row * count)
     flip, sign = (ALL, np.float32(1)) if descending else (np.uint32(0), np.float32(-1))
@@ -68,9 +68,8 @@ def least_keys_forward(row, size, x, keys, count, descending):
 
 
 def sorting_keys(x: np.ndarray, descending: bool = False, least: int | None = None) -> np.ndarray:
-    """A key for each element along the last axis of a float32 array: they sort as the elements do, equal ones by place.
-
-    Or the `least` first of the sorted keys, if there is such a number: the fewer, the faster.
+    """A key for each element along the last axis of a float32 array; they sort like the elements, equal ones by place. Or,
+    faster, only the first `least` of the sorted keys.
 
     >>> places(sorting_keys(np.array([[2.0, -1.0, np.nan, 2.0]], np.float32), True, 3))
     array([[2, 0, 3]])
@@ -85,6 +84,6 @@ def sorting_keys(x: np.ndarray, descending: bool = False, least: int | None = No
 
 
 def places(keys: np.ndarray) -> np.ndarray:
-    """Where the elements of these keys stood along their axis; the keys are lost."""
+    """The places of the elements of these keys along the axis; overwrites the keys."""
     keys &= PLACE
     return keys.view(np.int64)

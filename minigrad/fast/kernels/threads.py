@@ -1,20 +1,20 @@
-"""The threads that share the blocks of a kernel: a team that does not hold up a busy machine.
+"""The threads that share the blocks of a kernel: a team that stays fast on a busy machine.
 
 `fork_join(loop, data, parts)` calls loop(part) for each part, and returns when all are done. The calling thread and its
-helpers take parts as they come. With OpenMP each loop waits for a certain thread to come to its portion: with one other
-busy process on two cores, a training step of preset nano took 2.2 times as long, here 1.5. On two cores that
-many processes share, a launch takes 0.9 us here, 84 with OpenMP and 61 with workqueue (Numba 0.68); a compiled step of
-micro takes 3.9 ms, 145 with OpenMP, and with workqueue 1.3 times as long. To repeat it, set IS_SUPPORTED to False and run
-`python -m benchmarks training_step` beside other processes. For
+helpers take the next part as soon as they are free. With OpenMP each loop waits until every thread gets to its portion:
+next to one other busy process on two cores, a training step of preset nano took 2.2 times as long, here 1.5. On two cores
+that many processes share, a launch takes 0.9 us here, 84 with OpenMP and 61 with workqueue (Numba 0.68); a compiled step of
+preset micro takes 3.9 ms, 145 with OpenMP, and with workqueue 1.3 times as long. To repeat this, set IS_SUPPORTED to False
+and run `python -m benchmarks training_step` next to other processes.
 
-- whoever is running takes the next part: a loop ends without the helpers if they are not there in time;
-- a helper looks out for the next loop for a while and then sleeps; so does the caller that waits. To be woken takes 50 to
-  80 us, as long as a small loop, so the while is long; but where others want the processor it is short, see `_spin`;
-- a caller that finds the team at work for another Python thread, or is alone after os.fork(), does all parts itself.
+- Whichever thread is running takes the next part: a loop ends without the helpers if they come too late.
+- A helper spins for a while, waiting for the next loop, and then sleeps; so does a waiting caller. Waking up takes 50 to
+  80 us, as long as a small loop, so they spin long, but not if other processes want the processor: see `_spin`.
+- If the team works for another Python thread, or is missing after os.fork(), the caller does all parts itself.
 
-The team's state are a few words of memory, one to a cache line. TICKET holds all that decides who does what, in one word
-that is read and changed at once: a loop's number, its count of parts, and the next part. So a helper that has slept
-through some loops cannot mistake one for another. Needs Linux's futex; elsewhere Numba's threading layer is used.
+The team's state is a few words of memory, one per cache line. TICKET is the word that assigns work, read and changed
+atomically: a loop's number, its count of parts, and the next part. So a helper that slept through some loops cannot mistake
+one for another. This needs Linux's futex; elsewhere Numba's threading layer is used.
 """
 import atexit
 import ctypes
@@ -34,22 +34,22 @@ from .jit import library
 from .simd import INDEX, INT64, call_by_name, constant, instructions
 
 SYMBOL = "minigrad_fork_join"
-NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all that kernels call, see `start`
-# For how long a thread spins, in cycles of the processor's clock, 2 to 3 a nanosecond. On two cores a compiled step of nano
-# takes 0.93 of its time with LONG, as helpers would sleep while Python copies gradients; but beside one busy process, where
-# SHORT is right, an uncompiled one took 47 ms instead of 34. SHORT is as long as Python takes from a small op to the next:
-# with a third of it, relu of 256 x 256 elements took 40 to 120 us.
+NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all functions that kernels call by name, see `start`
+# How long a thread spins, in cycles of the processor's clock, 2 to 3 per nanosecond. On two cores LONG takes a compiled
+# step of preset nano to 0.93 of its time, as helpers would sleep while Python copies gradients; but next to one busy
+# process, where SHORT is right, an uncompiled step took 47 ms instead of 34. SHORT is the time that Python takes between
+# two small ops: with a third of it, relu of 256 x 256 elements took 40 to 120 us.
 LONG, SHORT = 300_000, 150_000
-INTERRUPTION = 2_000_000  # between two turns: another process had the processor. What a virtual machine does is shorter
-WARY = 10_000  # loops after that, in which threads spin shortly
+INTERRUPTION = 2_000_000  # cycles between two turns: another process had the processor. Virtual machines pause for less
+WARY = 10_000  # loops after an interruption, in which threads spin SHORT
 HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
 CYCLES_OF_A_TURN = 25  # where there is no clock
 
 LINE = 8  # words of 8 bytes in a cache line
 OWNER, TICKET, DONE, WAKE, SLEEPERS, CALLER, LOOP, DATA, STOP, WARINESS = (LINE * i for i in range(10))
 WORDS = 10 * LINE
-BLOCKS, PARTS = 0, 1  # where these stand in a loop's data, see parallel.py
-FINER = 8  # as many parts where helpers sleep: they come late, and whoever waits for them should not wait long
+BLOCKS, PARTS = 0, 1  # words of a loop's data, see parallel.py
+FINER = 8  # times as many parts if helpers sleep: they come late, and the wait for their last part should be short
 PART_BITS, COUNT_BITS = 20, 20
 PART_MASK = (1 << PART_BITS) - 1
 
@@ -58,13 +58,13 @@ FUTEX_CALL = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0)
 IS_SUPPORTED = sys.platform == "linux" and FUTEX_CALL > 0
 
 BYTES = ir.IntType(8).as_pointer()
-# What calls one part: f(arguments, counts, strides, data), as NumPy calls a ufunc's loop and Numba its parallel ones.
+# The function of one part: f(arguments, counts, strides, data), as in NumPy's ufunc loops and Numba's parallel ones.
 LOOP_TYPE = ir.FunctionType(ir.VoidType(), [BYTES.as_pointer(), INT64.as_pointer(), INT64.as_pointer(), BYTES])
 
 
 @instructions(INDEX)
 def _own_state(site):
-    """The words of the team, zero at first: memory that belongs to the machine code of the one function that asks."""
+    """The team's state, initially zero: memory in the machine code of the one function that calls this."""
     array = ir.ArrayType(INT64, WORDS)
     state = ir.GlobalVariable(site.builder.module, array, "team")
     state.linkage, state.initializer, state.align = "internal", ir.Constant(array, None), 64
@@ -81,25 +81,25 @@ def _word(site, state, word):
 
 @instructions(INDEX)
 def load(site, state, word):
-    """state[word], with all that was written before it"""
+    """state[word], and everything written before it"""
     return site.builder.load_atomic(_word(site, state, word), "seq_cst", 8)
 
 
 @instructions()
 def store(site, state, word, value):
-    """state[word] = value, after all that was written before"""
+    """state[word] = value, after everything written before"""
     site.builder.store_atomic(value, _word(site, state, word), "seq_cst", 8)
 
 
 @instructions(INDEX)
 def add(site, state, word, value):
-    """state[word] += value in one step; what it was before"""
+    """state[word] += value atomically; returns the old value"""
     return site.builder.atomic_rmw("add", _word(site, state, word), value, "seq_cst")
 
 
 @instructions(INDEX)
 def swap(site, state, word, value):
-    """state[word] = value in one step; what it was before"""
+    """state[word] = value atomically; returns the old value"""
     return site.builder.atomic_rmw("xchg", _word(site, state, word), value, "seq_cst")
 
 
@@ -112,13 +112,13 @@ def pause(site):
 
 @instructions(INDEX)
 def _clock(site):
-    """The processor's clock, in cycles; 0 where there is none that is known."""
+    """The processor's clock, in cycles; 0 if there is none."""
     return call_by_name(site.builder, "llvm.readcyclecounter", INT64) if HAS_CLOCK else constant(0)
 
 
 @instructions()
 def futex(site, state, word, operation, value):
-    """FUTEX_WAIT: sleep while the word's lower half is `value`; FUTEX_WAKE: wake as many sleepers"""
+    """FUTEX_WAIT: sleep while the word's lower half is `value`; FUTEX_WAKE: wake `value` sleepers"""
     call_by_name(site.builder, "syscall", INT64, constant(FUTEX_CALL), _address(site, state, word), operation, value,
                  *[constant(0)] * 3)
 
@@ -134,7 +134,7 @@ def _call_loop(site, loop, part, data):
 
 @jit.jit
 def _take_parts(state):
-    """Do parts of the present loop until there is none left to take."""
+    """Do parts of the current loop until none is left."""
     while True:
         ticket = add(state, TICKET, 1)
         part, count = ticket & PART_MASK, (ticket >> PART_BITS) & PART_MASK
@@ -148,10 +148,10 @@ def _take_parts(state):
 
 @jit.jit
 def _spin(state, word, value, is_awaited):
-    """Wait until state[word] is the value, or until it is another one. False if it did not happen soon: go to sleep.
+    """Wait until state[word] is the value, or if not `is_awaited`, until it is not. False if that takes too long.
 
-    Between two turns lie some nanoseconds, unless the thread was interrupted because others want its processor. To spin
-    would take from them, and the system would let this process wait for it later: so for a while it spins shortly.
+    A turn takes some nanoseconds, unless the thread was interrupted because others want its processor. Spinning would take
+    time from them, for which the system would make this process wait later, so it spins only SHORT for a while.
     """
     begin = before = _clock()
     turns = 0
@@ -169,7 +169,7 @@ def _spin(state, word, value, is_awaited):
 
 @library
 def _help(state):
-    """What a helper does all its life."""
+    """The helpers' main loop."""
     seen = load(state, WAKE)
     while True:
         while not _spin(state, WAKE, seen, False):
@@ -184,7 +184,7 @@ def _help(state):
 
 @library
 def _fork_join(loop, data, parts):
-    """Call the loop for each part below `parts`; for parts = 0, only tell where the team's state is."""
+    """Call the loop for each part below `parts`; for parts = 0, only return where the team's state is."""
     state = _own_state()
     if parts == 0:
         return state
@@ -219,14 +219,14 @@ def _fork_join(loop, data, parts):
 
 @library
 def _stop(state):
-    """Send the helpers home."""
+    """Stop the helpers."""
     store(state, STOP, 1)
     add(state, WAKE, 1)
     futex(state, WAKE, FUTEX_WAKE, PART_MASK)
 
 
 def _start_numbas() -> None:
-    """Numba's own threads: this also names get_num_threads, and numba_parallel_for, to the linker."""
+    """Start Numba's threads, which also registers get_num_threads and numba_parallel_for with the linker."""
     try:
         numba.get_num_threads()
     except ValueError:
@@ -236,7 +236,7 @@ def _start_numbas() -> None:
 
 @functools.cache
 def start() -> None:
-    """Name `fork_join` to the linker, and start a helper for each other core: before a kernel is loaded or compiled."""
+    """Register `fork_join` with the linker and start a helper for each further core, before any kernel is loaded."""
     _start_numbas()
     jit.take_turns = layer() == "workqueue"
     if not IS_SUPPORTED:
@@ -251,23 +251,23 @@ def start() -> None:
     stop = ctypes.CFUNCTYPE(None, ctypes.c_int64)(entry_point(_stop, (INDEX,)))
     owner = os.getpid()
 
-    def send_home() -> None:  # before the interpreter takes their machine code away
+    def stop_helpers() -> None:  # before the interpreter frees their machine code
         if os.getpid() == owner:
             stop(state)
             for thread in helpers:
                 system.pthread_join(thread, None)
 
-    atexit.register(send_home)
+    atexit.register(stop_helpers)
 
 
 def layer() -> str:
-    """What runs loops on several threads: 'team' is this file; else one of Numba's, or 'not started'."""
+    """What runs loops on several threads: 'team' for this file, the name of Numba's layer, or 'not started'."""
     try:
         return "team" if IS_SUPPORTED else numba.threading_layer()
     except ValueError:
         return "not started"
 
 
-if os.environ.get("NUMBA_THREADING_LAYER"):  # if it cannot be had, now is the time to say so
+if os.environ.get("NUMBA_THREADING_LAYER"):  # fail at the import if it cannot be loaded
     _start_numbas()
 prerequisites.append(start)

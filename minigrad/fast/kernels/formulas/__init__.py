@@ -1,9 +1,9 @@
-"""What functions of NumPy's are in kernels, of which `recorded` makes formulas; and formulas that have a form of their own.
+"""NumPy's functions in kernels, from which `recorded` makes formulas; and functions that kernels compute in their own way.
 
-Sums, products, quotients, comparisons and roots have NumPy's bits, so nobody can tell which of them computed a result. So
-have quotients that are rounded, and what remains then, as float64 has room for both.
-Others, such as e^x and all that is made of it, may differ in the last digit or two: from an array to a larger one, as from
-one library to another. NaN goes through, infinities give the limits, and -0 keeps its sign, as in NumPy.
+Sums, products, quotients, comparisons and roots have NumPy's bits. So have rounded quotients and their remainders, as
+float64 has room for both. Others, such as e^x and everything built on it, may differ in the last digit or two, between
+small and large arrays as between libraries. NaN goes through, infinities give the limits, and -0 keeps its sign, as in
+NumPy.
 """
 import operator
 

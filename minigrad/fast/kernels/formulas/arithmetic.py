@@ -1,11 +1,11 @@
-"""Powers, quotients and what remains of them."""
+"""Powers, quotients and remainders."""
 import numpy as np
 
 from ..jit import exact
 from ..simd import HALF, INFINITY, NAN, ONE, ZERO
 from .values import is_no_normal, unless, wide, wide_exp2_value, wide_log2_value
 
-MANY = np.float64(1 << 22)  # quotients, up to which they and what remains are exact
+MANY = np.float64(1 << 22)  # quotients and remainders up to here are exact
 
 
 @exact
@@ -15,7 +15,7 @@ def _is_rare_power(a, b):
 
 @exact
 def _are_many(a, b):
-    """Is a / b so large, or no number, that what remains of it is not that of rounding in float64?"""
+    """Is a / b not finite, or too large for a remainder that is exact in float64?"""
     return not ((abs(wide(a) / wide(b)) < MANY) & (abs(b) < INFINITY))
 
 
@@ -29,14 +29,14 @@ def _rest(a, b):
 
 @exact
 def _with_sign_of(rest, b):
-    """What remains of a / trunc -> of a / floor: as much, but with the sign of b"""
+    """The remainder of a truncated quotient -> that of a floored one, which has the sign of b"""
     zero = ZERO if b > ZERO else -ZERO
     return (rest + b if (b < ZERO) != (rest < ZERO) else rest) if rest != ZERO else zero
 
 
 @exact
 def _floor_of_many(a, b):
-    """floor(a / b) as NumPy has it, for any a and b"""
+    """floor(a / b) as in NumPy, for any a and b"""
     rest = np.fmod(a, b)
     quotient = (a - rest) / b - (ONE if (rest != ZERO) & ((b < ZERO) != (rest < ZERO)) else ZERO)
     floor = np.floor(quotient)
@@ -47,7 +47,7 @@ def _floor_of_many(a, b):
 
 @unless(_is_rare_power, lambda a, b: a ** b)
 def power(a, b):
-    """a^b = 2^(b log2 |a|); where a < 0, negative if b is odd, and no number if b has a fraction"""
+    """a^b = 2^(b log2 |a|); for a < 0, negative if b is odd, and NaN if b is not whole"""
     size = wide_exp2_value(wide(b) * wide_log2_value(abs(a)))
     half = b * HALF
     signed = size if np.floor(half) == half else -size

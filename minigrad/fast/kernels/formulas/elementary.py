@@ -1,4 +1,4 @@
-"""Logarithms, hyperbolic functions, the error function, and activations that are another form of their textbook's."""
+"""Logarithms, hyperbolic functions, the error function, and activations in a form of their own."""
 import math
 
 import numpy as np
@@ -14,9 +14,9 @@ from .values import (
 LOG2_E_LOW = np.float32(math.log2(math.e) - float(LOG2_E))
 LOG10_E = np.float32(math.log10(math.e))
 LOG10_E_LOW = np.float32(math.log10(math.e) - float(LOG10_E))
-LOG10_2 = np.float32(1233 / 4096)  # so few bits that its product with an exponent is exact
+LOG10_2 = np.float32(1233 / 4096)  # few enough bits for an exact product with an exponent
 LOG10_2_LOW = np.float32(math.log10(2) - float(LOG10_2))
-STEEP = np.float32(88)  # beyond it, e^x overflows, and sinh not yet
+STEEP = np.float32(88)  # beyond it, e^x overflows before sinh does
 
 
 @exact
@@ -26,7 +26,7 @@ def erf(x):
 
 @exact
 def erfc(x):
-    """Near 0 from erf. For larger x a polynomial times e^(-x^2), where what rounding took from x^2 returns as a factor"""
+    """From erf near 0. For larger x a polynomial times e^(-x^2), with a factor for the rounding error of x^2"""
     z = min(abs(x), np.float32(30))
     square = z * z
     t = ONE / multiply_add(TAIL_SCALE, z * SQRT_2, ONE)

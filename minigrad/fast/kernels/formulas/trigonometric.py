@@ -1,4 +1,4 @@
-"""Sines and tangents, and of angles: of points in float64, of which rounding leaves the last digit right."""
+"""Sines, tangents and their inverses; arctan2 in float64, so that the float32 result is right to the last digit."""
 import math
 
 import numpy as np
@@ -15,9 +15,9 @@ ARCTAN = (2.920672672e-3, -1.636784884e-2, 4.321173043e-2, -7.552203080e-2, 1.06
 WIDE_ARCTAN = (-0.001701170064, 0.01048764925, -0.03035186478, 0.05708955593, -0.08349724968,
                0.109323415, -0.1426001608, 0.1999807528, -0.3333327629, 0.9999999972)  # arctan(t) / t of t^2
 QUARTER, QUARTER_LOW, QUARTER_LOWEST = map(np.float32, (1.5707963705062866, -4.371138828673793e-8, -1.7151245100058819e-15))
-WIDE_QUARTER = np.float64(math.pi / 2)  # QUARTER and what it lacks have 72 bits of it
+WIDE_QUARTER = np.float64(math.pi / 2)  # the three parts of QUARTER have 72 bits of it
 TURNS = np.float32(2 / math.pi)
-FAR = np.float32(1 << 17)  # up to there, an angle's quarter of a turn is known, and the rest of it to the last bit
+FAR = np.float32(1 << 17)  # up to here, the quarter of a turn and the remaining angle are exact to the last bit
 
 
 @exact
@@ -54,7 +54,7 @@ def _angle(a, b):
 
 @exact
 def _is_no_point(a, b):
-    """Neither zero, which has a sign, nor infinite, nor NaN: what IEEE 754 has rules for"""
+    """Is a zero, which has a sign, or a coordinate infinite or NaN? IEEE 754 has rules for these"""
     return not ((abs(a) < INFINITY) & (abs(b) < INFINITY) & (a != ZERO))
 
 
@@ -83,7 +83,7 @@ def arctan2(a, b):
 
 @exact
 def arctan(x):
-    """Of |x|, or of 1 / |x| the rest of a quarter of a turn"""
+    """From |x|, or from 1 / |x| as the rest of a quarter of a turn"""
     size = abs(x)
     t = ONE / size if size > ONE else size
     square = t * t

@@ -1,4 +1,4 @@
-"""Functions of single float32 numbers that others are made of."""
+"""Functions of single float32 numbers, from which others are built."""
 import functools
 import math
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from ..simd import (
 
 
 class Scalar(NamedTuple):
-    """A function of single numbers. It may hold for usual operands only, so that it has no branches and is vectorised: then
-    `rare` tells for which it doesn't, and `exception` computes those."""
+    """A function of single numbers. To have no branches, and be vectorised, it may hold for usual operands only: `rare` is
+    true for the others, and `exception` computes them."""
 
     usual: Callable
     rare: Callable | None = None
@@ -23,13 +23,13 @@ class Scalar(NamedTuple):
 
 
 def unless(rare: Callable, exception: Callable) -> Callable:
-    """What decorates a function that doesn't hold where rare(*operands); exception(*operands) does there."""
+    """Decorates a function that does not hold where rare(*operands); there exception(*operands) does."""
     return lambda usual: Scalar(exact(usual, forceinline=True), rare, exact(exception))
 
 
 LN_2 = np.float32(math.log(2))
 LOWEST, HIGHEST = np.float32(-104), np.float32(89)  # beyond them, e^x is 0 or infinite
-LOWEST_POWER, HIGHEST_POWER = np.float32(-152), np.float32(129)  # the same of 2^x
+LOWEST_POWER, HIGHEST_POWER = np.float32(-152), np.float32(129)  # the same for 2^x
 
 
 @exact
@@ -39,7 +39,7 @@ def _power_of_two(n):
 
 @exact
 def _scaled(x, n):
-    """x 2^n, also where that is subnormal: in two steps, of which only the last one rounds"""
+    """x 2^n, even if subnormal: in two steps, of which only the last one rounds"""
     half = n >> np.int32(1)
     return x * _power_of_two(half) * _power_of_two(n - half)
 
@@ -60,7 +60,7 @@ def _split(x):
 
 @exact
 def exp_value(x):
-    """e^x, also where that is subnormal"""
+    """e^x, even if subnormal"""
     n, above_one = _split(min(max(x, LOWEST), HIGHEST))
     result = _scaled(ONE + above_one, n)
     return result if x == x else x
@@ -77,7 +77,7 @@ def expm1_value(x):
 
 @exact
 def log1p_value(x):
-    """log(1 + x) of the rounded sum, and what rounding took from it"""
+    """log(1 + x) of the rounded sum, corrected for its rounding error"""
     u = ONE + x
     result = log_value(u) + (x - (u - ONE)) / u
     return x if x == ZERO or x == INFINITY else (-INFINITY if u == ZERO else result)
@@ -93,7 +93,7 @@ def tanh_value(x):
 
 @exact
 def sign_value(x):
-    return ONE if x > ZERO else (-ONE if x < ZERO else (ZERO if x == ZERO else x))  # NaN stays NaN
+    return ONE if x > ZERO else (-ONE if x < ZERO else (ZERO if x == ZERO else x))  # keeps NaN
 
 
 @exact
@@ -112,8 +112,8 @@ def exp2_value(x):
 
 @exact
 def log_value_of_base(x, whole, whole_low, factor, factor_low):
-    """A logarithm of a normal positive number, in units of which `whole` (and what it lacks) are log 2 and `factor` is 1:
-    x = 2^n (1 + m), and log(1 + m) is a and what rounding took from it"""
+    """The logarithm of a normal positive number to another base, with log 2 = whole + whole_low and log e = factor +
+    factor_low: x = 2^n (1 + m), and log(1 + m) is a plus its rounding error"""
     exponent, m = exponent_and_rest(x)
     n, square = np.float32(exponent), m * m
     small = multiply_add(polynomial(m, LOG) * m, square, -HALF * square)
@@ -122,13 +122,13 @@ def log_value_of_base(x, whole, whole_low, factor, factor_low):
     return multiply_add(n, whole, multiply_add(a, factor, low))
 
 
-# In float64, of which rounding to float32 leaves the last digit right. Coefficients, highest power first:
+# In float64, so that the result rounded to float32 is right to the last digit. Coefficients, highest power first:
 POWER_OF_TWO = tuple(math.log(2) ** k / math.factorial(k) for k in range(9, -1, -1))  # 2^r, |r| < 1 / 2
 WIDE_LOG_2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7, -1, -1))  # log2((1 + s) / (1 - s)) / s of s^2
 WHOLE, TWICE = np.float64(1), np.float64(2)
 WIDE_LOWEST_POWER, WIDE_HIGHEST_POWER = np.float64(-160), np.float64(130)
 
-# The compiler leaves calls to what is as long as these, and a loop with calls is not vectorised.
+# The compiler does not inline functions as long as these by itself, and a loop with calls is not vectorised.
 inlined = functools.partial(exact, inline="always")
 
 
@@ -139,7 +139,7 @@ def wide(x):
 
 @inlined
 def wide_exp2_value(z):
-    """2^z of a float64: the one rounding is that to float32, also where that is subnormal"""
+    """2^z of a float64, rounded once, to float32, even if subnormal"""
     n = np.floor(min(max(z, WIDE_LOWEST_POWER), WIDE_HIGHEST_POWER) + np.float64(0.5))
     power = polynomial(min(max(z, WIDE_LOWEST_POWER), WIDE_HIGHEST_POWER) - n, POWER_OF_TWO)
     exponent = np.int32(n)

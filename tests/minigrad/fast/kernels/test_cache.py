@@ -290,7 +290,7 @@ def test_if_numba_changes_kernels_run_and_it_is_said_that_they_are_not_kept(fres
     monkeypatch.setattr(cache, "PATIENCE", 0)
     assert works(fresh_kernel()) and works(fresh_kernel())
     assert not list(cache.cache_folder().glob("*.lock")), "another process would wait for what is never kept"
-    said = [line for line in capsys.readouterr().err.splitlines() if "compiled each time" in line]
+    said = [line for line in capsys.readouterr().err.splitlines() if "compiled in every process" in line]
     assert len(said) == 1 and internal in said[0]
 
 
