@@ -4,6 +4,8 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
+
 CELL = '[data-tensor="{}"][data-index="{}"][data-kind="{}"]'
 SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
 
@@ -77,6 +79,16 @@ class Browser:
         for tensor, kind, index, cell in rows:
             assert index not in found.setdefault((tensor, kind), {}), f"{tensor} {kind} {index} appears twice"
             found[tensor, kind][index] = cell
+        return found
+
+    def arrays(self, field: str = "value") -> dict[tuple[str, str], np.ndarray]:
+        """{(tensor, kind): its numbers, or another field of `cells`} as arrays."""
+        found = {}
+        for key, cells in self.cells().items():
+            places = [tuple(map(int, filter(None, index.split(",")))) for index in cells]
+            found[key] = np.zeros([max(axis) + 1 for axis in zip(*places)], dtype=float if field == "value" else bool)
+            for place, cell in zip(places, cells.values()):
+                found[key][place] = cell[field]
         return found
 
     def cell(self, tensor: str, index: str, kind: str = "value"):

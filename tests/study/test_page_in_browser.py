@@ -6,7 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from minigrad.tracing import Trace, page
+from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
 from models.transformer import PLACEMENTS
 from study.page import block, mistakes, pages, shares
@@ -46,25 +46,16 @@ def opened(browser, tmp_path):
     return call
 
 
-def array_of(cells: dict[str, dict], key: str = "value") -> np.ndarray:
-    """Numbers by their indices, as an array."""
-    places = [tuple(map(int, index.split(","))) for index in cells]
-    found = np.zeros(np.max(places, axis=0) + 1, dtype=float if key == "value" else bool)
-    for place, cell in zip(places, cells.values()):
-        found[place] = cell[key]
-    return found
-
-
 def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
     """Each gradient on the page is the wrong one, marked exactly where it is wrong."""
-    cells = browser.cells()
+    numbers, marked = browser.arrays(), browser.arrays("wrong")
     right = mistakes.run(head, head.inputs, head.upstream, {})[1]
     wrong = mistake.gradients(head, head.inputs, head.upstream)
     for name in head.inputs:
-        found, marked = (array_of(cells[name, "gradient"], key) for key in ("value", "wrong"))
-        assert found == pytest.approx(wrong[name], abs=1e-9 * max(1, abs(wrong[name]).max())), (mistake.name, name)
+        expected = pytest.approx(wrong[name], abs=1e-9 * max(1, abs(wrong[name]).max()))
+        assert numbers[name, "gradient"] == expected, (mistake.name, name)
         differs = abs(wrong[name] - right[name]) > WRONG * abs(right[name]).max()
-        assert (marked == differs).all(), (mistake.name, name)
+        assert (marked[name, "gradient"] == differs).all(), (mistake.name, name)
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -104,18 +95,12 @@ def test_switches_give_the_engines_numbers(browser, opened, name):
     opened(page_of(name))
     browser.choose("#switch-causal", 1)
     browser.choose("#switch-scale", "-1.25")
-    trace = pages.trace_of(attention, dataclasses.replace(head, causal=not head.causal, scale=-1.25))
-    assert_numbers(browser, trace)
-
-
-def assert_numbers(browser, trace: Trace) -> None:
-    cells = browser.cells()
+    trace, found = pages.trace_of(attention, dataclasses.replace(head, causal=not head.causal, scale=-1.25)), browser.arrays()
     for tensor in trace.tensors:
         for kind, array in (("value", tensor.value), ("gradient", tensor.gradient)):
-            if array is not None and array.ndim:
-                found = array_of({index: {"value": float(cell["value"].replace("Infinity", "inf"))}
-                                  for index, cell in cells[tensor.name, kind].items()})
-                assert found == pytest.approx(array, abs=1e-9 * max(1, abs(array[np.isfinite(array)]).max())), tensor.name
+            if array is not None:
+                largest = np.max(abs(array), initial=1, where=np.isfinite(array))
+                assert found[tensor.name, kind] == pytest.approx(array, abs=1e-9 * largest), tensor.name
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
