@@ -1,8 +1,7 @@
-"""Models from checkpoints and from folders of others, ready to use."""
+"""Models from checkpoints and Hugging Face folders, ready to use."""
 import dataclasses
 import os
 import pathlib
-import textwrap
 from collections.abc import Callable
 
 import nn
@@ -10,20 +9,21 @@ from models import hub
 from models.architectures import architecture_for, make_model
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, find, remedy
 from models.checkpoint import load as load_checkpoint
+from models.extras import one_line
 from models.task import Task
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, tokenizer_of
 from models.training_config import TrainingConfig
 from models.transformer import TransformerConfig, differences
 
-LARGEST = 20  # times as many parameters as a checkpoint has numbers: no architecture has fewer of what its config says
-NEWER = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}  # fields of configs that older checkpoints lack
-POSITIONS = "position_embedding.weight"  # whose rows a shorter context cuts off
+LARGEST = 20  # the most parameters that a config may describe, in multiples of the checkpoint's numbers
+NEWER = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}  # config fields that older checkpoints lack
+POSITIONS = "position_embedding.weight"  # has fewer rows with a shorter context
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A trained model where it is kept: in a run, or in a folder of others. Its parameters have not become a model yet."""
+    """A trained model on disk, in a run or a Hugging Face folder."""
 
     path: pathlib.Path  # the checkpoint, or the folder
     name: str  # of the run, or of the folder
@@ -31,19 +31,19 @@ class Source:
     config: TransformerConfig
     task: Task | None
     tokenizer: Tokenizer | None
-    load_into: Callable[[nn.Module], None]  # a model of this config, but for the dropout and a shorter context
+    load_into: Callable[[nn.Module], None]  # a model of this config; dropout may differ, the context may be shorter
 
     def speaker(self) -> Task | Tokenizer:
-        """What makes token ids of a text; CheckpointError if there is nothing."""
+        """The task or tokenizer that turns text into token ids; CheckpointError if there is none."""
         if self.task is None and self.tokenizer is None:
-            raise CheckpointError(f"{self.path} has no tokenizer.json, so there are token ids, but no text; put the one "
+            raise CheckpointError(f"{self.path} has no tokenizer.json, so it cannot read or write text; put the tokenizer "
                                   "there that the model was trained with")
         return self.task or self.tokenizer
 
 
 def source(run: str | os.PathLike, best: bool = False) -> Source:
-    """What there is in a run's folder, a checkpoint file, or a Hugging Face folder: one with a config.json and no
-    checkpoint. CheckpointError if there is no model, or if it is damaged."""
+    """The model in a run's folder, a checkpoint file, or a Hugging Face folder (one with a config.json and no checkpoint).
+    CheckpointError if it is missing or damaged."""
     if not best and hub.is_folder(run):
         folder = hub.read(run)
         return Source(folder.path, folder.path.resolve().name, "causal", folder.config, None, folder.tokenizer,
@@ -67,12 +67,11 @@ def source(run: str | os.PathLike, best: bool = False) -> Source:
 
 
 def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
-    """The model of a run's folder or of a checkpoint file, ready to use, in evaluation mode; with `best`, the one of
-    the lowest validation loss. Or the one in a Hugging Face folder (docs/models_of_others.md). CheckpointError if there is
-    none, or if it is damaged.
+    """The model in a run's folder, a checkpoint file or a Hugging Face folder (docs/models_of_others.md), in evaluation
+    mode; with `best`, the one with the lowest validation loss. CheckpointError if it is missing or damaged.
 
-    The model has its `config`, and a `tokenizer`: that of its text, its Task, or None if the folder has none. Either has
-    `encode(text)`, which makes token ids, and `decode(ids)`. `models.respond` goes from text to text:
+    The model has its `config` and a `tokenizer`: that of its text, or its Task, with `encode(text)` and `decode(ids)`; None
+    if the folder has none. `models.respond` goes from text to text:
 
         model = models.load("runs/nano")
         logits, _ = model(mg.tensor(model.tokenizer.encode("The ")[None]))
@@ -85,7 +84,7 @@ def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
 
 
 def model_in(source: Source) -> nn.Module:
-    """The model that is kept there, as `load` gives it."""
+    """The model of a source, as `load` returns it."""
     model = make_model(source.task, source.architecture, source.config)
     source.load_into(model)
     model.tokenizer = source.task or source.tokenizer
@@ -93,10 +92,10 @@ def model_in(source: Source) -> nn.Module:
 
 
 def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
-    """What a model from `load` says: a prompt with its continuation, or the answer to the source of a task. ValueError
-    if it has no tokenizer, TypeError if the prompt is no text."""
+    """The response of a model from `load`: a prompt with its continuation, or the answer to a task's source. ValueError if
+    it has no tokenizer, TypeError if the prompt is not a string."""
     if getattr(model, "tokenizer", None) is None:
-        raise ValueError("the model has no tokenizer, so it takes and gives token ids only; see models.generate")
+        raise ValueError("the model has no tokenizer, so it works on token ids only; see models.generate")
     if not isinstance(prompt, str | None):
         raise TypeError(f"models.respond takes a prompt of text, got {prompt!r:.60} ({type(prompt).__name__}); token ids "
                         "are for models.generate")
@@ -104,13 +103,13 @@ def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
 
 
 def task_of(checkpoint: Checkpoint) -> Task | None:
-    """The task that was learnt; None if it was a text."""
+    """The task of a checkpoint; None if it was trained on a text."""
     return TASKS.get(checkpoint.dataset["task"])
 
 
 def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TransformerConfig:
-    """The config of the model in a checkpoint; CheckpointError if it makes no sense, or is of a far larger model than the
-    parameters there are: so building it takes no more than a multiple of the file."""
+    """The config of the model in a checkpoint; CheckpointError if it makes no sense, or describes a far larger model than
+    the file holds, which must not be built."""
     config, task = _make_config(TransformerConfig, checkpoint.config, path), task_of(checkpoint)
     tokenizer = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
     tokens = task.vocabulary_size if task else len(tokenizer)
@@ -124,8 +123,8 @@ def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoi
     count = sum(array.size for array in checkpoint.model.values())
     if config.parameter_count() > LARGEST * max(count, 1):
         raise CheckpointError(f"{path} is from another architecture: it holds {count:,} parameters in "
-                              f"{len(checkpoint.model)} arrays, a model of {config.layers} layers and width {config.width} "
-                              f"has many more{remedy(path)}")
+                              f"{len(checkpoint.model)} arrays, but a model of {config.layers} layers and width "
+                              f"{config.width} has many more{remedy(path)}")
     return config
 
 
@@ -135,19 +134,18 @@ def training_config(checkpoint: Checkpoint, path: str | os.PathLike = "the check
 
 
 def _make_config(config_class: type, values: dict, path: str | os.PathLike):
-    """The config with these values; the default of a newer field is what was before there was a choice."""
+    """The config with these values; the defaults of NEWER fields are what older versions did."""
     try:
         lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys() - NEWER
         if lacking:
             raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
         return config_class(**values)
     except (TypeError, ValueError) as error:
-        reason = textwrap.shorten(str(error), 160, placeholder=" ...")
-        raise CheckpointError(f"{path} is not of a model that this version knows ({reason}); use a checkpoint of this "
-                              "version, or train anew") from None
+        raise CheckpointError(f"{path} is not of a model that this version knows ({one_line(error)}); use a checkpoint of "
+                              "this version, or train again") from None
 
 
 def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
-    """Copy the parameters of a checkpoint into a model; CheckpointError if they are of another architecture, or broken."""
+    """Copy the parameters of a checkpoint into a model; CheckpointError if they are damaged, or of another architecture."""
     check_arrays(checkpoint, "model", {name: value.array for name, value in model.state_dict().items()}, path)
     model.load_state_dict(checkpoint.model)

@@ -1,4 +1,4 @@
-"""Attention maps as pictures: a row for each layer, a panel for each head, with what is read on the axes."""
+"""Attention maps as pictures: a row for each layer, a panel for each head, with the tokens on the axes."""
 import dataclasses
 import functools
 import os
@@ -11,18 +11,18 @@ import numpy as np
 
 from minigrad.drawing.figures import has_glyph, new_figure
 
-PICTURE = "attention.png"  # of a run's folder
-MOST_LABELS = 64  # symbols that an axis has room for; a longer one has positions instead
-LONGEST_NAME = 20  # letters that the margin of an axis has room for
+PICTURE = "attention.png"  # in a run's folder
+MOST_LABELS = 64  # tokens on an axis; longer ones show positions instead
+LONGEST_NAME = 20  # characters of a label
 MOST_PANELS = 144  # heads in one picture; further layers are left out
-LARGEST = 8000  # pixels of a side
-OURS = "minigrad: attention maps"  # what a picture's file says of itself
+LARGEST = 8000  # pixels per side
+OURS = "minigrad: attention maps"  # in the metadata of the file
 VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelledMap:
-    """The attention maps of a layer, with what stands at its rows and columns."""
+    """The attention maps of a layer, with labels for its rows and columns."""
 
     title: str  # "decoder, layer 2, cross-attention"
     layer: int  # from 1
@@ -38,21 +38,21 @@ class LabelledMap:
         return queries == keys > 1 and not np.triu(self.weights, 1).any()
 
     def shown(self) -> np.ma.MaskedArray:
-        """The weights, without the future."""
-        return np.ma.array(self.weights, mask=np.broadcast_to(np.triu(np.ones(self.weights.shape[1:]), 1) > 0,
-                                                              self.weights.shape) & self.hides_future)
+        """The weights, with the hidden future masked."""
+        is_future = np.triu(np.ones_like(self.weights, dtype=bool), 1)
+        return np.ma.array(self.weights, mask=is_future & self.hides_future)
 
     def of_head(self, number: int) -> "LabelledMap":
-        """Of one head, from 1."""
+        """The map of one head, from 1."""
         return dataclasses.replace(self, weights=self.weights[number - 1 : number], heads=[f"head {number}"])
 
     def titles(self) -> list[str]:
-        """Of its heads."""
+        """The titles of the heads."""
         return [f"{self.title}, {head}" for head in self.heads or [f"head {i + 1}" for i in range(len(self.weights))]]
 
 
 def labelled(maps: dict[str, np.ndarray], axes: Callable[[str], tuple[Sequence[str], Sequence[str]]]) -> list[LabelledMap]:
-    """What `attention_maps` found in one sequence, with axes(path): what stands at the queries and at the keys.
+    """The `attention_maps` of one sequence, with labels from axes(path): those of the queries and of the keys.
 
     >>> (found,) = labelled({"decoder.blocks.1.cross_attention": np.ones((4, 1, 2)) / 2}, lambda path: ("c", "ab"))
     >>> found.title, found.layer
@@ -71,8 +71,7 @@ def labelled(maps: dict[str, np.ndarray], axes: Callable[[str], tuple[Sequence[s
 
 
 def visible(symbols: Sequence[str]) -> list[str]:
-    """Symbols as they can be seen on an axis: blanks as ␣, line ends as ↵, and what cannot be drawn by its number; of
-    long ones the beginning.
+    """Labels for an axis: blanks as ␣, line ends as ↵, what cannot be drawn as its number, and long ones cut off.
 
     >>> visible(["a", "\\n", " the", "\\x07", "-" * 70])
     ['a', '↵', '␣the', '\\\\x07', '-------------------…']
@@ -84,15 +83,15 @@ def visible(symbols: Sequence[str]) -> list[str]:
 def _visible(character: str) -> str:
     if character in VISIBLE:
         return VISIBLE[character]
-    is_seen = unicodedata.category(character)[0] not in "CMZ" and has_glyph(character)  # no control, accent or blank
+    is_seen = unicodedata.category(character)[0] not in "CMZ" and has_glyph(character)  # control, accent, blank
     return character if is_seen else character.encode("unicode_escape").decode()
 
 
 def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathLike | None = None):
-    """Matplotlib's figure of the weights, from 0, white, to 1; the future, which causal attention hides, is grey.
+    """A Matplotlib figure of the weights, from 0 (white) to 1; the future, which causal attention hides, is grey.
 
-    Rows are layers, columns heads. Axes of up to MOST_LABELS symbols show these, longer ones positions. Of more than
-    MOST_PANELS heads the first layers are drawn, and the title says so. Saved to `path` if one is given.
+    Rows are layers, columns heads. Axes with more than MOST_LABELS symbols show positions. Beyond MOST_PANELS heads only
+    the first layers are drawn, and the title says so. Saved to `path` if given.
     """
     most_heads = max(len(layer.weights) for layer in maps)
     heads = min(most_heads, MOST_PANELS)
@@ -120,17 +119,17 @@ def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathL
 
 
 def is_ours(path: str | os.PathLike) -> bool:
-    """Is this file a picture that `draw_maps` made?"""
+    """Was this file made by `draw_maps`?"""
     path = pathlib.Path(path)
     if not path.is_file():
         return False
     with open(path, "rb") as file:
         start = file.read(1000)
-    return start.startswith(b"\x89PNG") and OURS.encode() in start  # a text may quote the words
+    return start.startswith(b"\x89PNG") and OURS.encode() in start  # not just a text that quotes it
 
 
 def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
-    """Of a panel, in inches: its size, and the margin for labels; and their font size in points."""
+    """(A panel's size in inches, the labels' font size in points, their margin in inches)."""
     longest = max(max(layer.weights.shape[1:]) for layer in maps)
     size = float(np.clip(0.1 * longest, 2.2, 0.1 * MOST_LABELS))
     font = min(9.0, 0.8 * 72 * size / min(longest, MOST_LABELS))
@@ -140,7 +139,7 @@ def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
 
 def _draw_head(axes, layer: LabelledMap, head: int, font: float):
     image = axes.imshow(layer.shown()[head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_facecolor("lightgrey")  # behind what is masked
+    axes.set_facecolor("lightgrey")  # shows where weights are masked
     axes.set_title(layer.titles()[head], fontsize=9, parse_math=False)
     axes.tick_params(labelsize=font, length=2)
     for axis, what, labels in ((axes.yaxis, "query: who looks", layer.queries),
@@ -154,10 +153,10 @@ def _draw_head(axes, layer: LabelledMap, head: int, font: float):
 
 
 def where_heads_look(layer: LabelledMap) -> list[str]:
-    """For each head of a layer that attends to what it reads itself: the place that gets most beyond its even share.
+    """For each head of a self-attention layer, the place whose mean weight exceeds an even spread's by the most.
 
-    Places are the first symbol, and distances to the query that at least half of the queries have; a query that sees
-    itself alone does not count. Each place is given with its mean weight, and what an even spread would give it.
+    Places are the first symbol, and distances from the query that at least half of the queries have; a query that sees only
+    itself does not count. Each place is given with its mean weight and that of an even spread.
 
     >>> one_back = np.array([[[1.0, 0, 0, 0], [0.9, 0.1, 0, 0], [0, 0.7, 0.3, 0], [0, 0, 0.8, 0.2]]])
     >>> where_heads_look(LabelledMap("layer 1", 1, one_back, "abcd", "abcd"))

@@ -1,8 +1,8 @@
 """From large texts to shards of tokens: two passes over the sources, in pieces, by several processes, in little memory.
 
-The first pass writes nothing: it finds what is wrong with a source, counts its characters, and collects those there are.
-The second makes tokens. Results are joined in the order of the pieces, so that the tokens do not depend on the number of
-processes. The index is written after every shard, and a process that was killed goes on from there.
+The first pass only reads: it reports errors in a source, and counts and collects its characters. The second tokenizes.
+Results are joined in the order of the pieces, so tokens do not depend on the number of processes. The index is written
+after every shard, so that preparing can be resumed after a kill.
 """
 import array
 import bisect
@@ -33,19 +33,19 @@ from models.tokenizers.byte_pairs import DEFAULT_SIZE
 from models.tokenizers.characters import code_points
 from models.transformer import check_number, check_whole
 
-SHARD_TOKENS = 1 << 24  # that fill a shard; those of the piece that fills it all belong to it
+SHARD_TOKENS = 1 << 24  # per shard, which also gets the rest of the piece that fills it
 LEARNT_FROM = 1 << 25  # characters
-LEFTOVER = re.compile(r"\.(index\.json|(train|validation)-\d+\.bin)-\d+\.tmp")  # of a process that was killed
+LEFTOVER = re.compile(r"\.(index\.json|(train|validation)-\d+\.bin)-\d+\.tmp")  # from a killed process
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is to be prepared, and how; ValueError if that makes no sense."""
+    """What to prepare, and how; ValueError if that makes no sense."""
 
     sources: tuple[TextFile, ...]
-    tokenizer: Tokenizer | str = "characters"  # or the kind of a new one: bytes, or bpe, which is learnt
+    tokenizer: Tokenizer | str = "characters"  # or the kind of a new one: characters, bytes or bpe
     vocabulary_size: int | None = None
-    validation: float = 0.1  # the last part of each source that is for validation, as a fraction
+    validation: float = 0.1  # the fraction of each source, at its end, that is for validation
     shard_tokens: int = SHARD_TOKENS
 
     def __post_init__(self):
@@ -53,7 +53,7 @@ class Request:
         check_whole("shard_tokens", self.shard_tokens)
 
     def asked(self) -> dict[str, Any]:
-        """What the tokens depend on, beside the sources and the tokenizer's state."""
+        """What the tokens depend on, apart from the sources and the tokenizer's state."""
         kind = self.tokenizer if isinstance(self.tokenizer, str) else f"of {self.tokenizer.kind} that is given"
         size = DEFAULT_SIZE if kind == BytePairs.kind and self.vocabulary_size is None else self.vocabulary_size
         return {"tokenizer": kind, "vocabulary_size": size, "validation": self.validation,
@@ -74,14 +74,13 @@ class Examined:
         return SourceText(os.path.abspath(self.source.path), self.source.field, self.bytes, self.digest.hexdigest())
 
 
-def prepare(request: Request, folder: str | os.PathLike, workers: int = 1,
-            show: Show = no_show) -> Index:
-    """Write the tokens of all sources into a folder, or what is left to write of them.
+def prepare(request: Request, folder: str | os.PathLike, workers: int = 1, show: Show = no_show) -> Index:
+    """Write the tokens of all sources into a folder, or those that are still missing.
 
     workers: processes; with more than one, a script that calls this needs `if __name__ == "__main__":`.
 
-    ValueError if a source is of no use, or the folder holds something else; OSError if a file cannot be read or written;
-    ShardError if a process was killed. What has been written by then stays, and the same call goes on from it.
+    ValueError if a source is unusable, or the folder holds something else; OSError if a file cannot be read or written;
+    ShardError if a process was killed. What has been written stays, and the same call resumes.
     """
     folder = pathlib.Path(folder)
     check_folder(folder)
@@ -93,43 +92,43 @@ def prepare(request: Request, folder: str | os.PathLike, workers: int = 1,
         with locked(folder, "is preparing a text", "--to"):
             return prepare_in(folder, request, workers, show)
     except ProcessLost as error:
-        raise ShardError(f"{error}; what has been written is whole: give the same command again, with fewer --workers if "
+        raise ShardError(f"{error}; what has been written is intact: give the same command again, with fewer --workers if "
                          "memory was short") from None
     finally:
-        if is_new and not os.listdir(folder):  # nothing came of it
+        if is_new and not os.listdir(folder):
             folder.rmdir()
 
 
 def prepare_in(folder: pathlib.Path, request: Request, workers: int, show: Show) -> Index:
-    """The same, in a folder of this process alone."""
+    """`prepare`, in a locked folder."""
     for name in filter(LEFTOVER.fullmatch, os.listdir(folder)):
         (folder / name).unlink()
     with tempfile.TemporaryFile(dir=folder):  # can it be written to?
         pass
     examined, symbols = examine_all(request.sources, workers, show)
-    index = begin_or_go_on(request, folder, examined, symbols, show)
+    index = start_or_resume(request, folder, examined, symbols, show)
     if not index.is_whole:
         write_shards(request, folder, index, examined, workers, show)
     return index
 
 
 def check_folder(folder: pathlib.Path) -> None:
-    """ValueError if it is none, or if something else is in it."""
+    """ValueError if it is a file, or holds something else."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is no folder; name another with --to")
+        raise ValueError(f"{folder} is not a folder; name another with --to")
     if folder.exists() and not (folder / INDEX).exists():
         if others := [name for name in os.listdir(folder) if not LEFTOVER.fullmatch(name)]:
             raise ValueError(f"{folder} holds {min(others)}, and no {INDEX}; name a new or empty folder with --to")
 
 
-def begin_or_go_on(request: Request, folder: pathlib.Path, examined: list[Examined], symbols: str, show: Show) -> Index:
-    """The index in the folder, or that of no shards; ValueError if the one there is of something else."""
+def start_or_resume(request: Request, folder: pathlib.Path, examined: list[Examined], symbols: str, show: Show) -> Index:
+    """The index in the folder, or a new one without shards; ValueError if the existing one does not match."""
     texts, asked, given = [seen.text() for seen in examined], request.asked(), request.tokenizer
     if (folder / INDEX).exists():
         index = Index.read(folder)
         check_same(index, asked, texts, folder)
         if isinstance(given, Tokenizer) and given.state() != index.tokenizer:
-            raise ValueError(f"{folder} was begun with another tokenizer; {SAME}")
+            raise ValueError(f"{folder} was started with another tokenizer; {SAME}")
         return index
     tokenizer = given if isinstance(given, Tokenizer) else learn(request, examined, symbols, show)
     if request.vocabulary_size not in (None, len(tokenizer)):
@@ -144,21 +143,20 @@ SAME = "give the same, or choose another --to"
 
 
 def check_same(index: Index, asked: dict[str, Any], texts: list[SourceText], folder: pathlib.Path) -> None:
-    """ValueError that names what else the folder was begun with."""
+    """ValueError names the first difference from what the folder was started with."""
     for name, value in asked.items():
         if index.asked.get(name) != value:
             flag = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{folder} was begun with {flag} {index.asked.get(name)}, not {value}; {SAME}")
-    for old, new in itertools.zip_longest(index.sources, texts):
-        if old is None or new is None:
-            raise ValueError(f"{folder} was begun with {len(index.sources)} sources, not {len(texts)}; {SAME}")
+            raise ValueError(f"{folder} was started with {flag} {index.asked.get(name)}, not {value}; {SAME}")
+    if len(index.sources) != len(texts):
+        raise ValueError(f"{folder} was started with {len(index.sources)} sources, not {len(texts)}; {SAME}")
+    for old, new in zip(index.sources, texts):
         if (old.field, old.sha256) != (new.field, new.sha256):
-            raise ValueError(f"{folder} was begun with another text or --field than that of {new.path}; {SAME}")
+            raise ValueError(f"{folder} was started with another text or --field than that of {new.path}; {SAME}")
 
 
 def learn(request: Request, examined: list[Examined], symbols: str, show: Show) -> Tokenizer:
-    """A new tokenizer. Byte pairs are learnt from the training text: from LEARNT_FROM characters of it, evenly spread, if
-    it has more."""
+    """A new tokenizer. Byte pairs are learnt from at most LEARNT_FROM characters of the training text, evenly spread."""
     sample = []
     if request.tokenizer == BytePairs.kind:
         training = sum(training_characters(seen, request.validation) for seen in examined)
@@ -174,19 +172,19 @@ def learn(request: Request, examined: list[Examined], symbols: str, show: Show) 
 # ---- the first pass ----
 
 def examine_all(sources: Iterable[TextFile], workers: int, show: Show) -> tuple[list[Examined], str]:
-    """(What the sources are, all characters in them in ascending order)."""
+    """(The examined sources, all their characters in ascending order)."""
     found = [Examined(source) for source in sources]
     sizes = [0, *itertools.accumulate(os.path.getsize(seen.source.path) for seen in found)]
     symbols = set()
 
-    def tasks() -> Iterator[tuple[Any, tuple]]:
+    def jobs() -> Iterator[tuple[Any, tuple]]:
         for seen, before in zip(found, sizes):
             for piece in seen.source.pieces():
                 seen.digest.update(piece.content)
                 seen.bytes += len(piece.content)
                 yield (seen, before + piece.position), (piece,)
 
-    for (seen, position), (characters, checksum, new) in in_order(examine, tasks(), workers):
+    for (seen, position), (characters, checksum, new) in in_order(examine, jobs(), workers):
         seen.characters.append(characters)
         seen.checksums.append(checksum)
         symbols.update(new)
@@ -198,7 +196,7 @@ def examine_all(sources: Iterable[TextFile], workers: int, show: Show) -> tuple[
 
 
 def examine(piece: Piece) -> tuple[int, int, str]:
-    """(How many characters a piece has, its checksum, which characters)."""
+    """(How many characters a piece has, its checksum, its distinct characters)."""
     text = "".join(piece.texts())
     is_there = np.zeros(sys.maxunicode + 1, bool)
     is_there[code_points(text)] = True
@@ -209,12 +207,12 @@ def examine(piece: Piece) -> tuple[int, int, str]:
 
 def write_shards(request: Request, folder: pathlib.Path, index: Index, examined: list[Examined], workers: int,
                  show: Show) -> None:
-    """All shards that the index does not have yet."""
+    """Write all shards that the index does not have yet."""
     writers = [ShardWriter(folder, index, split, request.shard_tokens) for split in SPLITS]
-    tasks = pieces_to_tokenise(examined, request.validation, skip=min(writer.pieces for writer in writers))
+    jobs = pieces_to_tokenise(examined, request.validation, skip=min(writer.pieces for writer in writers))
     total = sum(seen.bytes for seen in examined)
     function = functools.partial(tokenise, tokenizer_of(index.tokenizer))
-    for (number, done), parts in in_order(function, tasks, workers):
+    for (number, done), parts in in_order(function, jobs, workers):
         for writer, (ids, size) in zip(writers, parts):
             writer.add(number, ids, size)
         show("writing", done, total)
@@ -251,7 +249,7 @@ def changed(source: TextFile) -> NoReturn:
 
 
 def tokenise(tokenizer: Tokenizer, piece: Piece, checksum: int, training: int) -> list[tuple[np.ndarray, int]]:
-    """(Token ids, bytes of their text) of a piece for each split. A document of .jsonl becomes tokens by itself."""
+    """(Token ids, bytes of their text) of a piece for each split. Each document of .jsonl is tokenized by itself."""
     try:
         return [(encode(tokenizer, texts), sum(len(text.encode()) for text in texts))
                 for texts in split_texts(piece, checksum, training)]
@@ -260,8 +258,8 @@ def tokenise(tokenizer: Tokenizer, piece: Piece, checksum: int, training: int) -
 
 
 def split_texts(piece: Piece, checksum: int, training: int) -> tuple[list[str], list[str]]:
-    """The texts of a piece for each split: its first `training` characters, and the others. A document of .jsonl is of the
-    split in which it begins."""
+    """The texts of a piece for each split: its first `training` characters, and the rest. A document of .jsonl belongs to
+    the split in which it starts."""
     if zlib.crc32(piece.content) != checksum:
         changed(piece.source)
     texts = piece.texts()
@@ -273,7 +271,7 @@ def split_texts(piece: Piece, checksum: int, training: int) -> tuple[list[str], 
 
 
 def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
-    """The ids of texts, one after the other, in the dtype of shards; ValueError if one is none of the tokenizer's."""
+    """The concatenated ids of texts, in the dtype of shards; ValueError if the tokenizer gives an id out of range."""
     size = len(tokenizer)
     dtype = DTYPES[dtype_for(size)]
     found = [np.zeros(0, dtype)]
@@ -292,10 +290,10 @@ class ShardWriter:
         self._folder, self._index, self._split, self._shard_tokens = folder, index, split, shard_tokens
         self._shards = index.shards[split]
         self._parts, self._bytes = [], 0
-        self.pieces = self._shards[-1].pieces if self._shards else 0  # whose tokens are in shards
+        self.pieces = self._shards[-1].pieces if self._shards else 0  # already in shards
 
     def add(self, number: int, ids: np.ndarray, size: int) -> None:
-        """The tokens of a piece, which are made of so many bytes."""
+        """Add the tokens of a piece of this many bytes."""
         if number < self.pieces or not len(ids):
             return
         self._parts.append(ids)
@@ -304,7 +302,7 @@ class ShardWriter:
             self.write(number + 1)
 
     def write(self, pieces: int) -> None:
-        """A shard of what there is, if there is anything, when so many pieces have been added; and the index."""
+        """Write the pending tokens, of all pieces before number `pieces`, as a shard; and the index."""
         if not self._parts:
             return
         digest, tokens = hashlib.sha256(), sum(map(len, self._parts))

@@ -1,4 +1,4 @@
-"""Tasks done by several processes, their results in the order of the tasks."""
+"""Jobs done by several processes, with results in the order of the jobs."""
 import collections
 import concurrent.futures
 import contextlib
@@ -15,32 +15,31 @@ class ProcessLost(Exception):
     """A process was killed, or could not start."""
 
 
-def in_order(function: Callable, tasks: Iterable[tuple[Any, tuple]], processes: int) -> Iterator[tuple[Any, Any]]:
-    """(label, function(*arguments)) of tasks (label, arguments), in their order, by so many processes; few of them are
-    under way at a time, so that they and their results take little memory.
+def in_order(function: Callable, jobs: Iterable[tuple[Any, tuple]], processes: int) -> Iterator[tuple[Any, Any]]:
+    """(label, function(*arguments)) for each job (label, arguments), in order; only a few jobs are pending at a time, so
+    that they and their results take little memory.
 
-    With one process it is this one; with more, a script needs `if __name__ == "__main__":`. An exception of the function is
-    raised here, and ProcessLost if a process is no more.
+    With `processes` 1 they run in this process; with more, a script needs `if __name__ == "__main__":`. Exceptions of the
+    function are raised here, and ProcessLost if a process dies.
     """
     if processes == 1:
-        for label, arguments in tasks:
+        for label, arguments in jobs:
             yield label, function(*arguments)
         return
-    waiting = collections.deque()
+    pending = collections.deque()
     with workers(function, processes) as submit:
-        for label, arguments in tasks:
-            waiting.append((label, submit(arguments)))
-            if len(waiting) > 2 * processes:
-                label, future = waiting.popleft()
+        for label, arguments in jobs:
+            pending.append((label, submit(arguments)))
+            if len(pending) > 2 * processes:
+                label, future = pending.popleft()
                 yield label, future.result()
-        while waiting:
-            label, future = waiting.popleft()
+        for label, future in pending:
             yield label, future.result()
 
 
 @contextlib.contextmanager
 def workers(function: Callable, processes: int) -> Iterator[Callable[[tuple], concurrent.futures.Future]]:
-    """Yield a function that lets the next free process do a task. A thread of this process waits for each of the others."""
+    """Yield a function that gives a job to the next free process. A thread of this process waits for each of them."""
     context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
     free, all_workers = queue.SimpleQueue(), []
 
@@ -59,15 +58,15 @@ def workers(function: Callable, processes: int) -> Iterator[Callable[[tuple], co
             yield lambda arguments: threads.submit(do, arguments)
         finally:
             for worker in all_workers:
-                worker.process.kill()  # it holds nothing that could be lost; the thread that waits for it goes on
+                worker.process.kill()  # nothing is lost, and the thread waiting for it continues
             threads.shutdown(cancel_futures=True)
 
 
 class Worker:
-    """A process that does one task at a time.
+    """A process that does one job at a time.
 
-    It has a pipe of its own, which ends with it. (The processes of a ProcessPoolExecutor write to one pipe: when one is
-    killed amid a result, the executor waits for the rest of it for ever.)
+    It has its own pipe, which closes when it dies. (The processes of a ProcessPoolExecutor share one: if one is killed
+    while writing a result, the executor waits for the rest forever.)
     """
 
     def __init__(self, context: multiprocessing.context.BaseContext, function: Callable):
@@ -88,14 +87,14 @@ class Worker:
 
 
 def serve(connection: Connection, function: Callable) -> None:
-    """What a process does: tasks, until the one that gives them closes the pipe or ends. Ctrl-C is left to that one."""
+    """The main loop of a worker: it does jobs until its parent closes the pipe or dies. Ctrl-C is left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a process for each core
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is already a process per core
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             arguments = connection.recv()
             try:
                 answer = function(*arguments), None
-            except Exception as error:  # noqa: BLE001 (raised where the result is waited for)
+            except Exception as error:  # noqa: BLE001  the parent raises it
                 answer = None, error
             connection.send(answer)

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, elsewhere a line now and then."""
+"""The progress of long work: a bar on a terminal, elsewhere an occasional line."""
 import contextlib
 import os
 import sys
@@ -6,18 +6,18 @@ import time
 
 import tqdm
 
-SECONDS_BETWEEN_LINES = 10  # when there is no terminal for a bar
+SECONDS_BETWEEN_LINES = 10  # without a terminal
 
 
 def has_bar() -> bool:
-    """Can stderr show a bar? A file cannot, nor can a terminal that does not know how wide it is."""
+    """Can stderr show a bar? A file cannot, nor can a terminal without a known width."""
     with contextlib.suppress(OSError):
         return os.get_terminal_size(sys.stderr.fileno()).columns > 0
     return sys.stderr.isatty()
 
 
 class Progress:
-    """A context in which work of this total is done, some of it before; tqdm's `layout` shows the text as {desc}."""
+    """A context for work of this total, of which some is already done; in tqdm's `layout`, {desc} is the text."""
 
     def __init__(self, total: int, done: int, layout: str, seconds: float | None = None, **options: bool | str):
         self._total, self._seconds = total, SECONDS_BETWEEN_LINES if seconds is None else seconds
@@ -34,19 +34,19 @@ class Progress:
             self._bar.close()
 
     def begin(self, done: int) -> None:
-        """Estimate the time left from here on: so much was done before."""
+        """Estimate the time left from now on, not from what was done before."""
         self._first, self._begun = done, time.monotonic()
         self._last_line = self._begun
 
     def left(self, done: int) -> str:
-        """The time left, when so much is done; empty as long as that is not known, and at the end."""
+        """The time left, such as "01:30 left"; empty while unknown, and at the end."""
         if not self._first < done < self._total:
             return ""
         seconds = (self._total - done) * (time.monotonic() - self._begun) / (done - self._first)
         return f"{tqdm.tqdm.format_interval(seconds)} left"
 
     def show(self, done: int, text: str, line: str, is_due: bool = False) -> None:
-        """So much is done: the text beside the bar; or the line, if it is due, or none has been written for a while."""
+        """Show the text next to the bar; without one print the line, if it is due or the last was long ago."""
         if self._bar is not None:
             self._bar.set_description_str(text, refresh=False)
             self._bar.update(done - self._bar.n)
@@ -54,7 +54,7 @@ class Progress:
             self.say("", line)
 
     def say(self, text: str, line: str) -> None:
-        """The text above the bar; or the line."""
+        """Print the text above the bar; without one, the line."""
         self._last_line = time.monotonic()
         if self._bar is not None:
             self._bar.write(text, file=sys.stderr)

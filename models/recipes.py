@@ -1,5 +1,4 @@
-"""Recipes: what a model of a text is made of and how it is trained, under one name. docs/recipe.md has what each part is
-worth."""
+"""Recipes: how a model of a text is built and trained, under one name. docs/recipe.md measures what each part is worth."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from models.transformer import TransformerConfig
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Fields of a TransformerConfig and of a TrainingConfig; all others keep their defaults. Sizes are a preset's.
+    """Fields of a TransformerConfig and of a TrainingConfig that differ from the defaults; sizes come from a preset.
 
     >>> RECIPES["muon"].model["positions"], RECIPES["nanogpt"].model["positions"]
     ('rotary', 'learned')
@@ -22,11 +21,11 @@ class Recipe:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those of both configs."""
+        """The fields of both configs."""
         return {**self.model, **self.training}
 
     def others(self) -> "Recipe":
-        """The same fields with their defaults: the recipe without any of its parts."""
+        """The same fields with their default values."""
         def defaults(kind: type, part: Mapping[str, Any]) -> dict[str, Any]:
             return {field.name: field.default for field in dataclasses.fields(kind) if field.name in part}
 
@@ -39,12 +38,12 @@ MUON = Recipe(
     dict(optimizer="muon", muon_lr=0.02, muon_momentum=0.85, lr=0.016, final_lr=0.0, annealing="linear", warmup_steps=20,
          weight_decay=0.0, steps=300, eval_every=100))
 NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
-RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first one is the default of `minigrad train`
+RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first is the default of `minigrad train`
 DEFAULT = next(iter(RECIPES))
 
 
 def nearest(settings: Mapping[str, Any]) -> str:
-    """The recipe from which the fewest fields differ, by those of both configs.
+    """The recipe from which the fewest of these settings, fields of both configs, differ.
 
     >>> nearest(NANOGPT.fields | {"lr": 0.5})
     'nanogpt'

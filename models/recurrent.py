@@ -1,4 +1,4 @@
-"""Before transformers: recurrent networks that read a sequence into a state, and write another sequence from it."""
+"""Before transformers: recurrent networks that read a sequence into a state and write another sequence from it."""
 import minigrad as mg
 import nn
 from minigrad import Tensor
@@ -6,14 +6,14 @@ from models.encoder_decoder import Seq2Seq
 from models.transformer import TransformerConfig, refuse
 
 UNUSED_BY_RNNS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",
-                   "rotary_scaling")  # fields of the config that say how a transformer is built
+                  "rotary_scaling")  # config fields of transformers
 
 
 class RecurrentSeq2Seq(Seq2Seq):
     """A recurrent encoder and a recurrent decoder.
 
-    With `attends=False` all the decoder knows of the source is the encoder's last state, from which it starts (Sutskever
-    et al., arXiv:1409.3215). Otherwise it attends to all states of the encoder at each step, by additive attention
+    With `attends=False` the decoder starts from the encoder's last state, and knows nothing else of the source (Sutskever
+    et al., arXiv:1409.3215). Otherwise it attends to all of the encoder's states at each step, by additive attention
     (Bahdanau et al., arXiv:1409.0473), and the encoder is bidirectional.
 
         s_t = tanh(W [input_t, c_{t-1}] + U s_{t-1} + b),   c_t = attention of s_t to the encoder's states,
@@ -39,7 +39,7 @@ class RecurrentSeq2Seq(Seq2Seq):
         self.to(config.dtype)
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """(all states, the first state of the decoder (1, B, C))"""
+        """(all states, the decoder's first state (1, B, C))"""
         states, last = self.encoder(self.source_embedding(source))
         if not self.attends:
             return states, last

@@ -1,4 +1,4 @@
-"""The folder of a run: checkpoints, metrics.jsonl, loss.png, sample.txt and pictures, and the loop that fills it."""
+"""The folder of a run (checkpoints, metrics.jsonl, loss.png, sample.txt, pictures), and the loop that fills it."""
 import contextlib
 import json
 import math
@@ -27,24 +27,24 @@ from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
 
 METRICS, PLOT, SAMPLE = "metrics.jsonl", "loss.png", "sample.txt"
-FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT, SAMPLE  # that every finished run has
-TAKEN = *FILES, PICTURE, ALIGNMENT  # of which a new run writes over none
+FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT, SAMPLE  # of every finished run
+TAKEN = *FILES, PICTURE, ALIGNMENT  # a new run overwrites none of these
 LAYER_MEASURES = "grad_norm", "update_to_weight"  # of each layer, in a row of metrics.jsonl
 MOST_NAMES = 20  # of layers, in the legend of a plot
-DARK_TO_BRIGHT = (0.3, 0.1, 0.9), (0.0, 0.6, 0.8), (0.4, 0.6, 0.1)  # red, green and blue, from the first layer to the last
-FIRST_STEPS = 5  # after the first, until a line says how long it will take
+DARK_TO_BRIGHT = (0.3, 0.1, 0.9), (0.0, 0.6, 0.8), (0.4, 0.6, 0.1)  # RGB, from the first layer to the last
+FIRST_STEPS = 5  # after the first, before a line estimates the time left
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed, and a checkpoint saved."""
+    """Ctrl-C was pressed, and a checkpoint is saved."""
 
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, work: str = "is training", flag: str = "--out") -> Iterator[None]:
-    """Keep other processes from the same work in the folder; TrainingError if one does it already.
+    """Keep other processes from working in the folder; TrainingError if one already is.
 
-    The lock is on the folder itself, and the system opens it when the process ends, however it ends. Windows, and file
-    systems that cannot lock, have none.
+    The lock is on the folder itself, and the system releases it however the process ends. Windows, and file systems that
+    cannot lock, have none.
     """
     if fcntl is None:
         yield
@@ -64,14 +64,14 @@ def locked(folder: pathlib.Path, work: str = "is training", flag: str = "--out")
 
 
 def train(trainer: Trainer, folder: pathlib.Path) -> None:
-    """Train to the last step, then print the losses, a sample, and where things are.
+    """Train to the last step, then print the losses, a sample, and where the files are.
 
-    Interrupted after Ctrl-C; TrainingError and CheckpointError if it cannot go on. The last checkpoint stays.
+    Interrupted after Ctrl-C; TrainingError and CheckpointError if it cannot continue. The last checkpoint stays.
     """
     started, ranks = time.perf_counter() - seconds_until(trainer.step, folder / METRICS), trainer.ranks
     trainer.check_ranks()
     if trainer.step == 0 and ranks.is_first:
-        checkpoints.save(folder, trainer.checkpoint())  # from now on the run can be resumed, whatever happens
+        checkpoints.save(folder, trainer.checkpoint())  # from now on the run can be resumed
     row = None
     with recorder(trainer, folder) as record, catch_interrupt(trainer, folder) as interrupted:
         while not trainer.is_finished():
@@ -85,7 +85,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             if is_stop or is_interrupted:
                 ranks.of_first(save, trainer, folder, row)
             if is_interrupted:
-                if ranks.size == 1:  # Open MPI's mpiexec leaves less than a second
+                if ranks.size == 1:  # Open MPI's mpiexec allows less than a second
                     draw(trainer, folder)
                 raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: continue with "
                                   f"--resume {folder}")
@@ -94,7 +94,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def recorder(trainer: Trainer, folder: pathlib.Path) -> Iterator[Callable[[dict], None]]:
-    """Yield a function that writes a row of metrics.jsonl, and shows it; on all ranks but the first it does nothing."""
+    """Yield a function that writes a row of metrics.jsonl and shows it, on the first rank; elsewhere it does nothing."""
     if not trainer.ranks.is_first:
         yield lambda row: None
         return
@@ -107,7 +107,7 @@ def recorder(trainer: Trainer, folder: pathlib.Path) -> Iterator[Callable[[dict]
 
 
 def save(trainer: Trainer, folder: pathlib.Path, row: dict[str, Any]) -> None:
-    """The checkpoint, and once more if no validation loss has been lower."""
+    """Save the checkpoint, also as the best if no validation loss has been lower."""
     checkpoint = trainer.checkpoint()
     if row["val_loss"] == trainer.best_loss:
         checkpoints.save(folder, checkpoint, checkpoints.BEST)
@@ -115,14 +115,14 @@ def save(trainer: Trainer, folder: pathlib.Path, row: dict[str, Any]) -> None:
 
 
 def draw(trainer: Trainer, folder: pathlib.Path) -> list[str]:
-    """The names of the pictures that were drawn."""
+    """Draw the pictures, and return their names."""
     tqdm.tqdm.write("drawing pictures ...", file=sys.stderr)  # above the bar, if there is one
     trainer.model.eval()
     return plot_losses(folder / METRICS, folder / PLOT) + trainer.dataset.illustrate(trainer.model, folder)
 
 
 def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], seconds: float) -> None:
-    """Draw pictures, write a sample, and say what came out and where."""
+    """Draw pictures, write a sample, and print the results and where they are."""
     files = [checkpoints.NAME, checkpoints.BEST, METRICS, *draw(trainer, folder)]
     sample = trainer.dataset.sample(trainer.model, trainer.config.seed)
     (folder / SAMPLE).write_text(sample + "\n", encoding="utf-8")
@@ -132,7 +132,7 @@ def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], sec
 
 @contextlib.contextmanager
 def keep_metrics(path: pathlib.Path, step: int):
-    """Open metrics.jsonl for appending, without the lines that are later than a resumed checkpoint, or damaged."""
+    """Open metrics.jsonl for appending, without damaged lines and those after a resumed checkpoint."""
     kept = [line for line, row in read_metrics(path) if row["step"] <= step]
     with replacing(path) as file:
         file.write("".join(kept).encode())
@@ -141,8 +141,7 @@ def keep_metrics(path: pathlib.Path, step: int):
 
 
 def read_metrics(path: pathlib.Path) -> list[tuple[str, dict]]:
-    """The lines of metrics.jsonl, each with what it says, but those that are cut off or damaged; TrainingError if it is no
-    file."""
+    """(line, row) for each line of metrics.jsonl that is complete and valid; TrainingError if it is not a file."""
     if not path.exists():
         return []
     if not path.is_file():
@@ -153,14 +152,14 @@ def read_metrics(path: pathlib.Path) -> list[tuple[str, dict]]:
 
 
 def seconds_until(step: int, metrics: pathlib.Path) -> float:
-    """How long a run has taken up to a step: `seconds` in its row, which goes on counting when the run is resumed. It holds
-    training, evaluating and saving; neither steps that were lost, nor the pictures and the sample at the end."""
+    """How long a run has taken up to a step, over all its resumptions: training, evaluating and saving, without lost steps
+    and without the pictures and the sample at the end."""
     return max((row.get("seconds", 0.0) for _, row in read_metrics(metrics) if row["step"] <= step), default=0.0)
 
 
 def _parse_row(line: str) -> dict | None:
-    """What a line of metrics.jsonl says; None unless it has a step, a loss, a validation loss or null, and numbers or
-    nulls of layers, if it has any."""
+    """The row in a line of metrics.jsonl; None unless it has a step, a loss, a validation loss or null, and only numbers or
+    nulls for layers."""
     try:
         row = json.loads(line)
         layers = [layer[measure] for layer in (row.get("layers") or {}).values() for measure in LAYER_MEASURES]
@@ -174,10 +173,10 @@ def _parse_row(line: str) -> dict | None:
 
 @contextlib.contextmanager
 def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
-    """A list that is empty until Ctrl-C, which is obeyed after the step; in the first step, where kernels may be compiled
-    and the checkpoint has all, it stops at once. So does the second Ctrl-C, as ever.
+    """Yield a list that is empty until Ctrl-C, which takes effect after the current step. In the first step, which may
+    compile kernels, it stops at once, since the checkpoint has everything; so does a second Ctrl-C.
 
-    One of several ranks gets it from mpiexec: Open MPI's sends SIGTERM instead, and a second one is for mpiexec itself.
+    Ranks get the signal from mpiexec: Open MPI's sends SIGTERM instead, and a second Ctrl-C is for mpiexec itself.
     """
     pressed, ranks, first = [], trainer.ranks, trainer.step
 
@@ -207,7 +206,7 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
         step, is_evaluated = row["step"], row["val_loss"] is not None
         if is_evaluated:
             validation = f", validation loss {row['val_loss']:.3f}"
-        if step == first:  # in which kernels are compiled
+        if step == first:  # it compiled the kernels
             progress.begin(step)
         text = f"loss {row['loss']:.3f}{validation}, {row['tokens_per_second']:,} tokens/s"
         left = progress.left(step)
@@ -220,9 +219,8 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
 
 
 def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
-    """Draw the losses of metrics.jsonl over the steps: training (each batch, and smoothed), and validation; and beside
-    them how large the gradient and the update of each layer were. The picture's name, in a list, which is empty if there
-    are no losses."""
+    """Draw the losses of metrics.jsonl over the steps (training, raw and smoothed, and validation), and the size of each
+    layer's gradient and update. Returns the picture's name in a list, which is empty if there are no losses."""
     rows = [row for _, row in read_metrics(metrics)]
     if not rows:
         return []
@@ -249,7 +247,7 @@ def _plot_losses(axes, rows: list[dict]) -> None:
     lowest = min([*losses, *(loss for _, loss in evaluated)])
     axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * lowest, None))
     compared = [row["bits_per_byte"] / row["val_loss"] for row in rows if row.get("bits_per_byte") and row["val_loss"]]
-    if compared:  # of a text, and then the same in all rows
+    if compared:  # only for texts, and the same in all rows
         bits = axes.secondary_yaxis("right", functions=(lambda loss: loss * compared[0], lambda bits: bits / compared[0]))
         bits.set_ylabel("bits per byte")
     axes.locator_params(axis="x", integer=True)
@@ -258,7 +256,7 @@ def _plot_losses(axes, rows: list[dict]) -> None:
 
 
 def _plot_layers(axes, rows: list[dict], measure: str, label: str) -> None:
-    """A line for each layer, from dark to bright in the order of the model."""
+    """A line for each layer, from dark to bright."""
     names = list(dict.fromkeys(name for row in rows for name in row["layers"]))
     places = np.linspace(0, 1, len(names))
     colours = np.transpose([np.interp(places, (0, 0.5, 1), channel) for channel in DARK_TO_BRIGHT])

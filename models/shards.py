@@ -1,11 +1,11 @@
-"""A prepared text: a folder with token ids in shards, which training maps into memory, and an index of them.
+"""A prepared text: a folder with token ids in shards, which training maps into memory, and an index.
 
-    index.json             the tokenizer, the sources, and of each shard its size and hash
+    index.json             the tokenizer, the sources, and each shard's size and hash
     train-00000.bin        token ids, little-endian, and nothing else
     validation-00000.bin
 
-Sizes are compared with the index whenever the folder is opened, hashes by `check_content`, which reads all of it: before
-anything is trained on it by `minigrad train`.
+Opening the folder checks the sizes; `check_content`, which `minigrad train` calls first, reads everything and checks the
+hashes.
 """
 import dataclasses
 import hashlib
@@ -22,6 +22,7 @@ import numpy as np
 
 from minigrad.serialization import replacing
 from models.data import Corpus, dtype_for
+from models.extras import one_line
 from models.tokenizers import Tokenizer, tokenizer_of
 
 INDEX, FORMAT = "index.json", "minigrad tokens 1"
@@ -31,7 +32,7 @@ CHECKED_AT_ONCE = 1 << 22  # token ids
 
 
 class ShardError(Exception):
-    """A text cannot be prepared, or what was prepared is damaged; the message says what to do, in one line."""
+    """A text cannot be prepared, or a prepared one is damaged; the message says what to do, in one line."""
 
 
 # ---- the index ----
@@ -54,11 +55,11 @@ def check_fields(record: Any, tests: dict[str, Callable[[Any], bool]]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Tokens of a split, in a file."""
+    """A file with tokens of a split."""
 
     tokens: int
     bytes: int  # of their text in UTF-8
-    pieces: int  # of the sources, that had been read when it was full
+    pieces: int  # of the sources, read until it was full
     sha256: str  # of the file
 
     def __post_init__(self):
@@ -71,7 +72,7 @@ class SourceText:
 
     path: str
     field: str | None  # with the documents of .jsonl
-    bytes: int  # of its content; a .gz has fewer on the disk
+    bytes: int  # of its content, uncompressed
     sha256: str  # of its content
 
     def __post_init__(self):
@@ -81,21 +82,21 @@ class SourceText:
 
 @dataclasses.dataclass
 class Index:
-    """What is in the folder, and what it was made of; ValueError if that makes no sense."""
+    """What is in the folder, and what it was made from; ValueError if that makes no sense."""
 
     asked: dict[str, Any]  # the flags that the tokens depend on
     tokenizer: dict[str, Any]  # its state
     dtype: str  # of the token ids
     sources: list[SourceText]
     shards: dict[str, list[Shard]]  # of each split
-    is_whole: bool  # have all sources become tokens?
+    is_whole: bool  # have all sources been tokenized?
 
     def __post_init__(self):
         check_fields(self, {"asked": lambda asked: isinstance(asked, dict), "is_whole": lambda whole: type(whole) is bool,
                             "shards": lambda shards: list(shards) == list(SPLITS)})
         size = len(tokenizer_of(self.tokenizer))
         if self.dtype != dtype_for(size):
-            raise ValueError(f"its ids are {reprlib.repr(self.dtype)}, those of {size:,} tokens are {dtype_for(size)}")
+            raise ValueError(f"its ids are {reprlib.repr(self.dtype)}, but those of {size:,} tokens are {dtype_for(size)}")
 
     def tokens(self, split: str) -> int:
         return sum(shard.tokens for shard in self.shards[split])
@@ -104,12 +105,12 @@ class Index:
         return sum(shard.bytes for shard in self.shards[split])
 
     def sha256(self) -> str:
-        """Of all that training sees: the tokenizer and the tokens, wherever they came from."""
+        """The hash of everything that training sees: the tokenizer and the tokens."""
         content = {split: [(shard.tokens, shard.sha256) for shard in shards] for split, shards in self.shards.items()}
         return hashlib.sha256(json.dumps([self.tokenizer, self.dtype, content], sort_keys=True).encode()).hexdigest()
 
     def paths(self, folder: str | os.PathLike, split: str) -> list[tuple[pathlib.Path, Shard]]:
-        """Where each shard is."""
+        """(path, shard) for each shard of a split."""
         return [(shard_path(folder, split, number), shard) for number, shard in enumerate(self.shards[split])]
 
     def write(self, folder: str | os.PathLike) -> None:
@@ -118,8 +119,8 @@ class Index:
 
     @classmethod
     def read(cls, folder: str | os.PathLike) -> "Index":
-        """The index of a folder, whose shards have the sizes that it says. ShardError if they have not, or it makes no
-        sense; ValueError if there is none, OSError if it cannot be read."""
+        """The index of a folder. ShardError if it is damaged or shards have other sizes; ValueError if there is none,
+        OSError if it cannot be read."""
         path = pathlib.Path(folder) / INDEX
         if not path.exists():
             raise ValueError(f"{folder} holds no {INDEX}; write one with `minigrad prepare FILES --to {folder}`")
@@ -128,8 +129,7 @@ class Index:
         try:
             index = cls._of(json.loads(path.read_bytes()))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            reason = " ".join(str(error).split())[:160]
-            raise ShardError(f"{path} is damaged, or of another version ({reason}); {ANEW}") from None
+            raise ShardError(f"{path} is damaged, or of another version ({one_line(error)}); {AGAIN}") from None
         for split in SPLITS:
             for file, shard in index.paths(folder, split):
                 check_size(file, shard.tokens * DTYPES[index.dtype].itemsize)
@@ -144,7 +144,7 @@ class Index:
         return cls(**values)
 
 
-ANEW = "remove the folder, and prepare the text anew"
+AGAIN = "remove the folder, and prepare the text again"
 
 
 def shard_path(folder: str | os.PathLike, split: str, number: int) -> pathlib.Path:
@@ -152,21 +152,21 @@ def shard_path(folder: str | os.PathLike, split: str, number: int) -> pathlib.Pa
 
 
 def check_size(path: pathlib.Path, size: int) -> None:
-    """ShardError unless this is a file of so many bytes."""
+    """ShardError unless this is a file of the given size."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        raise ShardError(f"{path} is missing; {ANEW}") from None
+        raise ShardError(f"{path} is missing; {AGAIN}") from None
     if not stat.S_ISREG(found.st_mode) or found.st_size != size:
-        raise ShardError(f"{path} is damaged: it has {found.st_size:,} bytes, expected {size:,}; {ANEW}")
+        raise ShardError(f"{path} is damaged: it has {found.st_size:,} bytes, expected {size:,}; {AGAIN}")
 
 
 # ---- its tokens ----
 
 class MappedTokens:
-    """The shards of a split as one array of token ids, which stays on the disk: what is asked for is read.
+    """The shards of a split as one array of token ids that stays on disk.
 
-    ShardError if an id is none of the vocabulary.
+    ShardError if an id is not in the vocabulary.
     """
 
     def __init__(self, index: Index, folder: str | os.PathLike, split: str):
@@ -180,7 +180,7 @@ class MappedTokens:
         return int(self._starts[-1])
 
     def __getitem__(self, places: np.ndarray | slice) -> np.ndarray:
-        """The ids at these places, which are of any shape and count from 0."""
+        """The ids at an array of places, of any shape, or at a slice."""
         places = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places
         numbers = np.searchsorted(self._starts, places, side="right") - 1
         found = np.empty(places.shape, self.dtype)
@@ -188,24 +188,23 @@ class MappedTokens:
             is_here = numbers == number
             found[is_here] = self._arrays[number][places[is_here] - self._starts[number]]
             if found[is_here].max() >= self._vocabulary_size:
-                raise ShardError(f"{self._paths[number]} is damaged: it holds token {found[is_here].max()}, and there are "
-                                 f"{self._vocabulary_size}; {ANEW}")
+                raise ShardError(f"{self._paths[number]} is damaged: it holds token {found[is_here].max()}, but there are "
+                                 f"{self._vocabulary_size}; {AGAIN}")
         return found
 
 
 def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenizer | None = None) -> Corpus:
-    """The corpus of a prepared text. Its tokens stay on the disk, and windows run across shards, so all windows are as
-    likely as in a text in memory.
+    """The corpus of a prepared text. Its tokens stay on disk; windows run across shards, so all are equally likely.
 
-    ValueError if the folder is unfinished, too short for the context, or made with another tokenizer than the given one;
-    ShardError if its sizes are wrong, OSError if it cannot be read. `check_content` compares the tokens, too.
+    ValueError if the folder is unfinished, too short for the context, or made with a tokenizer other than the given one;
+    ShardError if sizes are wrong, OSError if it cannot be read. `check_content` compares the tokens as well.
     """
     index = Index.read(folder)
     if not index.is_whole:
-        raise ValueError(f"{folder} is unfinished: give the same `minigrad prepare` command again, and it goes on")
+        raise ValueError(f"{folder} is unfinished: resume it with the same `minigrad prepare` command")
     if tokenizer is not None and tokenizer.state() != index.tokenizer:
-        raise ValueError(f"{folder} was prepared with another tokenizer than that of the model; prepare the text with "
-                         "--tokenizer RUN, the model's run, into another folder")
+        raise ValueError(f"{folder} was not prepared with the tokenizer of the model; prepare the text with --tokenizer "
+                         "RUN, the model's run, into another folder")
     for split in SPLITS:
         if index.tokens(split) < context + 1:
             raise ValueError(f"{folder} is too short: it has {index.tokens(split):,} tokens in split {split!r}, and needs "
@@ -215,15 +214,15 @@ def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenize
                   index.bytes("validation"))
 
 
-Show = Callable[[str, int, int], None]  # is told what is done, how much of it has been, and how much there is
+Show = Callable[[str, int, int], None]  # show(what is being done, bytes done, bytes in all)
 
 
 def no_show(what: str, done: int, total: int) -> None:
-    """Shows nothing."""
+    """Show nothing."""
 
 
 def check_content(index: Index, folder: str | os.PathLike, show: Show = no_show, part: slice = slice(None)) -> None:
-    """Read all shards, or a part of them, and compare them with the index; ShardError names the first that is damaged."""
+    """Compare all shards, or a part of them, with the index; ShardError names the first damaged one."""
     files = [file for split in SPLITS for file in index.paths(folder, split)][part]
     dtype, size = DTYPES[index.dtype], len(tokenizer_of(index.tokenizer))
     total, done = sum(shard.tokens for _, shard in files) * dtype.itemsize, 0
@@ -236,8 +235,8 @@ def check_content(index: Index, folder: str | os.PathLike, show: Show = no_show,
                     done += len(block)
                     show("checking", done, total)
                     if np.frombuffer(block, dtype).max() >= size:
-                        raise ShardError(f"{path} is damaged: it holds ids from {size} on, which are no tokens; {ANEW}")
+                        raise ShardError(f"{path} is damaged: it holds ids of {size} or more, which are no tokens; {AGAIN}")
         except OSError as error:
-            raise ShardError(f"{path} cannot be read ({error.strerror}); {ANEW}") from None
+            raise ShardError(f"{path} cannot be read ({error.strerror}); {AGAIN}") from None
         if digest.hexdigest() != shard.sha256:
-            raise ShardError(f"{path} is damaged: its content is not what was written; {ANEW}")
+            raise ShardError(f"{path} is damaged: its content is not what was written; {AGAIN}")

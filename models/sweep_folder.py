@@ -3,11 +3,11 @@ import hashlib
 import json
 import os
 import pathlib
-import textwrap
 from typing import Any
 
 from minigrad.serialization import replacing
 from models.checkpoint import CheckpointError
+from models.extras import one_line
 from models.recipes import nearest
 
 PLAN, FAILURE = "sweep.json", "failure.txt"  # of a sweep; of a run that failed, with the reason
@@ -48,9 +48,8 @@ def read_plan(folder: str | os.PathLike) -> dict[str, Settings]:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
-        reason = textwrap.shorten(f"{error}", 160, placeholder=" ...")
-        raise CheckpointError(f"{path} is damaged ({reason}); compare its runs one by one, or start another sweep with "
-                              "another --out") from None
+        raise CheckpointError(f"{path} is damaged ({one_line(error)}); compare its runs one by one, or start another sweep "
+                              "with another --out") from None
     return runs
 
 

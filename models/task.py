@@ -1,7 +1,7 @@
-"""A task with a known answer: what goes in, what has to come out, and what a model makes of it.
+"""A task with a known answer: its examples, and what a model makes of them.
 
 A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, padded with PAD; a task of kind "class" has
-inputs and labels (B,). All examples of a batch have the same `length`, which says how hard they are.
+inputs and labels (B,). All examples of a batch have the same `length`, which sets their difficulty.
 """
 import dataclasses
 import math
@@ -22,17 +22,17 @@ from models.training_config import TrainingConfig
 from models.transformer import TransformerConfig
 from models.translate import greedy
 
-FIRST = 3  # the token id of a task's first symbol; before it come PAD, START and STOP
+FIRST = 3  # the token id of a task's first symbol, after PAD, START and STOP
 DEFAULTS = dict(batch_size=64, lr=2e-3, final_lr=0.0, beta2=0.98, weight_decay=0.01, decay_all=True, seed=0)  # of training
-TEST_EXAMPLES, TEST_SEED = 200, 1_000_000  # of each length, for the accuracy
+TEST_EXAMPLES, TEST_SEED = 200, 1_000_000  # per length, for the accuracy
 EXAMPLES, EXAMPLES_SEED = 3, 2_000_000  # shown at the end
-ALIGNMENT = "alignment.png"  # a picture of which symbol of the source each symbol of the answer comes from
+ALIGNMENT = "alignment.png"  # shows which symbol of the source each symbol of the answer comes from
 Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What there is to learn, and what a Trainer asks of it.
+    """Something to learn, with what a Trainer needs of it.
 
     >>> from models.tasks import TASKS
     >>> task = TASKS["reverse"]
@@ -43,13 +43,13 @@ class Task:
 
     name: str
     description: str
-    symbols: tuple[str, ...]  # of token FIRST and those after it; without any, the sources are images
+    symbols: tuple[str, ...]  # of the tokens from FIRST on; if empty, sources are images
     make: Make  # (generator, count, length) -> examples
-    lengths: tuple[int, int]  # the shortest and the longest to train with
+    lengths: tuple[int, int]  # the shortest and the longest in training
     classes: tuple[str, ...] = ()  # of a task of kind "class"
-    pooling: str = "mean"  # what a classifier's head is given: the mean over the tokens, or the last one
-    positions: str = "learned"  # that make it learnable, for a transformer
-    steps: int = 1500  # that a small transformer needs, and some more
+    pooling: str = "mean"  # the input of a classifier's head: the mean over the tokens, or the last one
+    positions: str = "learned"  # with which a transformer can learn it
+    steps: int = 1500  # more than a small transformer needs
 
     @property
     def kind(self) -> str:
@@ -66,22 +66,21 @@ class Task:
 
     @property
     def config(self) -> TransformerConfig:
-        """Of a small model that learns it."""
+        """The config of a small model that learns it."""
         return TransformerConfig(vocabulary_size=self.vocabulary_size, context=32, layers=2, heads=4, width=64,
                                  positions=self.positions)
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Of a TrainingConfig."""
+        """The fields of a TrainingConfig."""
         return DEFAULTS | {"steps": self.steps}
 
     # ---- text ----
 
     def encode(self, text: str) -> np.ndarray:
-        """The token ids of a source; blanks between symbols of one character may be left out. ValueError names the
-        symbols that the task has not."""
+        """The token ids of a source; blanks between one-character symbols are optional. ValueError names unknown ones."""
         if not self.symbols:
-            raise ValueError(f"the sources of task {self.name!r} are images, which no text describes")
+            raise ValueError(f"the sources of task {self.name!r} are images, not text")
         symbols = text.split() if max(map(len, self.symbols)) > 1 else list("".join(text.split()))
         unknown = [symbol for symbol in symbols if symbol not in self.symbols]
         if unknown or not symbols:
@@ -108,12 +107,12 @@ class Task:
     # ---- training ----
 
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:
-        """The next arguments of the model, the last of which is what it has to say; all examples are of one length."""
+        """The next arguments of the model, with the targets last; all examples have one length."""
         length = int(generator.integers(self.lengths[0], self.lengths[1] + 1))
         return self.arguments(self.make(generator, size, length))
 
     def arguments(self, examples: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
-        """What the task's models are called with."""
+        """The arguments of the task's models."""
         source, target = examples
         return (source, target) if self.classes else (source, *inputs_and_targets(target))
 
@@ -138,7 +137,7 @@ class Task:
         return logits.array.argmax(axis=1)
 
     def _answer_to(self, model: nn.Module, source: np.ndarray) -> np.ndarray:
-        """The answer to sources of any length; ValueError if both do not fit into the model's context."""
+        """The answer to sources of any length; ValueError if they do not fit into the model's context together."""
         length = source.shape[1]
         try:
             return self.answer(model, source, length + 1)
@@ -147,7 +146,7 @@ class Task:
                              f"{model.config.context}") from None
 
     def is_right(self, model: nn.Module, examples: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Whether each answer is right, all of it, (B,)."""
+        """Whether each answer is entirely right, (B,)."""
         source, target = examples
         if self.classes:
             return self.answer(model, source, 1) == target
@@ -157,7 +156,7 @@ class Task:
         return (answer == wanted).all(axis=1)
 
     def accuracy(self, model: nn.Module, count: int = 500, seed: int = TEST_SEED, length: int | None = None) -> float:
-        """The fraction of new examples whose whole answer is right; at all lengths of training, or at one."""
+        """The fraction of new examples whose whole answer is right, at all training lengths or at one."""
         generator = np.random.default_rng(seed)
         lengths = range(self.lengths[0], self.lengths[1] + 1) if length is None else [length]
         model.eval()
@@ -165,7 +164,7 @@ class Task:
         return float(np.concatenate(right).mean())
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
-        """The mean loss over new examples of all lengths; the last time the accuracy at each length, too."""
+        """The mean loss over new examples of all lengths; the last time also the accuracy at each length."""
         generator, lengths = np.random.default_rng(TEST_SEED), range(self.lengths[0], self.lengths[1] + 1)
         count = -(-training.eval_windows // len(lengths))
         batches = (self.arguments(self.make(generator, count, length)) for length in lengths)
@@ -178,24 +177,24 @@ class Task:
         return {"val_loss": loss, "accuracy": float(np.mean(list(by_length.values()))), "accuracy_by_length": by_length}
 
     def summary(self, measured: dict[str, Any]) -> str:
-        """The last evaluation in words."""
+        """The last evaluation as text."""
         rows = [f"  length {length}: {fraction:7.1%}" for length, fraction in measured["accuracy_by_length"].items()]
         return "\n".join(["whole answers that are right:", *rows, f"  overall:  {measured['accuracy']:7.1%}"])
 
     def sample(self, model: nn.Module, seed: int) -> str:
-        """A few examples: source, wanted answer, and what the model says. They are the same for all seeds."""
+        """A few examples: source, expected answer, and the model's. They are the same for all seeds."""
         source, target = self.examples(EXAMPLES)
         answers = self.answer(model, source, target.shape[-1] + 1)
         return "\n\n".join(f"source: {self.decode(source[i]) if self.symbols else 'an image'}\n"
                            f"wanted: {self.say(target[i])}\ngot:    {self.say(answers[i])}" for i in range(EXAMPLES))
 
     def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The longest there are in training, but new ones."""
+        """New examples of the greatest training length."""
         return self.make(np.random.default_rng(EXAMPLES_SEED), count, self.lengths[1])
 
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
-        """(What the model makes of a source, by default an example; the attention maps on the way). ValueError if it
-        cannot, or has none."""
+        """(A title with a source, by default an example, and the model's answer; the attention maps). ValueError if the
+        source does not fit, or the model has no attention."""
         source = self.examples(1)[0] if prompt is None else self.encode(prompt)[None]
         answer = self._answer_to(model, source)
         inputs = [] if self.classes else [decoder_inputs(answer)]
@@ -205,7 +204,7 @@ class Task:
 
         def axes(path):
             if looks_at_source(path):
-                return (written if path.startswith("decoder") else ["", *written]), read  # an RNN's first state
+                return (written if path.startswith("decoder") else ["", *written]), read  # "" is an RNN's first state
             own = {"encoder": read, "decoder": written, "model": read + written}[path.partition(".")[0]]
             return own, own
 
@@ -213,8 +212,8 @@ class Task:
         return title, labelled({path: weights[0] for path, weights in maps.items()}, axes)
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
-        """Draw where the model looks, if it does look, as it treats an example: all layers and heads, and for a decoder
-        that looks at the source one picture of that. The names of the pictures."""
+        """Draw where the model looks in an example: all layers and heads, and if its decoder attends to the source, the
+        alignment. Returns the names of the pictures."""
         if not has_attention(model):
             return []
         title, maps = self.look(model)
@@ -226,7 +225,7 @@ class Task:
         return [PICTURE, ALIGNMENT]
 
     def _alignment(self, model: nn.Module, source: np.ndarray) -> LabelledMap | None:
-        """Where a Seq2Seq looks at the source for each symbol of its answer, in the mean of the last layer's heads."""
+        """Where a Seq2Seq looks in the source for each symbol of its answer: the mean of the last layer's heads."""
         answer = self._answer_to(model, source)
         weights = model.attention_map(mg.tensor(source), mg.tensor(decoder_inputs(answer)))  # (1, T, S)
         if weights is None:
@@ -235,17 +234,17 @@ class Task:
                            ["mean of the heads"])
 
     def _names(self, ids: np.ndarray) -> list[str]:
-        """What stands on an axis for these tokens."""
+        """The labels of tokens on an axis."""
         return [{PAD: "pad", START: "start", STOP: "stop"}.get(token) or self.symbols[token - FIRST]
                 for token in ids.tolist()]
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """What identifies it in a checkpoint."""
         return {"task": self.name}
 
 
 def decoder_inputs(answer: np.ndarray) -> np.ndarray:
-    """What the decoder was given when it gave an answer (B, T): START, and all but the last token."""
+    """The decoder's inputs for an answer (B, T): START, and all but the last token."""
     return np.hstack([np.full((len(answer), 1), START), answer[:, :-1]])
 
 
@@ -260,7 +259,7 @@ def patches(count: int) -> list[str]:
 
 
 def inputs_and_targets(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(what a decoder is given (B, T + 1), what it is to say): START and the target, the target and STOP.
+    """(a decoder's inputs (B, T + 1), its targets): START and the target, the target and STOP.
 
     >>> inputs_and_targets(np.array([[5, 6, 0]]))
     (array([[1, 5, 6, 0]]), array([[5, 6, 2, 0]]))

@@ -1,4 +1,4 @@
-"""The tasks there are; they need no download."""
+"""The table of tasks; they need no download."""
 import numpy as np
 
 from models.task import FIRST, Task
@@ -61,8 +61,8 @@ TOY = tuple(f"{noun}-la" for noun in NOUNS) + tuple(f"{adjective}-o" for adjecti
 
 
 def translation(generator, count, length):
-    """the ADJECTIVE NOUN VERB the ADJECTIVE NOUN, and for length 2 or 1 without the last or both adjectives; in the other
-    language the article is part of the noun, adjectives follow it, and the past has a word of its own: 7 words to 6."""
+    """the ADJECTIVE NOUN VERB the ADJECTIVE NOUN; length 2 drops the last adjective, length 1 both. In the other language
+    the article is part of the noun, adjectives follow it, and a separate word marks the past: 7 words become 6."""
     adjectives = generator.integers(0, 4, (count, 2))
     nouns, verbs = generator.integers(0, 4, (count, 2)), generator.integers(0, 4, count)
     the, did = np.zeros(count, int), np.full(count, 8)
@@ -97,7 +97,7 @@ BANK = ("bank", *RIVER, *MONEY, "the", "a", "near", "to", "went", "saw")
 
 
 def bank(generator, count, length):
-    """Neutral words, one telling word, and at the end "bank": of the river, or of the money?"""
+    """Neutral words, one revealing word, and "bank" at the end: of the river, or of the money?"""
     words = generator.integers(1 + len(RIVER) + len(MONEY), len(BANK), (count, length))
     is_money = generator.integers(0, 2, count)
     words[np.arange(count), generator.integers(0, length - 1, count)] = 1 + generator.integers(0, 4, count) + 4 * is_money

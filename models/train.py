@@ -1,4 +1,4 @@
-"""The trainer: it knows `model(*batch, targets) -> (logits, loss)`, and nothing of the model's architecture or the data."""
+"""The trainer: it relies on `model(*batch, targets) -> (logits, loss)`, and knows no architecture and no data."""
 import collections
 import contextlib
 import dataclasses
@@ -22,15 +22,15 @@ from models.training_config import TrainingConfig
 
 
 MEASUREMENTS = 20  # of each layer in a run; one takes 1% to 25% of the time of a step
-FEWEST_BETWEEN = 10  # steps from one measurement to the next
+FEWEST_BETWEEN = 10  # steps between measurements
 
 
 class TrainingError(Exception):
-    """Training cannot go on; the message says at which step, why, and what to try, in one line."""
+    """Training cannot continue; the message names the step, the reason and what to try, in one line."""
 
 
 class Dataset(Protocol):
-    """What is learnt, as the trainer and a run's folder see it: a Corpus, or a Task. All its state is the generator's."""
+    """What the trainer and a run's folder need of a Corpus or a Task. Its only state is in the generator."""
 
     description: str
     defaults: dict[str, Any]  # of a TrainingConfig
@@ -40,25 +40,24 @@ class Dataset(Protocol):
         """The next arguments of the model; the last are the targets."""
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone) -> dict[str, Any]:
-        """What a row of metrics.jsonl says of the model: "val_loss", and more of it the last time. The ranks share the
-        work."""
+        """Measures for a row of metrics.jsonl: "val_loss", and more the last time. The ranks share the work."""
 
     def summary(self, measured: dict[str, Any]) -> str:
-        """The last evaluation in words."""
+        """The last evaluation as text."""
 
     def sample(self, model: nn.Module, seed: int) -> str:
-        """What the model makes of it, for sample.txt."""
+        """The model's output for sample.txt."""
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
-        """Draw pictures of the model; their names."""
+        """Draw pictures of the model, and return their names."""
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it: "task", and of a text what tells it from others."""
+        """What identifies it in a checkpoint: "task", and more for a text."""
 
 
 class Trainer:
-    """A model, its optimiser and its batches, at the end of some step of a training. `architecture` is its key in
-    ARCHITECTURES, for checkpoints. With several `ranks`, each has such a trainer, and all have the same numbers.
+    """A model in training, with its optimiser and batches. `architecture` is its key in ARCHITECTURES, for checkpoints.
+    With several `ranks`, each has such a trainer, and all have the same numbers.
 
     >>> from models.architectures import make_model
     >>> from models.tasks import TASKS
@@ -75,7 +74,7 @@ class Trainer:
         self.ranks = ranks
         self.step = 0  # updates done
         self.best_loss = math.inf  # the lowest validation loss so far
-        self.generator = np.random.default_rng(config.seed)  # of batches alone, so that nothing else shifts them
+        self.generator = np.random.default_rng(config.seed)  # only for batches, so that nothing else shifts them
         parameters = list(model.parameters())
         self.optimizer = make_optimizer(model, config)
         self._layers = layers_of(model)
@@ -89,8 +88,8 @@ class Trainer:
         return loss
 
     def train_step(self) -> dict[str, Any]:
-        """One update: forward, backward, clip, the optimiser. Returns what it measured, for metrics.jsonl: now and then
-        also of each layer, see `is_measured` and `LayerNorms`.
+        """One update: forward, backward, clipping, optimiser. Returns a row of metrics.jsonl, sometimes with measurements
+        of each layer (`is_measured`, `LayerNorms`).
 
         TrainingError if the loss or the gradient is not finite.
         """
@@ -117,10 +116,10 @@ class Trainer:
                 "tokens_per_second": round(tokens / (time.perf_counter() - started))}
 
     def _part_of_loss(self, batch: tuple[np.ndarray, ...]) -> float:
-        """The loss of this rank's rows, as a part of the mean over the batch; and gradients of that part."""
+        """The contribution of this rank's rows to the mean loss over the batch, with its gradients."""
         rows, share = self.ranks.rows(len(batch[0])), 1.0
         own = [array[rows] for array in batch]
-        if self.ranks.size > 1:  # what the model gives is the mean over its own targets
+        if self.ranks.size > 1:  # the model returns the mean over this rank's targets
             own_targets, targets = [np.count_nonzero(t != self.dataset.ignored) for t in (own[-1], batch[-1])]
             share = own_targets / targets
         divisor = mg.tensor(self.config.accumulation / share, dtype=self.model.config.dtype)
@@ -128,30 +127,29 @@ class Trainer:
             return share * self._replayed(divisor, *map(mg.tensor, own)).item()
 
     def is_stop(self, step: int) -> bool:
-        """Is the model evaluated and saved after so many steps?"""
+        """Is the model evaluated and saved after this step?"""
         return step % self.config.eval_every == 0 or step >= self.config.steps
 
     def is_measured(self, step: int) -> bool:
-        """Are gradients and updates of the layers measured in this step, the first of which is 1?"""
+        """Are gradients and updates of the layers measured in this step (from 1)?"""
         return self.is_stop(step) or step % max(FEWEST_BETWEEN, self.config.steps // MEASUREMENTS) == 0
 
     def train(self) -> list[float]:
-        """All steps that are left, and nothing else; their losses. The model is in evaluation mode afterwards."""
+        """The losses of all remaining steps, without evaluations; leaves the model in evaluation mode."""
         losses = [self.train_step()["loss"] for _ in range(self.step, self.config.steps)]
         self.model.eval()
         return losses
 
     def _check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
-            raise TrainingError(f"the {name} became {value} at step {self.step + 1}; the last checkpoint is from "
-                                "before that, and resuming would lead here again: start anew with a smaller --lr")
+            raise TrainingError(f"the {name} became {value} at step {self.step + 1}; resuming from the last checkpoint "
+                                "would lead here again: start a new run with a smaller --lr")
 
     def is_finished(self) -> bool:
-        """Have all steps been done?"""
         return self.step >= self.config.steps
 
     def evaluate(self) -> dict[str, Any]:
-        """What the data says of the model, without dropout; more of it after the last step."""
+        """The dataset's measures of the model, without dropout; after the last step there are more."""
         self.model.eval()
         with mg.no_grad():
             measured = self.dataset.evaluate(self.model, self.config, self.is_finished(), self.ranks)
@@ -161,7 +159,7 @@ class Trainer:
         return measured
 
     def check_ranks(self) -> None:
-        """TrainingError unless all ranks have the same parameters, to the bit."""
+        """TrainingError unless all ranks have the same parameters, bit for bit."""
         digest = hashlib.sha256()
         for parameter in self.model.parameters():
             digest.update(np.ascontiguousarray(parameter.array))
@@ -170,7 +168,7 @@ class Trainer:
                                 "or libraries; the last checkpoint is intact: continue with --resume on equal machines")
 
     def checkpoint(self) -> Checkpoint:
-        """All that `restore` needs to go on as if nothing had happened."""
+        """Everything that `restore` needs to continue bit for bit."""
         state = self.optimizer.state_dict()["state"]
         return Checkpoint(
             step=self.step, best_loss=self.best_loss, architecture=self.architecture,
@@ -183,7 +181,7 @@ class Trainer:
         )
 
     def restore(self, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
-        """Go on from a checkpoint; CheckpointError, which names its path, if it doesn't fit the model."""
+        """Continue from a checkpoint; CheckpointError, which names its path, if it does not fit the model."""
         self._check_moments(checkpoint, path)
         load_parameters(self.model, checkpoint, path)
         state = collections.defaultdict(dict)
@@ -196,7 +194,7 @@ class Trainer:
         self.step, self.best_loss = checkpoint.step, checkpoint.best_loss
 
     def _check_moments(self, checkpoint: Checkpoint, path: str | os.PathLike) -> None:
-        """CheckpointError unless the optimiser's state is that of these parameters: none before the first step."""
+        """CheckpointError unless the optimiser's state fits these parameters; before the first step it is empty."""
         members = [(parameter, group) for group in self.optimizer.param_groups for parameter in group["params"]]
         expected = {f"{i}.{name}": np.zeros((), np.int64) if name == "step" else parameter.array
                     for i, (parameter, group) in enumerate(members) for name in self.optimizer.state_names(group)
@@ -208,15 +206,15 @@ class Trainer:
                 raise CheckpointError(f"{path} is damaged: its optimizer/{name} is not from 0 to {most}{remedy(path)}")
 
 
-BLOCK = r".*?\b\d+(?=\.)"  # the part of a parameter's name that is its block's
-TO_HEADS = "in_proj_weight", "query.weight", "key.weight", "value.weight"  # matrices with the heads below each other
+BLOCK = r".*?\b\d+(?=\.)"  # the block in a parameter's name
+TO_HEADS = "in_proj_weight", "query.weight", "key.weight", "value.weight"  # matrices with stacked heads
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
-    """AdamW; or, where Muon is asked for, Muon for the matrices of the blocks and AdamW for all other parameters. Muon
-    orthogonalises the query, the key and the value of each head apart.
+    """AdamW, or Muon for the matrices of the blocks and AdamW for all other parameters. Muon orthogonalises the query, key
+    and value of each head separately.
 
-    ValueError if Muon is asked for, and there are no such matrices.
+    ValueError for Muon if there are no such matrices.
 
     >>> from models.transformer import PRESETS, CausalTransformer
     >>> model = CausalTransformer(PRESETS["micro"].config)
@@ -251,7 +249,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
 
 
 def layers_of(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """The parameters of each block of a model, and of each layer that is in no block.
+    """The parameters of each block of a model, and of each layer outside the blocks.
 
     >>> from models.transformer import PRESETS, CausalTransformer
     >>> list(layers_of(CausalTransformer(PRESETS["micro"].config)))
@@ -265,10 +263,10 @@ def layers_of(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 class LayerNorms:
-    """How large gradients and updates are in each layer; made before an optimiser's step, asked after it.
+    """The size of gradients and updates in each layer: created before an optimiser's step, `measured` after it.
 
-    Norms are those of all parameters of a layer as one vector: of the gradient, before it is clipped; and of the update
-    relative to that of the weights before it, which is None where these are all zero, or the update overflows.
+    Norms take all parameters of a layer as one vector: that of the gradient before clipping, and that of the update
+    relative to the weights before it, which is None if these are all zero or the update overflows.
     """
 
     def __init__(self, layers: dict[str, list[nn.Parameter]]):

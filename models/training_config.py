@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""The settings of a training run."""
 import dataclasses
 import math
 from typing import Any
@@ -15,7 +15,7 @@ INTERVALS = {"lr": "(0, 1]", "muon_lr": "(0, 1]", "muon_momentum": "[0, 1)", "fi
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """How a model is trained; ValueError names the field that makes no sense.
+    """The settings of a training run; ValueError names an invalid field.
 
     >>> TrainingConfig(lr=float("nan"))
     Traceback (most recent call last):
@@ -23,26 +23,26 @@ class TrainingConfig:
     ValueError: lr must be more than 0 and at most 1, got nan
     """
 
-    steps: int = 2000  # how often the parameters are updated
-    batch_size: int = 12  # B, windows of text or examples of a task in a batch
-    final_batch_size: int | None = None  # a batch grows to this size, in doublings, if it is given
+    steps: int = 2000  # number of parameter updates
+    batch_size: int = 12  # B, windows of text or examples of a task per batch
+    final_batch_size: int | None = None  # if given, batches grow to this size in doublings
     lr: float = 1e-3  # the highest learning rate, at the end of the warm-up
     final_lr: float = 0.1  # the learning rate at the last step, as a fraction of lr
     warmup_steps: int = 100  # steps in which the learning rate rises from 0
-    annealing: str = "cosine"  # how it falls then: cosine, linear, quadratic, steps or constant
+    annealing: str = "cosine"  # how it then falls: cosine, linear, quadratic, steps or constant
     accumulation: int = 1  # batches whose gradients are averaged for an update
-    optimizer: str = "adamw"  # adamw, or muon: Muon for the matrices of the blocks, AdamW for all else
-    muon_lr: float = 0.02  # Muon's highest learning rate, which rises and falls as lr does
+    optimizer: str = "adamw"  # adamw, or muon: Muon for the matrices of the blocks, AdamW for the rest
+    muon_lr: float = 0.02  # Muon's highest learning rate, which follows the same schedule as lr
     muon_momentum: float = 0.95  # how slowly Muon's mean of gradients forgets
     beta1: float = 0.9  # how slowly AdamW's mean of gradients forgets
     beta2: float = 0.99  # how slowly its mean of squared gradients forgets
-    weight_decay: float = 0.1  # the decay of matrices and embeddings, in each step times the learning rate
-    decay_all: bool = False  # do biases and gains decay, too?
+    weight_decay: float = 0.1  # the decay of matrices and embeddings, multiplied by the learning rate in each step
+    decay_all: bool = False  # do biases and gains decay as well?
     max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
-    label_smoothing: float = 0.0  # the part of the probability that goes to wrong answers while training
-    eval_every: int = 250  # steps from one evaluation and checkpoint to the next
-    eval_windows: int = 240  # windows of the validation text, or examples, in an evaluation; the last one takes more
-    seed: int = 42  # of initialisation, dropout and batches
+    label_smoothing: float = 0.0  # the probability spread over wrong answers in training
+    eval_every: int = 250  # steps between evaluations, which also save a checkpoint
+    eval_windows: int = 240  # windows of the validation text, or examples, per evaluation; the last one takes more
+    seed: int = 42  # seed of initialisation, dropout and batches
 
     def __post_init__(self):
         for name, least in LEAST.items():
@@ -57,11 +57,11 @@ class TrainingConfig:
 
     @classmethod
     def of(cls, dataset: Any, **changes: Any) -> "TrainingConfig":
-        """The config with the defaults of a corpus or a task, but for some fields."""
+        """The config with a dataset's defaults, as changed."""
         return cls(**dataset.defaults | changes)
 
     def batch_size_at(self, step: int) -> int:
-        """Doubles at equal distances from batch_size to final_batch_size.
+        """The batch size, which doubles at equal intervals from batch_size to final_batch_size.
 
         >>> [TrainingConfig(steps=8, batch_size=4, final_batch_size=16).batch_size_at(step) for step in range(8)]
         [4, 4, 4, 8, 8, 8, 16, 16]

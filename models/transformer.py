@@ -16,7 +16,7 @@ from minigrad import Tensor
 from nn.position import BASE, FIXED, parse_scaling
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
-MOST_LAYERS = 10_000  # to build so many takes seconds
+MOST_LAYERS = 10_000  # take seconds to build
 
 
 def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> None:
@@ -56,7 +56,7 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Sublayer:
-    """Where the norm and the residual connection of f, attention or MLP, go:
+    """The places of the norm and the residual connection around f, attention or MLP:
 
         inner = norm(x) or x,    out = [x or inner +] f(inner),    then norm(out) or out
     """
@@ -77,14 +77,14 @@ PLACEMENTS = {  # of the two sublayers of a block: attention, then the MLP
 }
 TABLE_POSITIONS = "learned", "none", "sinusoidal", "sine_only", "integer"  # added to the tokens
 ATTENTION_POSITIONS = "rotary", "relative"  # within attention
-ENDLESS_POSITIONS = "none", *ATTENTION_POSITIONS  # only the distance between two tokens counts, so texts have no end
+ENDLESS_POSITIONS = "none", *ATTENTION_POSITIONS  # only distances between tokens matter, so texts can have any length
 NORMS = "layer_norm", "rms_norm"
-GATED = {"swiglu": "silu"}  # activations of an MLP with a gate: the one of the gate (Shazeer, arXiv:2002.05202)
+GATED = {"swiglu": "silu"}  # {activation of an MLP with a gate: that of the gate} (Shazeer, arXiv:2002.05202)
 
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """The sizes and options of a transformer; a ValueError names the field that makes no sense.
+    """The sizes and options of a transformer; ValueError names an invalid field.
 
     >>> TransformerConfig(width=128, heads=5)
     Traceback (most recent call last):
@@ -92,27 +92,27 @@ class TransformerConfig:
     ValueError: heads must divide width, got heads 5 and width 128; change one of them, or give head_size
     """
 
-    vocabulary_size: int = 96  # V, how many different tokens there are; set by the corpus
-    context: int = 64  # how many tokens one sees, itself among them; the longest T, if positions are in a table
+    vocabulary_size: int = 96  # V, the number of different tokens; set by the corpus
+    context: int = 64  # how many tokens one sees, including itself; the longest T, if positions are in a table
     layers: int = 4  # L, the number of blocks
     heads: int = 4  # H, attention heads per block
-    width: int = 128  # C, the size of the vector that stands for a token
+    width: int = 128  # C, the size of a token's vector
     dropout: float = 0.0  # the fraction of values zeroed in training, for larger models on small texts
     bias: bool = True  # do linear layers and layer norms have a bias?
-    dtype: str = "float32"  # of parameters and activations: float32 or float64
-    placement: str = "pre"  # of norms and residual connections in a block: a key of PLACEMENTS
-    final_norm: bool = True  # is there a layer norm before the output projection?
-    activation: str = "gelu"  # within an MLP: gelu, gelu_tanh, relu, tanh, sigmoid, silu or, with a gate, swiglu
+    dtype: str = "float32"  # dtype of parameters and activations: float32 or float64
+    placement: str = "pre"  # places of norms and residual connections in a block: a key of PLACEMENTS
+    final_norm: bool = True  # is there a norm before the output projection?
+    activation: str = "gelu"  # activation of an MLP: gelu, gelu_tanh, relu, tanh, sigmoid, silu or, with a gate, swiglu
     mlp_ratio: int = 4  # the hidden width of an MLP, in multiples of C
     positions: str = "learned"  # learned, none, sinusoidal, sine_only, integer, rotary or relative
     norm: str = "layer_norm"  # layer_norm or rms_norm
-    norm_eps: float = 1e-5  # what a norm adds to the variance, or to the mean square
-    key_value_heads: int | None = None  # heads of keys and values, each for a group of query heads; by default as many
+    norm_eps: float = 1e-5  # added to the variance, or to the mean square, in a norm
+    key_value_heads: int | None = None  # heads of keys and values, each shared by a group of query heads; by default all
     head_size: int | None = None  # the width of a head; by default width / heads
-    hidden_width: int | None = None  # of an MLP; by default mlp_ratio * width
-    tied: bool = True  # are logits made with the token embedding, or with a matrix of their own?
-    rotary_base: float = BASE  # of rotary positions: the longest wavelength over 2 pi
-    rotary_scaling: str = "none"  # of rotary positions: none, linear:FACTOR or llama3:FACTOR:FEWEST:MOST:CONTEXT
+    hidden_width: int | None = None  # the hidden width of an MLP; by default mlp_ratio * width
+    tied: bool = True  # do logits use the token embedding, or a matrix of their own?
+    rotary_base: float = BASE  # the longest wavelength of rotary positions over 2 pi
+    rotary_scaling: str = "none"  # scaling of rotary positions: none, linear:FACTOR or llama3:FACTOR:FEWEST:MOST:CONTEXT
 
     def __post_init__(self):
         for name in ("vocabulary_size", "context", "heads", "width", "mlp_ratio"):
@@ -134,33 +134,33 @@ class TransformerConfig:
         parse_scaling(self.rotary_scaling)
         for name in ("rotary_base", "rotary_scaling"):
             if self.positions != "rotary" and is_given(self, name):
-                raise ValueError(f"{name} is of positions 'rotary', got positions {self.positions!r}; leave {name} out")
+                raise ValueError(f"{name} needs positions 'rotary', got positions {self.positions!r}; leave {name} out")
         for name in ("bias", "final_norm", "tied"):
             check_bool(name, getattr(self, name))
         if self.positions == "rotary" and self.head_width % 2:
-            raise ValueError("positions 'rotary' rotates pairs of features, so width / heads must be even, or head_size if "
-                             f"it is given, got {self.head_width}; change it, or choose positions 'relative'")
+            raise ValueError("positions 'rotary' rotates pairs of features, so width / heads (or head_size, if given) must "
+                             f"be even, got {self.head_width}; change it, or choose positions 'relative'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
     @property
     def groups(self) -> int:
-        """How many heads of keys and values there are."""
+        """The number of key and value heads."""
         return self.heads if self.key_value_heads is None else self.key_value_heads
 
     @property
     def head_width(self) -> int:
-        """How wide a head is, D."""
+        """The width of a head, D."""
         return self.width // self.heads if self.head_size is None else self.head_size
 
     @property
     def hidden(self) -> int:
-        """How many hidden units an MLP has."""
+        """The number of hidden units of an MLP."""
         return self.mlp_ratio * self.width if self.hidden_width is None else self.hidden_width
 
     def parameter_count(self) -> int:
-        """The number of parameters of a CausalTransformer: by default (V + T) C in embeddings and 12 C^2 per block, biases
-        and gains aside."""
+        """The number of parameters of a CausalTransformer: by default (V + T) C in embeddings and 12 C^2 per block, without
+        biases and gains."""
         C, D, hidden, bias = self.width, self.head_width, self.hidden, int(self.bias)
         norm = C * (1 + (bias and self.norm == "layer_norm"))
         norms = sum(sublayer.norm_before or sublayer.norm_after for sublayer in PLACEMENTS[self.placement])
@@ -175,7 +175,7 @@ class TransformerConfig:
         return tokens + table + self.layers * block + norm * self.final_norm
 
     def training_bytes(self, batch_size: int) -> int:
-        """About how much memory training takes: parameters, gradients, AdamW's moments, and activations."""
+        """Roughly the memory of training: parameters, gradients, AdamW's moments, and activations."""
         of_attention = (2 * self.heads + 2 * self.groups) * self.head_width
         of_mlp = self.hidden * (4 if self.activation in GATED else 1)
         per_token = self.layers * (8 * self.width + of_attention + of_mlp) + 2 * self.vocabulary_size
@@ -184,12 +184,12 @@ class TransformerConfig:
 
 
 def is_given(config: TransformerConfig, name: str) -> bool:
-    """Is a field of the config not the default?"""
+    """Does a field of the config differ from its default?"""
     return getattr(config, name) != TransformerConfig.__dataclass_fields__[name].default
 
 
 def canonical(config: TransformerConfig) -> TransformerConfig:
-    """The same model, with no field that says what others say already."""
+    """The same model, without redundant fields."""
     ratio, rest = divmod(config.hidden, config.width)
     is_plain = config.head_width * config.heads == config.width
     scaling, numbers = parse_scaling(config.rotary_scaling)
@@ -201,8 +201,8 @@ def canonical(config: TransformerConfig) -> TransformerConfig:
 
 
 def differences(config: TransformerConfig, asked: TransformerConfig) -> list[str]:
-    """Where a model that is asked for is another one than that of the first config, whose parameters it is to have. Its
-    dropout and its context may be others.
+    """Where the model asked for differs from that of the first config, whose parameters it would get. Dropout and context
+    may differ.
 
     >>> differences(TransformerConfig(norm="rms_norm"), TransformerConfig(dropout=0.1))
     ["norm 'rms_norm', not 'layer_norm'"]
@@ -214,14 +214,13 @@ def differences(config: TransformerConfig, asked: TransformerConfig) -> list[str
 
 
 def refuse(config: TransformerConfig, model: str, *names: str) -> None:
-    """ValueError if a field is given that a kind of model would not look at."""
+    """ValueError if a field is given that a kind of model does not use."""
     for name in names:
         if is_given(config, name):
             raise ValueError(f"{name} makes no sense for {model}, got {getattr(config, name)!r}; leave {name} out")
 
 
 def make_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
-    """The norm that the config asks for."""
     if config.norm == "rms_norm":
         return nn.RMSNorm(config.width, eps=config.norm_eps)
     return nn.LayerNorm(config.width, eps=config.norm_eps, bias=config.bias)
@@ -233,7 +232,7 @@ class MLP(nn.Module):
         mlp(x) = project(gelu(expand(x)))
         mlp(x) = project(silu(gate(x)) * expand(x))    with a gate, as "swiglu" (Shazeer, arXiv:2002.05202)
 
-    Unless one of the layers has hooks, it is computed as one operation without a gate; with it, silu and the product are.
+    Unless a layer has hooks, it runs as one fused operation; with a gate, only silu and the product are fused.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -255,7 +254,7 @@ class MLP(nn.Module):
 
 
 def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention | nn.Attention:
-    """The attention that the config asks for: the faster layer, where it has all that is asked for."""
+    """The attention of a config: the faster layer, if it supports the options."""
     positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
     is_plain = config.groups == config.heads and config.heads * config.head_width == config.width
     if positions != "relative" and is_plain:
@@ -270,10 +269,11 @@ def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAt
 
 
 class Block(nn.Module):
-    """A transformer block. Pre-norm, it is x + attention(ln_1(x)), and to that + mlp(ln_2(.)); see PLACEMENTS.
+    """A transformer block, (B, T, C) to (B, T, C). Pre-norm: x = x + attention(ln_1(x)), then x + mlp(ln_2(x)); see
+    PLACEMENTS.
 
-    A causal block's tokens see the last `context` tokens. A decoder's block also attends to a memory, the encoder's output,
-    in between. With `attends=False` only the MLP is left, which treats each token by itself. (B, T, C) to (B, T, C).
+    In a causal block, tokens see the last `context` tokens. A decoder's block also attends to a memory, the encoder's
+    output, before the MLP. With `attends=False` only the MLP is left, which processes each token by itself.
     """
 
     def __init__(self, config: TransformerConfig, is_causal: bool = True, has_memory: bool = False,
@@ -307,7 +307,7 @@ class Block(nn.Module):
         return self._add(1, self.ln_2, x, self.mlp)
 
     def _add(self, which: int, norm: nn.Module | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """A sublayer with its norm and residual connection."""
+        """Apply a sublayer with its norm and residual connection."""
         sublayer = self.placement[which]
         inner = norm(x) if sublayer.norm_before else x
         out = function(inner)
@@ -333,8 +333,8 @@ class Block(nn.Module):
 
 
 def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
-    """As GPT-2: matrices normal with standard deviation 0.02, biases zero, gains one; matrices that write to the residual
-    stream are smaller by sqrt(2 L), so that the sum of their 2 L outputs keeps its size."""
+    """Like GPT-2: normal matrices with standard deviation 0.02, zero biases, gains of one; matrices that write to the
+    residual stream are smaller by sqrt(2 L), so that the sum of their 2 L outputs keeps its size."""
     for name, parameter in model.named_parameters():
         if parameter.ndim >= 2:
             adds_to_residual = name.endswith(("attention.out_proj.weight", "attention.out.weight", "mlp.project.weight"))
@@ -344,13 +344,13 @@ def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
 
 
 def scale_of_tokens(config: TransformerConfig) -> float:
-    """Fixed tables of positions have entries of size 1, and tokens start smaller: they are multiplied by sqrt(C), as in
-    Vaswani et al."""
+    """The factor of token embeddings: sqrt(C) before a fixed table of positions is added, whose entries are larger
+    (Vaswani et al.), else 1."""
     return math.sqrt(config.width) if config.positions in FIXED else 1.0
 
 
 def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
-    """x (B, T, C), scaled, plus the table of positions that the config asks for; learned tables belong to the model."""
+    """x (B, T, C), scaled, plus the config's fixed table of positions, if any; learned tables belong to the model."""
     if config.positions not in FIXED:
         return x
     return x * scale_of_tokens(config) + Tensor(FIXED[config.positions](x.shape[1], config.width), dtype=x.dtype)
@@ -384,9 +384,9 @@ class CausalTransformer(nn.Module):
         """Logits (B, T, V) of the token after each of `tokens` (B, T), and with `targets` (B, T) the mean
         cross-entropy over those that are not -100.
 
-        Where positions are not in a table (rotary, relative, none), T may exceed the context: each token sees the last
-        `context` ones in each block, as in Mistral's sliding windows (arXiv:2310.06825). Elsewhere that is a ValueError.
-        IndexError if a token id is not in the vocabulary.
+        Without a table of positions (rotary, relative, none), T may exceed the context: each token sees the last `context`
+        ones in each block, as in Mistral's sliding windows (arXiv:2310.06825). Otherwise that is a ValueError. IndexError
+        if a token id is not in the vocabulary.
         """
         context, is_endless = self.config.context, self.config.positions in ENDLESS_POSITIONS
         if tokens.ndim != 2 or tokens.shape[1] < 1 or tokens.shape[1] > context and not is_endless:
@@ -416,7 +416,7 @@ class Preset:
     batch_size: int
 
 
-SIZES = "layers", "heads", "width", "context"  # that a preset sets
+SIZES = "layers", "heads", "width", "context"  # set by a preset
 PRESETS = {
     "micro": Preset(TransformerConfig(layers=2, heads=2, width=32, context=32), batch_size=4),
     "nano": Preset(TransformerConfig(layers=4, heads=4, width=128, context=64), batch_size=12),

@@ -7,7 +7,7 @@ from models.transformer import check_whole
 
 
 def greedy(model: Seq2Seq, source: np.ndarray, most: int) -> np.ndarray:
-    """Token ids (B, at most `most`) for sources (B, S): at each step the likeliest, up to STOP, and PAD after it."""
+    """Token ids (B, at most `most`) for sources (B, S): the likeliest at each step, up to STOP, then PAD."""
     check_whole("most", most)
     tokens = np.full((len(source), 1), START)
     is_done = np.zeros(len(source), bool)
@@ -24,10 +24,10 @@ def greedy(model: Seq2Seq, source: np.ndarray, most: int) -> np.ndarray:
 
 def beam_search(model: Seq2Seq, source: np.ndarray, most: int, width: int = 4,
                 length_penalty: float = 0.0) -> list[tuple[np.ndarray, float]]:
-    """The best sequences for one source (S,), with their log-probabilities, best first; a finished one ends with STOP.
+    """The best sequences for one source (S,), with their log-probabilities, best first; finished ones end with STOP.
 
-    At each step the `width` best prefixes are kept. Sequences are ranked by log-probability / length^length_penalty. With
-    width 1 this is greedy search; with a width of all prefixes, it is exhaustive.
+    Each step keeps the `width` best prefixes. Sequences are ranked by log-probability / length^length_penalty. Width 1 is
+    greedy search; a width of all prefixes is exhaustive.
     """
     check_whole("most", most)
     check_whole("width", width)
@@ -41,7 +41,7 @@ def beam_search(model: Seq2Seq, source: np.ndarray, most: int, width: int = 4,
         memory, padding = model.encode(sources), sources == PAD
         for _ in range(most):
             prefixes = [tokens for tokens, _ in unfinished]
-            rows = prefixes + prefixes[-1:] * (width - len(prefixes))  # as many as there are sources
+            rows = prefixes + prefixes[-1:] * (width - len(prefixes))  # as many as sources
             logits = model.decode(memory, padding, mg.tensor(np.array(rows))).array[: len(prefixes), -1]
             logits = logits.astype(np.float64)
             largest = logits.max(axis=1, keepdims=True)

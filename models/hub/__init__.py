@@ -1,4 +1,4 @@
-"""Models of others: folders in the Hugging Face format, read and written."""
+"""Folders in the Hugging Face format, read and written."""
 from models.hub.folder import SHARD_SIZE, Folder, check_free, family_of, is_folder, read, write
 from models.hub.tokenizer import read as read_tokenizer
 from models.hub.weights import NAMES as DTYPES

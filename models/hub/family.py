@@ -1,4 +1,4 @@
-"""What a family of models is called in its folders: a table of config.json's fields and one of tensors, read both ways."""
+"""The names a family of models uses in its folders: a table of config.json's fields and one of tensors, used both ways."""
 import dataclasses
 import itertools
 import re
@@ -16,29 +16,29 @@ ABSENT = object()
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A field of config.json, with dots if it is in another one, and what says the same of a TransformerConfig.
+    """A field of config.json, with dots if it is nested, and the matching one of a TransformerConfig.
 
-    Several fields may say the same; they must agree.
+    Several fields may match the same one; they must agree.
     """
 
     theirs: str
     ours: str  # a field, or a property in CONSTRUCTED
-    default: Any = ABSENT  # what transformers takes where config.json doesn't say
-    choices: Mapping[str, str] | None = None  # our value of each of theirs; of several, the first is written
+    default: Any = ABSENT  # that of transformers
+    choices: Mapping[str, str] | None = None  # {their value: ours}; of several, the first is written
     is_written: bool = True
 
     def read(self, value: Any) -> Any:
         """Our value; ValueError if there is none."""
         if self.choices is not None:
             if not isinstance(value, str) or value not in self.choices:
-                raise ValueError(f"{self.theirs} is {value!r}, known are {', '.join(self.choices)}")
+                raise ValueError(f"{self.theirs} is {value!r}, supported are {', '.join(self.choices)}")
             return self.choices[value]
         if isinstance(DEFAULTS.get(self.ours), float) and type(value) is int:
             return float(value)
         return value
 
     def write(self, value: Any) -> Any:
-        """Their value; the first that they know if they have none, which `Family.misfits` notices."""
+        """Their value; if they have none, the first choice, which `Family.misfits` notices."""
         if self.choices is not None:
             return next((theirs for theirs, ours in self.choices.items() if ours == value), next(iter(self.choices)))
         return value
@@ -46,7 +46,7 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How a tensor of theirs becomes a parameter of ours, and back; D is the width of a head."""
+    """How their tensor becomes our parameter, and back; D is the width of a head."""
 
     read: Callable[[np.ndarray, int], np.ndarray]
     write: Callable[[np.ndarray, int], np.ndarray]
@@ -62,22 +62,22 @@ def _pairs_to_halves(x: np.ndarray, D: int) -> np.ndarray:
 
 AS_IS = Change(lambda x, D: x, lambda x, D: x)
 TRANSPOSED = Change(lambda x, D: x.T, lambda x, D: x.T)  # GPT-2 computes x @ weight, a Linear x @ weight.T
-# Rotary positions turn two features of a head as one: there i and i + D/2, here the neighbours 2i and 2i + 1. Scores stay
-# the same if the rows of queries and keys, which make these features, are put in the other order.
+# Rotary positions rotate pairs of features of a head: theirs i and i + D/2, ours 2i and 2i + 1. Permuting the rows of the
+# query and key weights accordingly leaves scores unchanged.
 ROTATED = Change(_halves_to_pairs, _pairs_to_halves)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A tensor, and the parameter that holds the same; "{}" stands for the number of the block."""
+    """Their tensor and our parameter; "{}" stands for the number of the block."""
 
     theirs: str
     ours: str
     change: Change = AS_IS
-    third: int | None = None  # of a packed parameter, the part that holds it
+    third: int | None = None  # its place in a packed parameter
 
     def part_of(self, parameter: Any) -> Any:
-        """What holds the tensor of our parameter, or of its array."""
+        """The part of our parameter, or of its array, for this tensor."""
         if self.third is None:
             return parameter
         size = len(parameter) // 3
@@ -85,7 +85,7 @@ class Row:
 
 
 def projection(theirs: str, third: int, ours: str, change: Change = AS_IS) -> tuple[Row, ...]:
-    """The rows of what makes queries, keys or values: a third of a packed projection, or a layer of its own."""
+    """The rows of a projection to queries, keys or values: a third of a packed one, or a separate layer."""
     packed = (Row(f"{theirs}.{name}", f"blocks.{{}}.attention.in_proj_{name}", change, third)
               for name in ("weight", "bias"))
     return *packed, *layer(theirs, f"blocks.{{}}.attention.{ours}", change)
@@ -98,24 +98,24 @@ def layer(theirs: str, ours: str, change: Change = AS_IS) -> tuple[Row, Row]:
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """A kind of model in the Hugging Face format. What isn't in `fields`, `always` or `meaningless` is refused."""
+    """A kind of model in the Hugging Face format. Fields that are in none of its tables are refused."""
 
     model_type: str
     architecture: str  # the class in transformers
-    prefix: str  # of all tensors but the read-out's; some files leave it out
-    fixed: Mapping[str, Any]  # what a TransformerConfig is in this family
+    prefix: str  # of all tensors except the read-out; some files omit it
+    fixed: Mapping[str, Any]  # fields of every TransformerConfig in this family
     fields: tuple[Field, ...]
-    always: Mapping[str, Any]  # fields that must have this value, if they are there; they are written
-    if_there: Mapping[str, Any]  # the same, but they aren't written
-    meaningless: frozenset[str]  # fields that change no number here
+    always: Mapping[str, Any]  # fields that must have this value if present; they are written
+    if_there: Mapping[str, Any]  # the same, but they are not written
+    meaningless: frozenset[str]  # fields that do not affect the numbers
     rows: tuple[Row, ...]
-    buffers: str  # a pattern of tensors that are no parameters: computed anew, not read
-    # Of a config.json without nesting, {"a.b": value}: several fields as the one that `fields` has, and back.
+    buffers: str  # a pattern of tensors that are not parameters, and are not read
+    # On a flat config.json, {"a.b": value}: merge several fields into the one in `fields`, and back
     fold: Callable[[dict[str, Any]], dict[str, Any]] = dict
     unfold: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
     def read_config(self, given: Mapping[str, Any], dtype: str = "float32") -> TransformerConfig:
-        """The config that a config.json describes; ValueError with all that it says and isn't known here."""
+        """The config that a config.json describes; ValueError with everything that is not supported."""
         values, problems = self._values(given, dtype)
         if problems:
             raise ValueError("; ".join(problems))
@@ -124,7 +124,7 @@ class Family:
     def _values(self, given: Mapping[str, Any], dtype: str) -> tuple[dict[str, Any], list[str]]:
         flat = self.fold(dict(_flatten(given, self.meaningless)))
         required = {**self.always, **self.if_there}
-        problems = [f"{name} is {flat[name]!r}, known is {value!r}" for name, value in required.items()
+        problems = [f"{name} is {flat[name]!r}, supported is {value!r}" for name, value in required.items()
                     if flat.get(name) is not None and flat[name] != value]
         values, said_by = {**self.fixed, "dtype": dtype}, {}
         for field in self.fields:
@@ -137,16 +137,16 @@ class Family:
                 problems.append(str(error))
                 continue
             if field.ours in values and values[field.ours] != value:
-                problems.append(f"{field.theirs} is {value!r}, and {said_by[field.ours]} is {values[field.ours]!r}: "
-                                "known are models in which they agree")
+                problems.append(f"{field.theirs} is {value!r}, but {said_by[field.ours]} is {values[field.ours]!r}: "
+                                "they must agree")
             values[field.ours], said_by[field.ours] = value, field.theirs
         known = {field.theirs for field in self.fields} | required.keys() | self.meaningless
-        problems += [f"{name} is {value!r}, which isn't known here" for name, value in flat.items()
+        problems += [f"{name} is {value!r}, which is not supported" for name, value in flat.items()
                      if name not in known and value is not None]
         return values, problems
 
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
-        """config.json's fields for a config without `misfits`."""
+        """The fields of config.json for a config without `misfits`."""
         flat = {field.theirs: field.write(getattr(config, field.ours)) for field in self.fields if field.is_written}
         written: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture]}
         for name, value in self.unfold({**flat, **self.always}).items():
@@ -156,32 +156,31 @@ class Family:
         return written
 
     def misfits(self, config: TransformerConfig) -> list[str]:
-        """The fields of a config that this family can't express: they don't come back."""
+        """The fields of a config that this family cannot express: those that do not survive writing and reading."""
         try:
             back = self.read_config(self.write_config(config), config.dtype)
-        except ValueError as error:  # of what is lost, another field needs something
+        except ValueError as error:  # another field needs what is lost
             return [str(error)]
         config = canonical(config)
         return [f"{name}={getattr(config, name)!r}" for name in DEFAULTS if getattr(back, name) != getattr(config, name)]
 
     def rows_of(self, layers: int) -> Iterator[Row]:
-        """The rows of a model with so many blocks."""
+        """The rows of a model with this many blocks."""
         for is_of_blocks, rows in itertools.groupby(self.rows, lambda row: "{}" in row.ours):
             rows = list(rows)
             for i in range(layers if is_of_blocks else 1):
                 yield from (dataclasses.replace(row, theirs=row.theirs.format(i), ours=row.ours.format(i)) for row in rows)
 
     def full_name(self, name: str) -> str:
-        """A tensor's name with the prefix, if it may have one."""
+        """A tensor's name with the prefix, unless it is the read-out's."""
         return name if name.startswith((self.prefix, "lm_head.")) else self.prefix + name
 
     def is_buffer(self, name: str) -> bool:
-        """Is this tensor of no use?"""
         return re.fullmatch(self.buffers, name.removeprefix(self.prefix)) is not None
 
 
 def _flatten(given: Mapping[str, Any], meaningless: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    """(name, value), with a dot where one field is in another."""
+    """(name, value) for each field, with a dot in nested names."""
     for name, value in given.items():
         if isinstance(value, dict) and name not in meaningless:
             yield from ((f"{name}.{inner}", item) for inner, item in value.items())
@@ -189,8 +188,8 @@ def _flatten(given: Mapping[str, Any], meaningless: frozenset[str]) -> Iterator[
             yield name, value
 
 
-# What config.json says of other things than the numbers that come out: its origin, training, other tasks, speed, and the
-# choice of tokens, which are flags of `minigrad sample`.
+# Fields of config.json that do not affect the model's numbers: about its origin, training, other tasks, speed, and
+# sampling, which has flags in `minigrad sample`.
 MEANINGLESS = frozenset("""
     _name_or_path _num_labels architectures bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward
     cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype early_stopping

@@ -1,4 +1,4 @@
-"""A folder in the Hugging Face format: the model in it, and a model as such a folder."""
+"""A folder in the Hugging Face format: reading the model in it, and writing a model as one."""
 import contextlib
 import dataclasses
 import math
@@ -11,6 +11,7 @@ import numpy as np
 
 import nn
 from models.checkpoint import NAME, PREVIOUS, CheckpointError
+from models.extras import one_line
 from models.hub import tokenizer as tokenizers
 from models.hub import weights
 from models.hub.family import Family, Row
@@ -26,14 +27,14 @@ SHARD_SIZE = 5_000_000_000  # bytes
 
 
 def is_folder(path: str | os.PathLike) -> bool:
-    """Is this a folder with a config.json, and no run's?"""
+    """Does this folder have a config.json and no checkpoint?"""
     return os.path.exists(os.path.join(path, CONFIG)) and not any(
         os.path.exists(os.path.join(path, name)) for name in (NAME, PREVIOUS))
 
 
 @dataclasses.dataclass(frozen=True)
 class Folder:
-    """What a folder says, but for the numbers, which `load_into` reads."""
+    """The contents of a folder, except for the numbers, which `load_into` reads."""
 
     path: pathlib.Path
     family: Family
@@ -42,8 +43,8 @@ class Folder:
     tensors: dict[str, weights.Stored]
 
     def load_into(self, model: nn.Module) -> None:
-        """Copy the tensors into a model of this config, one at a time; of a table of learned positions, as many as the
-        model has. CheckpointError, which names them all, if tensors are missing, not expected or misshapen."""
+        """Copy the tensors into a model of this config, one at a time; a shorter context takes the first learned positions.
+        CheckpointError names all missing, unexpected and misshapen tensors."""
         parameters = dict(model.named_parameters())
         rows = [row for row in self.family.rows_of(self.config.layers) if row.ours in parameters]
         self._check_config(model, rows)
@@ -54,7 +55,7 @@ class Folder:
             held[...] = array[: len(held)] if row.ours == "position_embedding.weight" else array
 
     def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
-        """CheckpointError if the model is of another config, but for what may differ."""
+        """CheckpointError if the model's config differs where it must not."""
         others = differences(self.config, model.config)
         if model.config.context > self.config.context and self.config.positions == "learned":
             others.append(f"a context of at most {self.config.context}, not {model.config.context}")
@@ -65,7 +66,7 @@ class Folder:
     def _finite(self, name: str) -> np.ndarray:
         array = self.tensors[name].read()
         if not np.isfinite(array).all():
-            raise CheckpointError(f"{self.path} is of no use: {name} contains NaN or infinity")
+            raise CheckpointError(f"{self.path} is unusable: {name} contains NaN or infinity")
         return array
 
     def _check_names(self, rows: list[Row], parameters: dict[str, nn.Parameter]) -> None:
@@ -78,9 +79,10 @@ class Folder:
                     if name in self.tensors and self.tensors[name].dtype not in weights.DTYPES]
         problems = [f"{word}{weights.shortened(names)}" for word, names in (
             ("missing: ", missing), ("not expected: ", extra), ("", misshapen),
-            (f"of no dtype that is read ({', '.join(weights.DTYPES)}): ", integers)) if names]
+            (f"of other dtypes than {', '.join(weights.DTYPES)}: ", integers)) if names]
         if problems:
-            raise CheckpointError(f"{self.path} doesn't hold the tensors that its {CONFIG} asks for; {'; '.join(problems)}")
+            raise CheckpointError(f"{self.path} does not have the tensors that its {CONFIG} describes; "
+                                  f"{'; '.join(problems)}")
 
     def _shape(self, row: Row, parameter: nn.Parameter) -> tuple[int, ...]:
         shape = row.part_of(parameter.array).shape
@@ -89,46 +91,43 @@ class Folder:
         return row.change.write(np.broadcast_to(np.int8(0), shape), self.config.head_width).shape
 
     def _is_the_embedding(self, name: str) -> bool:
-        """Is this the read-out of a model in which it is the token embedding, too? Then some folders have it twice."""
+        """Is this the read-out of a tied model? Some folders contain it as a second copy of the token embedding."""
         embedding = self.tensors.get(self.family.rows[0].theirs)
         if name != READ_OUT or not self.config.tied or embedding is None:
             return False
-        mine, other = self.tensors[name], embedding
-        if not np.array_equal(mine.read(), other.read()):
-            raise CheckpointError(f"{self.path} has an {READ_OUT} that isn't the embedding of the tokens, and its {CONFIG} "
-                                  'says that they are the same; set "tie_word_embeddings" to false there')
+        if not np.array_equal(self.tensors[name].read(), embedding.read()):
+            raise CheckpointError(f"{self.path} has an {READ_OUT} that differs from the token embedding, although its "
+                                  f'{CONFIG} ties them; set "tie_word_embeddings" to false there')
         return True
 
 
 def read(path: str | os.PathLike) -> Folder:
-    """What a folder says; CheckpointError if it is of no family that is known, or makes no sense. The numbers are not read
-    yet."""
+    """The contents of a folder, without the numbers; CheckpointError if its family is not supported, or it is damaged."""
     path = pathlib.Path(path)
     given = weights.read_json(path / CONFIG)
     family = FAMILIES.get(given.get("model_type")) if isinstance(given.get("model_type"), str) else None
     if family is None:
-        raise CheckpointError(f"{path} is of model_type {given.get('model_type')!r}, known are {', '.join(FAMILIES)}")
+        raise CheckpointError(f"{path} has model_type {given.get('model_type')!r}, supported are {', '.join(FAMILIES)}")
     tensors = _tensors(path, family)
     dtype = "float64" if any(stored.dtype == "F64" for stored in tensors.values()) else "float32"
     try:
         config = family.read_config(given, dtype)
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{path / CONFIG} is not of a model that is known here: {weights.one_line(error, 400)}"
-                              ) from None
+        raise CheckpointError(f"{path / CONFIG} describes an unsupported model: {one_line(error, 400)}") from None
     count = sum(math.prod(stored.shape) for stored in tensors.values())
-    if config.parameter_count() > 2 * max(count, 1):  # so much is missing, and a model must not be built of it
-        raise CheckpointError(f"{path} holds {count:,} numbers in {len(tensors)} tensors, and a model of {config.layers} "
+    if config.parameter_count() > 2 * max(count, 1):  # then building the model could take too much memory
+        raise CheckpointError(f"{path} holds {count:,} numbers in {len(tensors)} tensors, but a model of {config.layers} "
                               f"layers, width {config.width} and {config.vocabulary_size} tokens, as in its {CONFIG}, has "
                               "many more")
     tokenizer = tokenizers.read(path)
     if tokenizer is not None and not tokenizer.fits(config.vocabulary_size):
-        raise CheckpointError(f"{path} has a tokenizer of {len(tokenizer)} tokens, which doesn't fit its model of "
+        raise CheckpointError(f"{path} has a tokenizer of {len(tokenizer)} tokens, which does not fit its model of "
                               f"{config.vocabulary_size}")
     return Folder(path, family, config, tokenizer, tensors)
 
 
 def _tensors(path: pathlib.Path, family: Family) -> dict[str, weights.Stored]:
-    """The tensors by their full name, but for buffers; CheckpointError if two have the same."""
+    """The tensors by their full names, without buffers; CheckpointError if two have the same name."""
     found = {name: stored for name, stored in weights.find(path).items() if not family.is_buffer(name)}
     full = {family.full_name(name): stored for name, stored in found.items()}
     if len(full) != len(found):
@@ -138,9 +137,9 @@ def _tensors(path: pathlib.Path, family: Family) -> dict[str, weights.Stored]:
 
 def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokenizer | None = None,
           dtype: str | None = None, shard_size: int = SHARD_SIZE) -> Family:
-    """Write a model as a folder, of the family that it is of, in a dtype (by default the model's own).
+    """Write a model as a folder of its family, in a dtype (by default the model's own).
 
-    CheckpointError if no family can express it, or the folder exists already and isn't empty; then nothing is written.
+    CheckpointError if no family can express it, or the folder exists and is not empty; then nothing is written.
     """
     config, folder = model.config, pathlib.Path(folder)
     family = family_of(config)
@@ -167,28 +166,28 @@ def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokeni
 
 
 def family_of(config: TransformerConfig) -> Family:
-    """The family that can express a config; CheckpointError, which names the fields that it can't, if there is none."""
+    """The family that can express a config; CheckpointError names the obstacles if there is none."""
     misfits = {name: family.misfits(config) for name, family in FAMILIES.items()}
     for name, found in misfits.items():
         if not found:
             return FAMILIES[name]
-    others = "; ".join(f"{name} doesn't have {', '.join(found)}" for name, found in misfits.items())
-    raise CheckpointError(f"no family that is known can express this model: {others}")
+    others = "; ".join(f"{name} does not have {', '.join(found)}" for name, found in misfits.items())
+    raise CheckpointError(f"no supported family can express this model: {others}")
 
 
 def check_free(folder: str | os.PathLike) -> None:
-    """CheckpointError if there is anything at this place but an empty folder."""
+    """CheckpointError if the path exists, unless it is an empty folder."""
     folder = pathlib.Path(folder)
     if folder.name in ("", ".."):
-        raise CheckpointError(f"{folder} is no name of a new folder; choose one with --to")
+        raise CheckpointError(f"{folder} cannot be the name of a new folder; choose one with --to")
     if folder.is_symlink() or folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise CheckpointError(f"{folder} exists already, and nothing is written over; choose another folder with --to")
+        raise CheckpointError(f"{folder} already exists, and nothing is overwritten; choose another folder with --to")
 
 
 @contextlib.contextmanager
 def replacing_nothing(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A new folder to fill, which gets its name once it is whole; if anything fails, there is none. CheckpointError if the
-    name is taken, or it can't be written."""
+    """A new folder to fill, which gets its name only once it is complete. CheckpointError if the name is taken, or it
+    cannot be written."""
     temporary = folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
     try:
         check_free(folder)
@@ -197,7 +196,7 @@ def replacing_nothing(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         yield temporary
         os.replace(temporary, folder)
     except OSError as error:
-        raise CheckpointError(f"cannot write {folder}: {error.strerror or error}; make room there, or choose another "
+        raise CheckpointError(f"cannot write {folder}: {error.strerror or error}; free some space, or choose another "
                               "folder") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -9,11 +9,11 @@ SCALINGS = {  # of rotary positions, and their numbers in the order of `nn.posit
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
 }
-NEW, OLD = "rope_parameters", "rope_scaling"  # from version 5 of transformers on, and before
+NEW, OLD = "rope_parameters", "rope_scaling"  # since version 5 of transformers, and before
 
 
 def fold_scaling(flat: dict[str, Any]) -> dict[str, Any]:
-    """A scaling and its numbers as TransformerConfig.rotary_scaling has them, under "rope_type"."""
+    """Merge a scaling and its numbers into "rope_type", in the format of TransformerConfig.rotary_scaling."""
     flat = dict(flat)
     for place in (NEW, OLD):
         kinds = [flat.pop(f"{place}.{name}", None) for name in ("rope_type", "type")]
@@ -21,7 +21,7 @@ def fold_scaling(flat: dict[str, Any]) -> dict[str, Any]:
         if kind is None:
             continue
         if not isinstance(kind, str) or kind not in SCALINGS:
-            raise ValueError(f"{place}.rope_type is {kind!r}, known are {', '.join(SCALINGS)}")
+            raise ValueError(f"{place}.rope_type is {kind!r}, supported are {', '.join(SCALINGS)}")
         left_out = {"original_max_position_embeddings": flat.get("max_position_embeddings")}
         numbers = [flat.pop(f"{place}.{name}", left_out.get(name)) for name in SCALINGS[kind]]
         flat[f"{place}.rope_type"] = ":".join(map(str, ["none" if kind == "default" else kind, *numbers]))
@@ -29,7 +29,7 @@ def fold_scaling(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def unfold_scaling(flat: dict[str, Any]) -> dict[str, Any]:
-    """What `fold_scaling` folds; other versions of transformers find it at another place."""
+    """The inverse of `fold_scaling`, in the places where old and new versions of transformers look."""
     flat = dict(flat)
     kind, numbers = parse_scaling(flat[f"{NEW}.rope_type"])
     kind = "default" if kind == "none" else kind

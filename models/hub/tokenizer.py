@@ -1,11 +1,12 @@
-"""tokenizer.json: the tokenizer of a folder, and ours in the same format, so that the library `tokenizers` gives the same
-ids."""
+"""tokenizer.json: reading a folder's tokenizer, and writing ours so that the library `tokenizers` gives the same ids."""
+import contextlib
 import os
 import pathlib
 from typing import Any
 
 from models.checkpoint import CheckpointError
-from models.hub.weights import one_line, read_json, write_json
+from models.extras import one_line
+from models.hub.weights import read_json, write_json
 from models.tokenizers import BytePairs, Bytes, Tokenizer, Vocabulary
 from models.tokenizers.byte_pairs import BYTE_OF, MERGES, VOCABULARY, WHOLE
 
@@ -19,14 +20,14 @@ def _described(model: dict[str, Any], pre_tokenizer: dict[str, Any], decoder: di
 
 
 def _of_characters(tokenizer: Vocabulary) -> dict[str, Any]:
-    """Each character is a word, and as there is no unknown word, others are refused, as here."""
+    """Each character is a word; without an unknown word, other characters are refused, as here."""
     words = {"type": "WordLevel", "vocab": {symbol: i for i, symbol in enumerate(tokenizer.symbols)}, "unk_token": ""}
     apart = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
     return _described(words, apart, {"type": "Fuse"})
 
 
 def _of_bytes(tokenizer: Bytes) -> dict[str, Any]:
-    """Byte pairs of which none is joined."""
+    """Byte pairs without merges."""
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return _described({"type": "BPE", "vocab": BYTE_OF, "merges": []}, level, level)
 
@@ -35,7 +36,7 @@ DESCRIBED = {"characters": _of_characters, "bytes": _of_bytes, "bpe": lambda tok
 
 
 def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
-    """Write tokenizer.json, and what tells transformers to take it as it is."""
+    """Write tokenizer.json, and a config that makes transformers use it as is."""
     content = DESCRIBED[tokenizer.kind](tokenizer)
     write_json(folder / WHOLE, content)
     special = {token["id"]: token["content"] for token in content["added_tokens"]}
@@ -47,8 +48,8 @@ def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
 
 
 def read(folder: str | os.PathLike) -> Tokenizer | None:
-    """The tokenizer of a folder, which knows the ids that end a text; None if there is none. CheckpointError if it makes no
-    sense, MissingExtra if the library isn't installed."""
+    """The tokenizer of a folder, with the ids that end a text; None if there is none. CheckpointError if it is invalid,
+    MissingExtra if the library is not installed."""
     folder = pathlib.Path(folder)
     path = folder / WHOLE
     try:
@@ -60,12 +61,12 @@ def read(folder: str | os.PathLike) -> Tokenizer | None:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
-        raise CheckpointError(f"the tokenizer in {folder} makes no sense ({one_line(error)})") from None
+        raise CheckpointError(f"the tokenizer in {folder} is invalid ({one_line(error)})") from None
     return None
 
 
 def _with_ends(tokenizer: BytePairs, folder: pathlib.Path) -> BytePairs:
-    """The tokenizer, with those ids in "eos_token_id", a number or a list, that are its tokens."""
+    """The tokenizer, with `ends` from "eos_token_id", a number or a list, as far as these are its tokens."""
     for name in (GENERATION, CONFIG):
         said = read_json(folder / name).get("eos_token_id") if (folder / name).exists() else None
         if said is not None:
@@ -76,12 +77,10 @@ def _with_ends(tokenizer: BytePairs, folder: pathlib.Path) -> BytePairs:
 
 
 def _ours(content: dict[str, Any]) -> Tokenizer | None:
-    """The vocabulary of characters, or the bytes, that `write` made this of."""
-    try:
+    """The Vocabulary or Bytes from which `write` made this."""
+    with contextlib.suppress(TypeError, KeyError, ValueError):
         symbols = "".join(content["model"]["vocab"])
         for tokenizer in (Vocabulary(symbols), Bytes()):
             if content == DESCRIBED[tokenizer.kind](tokenizer):
                 return tokenizer
-    except (TypeError, KeyError, ValueError):
-        pass
     return None

@@ -1,8 +1,8 @@
-"""Tensors in safetensors files: what a folder has of them, read one at a time, and written one after the other.
+"""Tensors in safetensors files: found in a folder, read one at a time, and written one after the other.
 
 A file is the length of a header (8 bytes), the header (JSON: dtype, shape and place of each tensor), and the numbers. The
-library `safetensors` checks that header, and the numbers are read at the places that it gives: so bfloat16, which NumPy
-hasn't, is read too, and there is never more than one tensor in memory beside the model.
+library `safetensors` checks the header; the numbers are read here, so that bfloat16 works, which NumPy lacks, and only one
+tensor at a time is in memory besides the model.
 """
 import dataclasses
 import json
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from models.checkpoint import CheckpointError
-from models.extras import extra
+from models.extras import extra, one_line
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = "*.bin", "*.pt", "*.pth", "*.ckpt"
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # as they are in the file
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # {name in the file: NumPy's}
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 LONGEST_HEADER = 10_000_000  # bytes: of 100,000 tensors
 LONGEST_JSON = 10_000_000
@@ -37,11 +37,11 @@ class Stored:
     offset: int
 
     def read(self) -> np.ndarray:
-        """The tensor in its own dtype; bfloat16 as float32, which has all its numbers."""
+        """The tensor in its own dtype; bfloat16 as float32, which represents all its values."""
         with open(self.path, "rb") as file:
             array = np.fromfile(file, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
         if array.size != math.prod(self.shape):
-            raise CheckpointError(f"{self.path} became shorter while it was read")
+            raise CheckpointError(f"{self.path} was truncated while it was read")
         if self.dtype == "BF16":  # the upper half of a float32
             bits = array.astype(np.uint32)
             bits <<= 16
@@ -57,14 +57,14 @@ def find(folder: pathlib.Path) -> dict[str, Stored]:
         return _find_in_shards(folder)
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
     if pickles:
-        raise CheckpointError(f"{folder} has its weights in {pickles[0]}, a pickle, which runs the code in it when it "
-                              "is read; if you trust it, let transformers write a safe one: "
+        raise CheckpointError(f"{folder} has its weights in {pickles[0]}, a pickle, and reading it would run its code; if "
+                              "you trust it, convert it with transformers: "
                               f"AutoModelForCausalLM.from_pretrained({str(folder)!r}).save_pretrained(NEW_FOLDER)")
     raise CheckpointError(f"{folder} has a config.json, but neither {FILE} nor {INDEX}; is the download complete?")
 
 
 def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
-    """What the shards hold; CheckpointError if that isn't what the index says."""
+    """The tensors in the shards; CheckpointError if the index says otherwise."""
     path = folder / INDEX
     places = read_json(path).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
@@ -72,7 +72,7 @@ def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
     names = sorted(set(places.values()))
     for name in names:
         if not _is_file_name(name):
-            raise CheckpointError(f"{path} names {reprlib.repr(name)}, which is no .safetensors file of this folder")
+            raise CheckpointError(f"{path} names {reprlib.repr(name)}, which is not a .safetensors file in this folder")
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise CheckpointError(f"{folder} lacks {shortened(missing)}, which {INDEX} names; is the download complete?")
@@ -87,7 +87,7 @@ def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
     if wrong or places.keys() - tensors.keys():
         wrong += sorted(places.keys() - tensors.keys())
         said = shortened([f"{name} is in {places[name]}" for name in wrong])
-        raise CheckpointError(f"{path} says that {said}, and it isn't")
+        raise CheckpointError(f"{path} says that {said}, which is wrong")
     return tensors
 
 
@@ -96,11 +96,10 @@ def _is_file_name(name: str) -> bool:
 
 
 def read_header(path: pathlib.Path) -> dict[str, Stored]:
-    """The tensors of a file; CheckpointError if it is not whole, or its header makes no sense."""
+    """The tensors of a file; CheckpointError if it is incomplete or invalid."""
     safetensors = extra("hub", "safetensors")
     try:
-        if not path.is_file():
-            raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")
+        check_is_file(path)
         with open(path, "rb") as file:
             start = file.read(8)
             length = struct.unpack("<Q", start)[0] if len(start) == 8 else math.inf
@@ -117,21 +116,27 @@ def read_header(path: pathlib.Path) -> dict[str, Stored]:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{path} is damaged, or no safetensors file ({one_line(error)}); fetch it anew") from None
+        raise CheckpointError(f"{path} is damaged, or not a safetensors file ({one_line(error)}); download it again"
+                              ) from None
+
+
+def check_is_file(path: pathlib.Path) -> None:
+    if not path.is_file():
+        raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A dict of these pairs; ValueError if a name is twice."""
+    """A dict of these pairs; ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name that is there twice")
+        raise ValueError("a name that occurs twice")
     return found
 
 
 def write(folder: pathlib.Path, names: Iterable[str], make: Callable[[str], np.ndarray], dtype: str,
           shard_size: int) -> None:
-    """Write tensors into a folder: one file, or several of at most so many bytes (but for a tensor that is larger), and
-    an index. `make(name)` is called twice, for the shape and for the numbers."""
+    """Write tensors into a folder: one file, or several of at most `shard_size` bytes (or one larger tensor) and an index.
+    `make(name)` is called twice, for the shape and for the numbers."""
     itemsize = np.dtype(DTYPES[NAMES[dtype]]).itemsize
     shards: list[dict[str, tuple[int, ...]]] = [{}]
     filled = total = 0
@@ -156,13 +161,13 @@ def write(folder: pathlib.Path, names: Iterable[str], make: Callable[[str], np.n
 
 def _write_file(path: pathlib.Path, shapes: Mapping[str, tuple[int, ...]], make: Callable[[str], np.ndarray],
                 dtype: str) -> None:
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers wants to know that the layout is PyTorch's
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers requires it
     end = 0
     for name, shape in shapes.items():
         start, end = end, end + np.dtype(DTYPES[NAMES[dtype]]).itemsize * math.prod(shape)
         header[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [start, end]}
     content = json.dumps(header).encode()
-    content += b" " * (-len(content) % 8)  # the numbers start at a multiple of 8
+    content += b" " * (-len(content) % 8)  # so that the numbers are aligned
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(content)) + content)
         for name in shapes:
@@ -172,27 +177,26 @@ def _write_file(path: pathlib.Path, shapes: Mapping[str, tuple[int, ...]], make:
 
 
 def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array in a dtype of a file, rounded to the nearest; CheckpointError if a number is too large for it."""
+    """The array in a dtype of a file, rounded to nearest; CheckpointError if a number is too large for it."""
     target = np.float32 if dtype == "bfloat16" else np.dtype(dtype)
     with np.errstate(over="ignore"):
         stored = array.astype(target)
-        if dtype == "bfloat16":  # to the upper half; of two that are as near, to the even one
+        if dtype == "bfloat16":  # the upper half, rounded to nearest, ties to even
             bits = stored.view(np.uint32)
             stored = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
             is_finite = (stored & 0x7F80) != 0x7F80
         else:
             is_finite = np.isfinite(stored)
     if not is_finite.all():
-        raise CheckpointError(f"{name} has numbers up to {np.abs(array).max():.3g}, which {dtype} doesn't hold; choose "
-                              "another --dtype")
+        raise CheckpointError(f"{name} has numbers up to {np.abs(array).max():.3g}, too large for {dtype}; choose another "
+                              "--dtype")
     return stored
 
 
 def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
-    """The object in a JSON file; CheckpointError if there is none."""
+    """The object in a JSON file; CheckpointError if it has none."""
     try:
-        if not path.is_file():
-            raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")
+        check_is_file(path)
         if path.stat().st_size > longest:
             raise CheckpointError(f"{path} has {path.stat().st_size:,} bytes; at most {longest:,} are read")
         content = json.loads(path.read_bytes())
@@ -201,7 +205,7 @@ def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not JSON ({one_line(error)})") from None
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} holds no JSON object")
+        raise CheckpointError(f"{path} does not hold a JSON object")
     return content
 
 
@@ -217,8 +221,3 @@ def shortened(names: list[str], most: int = 200) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def one_line(error: Exception, most: int = 160) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= most else text[:most] + " ..."

@@ -1,4 +1,4 @@
-"""Tokenizers: how a text becomes token ids, and back."""
+"""Tokenizers: from text to token ids and back."""
 from typing import Any
 
 from models.tokenizers.base import SAMPLE_LENGTH, TEMPERATURE, Tokenizer
@@ -12,6 +12,6 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {tokenizer.kind: tokenizer for tokenize
 
 
 def tokenizer_of(state: dict[str, Any]) -> Tokenizer:
-    """The tokenizer whose state this is; ValueError, TypeError or KeyError if it makes no sense, MissingExtra if a library
-    for it is not installed."""
+    """The tokenizer of a state; ValueError, TypeError or KeyError if it is invalid, MissingExtra if it needs a library that
+    is not installed."""
     return TOKENIZERS[state["kind"]].of_state(state)

@@ -1,4 +1,4 @@
-"""What all tokenizers have: text in, token ids out, and back; also token by token, as a model says them."""
+"""The base class of tokenizers: from text to token ids and back, also token by token as a model generates them."""
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -10,24 +10,24 @@ from models.attention_maps import attention_maps
 from models.generate import generate
 from models.pictures import LabelledMap, labelled, visible
 
-SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # of a sample, in tokens
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # stands for bytes that are no UTF-8, and for ids that are no token
+SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # defaults for samples
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # for bytes that are not UTF-8, and ids without a token
 
 
 class Tokenizer:
-    """Base of all tokenizers: a subclass has encode, decode, a length (ids are below it) and a state."""
+    """Base class of tokenizers: a subclass has encode, decode, a length (ids are below it) and a state."""
 
     kind: ClassVar[str]  # its key in TOKENIZERS
-    unit: ClassVar[str] = "tokens"  # what a text is measured in
-    memory_per_byte: int = 16  # that it takes to make ids of a text, at most
-    is_local: bool = True  # has a text the tokens of its parts, cut between a letter or digit and a blank or line end?
-    ends: tuple[int, ...] = ()  # the ids after which a text is over
+    unit: ClassVar[str] = "tokens"
+    memory_per_byte: int = 16  # at most, while encoding
+    is_local: bool = True  # do texts cut between a letter or digit and a blank or line end keep their tokens?
+    ends: tuple[int, ...] = ()  # the ids that end a text
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has no __len__()")
 
     def encode(self, text: str) -> np.ndarray:
-        """Token ids (int64) of a text; ValueError if it has none for a part of it."""
+        """Token ids (int64) of a text; ValueError if a part of it has none."""
         raise NotImplementedError(f"{type(self).__name__} has no encode()")
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -35,47 +35,47 @@ class Tokenizer:
         raise NotImplementedError(f"{type(self).__name__} has no decode()")
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it, in JSON's types: its `kind`, and what `of_state` makes it of again."""
+        """Its `kind` and what else `of_state` needs to rebuild it, in JSON's types."""
         raise NotImplementedError(f"{type(self).__name__} has no state()")
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "Tokenizer":
-        """The tokenizer of a state; ValueError, TypeError or KeyError if it makes no sense."""
+        """The tokenizer of a state; ValueError, TypeError or KeyError if it is invalid."""
         raise NotImplementedError(f"{cls.__name__} has no of_state()")
 
     @property
     def start(self) -> list[int]:
-        """The ids that a model continues if nobody gives it a prompt."""
+        """The ids that a model continues without a prompt."""
         return [0]
 
     @property
     def before_prompt(self) -> list[int]:
-        """The ids that the models of this tokenizer expect in front of every prompt."""
+        """The ids that models expect in front of every prompt."""
         return []
 
     @property
     def shows_start(self) -> bool:
-        """Is `start` a part of the text?"""
+        """Is `start` part of the text?"""
         return True
 
     def fits(self, vocabulary_size: int) -> bool:
-        """Can a model with so many tokens have this tokenizer?"""
+        """Can a model with this vocabulary size use this tokenizer?"""
         return vocabulary_size == len(self)
 
     def names(self, ids: Sequence[int]) -> list[str]:
-        """What each token is called, alone; bytes that are no character by their numbers."""
+        """The text of each token alone; incomplete characters as the numbers of their bytes."""
         return [self.decode([i]) for i in ids]
 
     def ends_open(self, ids: Sequence[int], text: str) -> bool:
-        """May the end of this text of these ids turn into another with the next id?"""
+        """Could the next id change the end of this text of these ids?"""
         return text.endswith(REPLACEMENT)
 
     def stream(self, ids: Iterable[int]) -> Iterator[str]:
-        """The text of ids that come one by one: joined, it is that of `decode`. A character of several tokens comes with
-        the last of them; bytes that turn out not to be UTF-8 come with the character after them, or at the end.
+        """The text of ids that come one by one; the pieces joined equal `decode`. A character of several tokens comes with
+        the last of them; bytes that are not UTF-8 come with the next character, or at the end.
 
-        Each piece is what the new tokens add to the text of the few before them, since a token may look otherwise at the
-        beginning of a text (there SentencePiece has no blank).
+        Each piece is what new tokens add to the text of the few before them, since a token may look different at the start
+        of a text (SentencePiece drops the blank there).
         """
         known, new = [], []
         for i in ids:
@@ -91,15 +91,15 @@ class Tokenizer:
 
     def respond(self, model: nn.Module, prompt: str | None = None, tokens: int = SAMPLE_LENGTH,
                 temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
-        """The prompt (by default `start`) and its continuation, as it comes, until the text ends; `sampling` as in
-        `generate`."""
+        """Stream the prompt (by default `start`) and its continuation, until the text ends; `sampling` as in `generate`."""
         before, ids = (self.before_prompt, self.encode(prompt).tolist()) if prompt is not None else (
             ([], self.start) if self.shows_start else (self.start, []))
         continuation = generate(model, before + ids, tokens, temperature, vocabulary=len(self), ends=self.ends, **sampling)
         return self.stream(itertools.chain(ids, continuation))
 
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
-        """(A title, the attention maps of a model that reads the prompt). ValueError if it cannot, or has none."""
+        """(A title, the attention maps of a model that reads the prompt). ValueError if it does not fit, or the model has
+        no attention."""
         if not prompt:
             raise ValueError("there is no text to read; give at least one character with --prompt")
         ids, context = np.array(self.before_prompt + self.encode(prompt).tolist()), model.config.context
@@ -114,7 +114,7 @@ class Tokenizer:
 
 
 def utf8(text: str) -> bytes:
-    """The bytes of a text; ValueError if it holds a lone surrogate, which has none."""
+    """The UTF-8 bytes of a text; ValueError for a lone surrogate, which has none."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -1,7 +1,7 @@
-"""Tokens that are learnt from a text, by joining the most frequent pairs; and the tokenizers of others, as `tokenizers`
-keeps them in a tokenizer.json: those of GPT-2 and of the Llama family, say.
+"""Byte-pair encoding: tokens learnt from a text by merging frequent pairs, or read from a tokenizer.json of the library
+`tokenizers`, such as GPT-2's or Llama's.
 
-A tokenizer of one's own is byte-level: it starts from the 256 bytes, so that no text is unknown.
+Learnt tokenizers are byte-level: they start from the 256 bytes, so that every text can be encoded.
 """
 import contextlib
 import functools
@@ -11,34 +11,33 @@ import math
 import os
 import pathlib
 import re
-import textwrap
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from models.extras import MissingExtra, extra
+from models.extras import MissingExtra, extra, one_line
 from models.tokenizers.base import REPLACEMENT, Tokenizer, utf8
 
-BYTES = 256  # tokens that a byte-level vocabulary starts with
-DEFAULT_SIZE = 1024  # of a vocabulary that is learnt
-PIECE, BATCH = 1 << 15, 16  # characters of a piece of text, and pieces that become tokens at a time, in parallel
+BYTES = 256  # a byte-level vocabulary starts with these tokens
+DEFAULT_SIZE = 1024  # of a learnt vocabulary
+PIECE, BATCH = 1 << 15, 16  # characters per piece of text, pieces encoded at a time, in parallel
 WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
-MOST_IDS = 1 << 24  # the library looks at all below the largest, whether they are tokens or not
-MOST_GROWTH = 1000  # times that a text may become longer by what is replaced in it
-BLANK = "▁"  # SentencePiece writes a blank like this
-BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")  # and a byte of a character that it has no token for like this
+MOST_IDS = 1 << 24  # the library's time and memory grow with the largest id
+MOST_GROWTH = 1000  # the factor by which replacements may lengthen a text
+BLANK = "▁"  # SentencePiece's blank
+BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")  # SentencePiece's byte of a character without a token
 
-# GPT-2 writes bytes as characters: printable ones as themselves, others as those from 256.
+# GPT-2 writes bytes as characters: printable ones as themselves, others as those from 256 on.
 PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
     chr(256 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in PRINTABLE)}
 
-# Before pairs are joined a text is cut into words by a pattern. With GPT-2's no word has a blank or a line end after
-# another character, and none depends on what comes before it, nor, unless it is of blanks, on what comes after it; so a
-# text can be cut before such a blank, and has the same tokens. With that of Llama 3 a line end may follow punctuation.
+# A pattern splits a text into words before pairs are merged. In GPT-2's words no blank or line end follows another
+# character, and a word depends on no text before it, nor, unless it is blank, on text after it. So a text cut before such a
+# blank has the same tokens. With Llama 3's pattern, a line end may follow punctuation.
 GPT2_WORDS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
                   r"\s+(?!\S)|\s+")
@@ -46,20 +45,20 @@ GPT2_CUT, LLAMA3_CUT = re.compile(r"\S(?=[ \n])"), re.compile(r"\S(?= )|[0-9A-Za
 
 
 class BytePairs(Tokenizer):
-    """The tokenizer that a tokenizer.json describes, here as what JSON makes of it, without padding, truncation or dropout;
-    ValueError if it describes none. Its texts end with one of `ends`, which a folder names elsewhere."""
+    """The tokenizer that a parsed tokenizer.json describes, without padding, truncation or dropout; ValueError if it is
+    invalid. Texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
-    memory_per_byte = 40  # where each byte is a token; most texts take 10
+    memory_per_byte = 40  # if each byte is a token; most texts take 10
 
     def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)
         with _refusing("it is not a tokenizer.json"):
             described = described | {"padding": None, "truncation": None, "model": described["model"] | {"dropout": None}}
             if _growth(described) > MOST_GROWTH:
-                raise ValueError("what it replaces makes a text thousands of times as long")
+                raise ValueError("its replacements make a text thousands of times as long")
             if described["model"].get("continuing_subword_prefix") and "merges" in described["model"]:
-                raise ValueError("byte pairs with a continuing_subword_prefix are not known here")
+                raise ValueError("byte pairs with a continuing_subword_prefix are not supported")
             ids = described["model"].get("vocab", {})
             if isinstance(ids, dict) and max(ids.values(), default=0) >= MOST_IDS:
                 raise ValueError(f"a token has the id {max(ids.values())}; ids up to {MOST_IDS - 1:,} are read")
@@ -74,15 +73,15 @@ class BytePairs(Tokenizer):
         self._cut = _cut_of(self.described)
         self.is_local = self._cut is not None
         if not self.is_local:
-            self.memory_per_byte = 200  # a token has a name and places, as long as the text is not done
+            self.memory_per_byte = 200  # until the whole text is encoded, each token has a name and offsets
 
     @classmethod
     def of(cls, text: str, vocabulary_size: int = DEFAULT_SIZE) -> "BytePairs":
-        """The byte-level tokenizer of a text: 256 bytes, and the most frequent pairs of tokens, pairs of these, and so on.
-        It has fewer tokens than asked for if no pair is left that occurs twice. ValueError if it is to have too few."""
+        """The byte-level tokenizer of a text: the 256 bytes, then the most frequent pair of tokens, again and again. It has
+        fewer tokens than asked for if no pair occurs twice any more. ValueError if the vocabulary is too small."""
         if vocabulary_size < BYTES:
             raise ValueError(f"vocabulary_size must be at least {BYTES}, one for each byte, got {vocabulary_size}")
-        most = BYTES + len(utf8(text)) // 2  # the library makes room for as many as it is asked for
+        most = BYTES + len(utf8(text)) // 2  # the library allocates as many as requested
         library = _library()
         tokenizer = library.Tokenizer(library.models.BPE())
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -95,8 +94,8 @@ class BytePairs(Tokenizer):
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "BytePairs":
-        """The tokenizer of a tokenizer.json, or of a folder with one, or with GPT-2's vocab.json and merges.txt. ValueError
-        names the file that makes no sense, OSError the one that cannot be read."""
+        """The tokenizer in a tokenizer.json, or in a folder with one or with GPT-2's vocab.json and merges.txt. ValueError
+        names an invalid file, OSError an unreadable one."""
         file = pathlib.Path(path)
         if file.is_dir():
             file = next((file / name for name in (WHOLE, VOCABULARY) if (file / name).is_file()), None)
@@ -109,7 +108,7 @@ class BytePairs(Tokenizer):
                 content = _of_gpt2(content, file.with_name(MERGES).read_text(encoding="utf-8"))
             return cls(content)
         except ValueError as error:
-            raise ValueError(f"{file} is unusable: {_line(error)}") from None
+            raise ValueError(f"{file} is unusable: {one_line(error, 200)}") from None
 
     def __len__(self) -> int:
         return 1 + max(self._tokens, default=-1)
@@ -125,7 +124,7 @@ class BytePairs(Tokenizer):
         return np.concatenate(found)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids, with special tokens by their names; U+FFFD for an id that is no token."""
+        """The text of token ids, with special tokens by their names, and U+FFFD for ids without a token."""
         parts = []
         with _refusing("these tokens have no text"):
             for is_known, run in itertools.groupby(map(int, ids), self._tokens.__contains__):
@@ -141,12 +140,12 @@ class BytePairs(Tokenizer):
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
         ends = state.get("ends", [])
         if state.keys() - {"ends"} != {"kind", "tokenizer"} or not all(type(i) is int and i >= 0 for i in ends):
-            raise ValueError("it must have a kind, a tokenizer, and may have ids of the ends of texts")
+            raise ValueError("it must have a kind and a tokenizer, and may have the ids that end a text")
         return cls(state["tokenizer"], ends)
 
     @property
     def start(self) -> list[int]:
-        """What comes before every prompt, or GPT-2's end of text, or a line end."""
+        """The ids before every prompt, or GPT-2's end of text, or a line end."""
         if self._before:
             return self._before
         end = self._tokenizer.token_to_id(END_OF_TEXT)
@@ -158,11 +157,11 @@ class BytePairs(Tokenizer):
 
     @property
     def before_prompt(self) -> list[int]:
-        """The special tokens that its post-processor puts in front of a text: Llama's beginning."""
+        """The special tokens that the post-processor puts in front of a text, such as Llama's <s>."""
         return self._before
 
     def fits(self, vocabulary_size: int) -> bool:
-        """Models of others often have some tokens more, so that their number is round."""
+        """Published models often have a few extra tokens, to reach a round number."""
         return vocabulary_size >= len(self)
 
     def names(self, ids: Sequence[int]) -> list[str]:
@@ -175,7 +174,7 @@ class BytePairs(Tokenizer):
         return token.replace(BLANK, " ")
 
     def ends_open(self, ids: Sequence[int], text: str) -> bool:
-        # SentencePiece's bytes side by side are decoded together, and if one of them is wrong, all become U+FFFD
+        # adjacent SentencePiece bytes are decoded together, and one wrong byte turns all of them into U+FFFD
         return super().ends_open(ids, text) or BYTE_TOKEN.fullmatch(self._tokens.get(ids[-1], "")) is not None
 
     @functools.cached_property
@@ -189,21 +188,17 @@ def _library() -> types.ModuleType:
 
 @contextlib.contextmanager
 def _refusing(problem: str) -> Iterator[None]:
-    """ValueError instead of whatever the library, or a description of the wrong types, raises."""
+    """Turn whatever the library raises, or a description with wrong types, into a ValueError."""
     try:
         yield
     except (OSError, MissingExtra, MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001  a panic in Rust is no Exception
-        raise ValueError(f"{problem} ({_line(error) or type(error).__name__})") from None
-
-
-def _line(error: BaseException) -> str:
-    return textwrap.shorten(str(error), 200, placeholder=" ...")
+    except BaseException as error:  # noqa: BLE001  a panic in Rust is not an Exception
+        raise ValueError(f"{problem} ({one_line(error, 200)})") from None
 
 
 def _growth(described: Any) -> int:
-    """How many times as long a text may become by all that is replaced in it."""
+    """The factor by which all replacements together may lengthen a text."""
     if not isinstance(described, (dict, list)):
         return 1
     own = len(described["content"]) if isinstance(described, dict) and described.get("type") == "Replace" else 1
@@ -211,7 +206,7 @@ def _growth(described: Any) -> int:
 
 
 def _of_gpt2(tokens: dict[str, int], merges: str) -> dict[str, Any]:
-    """What a tokenizer.json would say of GPT-2's two files."""
+    """GPT-2's two files as the content of a tokenizer.json."""
     if not isinstance(tokens, dict):
         raise ValueError("it must hold tokens and their ids")
     pairs = [line.split(" ") for line in merges.split("\n") if line and not line.startswith("#version")]
@@ -224,7 +219,7 @@ def _of_gpt2(tokens: dict[str, int], merges: str) -> dict[str, Any]:
 
 
 def _cut_of(described: dict[str, Any]) -> re.Pattern | None:
-    """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
+    """Where a text can be cut; None if that is unknown, or special tokens may extend over blanks."""
     for token in described["added_tokens"]:
         if token["rstrip"] or re.search(r"\s", token["content"]):
             return None

@@ -1,4 +1,4 @@
-"""A token for each byte of the text in UTF-8: no text is unknown, and nothing has to be learnt or kept."""
+"""A token for each UTF-8 byte of the text: every text can be encoded, and there is nothing to learn or store."""
 from collections.abc import Sequence
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from models.tokenizers.base import Tokenizer, utf8
 
-NO_UTF8 = 0xFF  # a byte that no text has
+NO_UTF8 = 0xFF  # occurs in no UTF-8 text
 
 
 class Bytes(Tokenizer):
@@ -36,7 +36,7 @@ class Bytes(Tokenizer):
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "Bytes":
         if len(state) > 1:
-            raise ValueError("bytes have no state but their kind")
+            raise ValueError("the state of bytes is only their kind")
         return cls()
 
     @property

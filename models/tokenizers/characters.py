@@ -1,4 +1,4 @@
-"""A token for each character that a text has."""
+"""A token for each character of a text."""
 import dataclasses
 import functools
 import sys
@@ -34,14 +34,14 @@ class Vocabulary(Tokenizer):
 
     def __post_init__(self):
         if not self.symbols or list(self.symbols) != sorted(set(self.symbols)):
-            raise ValueError("the symbols of a vocabulary must be in ascending order, each once, and at least one")
+            raise ValueError("the symbols of a vocabulary must be distinct, in ascending order, and at least one")
 
     def __len__(self) -> int:
         return len(self.symbols)
 
     @functools.cached_property
     def _ids(self) -> np.ndarray:
-        """The id of each code point there is, -1 for those without."""
+        """The id of each code point, or -1."""
         ids = np.full(sys.maxunicode + 1, -1)
         ids[code_points(self.symbols)] = np.arange(len(self))
         return ids

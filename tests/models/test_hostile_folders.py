@@ -83,35 +83,35 @@ def assert_refused(path, rows) -> None:
 # ---- config.json ----
 
 OTHER_MODELS = [
-    ({"model_type": "bert"}, "is of model_type 'bert', known are gpt2, llama"),
-    ({"model_type": ["gpt2"]}, "is of model_type ['gpt2'], known are gpt2, llama"),
-    ({"model_type": ...}, "is of model_type None"),
-    ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True, known is False"),
-    ({"scale_attn_weights": False}, "scale_attn_weights is False, known is True"),
-    ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu', known are gelu_new, "),
-    ({"activation_function": ["relu"]}, "activation_function is ['relu'], known are gelu_new, "),
-    ({"resid_pdrop": 0.5}, "embd_pdrop is 0.0, and resid_pdrop is 0.5: known are models in which they agree"),
+    ({"model_type": "bert"}, "has model_type 'bert', supported are gpt2, llama"),
+    ({"model_type": ["gpt2"]}, "has model_type ['gpt2'], supported are gpt2, llama"),
+    ({"model_type": ...}, "has model_type None"),
+    ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True, supported is False"),
+    ({"scale_attn_weights": False}, "scale_attn_weights is False, supported is True"),
+    ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu', supported are gelu_new, "),
+    ({"activation_function": ["relu"]}, "activation_function is ['relu'], supported are gelu_new, "),
+    ({"resid_pdrop": 0.5}, "embd_pdrop is 0.0, but resid_pdrop is 0.5: they must agree"),
     ({"n_head": 3}, "heads must divide width, got heads 3 and width 8"),
     ({"n_head": "2"}, "heads must be a whole number from 1 to 1000000000, got '2'"),
     ({"n_layer": -1}, "layers must be a whole number from 0 to 10000, got -1"),
     ({"layer_norm_epsilon": float("nan")}, "norm_eps must be more than 0 and less than 1, got nan"),
     ({"layer_norm_epsilon": 10 ** 400}, "int too large to convert to float"),
     ({"tie_word_embeddings": "yes"}, "tied must be True or False, got 'yes'"),
-    ({"quantization_config": {"bits": 4}}, "quantization_config.bits is 4, which isn't known here"),
-    ({"sliding_window": 7, "x": 1}, "sliding_window is 7, which isn't known here; x is 1"),
-    ({"auto_map": {"AutoModel": "code.py"}}, "auto_map.AutoModel is 'code.py', which isn't known here"),
+    ({"quantization_config": {"bits": 4}}, "quantization_config.bits is 4, which is not supported"),
+    ({"sliding_window": 7, "x": 1}, "sliding_window is 7, which is not supported; x is 1"),
+    ({"auto_map": {"AutoModel": "code.py"}}, "auto_map.AutoModel is 'code.py', which is not supported"),
 ]
 OTHER_LLAMAS = [
-    ({"attention_bias": True}, "mlp_bias is False, and attention_bias is True"),
-    ({"hidden_act": "gelu"}, "hidden_act is 'gelu', known are silu, swish"),
-    ({"attention_dropout": 0.1}, "attention_dropout is 0.1, known is 0.0"),
+    ({"attention_bias": True}, "mlp_bias is False, but attention_bias is True"),
+    ({"hidden_act": "gelu"}, "hidden_act is 'gelu', supported are silu, swish"),
+    ({"attention_dropout": 0.1}, "attention_dropout is 0.1, supported is 0.0"),
     ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}}, "rope_type is 'yarn'"),
     ({"rope_parameters": ..., "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_scaling.rope_type is 'dynamic'"),
     ({"rope_parameters": {"rope_type": "linear", "factor": "two"}, "rope_theta": ...}, "rotary_scaling must be"),
     ({"rope_parameters": {"rope_type": "linear", "factor": 0}}, "rotary_scaling must be"),
     ({"rope_parameters": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}}, "rotary_scaling must be"),
-    ({"rope_theta": 5.5}, "rope_parameters.rope_theta is 10000.0, and rope_theta is 5.5"),
-    ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, known is 1.0"),
+    ({"rope_theta": 5.5}, "rope_parameters.rope_theta is 10000.0, but rope_theta is 5.5"),
+    ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, supported is 1.0"),
     ({"num_key_value_heads": 3}, "key_value_heads must divide heads, got 3 and 2"),
     ({"head_dim": 3, "num_key_value_heads": 1}, "rotates pairs of features"),
 ]
@@ -129,7 +129,7 @@ def test_files_that_are_not_json(folder):
     for file in ("config.json", INDEX, "generation_config.json", "tokenizer.json"):
         good = (path / file).read_bytes()
         for content, says in [(b"", "is not JSON"), (b"{", "is not JSON"), (b"\xff\xfe", "is not JSON"), (b"[" * 100_000, "is not JSON"),
-                              (b"[1]", "holds no JSON object"),
+                              (b"[1]", "does not hold a JSON object"),
                               (b" " * 11_000_000, "has 11,000,000 bytes; at most 10,000,000 are read")]:
             if file != "tokenizer.json" or len(content) < 1_000_000:  # which may be longer
                 (path / file).write_bytes(content)
@@ -197,7 +197,7 @@ def test_nan_and_infinity(folder):
 def test_a_read_out_that_is_not_tied_and_a_tensor_that_is_there_twice(folder):
     path = folder(tied=False)
     change_json(path / "config.json", tie_word_embeddings=True)
-    assert "isn't the embedding of the tokens" in refusal(path)
+    assert "differs from the token embedding" in refusal(path)
     change_json(path / "config.json", tie_word_embeddings=False)
     change_header(path / ONE, lambda header: header | {"wte.weight": header.pop("lm_head.weight")})
     assert "holds tensors twice, with 'transformer.' before their names and without" in refusal(path)
@@ -223,11 +223,11 @@ def test_hostile_headers(folder):
                b'{"\xff": 1}', b'{"a":' * 5000, f'{{"{WTE}": {json.dumps(tensor)}, "{WTE}": {json.dumps(tensor)}}}'.encode()]
     for header in headers:
         put_together(path / ONE, header, bytes(160))
-        assert f"{path / ONE} is damaged, or no safetensors file (" in (message := refusal(path)) and "fetch it anew" in message, header
+        assert f"{path / ONE} is damaged, or not a safetensors file (" in (message := refusal(path)) and "download it again" in message, header
     for content in [b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}",
                     struct.pack("<Q", 99_000_000) + bytes(100), b"PK\3\4 a zip, such as a pickle of PyTorch's"]:
         (path / ONE).write_bytes(content)
-        assert "is damaged, or no safetensors file (" in refusal(path)
+        assert "is damaged, or not a safetensors file (" in refusal(path)
     with open(path / ONE, "wb") as file:  # as large as the library would read
         file.write(struct.pack("<Q", 99_000_000) + b"{")
         file.truncate(99_000_008)
@@ -245,14 +245,14 @@ def test_bad_shards(folder, tmp_path):
     for name in ("../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "model.bin", "a\\b.safetensors", "c:d", ""):
         (tmp_path / "secret.safetensors").write_bytes(b"")
         change_json(path / INDEX, weight_map=places | {WTE: name})
-        assert "which is no .safetensors file of this folder" in refusal(path)
+        assert "which is not a .safetensors file in this folder" in refusal(path)
     first, second = sorted(set(places.values()))[:2]
     change_json(path / INDEX, weight_map=places | {WTE: "model-9.safetensors"})
     assert "lacks model-9.safetensors, which" in refusal(path)
     change_json(path / INDEX, weight_map=places | {"absent": first})
-    assert f"says that absent is in {first}, and it isn't" in refusal(path)
+    assert f"says that absent is in {first}, which is wrong" in refusal(path)
     change_json(path / INDEX, weight_map=places | {next(name for name in places if places[name] == first): second})
-    assert f"is in {second}, and it isn't" in refusal(path)
+    assert f"is in {second}, which is wrong" in refusal(path)
     change_json(path / INDEX, weight_map={WTE: 7})
     assert 'has no "weight_map" of tensors and their files' in refusal(path)
     change_json(path / INDEX, weight_map=places)
@@ -267,7 +267,7 @@ def test_bad_shards(folder, tmp_path):
 
 def test_bad_tokenizers(folder):
     path = folder()
-    for content, says in [({"model": 7}, "is no tokenizer"), ({}, "is no tokenizer"),
+    for content, says in [({"model": 7}, "is not a tokenizer"), ({}, "is not a tokenizer"),
                           ({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}, "")]:
         (path / "tokenizer.json").write_text(json.dumps(content))
         assert says in refusal(path)
@@ -276,7 +276,7 @@ def test_bad_tokenizers(folder):
         hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | {"vocabulary_size": len(symbols)})), other,
                   Vocabulary(symbols))
         (path / "tokenizer.json").write_text((other / "tokenizer.json").read_text())
-        assert f"has a tokenizer of {len(symbols)} tokens, which doesn't fit its model of 5" in refusal(path)
+        assert f"has a tokenizer of {len(symbols)} tokens, which does not fit its model of 5" in refusal(path)
 
 
 def test_no_tokenizer(folder, refused, tmp_path):
@@ -301,13 +301,13 @@ def test_without_the_library(folder, refused, monkeypatch):
 
 def test_models_that_no_family_can_express(tmp_path):
     all_refused(lambda changes: hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | changes)), tmp_path / "out"), [
-        (dict(placement="post"), "gpt2 doesn't have placement='post'; llama doesn't have placement='post', "),
-        (dict(positions="relative"), "gpt2 doesn't have positions='relative'; "),
-        (dict(positions="rotary"), "gpt2 doesn't have positions='rotary'; llama doesn't have activation='gelu', norm='layer_norm'"),
-        (dict(bias=False), "gpt2 doesn't have bias=False"), (dict(final_norm=False), "gpt2 doesn't have final_norm=False"),
-        (dict(head_size=6), "gpt2 doesn't have head_size=6"), (dict(key_value_heads=1), "gpt2 doesn't have key_value_heads=1"),
-        (LLAMA | dict(dropout=0.5), "llama doesn't have dropout=0.5"),
-        (LLAMA | dict(activation="silu"), "llama doesn't have activation='silu'"),
+        (dict(placement="post"), "gpt2 does not have placement='post'; llama does not have placement='post', "),
+        (dict(positions="relative"), "gpt2 does not have positions='relative'; "),
+        (dict(positions="rotary"), "gpt2 does not have positions='rotary'; llama does not have activation='gelu', norm='layer_norm'"),
+        (dict(bias=False), "gpt2 does not have bias=False"), (dict(final_norm=False), "gpt2 does not have final_norm=False"),
+        (dict(head_size=6), "gpt2 does not have head_size=6"), (dict(key_value_heads=1), "gpt2 does not have key_value_heads=1"),
+        (LLAMA | dict(dropout=0.5), "llama does not have dropout=0.5"),
+        (LLAMA | dict(activation="silu"), "llama does not have activation='silu'"),
         (dict(heads=3, width=8, head_size=2), "heads must divide width"),
     ], CheckpointError)
     assert os.listdir(tmp_path) == []
@@ -317,16 +317,16 @@ def test_nothing_is_overwritten_or_left_half_written(folder, tmp_path, monkeypat
     path = folder()
     before = sorted(os.listdir(path))
     code, _, err = run("export", path, "--to", path)
-    assert code == 1 and "exists already" in err
+    assert code == 1 and "already exists" in err
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for taken in ("file", "link"):
-        assert "exists already" in run("export", path, "--to", tmp_path / taken)[2]
+        assert "already exists" in run("export", path, "--to", tmp_path / taken)[2]
     monkeypatch.chdir(tmp_path / "folder" / "..")
     for taken in (".", "..", "/", "folder/.."):
         assert run("export", path, "--to", taken)[0] == 1
     monkeypatch.setattr(hub.folder.weights, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
-    with pytest.raises(CheckpointError, match="cannot write .*: No space left; make room"):
+    with pytest.raises(CheckpointError, match="cannot write .*: No space left; free some"):
         hub.write(models.load(path), tmp_path / "out")
     assert sorted(os.listdir(tmp_path)) == ["file", "folder", "link"] and sorted(os.listdir(path)) == before
 
@@ -334,7 +334,7 @@ def test_nothing_is_overwritten_or_left_half_written(folder, tmp_path, monkeypat
 def test_numbers_too_large_for_float16(folder, tmp_path):
     model = models.load(folder())
     model.ln_f.weight.data[3] = 70_000.0
-    with pytest.raises(CheckpointError, match="transformer.ln_f.weight has numbers up to 7e.04, which float16 doesn't hold"):
+    with pytest.raises(CheckpointError, match="transformer.ln_f.weight has numbers up to 7e.04, too large for float16"):
         hub.write(model, tmp_path / "out", dtype="float16")
     hub.write(model, tmp_path / "out", dtype="bfloat16")
 

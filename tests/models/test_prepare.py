@@ -302,7 +302,7 @@ def test_folders_that_hold_something_else(refused, text_file):
     os.chmod("closed", 0o500)
     refused([
         (["--to", "full"], "full holds precious, and no index.json; name a new or"),
-        (["--to", "file"], "file is no folder; name another with --to"), (["--to", ""], "--to is empty"),
+        (["--to", "file"], "file is not a folder; name another with --to"), (["--to", ""], "--to is empty"),
         *([(["--to", "closed"], "Permission denied")] if os.geteuid() != 0 else []),
     ], "prepare", text_file, codes=(1, 2))
     assert os.listdir("full") == ["precious"] and pathlib.Path("file").read_text() == "precious"
@@ -323,11 +323,11 @@ def test_other_arguments_for_the_same_folder(is_whole):
         prepared(*change.pop("files", ["a.txt"]), **change)
 
     all_refused(again, [
-        (dict(validation=0.2), "tokens was begun with --validation 0.1, not 0.2"),
-        (dict(shard_tokens=9), "tokens was begun with --shard-tokens 1000, not 9"),
-        (dict(files=["b.txt"]), "tokens was begun with another text or --field than that of"),
-        (dict(files=["a.txt", "b.txt"]), "tokens was begun with 1 sources, not 2"),
-        (dict(text="abd " * 999), "tokens was begun with another text or --field")])
+        (dict(validation=0.2), "tokens was started with --validation 0.1, not 0.2"),
+        (dict(shard_tokens=9), "tokens was started with --shard-tokens 1000, not 9"),
+        (dict(files=["b.txt"]), "tokens was started with another text or --field than that of"),
+        (dict(files=["a.txt", "b.txt"]), "tokens was started with 1 sources, not 2"),
+        (dict(text="abd " * 999), "tokens was started with another text or --field")])
     assert content("tokens") == before
     again({})
     os.rename("a.txt", "c.txt")  # a source may be renamed
@@ -339,18 +339,18 @@ def test_the_default_vocabulary_size_is_part_of_the_request():
     pathlib.Path("a.txt").write_text("abc " * 1000)
     for size in (None, 1024):
         assert prepared("a.txt", tokenizer="bpe", vocabulary_size=size).is_whole
-    with pytest.raises(ValueError, match="was begun with --vocabulary-size 1024, not 999"):
+    with pytest.raises(ValueError, match="was started with --vocabulary-size 1024, not 999"):
         prepared("a.txt", tokenizer="bpe", vocabulary_size=999)
 
 
 LINE = json.dumps({"text": "a b " * 12 + "abc"}) + "\n"  # as long as a piece
 
 
-def test_a_source_that_changes_while_it_is_read(small_pieces, monkeypatch):
-    path, begin = pathlib.Path("a.jsonl"), models.prepare.begin_or_go_on
+def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch):
+    path, begin = pathlib.Path("a.jsonl"), models.prepare.start_or_resume
     for other in (LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]):
         path.write_text(LINE)
-        monkeypatch.setattr("models.prepare.begin_or_go_on", lambda *arguments, other=other: (path.write_text(other), begin(*arguments))[1])
+        monkeypatch.setattr("models.prepare.start_or_resume", lambda *arguments, other=other: (path.write_text(other), begin(*arguments))[1])
         with pytest.raises(ShardError, match="a.jsonl has changed while it was read"):
             prepared(path, folder=f"of {len(other)}")
         assert not Index.read(f"of {len(other)}").is_whole
@@ -402,7 +402,7 @@ def test_train_resume_and_move_the_folder(run, refused, tokens, text_file):
     refused([
         (["--resume", "here", "--steps", 10, "--text", "other"], "other is not the text that here was"),
         (["--resume", "here", "--steps", 10, "--text", text_file], "words.txt is not the text that here was"),
-        ([*TINY, "--text", "b", "--init-from", "here", "--out", "no"], "b was prepared with another tokenizer than that of the model"),
+        ([*TINY, "--text", "b", "--init-from", "here", "--out", "no"], "b was not prepared with the tokenizer of the model"),
         ([*TINY, "--text", "b", "--tokenizer", "bytes"], "--tokenizer makes no sense with --text b, which holds"),
     ], "train")
     one_line(run("prepare", "b.txt", "--tokenizer", "here", "--to", "c", "--workers", 1),
@@ -415,7 +415,7 @@ def test_train_resume_and_move_the_folder(run, refused, tokens, text_file):
 def test_unfinished_and_short_folders(run, text_file, small_pieces):
     with killed_at(5, "before"):
         prepared(text_file, shard_tokens=1000)
-    one_line(run("train", *TINY, "--text", "tokens"), "tokens is unfinished: give the same `minigrad prepare` command")
+    one_line(run("train", *TINY, "--text", "tokens"), "tokens is unfinished: resume it with the same `minigrad prepare` command")
     prepared(text_file, shard_tokens=1000)
     one_line(run("train", "--context", 400, "--text", "tokens"),
              "tokens is too short: it has 400 tokens in split 'validation', and needs context + 1 = 401")
@@ -427,14 +427,14 @@ HOSTILE_CHANGES = [
     (lambda index: index.pop("format"), "'format'"),
     (lambda index: index.pop("dtype"), "dtype"),
     (lambda index: index.update(more=1), "more"),
-    (lambda index: index.update(dtype="uint32"), "its ids are 'uint32', those of 11 tokens are uint16"),
+    (lambda index: index.update(dtype="uint32"), "its ids are 'uint32', but those of 11 tokens are uint16"),
     (lambda index: index.update(dtype="O"), "its ids are 'O'"),
     (lambda index: index.update(dtype=["<u2", 1 << 40]), "its ids are"),
     (lambda index: index.update(is_whole=1), "its Index has is_whole 1"),
     (lambda index: index.update(tokenizer={"kind": "magic"}), "'magic'"),
     (lambda index: index.update(tokenizer={"kind": "characters", "symbols": "ba"}), "ascending order"),
     (lambda index: index.update(tokenizer={"kind": "characters", "symbols": "".join(map(chr, range(0x10000, 0x20001)))}),
-     "its ids are 'uint16', those of 65,537 tokens are uint32"),
+     "its ids are 'uint16', but those of 65,537 tokens are uint32"),
     (lambda index: index.update(shards=[]), ""),
     (lambda index: index["shards"].update(test=[]), "its Index has shards"),
     (lambda index: index["shards"]["train"][0].update(tokens=-1), "its Shard has tokens -1"),
@@ -456,7 +456,7 @@ def test_hostile_index(run, tokens):
         path.write_text(json.dumps(values))
         answer = run("train", *TINY, "--text", "tokens")
         one_line(answer, says, codes=(1,))
-        one_line(answer, "remove the folder, and prepare the text anew")
+        one_line(answer, "remove the folder, and prepare the text again")
     for text in [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"format": 9' + b"9" * 5000 + b"}"]:
         path.write_bytes(text)
         one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(1,))
@@ -490,7 +490,7 @@ def test_a_shard_of_other_content_is_noticed_before_training(run, refused, token
     before = content("here")
     os.symlink("tokens", "moved")
     for name in ("train-00002.bin", "validation-00000.bin"):
-        for bit, says in ((0, "is damaged: its content is not what"), (4, "is damaged: it holds ids from 11 on")):
+        for bit, says in ((0, "is damaged: its content is not what"), (4, "is damaged: it holds ids of 11 or more")):
             flip(pathlib.Path("tokens", name), bit)
             refused([(command, f"{folder}/{name} {says}") for folder, command in (
                 ("tokens", ["prepare", "--to", "tokens", "--check"]), ("tokens", ["train", *TINY, "--text", "tokens"]),
@@ -523,7 +523,7 @@ def test_a_shard_that_is_damaged_while_training_or_cannot_be_read(refused, token
     corpus, path = load_shards("tokens"), pathlib.Path("tokens/train-00002.bin")
     with open(path, "r+b") as file:
         file.write(b"\xff\xff")
-    with pytest.raises(ShardError, match=f"{path} is damaged: it holds token 65535, and there are 11"):
+    with pytest.raises(ShardError, match=f"{path} is damaged: it holds token 65535, but there are 11"):
         corpus.train[:]
     monkeypatch.setattr("models.shards.open", lambda path, mode: (_ for _ in ()).throw(OSError(errno.EIO, os.strerror(errno.EIO))),
                         raising=False)

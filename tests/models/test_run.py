@@ -458,4 +458,4 @@ def test_prompts_that_are_no_text(small_model):
         model.tokenizer = speaker
         all_refused(lambda prompt: models.respond(model, prompt), rows, TypeError)
     del model.tokenizer
-    all_refused(lambda prompt: models.respond(model, prompt), [(5, "the model has no tokenizer, so it takes and gives token ids only")])
+    all_refused(lambda prompt: models.respond(model, prompt), [(5, "the model has no tokenizer, so it works on token ids only")])

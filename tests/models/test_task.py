@@ -214,7 +214,7 @@ def test_sources_as_text():
         (("reverse", "abz?z"), "expected symbols of task 'reverse', which are a b c d e f g h i j; got 'z' '?'"),
         (("reverse", "  "), "which are a b c d e f g h i j; got none"),
         (("translation", "thedog"), "got 'thedog'"),
-        (("stripes", "abc"), "the sources of task 'stripes' are images, which no text describes")])
+        (("stripes", "abc"), "the sources of task 'stripes' are images, not text")])
 
 
 def test_answers_as_text():
