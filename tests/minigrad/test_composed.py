@@ -2,7 +2,6 @@
 
 At the end sampling, which has no gradient.
 """
-import itertools
 import math
 
 import numpy as np
@@ -24,38 +23,6 @@ def far_from_integers(*shape):
     return random.integers(-3, 3, shape) + random.uniform(0.2, 0.8, shape)
 
 
-def index_add(x, source):
-    out = x.copy()
-    for position, column in zip((2, 0, 2), source.T, strict=True):
-        out[:, position] += -0.5 * column
-    return out
-
-
-def windows(x):
-    return np.array([[row[start : start + 3] for start in (0, 2)] for row in x])
-
-
-def kron(a, b):
-    out = np.zeros((2 * 2, 3 * 4))
-    for i, j, k, n in itertools.product(range(2), range(3), range(2), range(4)):
-        out[2 * i + k, 4 * j + n] = a[i, j] * b[n] if k == 0 else 0
-    return out
-
-
-def tensordot(a, b):
-    out = np.zeros((3, 2))
-    for i, j, k, n in itertools.product(range(3), range(4), range(5), range(2)):
-        out[i, n] += a[i, j, k] * b[k, n, j]
-    return out
-
-
-def scattered(x, source):
-    out = x.copy()
-    for row, (first, second) in enumerate(((3, 0), (1, 2))):
-        out[row, first], out[row, second] = source[row, 0], source[row, 1]
-    return out
-
-
 # A function of tensors, the same function of arrays, and the inputs.
 COMPOSED = {
     "frac": (mg.frac, lambda x: x - np.trunc(x), far_from_integers(3, 4)),
@@ -75,8 +42,10 @@ COMPOSED = {
     "std_mean unbiased": (
         lambda x: mg.stack(mg.std_mean(x, False)), lambda x: np.stack([x.std(), x.mean()]), normal(3, 4)),
     "trace": (mg.Tensor.trace, lambda x: x[0, 0] + x[1, 1] + x[2, 2], normal(3, 4)),
-    "index_add": (lambda x, y: x.index_add(-1, mg.tensor([2, 0, 2]), y, alpha=-0.5), index_add, normal(2, 4), normal(2, 3)),
-    "scatter": (lambda x, y: x.scatter(-1, mg.tensor([[3, 0], [1, 2]]), y), scattered, normal(2, 4), normal(3, 3)),
+    "index_add": (lambda x, y: x.index_add(-1, mg.tensor([2, 0, 2]), y, alpha=-0.5),
+                  lambda x, y: x - 0.5 * np.stack([y[:, 1], 0 * y[:, 0], y[:, 0] + y[:, 2], 0 * y[:, 0]], 1), normal(2, 4), normal(2, 3)),
+    "scatter": (lambda x, y: x.scatter(-1, mg.tensor([[3, 0], [1, 2]]), y),
+                lambda x, y: np.array([[y[0, 1], x[0, 1], x[0, 2], y[0, 0]], [x[1, 0], y[1, 0], y[1, 1], x[1, 3]]]), normal(2, 4), normal(3, 3)),
     "scatter a number": (
         lambda x: mg.scatter(x, 0, mg.tensor([[1, 1]]), 2.5), lambda x: np.array([x[0], [2.5, 2.5, x[1, 2]]]), normal(2, 3)),
     "scatter of a single number": (
@@ -97,15 +66,15 @@ COMPOSED = {
     "ravel": (mg.ravel, np.ravel, normal(2, 3)),
     "repeat_interleave": (
         lambda x: x.repeat_interleave(mg.tensor([2, 0, 1]), -2), lambda x: np.stack([x[0], x[0], x[2]]), normal(3, 4)),
-    "unfold": (lambda x: x.unfold(-1, 3, 2), windows, normal(2, 6)),
+    "unfold": (lambda x: x.unfold(-1, 3, 2), lambda x: np.stack([x[:, 0:3], x[:, 2:5]], 1), normal(2, 6)),
     "meshgrid": (
         lambda x, y: mg.stack(mg.meshgrid(x, y)),
         lambda x, y: np.array([[[u for _ in y] for u in x], [list(y) for _ in x]]), normal(2), normal(3)),
     "meshgrid xy": (
         lambda x, y: mg.stack(mg.meshgrid(x, y, indexing="xy")),
         lambda x, y: np.array([[list(x) for _ in y], [[v for _ in x] for v in y]]), normal(2), normal(3)),
-    "tensordot": (lambda a, b: mg.tensordot(a, b, ((-2, 2), (2, 0))), tensordot, normal(3, 4, 5), normal(5, 2, 4)),
-    "kron": (lambda a, b: mg.kron(a, mg.stack([b, b * 0])), kron, normal(2, 3), normal(4)),
+    "tensordot": (lambda a, b: mg.tensordot(a, b, ((-2, 2), (2, 0))), lambda a, b: np.einsum("ijk,knj->in", a, b), normal(3, 4, 5), normal(5, 2, 4)),
+    "kron": (lambda a, b: mg.kron(a, mg.stack([b, b * 0])), lambda a, b: np.kron(a, np.stack([b, b * 0])), normal(2, 3), normal(4)),
     "unique": (mg.unique, lambda x: np.array(sorted(x.ravel())), normal(2, 3)),
 }
 

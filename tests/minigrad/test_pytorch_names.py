@@ -178,25 +178,13 @@ def test_inference_mode_and_modes_without_parentheses():
             with block:
                 assert (x * 2).requires_grad
 
-    @mg.inference_mode
-    def plain(y):
-        return y * 2
+    for decorate, is_on_tape in ((mg.inference_mode, False), (mg.inference_mode(), False), (mg.no_grad, False),
+                                 (lambda function: mg.no_grad()(mg.inference_mode(False)(function)), True)):
+        @decorate
+        def double(y):
+            return y * 2
 
-    @mg.inference_mode()
-    def called(y):
-        return y * 2
-
-    @mg.no_grad
-    def without(y):
-        return y * 2
-
-    @mg.no_grad()
-    @mg.inference_mode(False)
-    def with_grad(y):
-        return y * 2
-
-    assert not any(function(x).requires_grad for function in (plain, called, without))
-    assert with_grad(x).requires_grad and mg.is_grad_enabled() and plain.__name__ == "plain"
+        assert double(x).requires_grad == is_on_tape and double.__name__ == "double" and mg.is_grad_enabled()
 
 
 def test_packages_are_attributes():
