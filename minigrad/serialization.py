@@ -74,8 +74,10 @@ def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
         return value
     try:
         if isinstance(value, dict):
-            return {"dict": [[_encode_key(key, place), _encode(item, arrays, f"{place}[{key!r}]")]
-                             for key, item in value.items()]}
+            for key in value:
+                if type(key) not in (str, int):
+                    raise TypeError(f"mg.save cannot store {place} with the key {key!r}; expected strings or ints as keys")
+            return {"dict": [[key, _encode(item, arrays, f"{place}[{key!r}]")] for key, item in value.items()]}
         if type(value) in (list, tuple):
             items = [_encode(item, arrays, f"{place}[{i}]") for i, item in enumerate(value)]
             return items if type(value) is list else {"tuple": items}
@@ -87,12 +89,6 @@ def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
                         "numbers, strings or None")
     arrays.append(value.array if kind == "tensor" else np.asarray(value))
     return {kind: str(len(arrays) - 1)}
-
-
-def _encode_key(key: Any, place: str) -> str | int:
-    if type(key) not in (str, int):
-        raise TypeError(f"mg.save cannot store {place} with the key {key!r}; expected keys that are strings or ints")
-    return key
 
 
 def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:

@@ -31,13 +31,10 @@ class _GradModeBlock:
     def __exit__(self, *exception):
         this_thread.grad_enabled = self._before.pop()
 
-    def _new(self) -> "_GradModeBlock":
-        return type(self)()
-
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with self._new():
+            with BLOCKS[self.mode]():
                 return function(*args, **kwargs)
 
         @functools.wraps(function)
@@ -45,7 +42,7 @@ class _GradModeBlock:
             generator = function(*args, **kwargs)
             resume, sent = generator.send, None
             while True:
-                with self._new():
+                with BLOCKS[self.mode]():
                     try:
                         value = resume(sent)
                     except StopIteration as stop:
@@ -55,7 +52,7 @@ class _GradModeBlock:
                 try:
                     resume, sent = generator.send, (yield value)
                 except GeneratorExit:
-                    with self._new():
+                    with BLOCKS[self.mode]():
                         generator.close()
                     raise
                 except BaseException as error:  # noqa: BLE001  the generator handles it
@@ -81,15 +78,15 @@ class enable_grad(_GradModeBlock):
     mode = True
 
 
+BLOCKS = {False: no_grad, True: enable_grad}
+
+
 class inference_mode(_GradModeBlock):
     """Like `no_grad`; inference_mode(False) is like `enable_grad`. Tensors made inside can be used for training later."""
 
     def __init__(self, mode: bool = True):
         super().__init__()
         self.mode = not mode
-
-    def _new(self):
-        return inference_mode(not self.mode)
 
 
 class set_grad_enabled(_GradModeBlock):
@@ -103,10 +100,6 @@ class set_grad_enabled(_GradModeBlock):
     def __enter__(self):
         return self
 
-    def _new(self):
-        return set_grad_enabled(self.mode)
-
     def __call__(self, function: Callable) -> Callable:
         self.__exit__()
         return super().__call__(function)
-

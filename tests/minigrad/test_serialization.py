@@ -85,7 +85,7 @@ in_itself.append(in_itself)
     ({"a": nn.Linear(1, 1)}, "mg.save cannot store obj['a'], a Linear"),
     ((np.array([None]),), "mg.save cannot store obj[0], a ndarray"),
     (1j, "a complex"),
-    ({"a": {(1, 2): 3}}, "mg.save cannot store obj['a'] with the key (1, 2); expected keys that are strings or ints"),
+    ({"a": {(1, 2): 3}}, "mg.save cannot store obj['a'] with the key (1, 2); expected strings or ints as keys"),
     (in_itself, "nested too deeply, or contains itself"),
 ], ids=lambda value: type(value).__name__)
 def test_what_cannot_be_stored(value, says, tmp_path):
