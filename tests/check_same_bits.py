@@ -1,11 +1,11 @@
-"""Does every kernel compute the same bits in every process? Processes that are killed while they compile show it.
+"""Does every kernel compute the same bits in every process, even if processes are killed while they compile?
 
     python tests/check_same_bits.py [--processes 20] [--cpu host haswell ...] [--jobs 2] [--only LayerNorm]
 
-For each CPU that kernels are compiled for, processes start on one kernel cache, empty at first. Each computes all of
-tests/probes.py in an order of its own, so that each compiles and loads the kernels in another order; some are killed at
-a random moment, and between them files of the cache are damaged. All that finish must have the same bits. Between CPUs
-bits may differ: how much is printed.
+For each CPU that kernels are compiled for, processes share a kernel cache, which is empty at first. Each computes all of
+tests/probes.py in its own order, so each compiles and loads the kernels in a different order; some are killed at a random
+moment, and in between files of the cache are damaged. All that finish must have the same bits. Between CPUs bits may differ;
+by how much is printed.
 """
 import argparse
 import collections
@@ -48,7 +48,7 @@ def run(cache: pathlib.Path, order: int, cpu: str = "host", only: str = "", time
 
 
 def damage(cache: pathlib.Path, chance: random.Random) -> int:
-    """Delete, cut, change or exchange a third of the cache's files, as crashes and full disks do; how many."""
+    """Delete, truncate, change or swap a third of the cache's files, as crashes and full disks do; return how many."""
     files = sorted(cache.rglob("*.bin"))
     chosen = chance.sample(files, len(files) // 3)
     for file in chosen:
@@ -69,7 +69,7 @@ def damage(cache: pathlib.Path, chance: random.Random) -> int:
 
 
 def differing(runs: list[dict[str, np.ndarray]]) -> list[str]:
-    """The names of what is not the same, bit by bit, in all runs."""
+    """The names of arrays that are not the same, bit by bit, in all runs."""
     kinds = collections.defaultdict(set)
     for results in runs:
         for name, array in results.items():
@@ -78,7 +78,7 @@ def differing(runs: list[dict[str, np.ndarray]]) -> list[str]:
 
 
 def check_cpu(cpu: str, options: argparse.Namespace) -> list[dict[str, np.ndarray]]:
-    """The results of all processes that were not killed."""
+    """The results of all processes that finished."""
     chance, lock = random.Random(options.seed), threading.Lock()
     plan = [(order, chance.uniform(1, 40) if order % 3 == 1 else None) for order in range(options.processes)]
     with tempfile.TemporaryDirectory() as cache, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -1,4 +1,4 @@
-"""Parameters with gradients, for tests of what steps along them, and the same steps in PyTorch."""
+"""Parameters with gradients, for tests of optimizers, and the same steps in PyTorch."""
 import numpy as np
 
 import minigrad as mg

@@ -1,12 +1,12 @@
-"""Random training steps, plain beside compiled: the same bits, or a refusal that says why.
+"""Random training steps, plain and compiled: the same bits, or a refusal that says why.
 
     python tests/fuzz/compiled.py [--minutes 30] [--seed 0] [--threads 3]
 
-A `World` is a small network with all that a step may touch, drawn from a seed, and its step, drawn too: what it computes,
-how often it goes back, where gradients are cleared, whether an optimizer steps inside. Two worlds of the same seed live the
-same life, one with the plain step and one with the compiled one: calls, and between them events that change something or
-hold on to something. After each call all results, gradients and parameters must have the same bits. Sizes lie on both sides
-of 32 kB, above which the memory of a captured step is used again. A short form is tests/minigrad/test_fuzz.py.
+A `World` is a small network with everything that a step may touch, and a step, all drawn from a seed: what it computes, how
+often it calls backward, where gradients are cleared, whether an optimizer steps inside. Two worlds with the same seed run in
+parallel, one with the plain and one with the compiled step; between calls, events change something or keep a reference.
+After each call all results, gradients and parameters must have the same bits. Sizes are below and above 32 kB, from which on
+a captured step reuses memory. A short form is tests/minigrad/test_fuzz.py.
 """
 import contextlib
 import gc
@@ -59,7 +59,7 @@ def muon_and_adamw(parameters: list) -> nn.optim.Joined:
 
 
 class World:
-    """All that a step reads and changes, drawn from a seed."""
+    """Everything that a step reads and changes, drawn from a seed."""
 
     def __init__(self, seed: int):
         draw = random.Random(seed)
@@ -80,10 +80,10 @@ class World:
         self.clears = draw.choice(["start", "end", "between", "outside", "never", "by hand"])
         self.steps = draw.choice(["inside", "outside", "never"])
         self.returns = draw.choice(["loss", "all", "nothing"])
-        self.kept = []  # what somebody holds on to
+        self.kept = []  # references that somebody keeps
 
     def _draw_formula(self, draw: random.Random) -> list[tuple]:
-        """Statements (function, operands as numbers of earlier values)."""
+        """Statements (function, operands as indices of earlier values)."""
         given = 2 + 3 + 2  # input, layer of it, three parameters, constants
         formula = []
         for n in range(draw.randint(2, 9)):
@@ -166,7 +166,7 @@ EVENTS = [
     lambda world: setattr(world, "constants", world.constants[::-1][::-1]), lambda world: mg.set_num_threads(1),
     lambda world: mg.set_num_threads(2) if mg.get_num_threads() < 2 and THREADS > 1 else None,
 ]  # fmt: skip
-HOOKS = [  # which end the comparison: the compiled step is refused then
+HOOKS = [  # which end the comparison, as the compiled step is refused
     lambda world: world.parameters[2].register_hook(lambda gradient: gradient * 2),
     lambda world: world.layer[0].register_forward_hook(lambda module, args, output: output * 2),
     lambda world: world.layer[1].register_full_backward_hook(lambda module, given, arrived: None),
@@ -179,7 +179,7 @@ def flat(results) -> list:
 
 
 def live(seed: int, calls: int = 12, turn: Any = None) -> str:
-    """The life of two worlds: 'same', or 'refused: why'. AssertionError where they differ."""
+    """Run two worlds: 'same', or 'refused: why'. AssertionError if they differ."""
     draw = random.Random(seed + 10**6)
     with turn or contextlib.nullcontext():
         plain, compiled = World(seed), World(seed)
@@ -216,7 +216,7 @@ def live(seed: int, calls: int = 12, turn: Any = None) -> str:
         if draw.random() < 0.1:
             step.forget()
         if draw.random() < 0.1:
-            step = mg.compile(compiled.step)  # the one before is gone, with its memory
+            step = mg.compile(compiled.step)  # the previous one is freed with its memory
     mg.set_num_threads(THREADS)
     return "same"
 

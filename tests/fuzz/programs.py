@@ -4,11 +4,11 @@
 
 A program is a list of statements drawn from a seed: functions of one, two or more tensors, views, writes in place, detach,
 no_grad and casts, on leaves and constants of all dtypes and shapes (0-d and empty ones too), some with NaN, infinities,
-zeros and equal elements. After the last statement a random weighting of some values goes backward, through create_graph
-and a second time for some programs. What this library refuses with one of the lines in REFUSALS and PyTorch computes is
-counted, not a difference; so is what PyTorch refuses because it has saved what this library recomputes. So is a difference
-no larger than what noise in the last digits of each result makes of the same program in PyTorch: cancellation, a jump. A
-short form is tests/minigrad/test_fuzz.py.
+zeros and equal elements. At the end, backward runs from a random weighting of some values, in some programs with
+create_graph and a second time. Three things are counted but are no differences: what this library refuses with a line in
+REFUSALS and PyTorch computes; what PyTorch refuses because it saved what this library recomputes; and differences no larger
+than noise in the last digits of each result causes in PyTorch, by cancellation or a jump. A short form is
+tests/minigrad/test_fuzz.py.
 """
 import math
 import pathlib
@@ -34,7 +34,7 @@ OURS, THEIRS = (mg, F), (torch, torch.nn.functional)
 
 
 def functions(operands: str, table: str) -> dict[str, Callable]:
-    """Expressions, two blanks between them, as functions of a library m, its functional F and the operands, by their text."""
+    """Expressions, separated by two blanks, as functions of a library m, its functional F and the operands, by their text."""
     return {text: eval(f"lambda m, F, {operands}: {text}", {"set_item": set_item})
             for text in re.split(r"\s{2,}", table.strip())}
 
@@ -64,7 +64,7 @@ BINARY = functions("a, b", """
     F.scaled_dot_product_attention(a, a, b, is_causal=True)  a.masked_select(b > 0)  a.expand_as(b)
     a.reshape(b.shape)  a.to("cpu", b.dtype)  a.type_as(b)  m.addcmul(a, b, a, value=3)
     m.addcdiv(a, b, a, value=2.0)  m.hstack([a, b])  m.vstack([a, b])  a.scatter(0, b.argsort(dim=0, stable=True), b)
-""")  # PyTorch expands first for mse_loss: then 0-d ones have their dtype
+""")  # PyTorch's mse_loss expands first, so 0-d tensors keep their dtype
 ALONG = functions("x, dim, keep", """
     x.sum(dim, keepdim=keep)  x.mean(dim, keepdim=keep)  x.var(dim, correction=int(keep))  x.std(dim, keepdim=keep)
     x.amax(dim, keepdim=keep)  x.amin(dim, keepdim=keep)  x.max(dim, keepdim=keep)[0]  x.argmax(dim, keepdim=keep)
@@ -75,7 +75,7 @@ ALONG = functions("x, dim, keep", """
     x.scatter(dim, x.argsort(dim=dim, stable=True), x * 2)  x.flip(dim)  x.roll(1, dim)
     x.repeat((2,) + (1,) * (x.ndim - 1)) if x.ndim else x  x.tril() if keep else x.triu()
     F.pad(x, (1, 0) if keep else (-1, 2))
-""")  # also of an axis and an option; PyTorch refuses the softmax of integers, but not if there are none
+""")  # with an axis and an option; PyTorch refuses the softmax of integers, unless it is empty
 VIEWS = functions("x, dim, keep", """
     x[0]  x[..., -1]  x[: max(1, x.shape[0] - 1)] if keep else x[1:]  x[..., ::2]  x.transpose(0, dim)
     x.t() if x.ndim <= 2 else x.permute(*reversed(range(x.ndim)))  x.reshape(-1)  x.unsqueeze(dim)  x.squeeze()
@@ -88,16 +88,16 @@ WRITES = functions("x, y", """
     x.addcmul_(y, y, value=-2)  x.lerp_(y, 0.25)  x.masked_fill_(y > 0, 2)
     x.scatter_(0, y.argsort(dim=0, stable=True), y.clone())  x.clamp_(-0.5, 1.5)  x.sigmoid_()  x.square_()
     x.pow_(3)  x.abs_().relu_()  x.tril_()  x.__imul__(y)
-""")  # in place: into x, of y; PyTorch reads y as it writes to x, and of NaN relu_ differs on purpose
+""")  # of y into x, in place; PyTorch reads y while it writes to x, and relu_ of NaN differs on purpose
 
-REFUSED_THERE = (  # what PyTorch may refuse where this library goes on
+REFUSED_THERE = (  # what PyTorch may refuse and this library computes
     "not implemented for", "not supported", "could not infer output dtype", "only support floating", "a leaf Variable",
     "derivative for", "Autograd not support dtype", "inputs not supported", "Expected a floating point",
     "does not support bool", "modified by an inplace", "refer to a single memory location", "is a view and", "length must be non-negative",
     "Integer division with addcdiv", "expected dtype",  # addcdiv, lerp
     "can't be cast to the desired output type",  # the backward of addcmul
 )  # fmt: skip
-REFUSALS = (  # what this library may refuse where PyTorch goes on
+REFUSALS = (  # what this library may refuse and PyTorch computes
     "its memory was changed by an inplace operation on another tensor",
     "modified by an inplace operation",
     "an index occurs twice",
@@ -110,12 +110,12 @@ REFUSALS = (  # what this library may refuse where PyTorch goes on
     "scatter: expected src of",  # another dtype
     "scaled_dot_product_attention: expected query",  # fewer values than keys, unseen without queries
 )
-APART = (  # what differs on purpose if an operand is NaN or infinite; or, as digits cancel, very large
-    "attention(",  # here no NaN comes from the future, and a row of NaN is one throughout
-    "gelu(",  # their limits here, inf - inf or 0 * inf in PyTorch; and below -3 it has few digits there
-    ".sign(", "x.relu(",  # the sign of NaN is NaN here, 0 in PyTorch; relu gives it no gradient here, all of it in PyTorch
+APART = (  # differs on purpose if an operand is NaN or infinite; or, through cancellation, very large
+    "attention(",  # here no NaN comes from the future, and a row with NaN is all NaN
+    "gelu(",  # the limits here, inf - inf or 0 * inf in PyTorch, which also loses digits below -3
+    ".sign(", "x.relu(",  # the sign of NaN is NaN here, 0 in PyTorch; relu at NaN has gradient 0 here, 1 in PyTorch
 )
-VIEW_OR_COPY = "flatten(", "x.reshape(", "a.reshape("  # by the layout, which is each library's own thing
+VIEW_OR_COPY = "flatten(", "x.reshape(", "a.reshape("  # depending on the layout, which is up to each library
 
 
 @dataclass
@@ -132,7 +132,7 @@ class Statement:
 
 
 class Different(AssertionError):
-    """The two libraries disagree: by so much at each place where PyTorch has `wanted`, or not to be measured."""
+    """The two libraries disagree, by `difference` from what PyTorch `wanted`; None if it cannot be measured."""
 
     def __init__(self, message: str, difference: np.ndarray | None = None, wanted: np.ndarray | None = None):
         super().__init__(message)
@@ -141,7 +141,7 @@ class Different(AssertionError):
 
 SHAPES = [(), (1,), (3,), (2, 3), (3, 1), (3, 3), (2, 3, 4), (1, 3, 1), (0,), (0, 3), (2, 0)]
 WEIGHTS = [2, 1, 3, 4, 2, 4, 3, 1, 1, 1, 1]
-SPECIAL = [math.nan, math.inf, -math.inf, 0.0, 0.0, 1.0, -1.0, 1e15, 1e-15]  # the square of none leaves float32
+SPECIAL = [math.nan, math.inf, -math.inf, 0.0, 0.0, 1.0, -1.0, 1e15, 1e-15]  # whose squares stay in the range of float32
 
 
 def draw_array(draw: random.Random, special: bool) -> np.ndarray:
@@ -160,14 +160,14 @@ def draw_array(draw: random.Random, special: bool) -> np.ndarray:
 def draw_statement(draw: random.Random, values: list) -> Statement:
     table = draw.choices([UNARY, BINARY, ALONG, VIEWS, WRITES], [5, 5, 3, 4, 3])[0]
     recent = [draw.choice([len(values) - 1, draw.randrange(len(values))]) for _ in range(2)]
-    if draw.random() < 0.5:  # operands that fit
+    if draw.random() < 0.5:  # with fitting shapes
         fitting = [i for i, (x, _) in enumerate(values) if x.shape == values[recent[0]][0].shape]
         recent[1] = draw.choice(fitting)
     operands = recent if table in (BINARY, WRITES) else recent[:1]
     ndim = values[operands[0]][0].ndim
     options = (draw.randrange(-max(ndim, 1), max(ndim, 1)), draw.random() < 0.5) if table in (ALONG, VIEWS) else ()
     name = draw.choice(list(table))
-    may_view = table is VIEWS or has(name, *VIEW_OR_COPY, "expand_as(")  # PyTorch's own under no_grad
+    may_view = table is VIEWS or has(name, *VIEW_OR_COPY, "expand_as(")  # views under no_grad are special in PyTorch
     return Statement(table, name, operands, options, may_view or draw.random() > 0.08)
 
 
@@ -181,7 +181,7 @@ def attempt(statement: Statement, library: tuple, values: list) -> tuple[Any, Ex
 
 
 def compare(name: str, ours: Any, theirs: Any, tolerance: float, floor: float = 1e-30, not_compared: Any = False) -> None:
-    """`Different` if they differ at places other than those `not_compared`."""
+    """`Different` if they differ anywhere except where `not_compared`."""
     got, wanted = ours.detach().numpy(), theirs.numpy(force=True)
     if got.dtype != wanted.dtype or got.shape != wanted.shape:
         raise Different(f"{name}: {got.dtype} {got.shape} here, {wanted.dtype} {wanted.shape} in PyTorch")
@@ -205,7 +205,7 @@ def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def is_current(x: mg.Tensor) -> bool:
-    """Could it be used? Not if it was written to through another tensor: its place on the tape says nothing then."""
+    """Can it be used? Not if it was written to through another tensor: its place on the tape is meaningless then."""
     try:
         x.clone()
     except RuntimeError as error:
@@ -219,13 +219,13 @@ def is_refusal(error: Exception | None, refusals: tuple = REFUSALS) -> bool:
 
 @dataclass
 class Program:
-    """What was drawn: arrays, statements that both libraries have run, and what goes backward."""
+    """What was drawn: arrays, the statements that both libraries ran, and where backward starts."""
 
-    arrays: list[tuple[np.ndarray, bool]] = field(default_factory=list)  # and whether it learns
+    arrays: list[tuple[np.ndarray, bool]] = field(default_factory=list)  # and whether it requires a gradient
     statements: list[Statement] = field(default_factory=list)
     chosen: list[int] = field(default_factory=list)
     is_second_order: bool = False
-    seed: int = 0  # of the gradients that arrive
+    seed: int = 0  # of the upstream gradients
 
     def __str__(self):
         lines = [f"{a.dtype}{a.shape}{' learns' if learns else ''}: {a.tolist()}" for a, learns in self.arrays]
@@ -237,7 +237,7 @@ class Program:
         return [library[0].tensor(array, requires_grad=learns) for array, learns in self.arrays]
 
     def gradients(self, library: tuple, values: list) -> tuple[list, Exception | None]:
-        """For all leaves that learn, of first or of first and second order."""
+        """For all leaves that require one: first order, or first and second."""
         m = library[0]
         leaves = [x for x, (_, learns) in zip(values, self.arrays) if learns]
         grad = torch.autograd.grad if m is torch else mg.grad
@@ -260,7 +260,7 @@ class Program:
             return [], error
 
     def with_noise(self, seed: int) -> tuple[list, list]:
-        """Values and gradients in PyTorch, if each result is off in the last digits."""
+        """Values and gradients in PyTorch with noise in the last digits of each result."""
         generator, values = np.random.default_rng(seed), self.leaves(THEIRS)
         for number in range(-len(values), len(self.statements)):
             if number >= 0:
@@ -268,19 +268,19 @@ class Program:
                 values.append(attempt(statement, THEIRS, [values[i] for i in statement.operands])[0])
             x = values[number + len(self.arrays)]
             if x is not None and x.dtype.is_floating_point and 0 not in x.stride():
-                size = 1e-6 if x.dtype == torch.float32 else 1e-14  # of the largest: as log_softmax near 0 is exact to
+                size = 1e-6 if x.dtype == torch.float32 else 1e-14  # of the largest element, as log_softmax near 0 is only that accurate
                 finite = x.data[x.data.isfinite()]
                 size *= float(finite.abs().max()) if finite.numel() else 0.0
                 x.data.add_((x.data != 0) * torch.tensor(size * generator.standard_normal(tuple(x.shape))))
         return values, self.gradients(THEIRS, values)[0] if self.chosen else []
 
     def is_sensitive(self, error: Different, pick: Callable) -> bool:
-        """Is the difference no larger than what noise makes of it in PyTorch? `pick` finds it in (values, gradients)."""
+        """Is the difference no larger than noise causes in PyTorch? `pick` finds the value in (values, gradients)."""
         if error.difference is None:
             return False
         try:
             runs = [pick(*self.with_noise(seed)).numpy(force=True).astype(float) for seed in range(8)]
-        except (RuntimeError, IndexError, AttributeError, TypeError):  # a mask picks others then, and nothing fits any more
+        except (RuntimeError, IndexError, AttributeError, TypeError):  # a mask picks other elements, and shapes differ
             return True
         if any(x.shape != error.wanted.shape for x in runs):
             return True
@@ -289,7 +289,7 @@ class Program:
 
 
 def run(seed: int, statements: int = 12) -> str:
-    """One program: 'same', or why not all was compared; `Different` if the libraries disagree."""
+    """Run one program: 'same', or why not everything was compared; `Different` if the libraries disagree."""
     draw, program, kind = random.Random(seed), Program(), "same"
     special = draw.random() < 0.25
     for _ in range(draw.randint(2, 5)):
@@ -314,7 +314,7 @@ def run(seed: int, statements: int = 12) -> str:
             continue
         program.statements.append(statement)
         values.append((ours, theirs))
-        for i, pair in enumerate(values):  # also those that share memory
+        for i, pair in enumerate(values):  # including those that share memory
             try:
                 compare(f"v{i} after {statement}", *pair, tolerance_of(values, 2e-4, 1e-9))
             except Different as error:
@@ -332,9 +332,9 @@ def tolerance_of(values: list, single: float, double: float) -> float:
 
 
 def is_comparable(statement: Statement, operands: list) -> bool:
-    """Is there one right answer?"""
+    """Is there a single right answer?"""
     name, theirs = statement.name, [x for _, x in operands]
-    if "attention(" in name and not all(x.numel() for x in theirs):  # of nothing PyTorch does not broadcast the leading axes
+    if "attention(" in name and not all(x.numel() for x in theirs):  # PyTorch does not broadcast the leading axes of empty tensors
         return False
     if has(name, *APART):
         return all(bool((x.double().abs() < 1e6).all()) and not ("gelu(" in name and bool((x < -3).any()))
@@ -342,22 +342,22 @@ def is_comparable(statement: Statement, operands: list) -> bool:
     if has(name, *VIEW_OR_COPY):
         return operands[0][0].array.flags.c_contiguous == theirs[0].is_contiguous()
     if has(name, "fmod(", "remainder(", "floor_divide(") and len(theirs) == 2 and any(x.is_floating_point() for x in theirs):
-        try:  # beside a whole quotient they jump, or keep nothing but rounding
+        try:  # near whole quotients they jump, or are nothing but rounding
             quotient = theirs[0].detach().double() / theirs[1].detach().double()
         except RuntimeError:  # shapes that do not fit
             return True
         return not bool(((quotient - quotient.round()).abs() < 1e-5).any())
-    if "topk(" in name:  # which of equal elements; of NaN, unique() takes none for equal
+    if "topk(" in name:  # which of equal elements is first may differ; for unique(), NaNs differ
         return theirs[0].unique().numel() == theirs[0].numel() and int(theirs[0].isnan().sum()) < 2
-    if statement.table is WRITES and not theirs[0].is_floating_point():  # PyTorch lets integers and booleans learn
+    if statement.table is WRITES and not theirs[0].is_floating_point():  # in PyTorch integers and booleans may require gradients then
         return not any(x.requires_grad for x in theirs)
-    if statement.table is WRITES:  # of a part of itself: PyTorch may read what it has written
+    if statement.table is WRITES:  # from a part of itself: PyTorch may read what it has just written
         return operands[0][0] is operands[1][0] or not np.shares_memory(operands[0][0].array, operands[1][0].array)
     return True
 
 
 def same_zeros(ours: mg.Tensor, theirs: torch.Tensor) -> bool:
-    """Have zeros the same sign? It depends on the order of a sum, and 1 / 0 on it."""
+    """Do zeros have the same sign? It depends on the order of a sum, and 1 / 0 depends on it."""
     got, wanted = ours.detach().numpy(), theirs.numpy(force=True)
     return got.dtype.kind != "f" or bool(((got != 0) | (np.signbit(got) == np.signbit(wanted))).all())
 
@@ -367,7 +367,7 @@ def is_finite(x: torch.Tensor) -> bool:
 
 
 def bounded(x: Any) -> bool:
-    """Is it small in size and value, so that what follows can be compared?"""
+    """Are size and values small enough to compare what follows?"""
     if x.numel() > 2000:
         return False
     finite = x.detach()[x.detach().isfinite()] if x.dtype.is_floating_point else x.detach()
@@ -377,8 +377,8 @@ def bounded(x: Any) -> bool:
 def go_back(draw: random.Random, program: Program, values: list) -> str:
     """Backward from a random weighting of some values, of first or second order.
 
-    Where PyTorch's gradient isn't finite, this library's may be: it selects, where PyTorch multiplies by a mask, and makes
-    NaN of infinity * 0. The reverse is a difference, but in programs with a value that is NaN or infinite.
+    Where PyTorch's gradient isn't finite, this library's may be: it selects, where PyTorch multiplies by a mask, and gets NaN
+    from infinity * 0. The reverse is a difference, except in programs with a value that is NaN or infinite.
     """
     wanted = [i for i, (y, x) in enumerate(values) if x.requires_grad and x.numel() and y.grad_fn is not None]
     if not wanted or not any(learns for _, learns in program.arrays):
@@ -397,9 +397,9 @@ def go_back(draw: random.Random, program: Program, values: list) -> str:
     for i, (got, expected) in enumerate(zip(ours, theirs)):
         if got is None and expected is None:
             continue
-        if expected is not None and expected._is_zerotensor():  # zeros without memory, whose numpy() ends the process at times
+        if expected is not None and expected._is_zerotensor():  # zeros without memory, whose numpy() may crash
             expected = torch.zeros(expected.shape, dtype=expected.dtype)
-        got = mg.zeros_like(mg.tensor(expected.numpy(force=True))) if got is None else got  # unused and zero are the same
+        got = mg.zeros_like(mg.tensor(expected.numpy(force=True))) if got is None else got  # None and zeros are the same
         expected = torch.zeros_like(torch.tensor(got.numpy())) if expected is None else expected
         is_compared = np.isfinite(expected.numpy(force=True)) & (all_finite | np.isfinite(got.numpy()))
         try:

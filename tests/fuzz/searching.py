@@ -1,9 +1,10 @@
-"""What the fuzzers share: seeds one after the other until time is up, and a count of what came of them."""
+"""Shared by the fuzzers: try one seed after the other until time is up, and count the outcomes."""
 import argparse
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -14,7 +15,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def search(live: Callable[[int], str], options: argparse.Namespace, threads: int = 1) -> int:
-    """Print how often each outcome of live(seed) came, and what it raised; 1 if it raised anything."""
+    """Print what live(seed) raised, and how often each outcome occurred; 1 if it raised anything."""
     end, turn, seeds, outcomes = time.time() + 60 * options.minutes, threading.Lock(), iter(range(options.seed, 10**9)), Counter()
 
     def work() -> None:
@@ -23,16 +24,14 @@ def search(live: Callable[[int], str], options: argparse.Namespace, threads: int
                 seed = next(seeds)
             try:
                 outcome = live(seed)[:90]
-            except Exception as error:  # noqa: BLE001  whatever it is, it is reported, and the next seed is tried
+            except Exception as error:  # noqa: BLE001  report anything, and try the next seed
                 outcome = "DIFFERENT"
                 print(f"--- seed {seed}: {type(error).__name__}: {error!s:.3000}", flush=True)
             outcomes[outcome] += 1
 
-    workers = [threading.Thread(target=work) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(threads):
+            pool.submit(work)
     for outcome, count in outcomes.most_common():
         print(f"{count:7d} {outcome}")
     return int(outcomes["DIFFERENT"] > 0)

@@ -1,12 +1,12 @@
-"""Random steps with state in Python, plain beside compiled: the same bits, a refusal, or an error within a few calls.
+"""Random steps with state in Python, plain and compiled: the same bits, a refusal, or an error within a few calls.
 
     python tests/fuzz/stateful.py [--minutes 30] [--seed 0]
 
-A step is drawn as text: what it reads, and what it sets, lies in variables of every kind that Python has (SLOTS), reached
-in every way (`wrapped`); it decides by them, and steps optimizers. Between calls some of them are set from outside. Two worlds
-of the same seed live the same life, one with the plain step and one with the compiled one. After each call the results, the
-parameters and the variables are compared. A difference is silent if no error is raised by one of the next calls, at which
-Python runs the step again. A short form is tests/minigrad/test_fuzz.py.
+A step is drawn as text. It reads and sets variables of every kind (SLOTS), makes decisions that depend on them, steps
+optimizers, and is wrapped in various ways (FORMS). Between calls, variables are set from outside. Two worlds with the same
+seed run in parallel, one with the plain and one with the compiled step. After each call the results, the parameters and the
+variables are compared. A difference is silent if none of the next calls at which Python runs the step again raises an error.
+A short form is tests/minigrad/test_fuzz.py.
 """
 import pathlib
 import random
@@ -22,7 +22,7 @@ if __name__ == "__main__":
 import minigrad as mg
 from fuzz.searching import parser, search
 
-# What each kind of variable needs at the top of the file and in World.__init__, and how it is read, and set by `{w}.. = {v}`.
+# For each kind of variable: its definition at the top of the file, in World.__init__, and how it is read, and set by `= {v}`.
 SLOTS = {
     "global": ("G{n} = {v}", "", "G{n}"),
     "attribute": ("", "self.a{n} = {v}", "self.a{n}"),
@@ -111,7 +111,7 @@ class Life:
         return SETS_BY.get(kind, SLOTS[kind][2] + " = {v}").format(n=n, v=value)
 
     def text(self) -> str:
-        """The file: the variables, and the step that uses them."""
+        """The source: the variables, and the step that uses them."""
         draw, body = self.draw, []
         top = dict.fromkeys(SLOTS[kind][0].format(n=n, v=value) for kind, n, value in self.slots)
         start = [SLOTS[kind][1].format(n=n, v=value) for kind, n, value in self.slots]
@@ -158,7 +158,7 @@ def are_alike(a: list, b: list) -> bool:
 
 
 def live(seed: int, calls: int = 10) -> str:
-    """The life of two worlds: "same", "refused: why" or "found out: why". AssertionError if they differ, and nothing is said."""
+    """Run two worlds: "same", "refused: why" or "found out: why". AssertionError if they differ without an error."""
     life = Life(seed, calls)
     text, worlds = life.text(), []
     for name in ("plain", "compiled"):
@@ -178,7 +178,7 @@ def live(seed: int, calls: int = 10) -> str:
         except (RuntimeError, TypeError) as error:
             assert str(error).startswith("compile:"), f"seed {seed}, call {call}: {error!r}\n{text}"
             if call == 1:
-                assert are_alike(before, observed(compiled, life)), f"seed {seed}: a refused call has changed something\n{text}"
+                assert are_alike(before, observed(compiled, life)), f"seed {seed}: a refused call changed something\n{text}"
             return ("found out" if wrong_since else "refused") + f": {error}"[:60]
         alike = are_alike(flat(expected) + observed(plain, life), flat(got) + observed(compiled, life))
         wrong_since = wrong_since or (None if alike else call)

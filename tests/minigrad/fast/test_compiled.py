@@ -1,4 +1,4 @@
-"""Recorded steps: a replay gives the bits of the step itself, or there is an error that says why not."""
+"""Compiled steps: a replay gives the bits of the step itself, or an error says why not."""
 import contextlib
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from naive import Constant
 
 
 def permuted(array, seed):
-    """The same numbers in another order: where a function is defined, it stays so."""
+    """The same numbers in another order, so that functions stay defined."""
     return np.random.default_rng(seed).permutation(array.reshape(-1)).reshape(array.shape)
 
 
@@ -33,7 +33,7 @@ def leaves_of(case, dtype):
 
 
 def results_of(step, leaves):
-    """The output and all gradients, which are cleared."""
+    """The output and all gradients, which are then cleared."""
     tensors = [x for x in leaves if isinstance(x, mg.Tensor)]
     out = step()
     results = [out.numpy().copy()] + [None if x.grad is None else x.grad.numpy().copy() for x in tensors]
@@ -59,7 +59,7 @@ def test_replay_has_the_bits_of_the_op(case):
                 if isinstance(leaf, mg.Tensor):
                     leaf.data[...] = permuted(original, call).astype(dtype)
             got = results_of(compiled, leaves)
-            if call in (1, 5, 6):  # captured, and replayed twice; in between, Python runs the step
+            if call in (1, 5, 6):  # captured, and replayed twice; Python runs the calls in between
                 for a, b in zip(got, results_of(step, leaves), strict=True):
                     np.testing.assert_array_equal(a, b)
 
@@ -70,7 +70,7 @@ WITHOUT_GRADIENT = {
 }
 
 
-def test_what_has_no_gradient_is_computed_anew():
+def test_ops_without_a_gradient_are_replayed():
     x = mg.randn(3, 4)
     for name, function in WITHOUT_GRADIENT.items():
         compiled = mg.compile(lambda function=function: function(x))
@@ -79,16 +79,15 @@ def test_what_has_no_gradient_is_computed_anew():
             np.testing.assert_array_equal(compiled().data, function(x).data, name)
 
 
-COPIED = [(LAYOUTS | EXPANDED)[name] for name in (  # somewhere between an op and its kernel
+COPIED = [(LAYOUTS | EXPANDED)[name] for name in (  # by some op or kernel
     "column by column", "rows with gaps", "read-only", "unaligned", "one row for all"
 )]  # fmt: skip
 
 
 @rows_of_each_op()
 def test_replay_reads_arrays_as_they_lie(case):
-    """All of them, and then one: an input or the upstream gradient, another for each layout and row. (To rounding only: a
-    captured step keeps results in C order, where NumPy's have the order of the inputs, and a sum over them may go another
-    way.)"""
+    """One input or the upstream gradient, a different one for each layout and row; then all of them. (Only up to rounding: a
+    captured step keeps results in C order, NumPy's have the order of the inputs, and the order of a sum may differ.)"""
     arrays = [x.astype(np.float32) if isinstance(x, np.ndarray) else x for x in case.inputs]
     arrays.append(np.asarray(apply(case.op, *arrays, **case.options).array) + 1)
     places = [i for i, x in enumerate(arrays) if isinstance(x, np.ndarray)]
@@ -107,19 +106,19 @@ def test_replay_reads_arrays_as_they_lie(case):
                 return out.detach()
 
             compiled, wanted = mg.compile(step), [x for x in leaves if isinstance(x, mg.Tensor) and x.requires_grad]
-            for calls_before in (0, 3):  # captured, and, after those that Python runs, replayed
+            for calls_before in (0, 3):  # captured; replayed, after the calls that Python runs
                 for _ in range(calls_before):
                     results_of(compiled, wanted)
                 got, expected = results_of(compiled, wanted), results_of(step, wanted)
                 for a, b in zip(got, expected, strict=True):
-                    largest = np.max(np.abs(b), initial=1, where=np.isfinite(b))  # enlarged, some have no arcsin
+                    largest = np.max(np.abs(b), initial=1, where=np.isfinite(b))  # enlarged numbers may have no arcsin
                     np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * largest, err_msg=f"layout {number}: {chosen}")
                 for i in places:
                     enlarge(laid_out[i])
 
 
 def transformer_step(compiled, dropout=0.0):
-    """A training step of a small transformer with all that belongs to it, and its parameters."""
+    """A complete training step of a small transformer, and the model."""
     mg.manual_seed(0)
     config = PRESETS["micro"].config
     model = CausalTransformer(type(config)(layers=2, heads=2, width=32, context=32, dropout=dropout))
@@ -136,24 +135,15 @@ def transformer_step(compiled, dropout=0.0):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-@pytest.mark.parametrize("threads", [1, mg.get_num_threads()])
-def test_training_is_the_same_to_the_bit(dropout, threads):
-    before = mg.get_num_threads()
-    mg.set_num_threads(threads)
-    try:
-        histories = []
-        for compiled in (False, True):
-            step, model = transformer_step(compiled, dropout)
-            mg.manual_seed(1)  # of dropout
-            generator = np.random.default_rng(0)
-            batches = [[mg.tensor(ids) for ids in generator.integers(96, size=(2, 4, 32))] for _ in range(5)]
-            losses = [step(*batch).item() for batch in batches]
-            histories.append((losses, [p.array for p in model.parameters()]))
-    finally:
-        mg.set_num_threads(before)
-    (eager, parameters), (replayed, others) = histories
-    assert eager == replayed
-    assert all(np.array_equal(a, b) for a, b in zip(parameters, others))
+def test_training_is_the_same_to_the_bit(dropout, thread_counts):
+    def history(compiled):
+        step, model = transformer_step(compiled, dropout)
+        mg.manual_seed(1)  # for dropout
+        batches = np.random.default_rng(0).integers(96, size=(5, 2, 4, 32))
+        losses = [step(*map(mg.tensor, batch)).item() for batch in batches]
+        return np.concatenate([losses, *[p.array.ravel() for p in model.parameters()]]).tobytes()
+
+    assert len({history(compiled) for _ in thread_counts() for compiled in (False, True)}) == 1
 
 
 TABLE = mg.Tensor(np.random.default_rng(0).normal(size=(3, 3)), requires_grad=True)
@@ -178,7 +168,7 @@ def doubling():
     lambda ids: F.cross_entropy(TABLE, ids, mg.tensor([1.0, 2.0, 3.0]), label_smoothing=0.1),
     lambda ids: F.embedding(ids, TABLE, padding_idx=1), lambda ids: F.one_hot(ids, 3) * TABLE,
 ])
-def test_what_is_computed_from_ids_is_computed_anew(of_ids):
+def test_functions_of_ids_are_replayed(of_ids):
     def step(ids):
         out = of_ids(ids)
         (out * out).sum().backward()
@@ -203,7 +193,7 @@ def test_results_are_copies():
     assert not first.requires_grad
 
 
-def test_it_is_captured_anew_when_something_changes(captures):
+def test_a_step_is_captured_again_when_something_changes(captures):
     step, w = doubling()
     x = mg.tensor([3.0, 4.0])
     step(x), step(x)
@@ -219,7 +209,7 @@ def test_it_is_captured_anew_when_something_changes(captures):
     assert len(captures) == 3  # the parameter lies elsewhere
     nn.Linear(1, 1).eval()
     step(x)
-    assert len(captures) == 4  # a module has changed its mode, perhaps ours
+    assert len(captures) == 4  # some module has changed its mode
     step.forget()
     step(x)
     assert len(captures) == 5
@@ -235,8 +225,8 @@ DRAWN = {
 }
 
 
-def test_a_replay_draws_anew():
-    """As the step itself would, from the same generator."""
+def test_a_replay_draws_new_numbers():
+    """The same as the step itself would, from the same generator."""
     for name, step in DRAWN.items():
         found = []
         for function in (mg.compile(step), step):
@@ -351,7 +341,7 @@ def test_what_cannot_be_replayed_is_refused(name):
     assert (mg.tensor([1.0]) + 1).item() == 2.0  # all is as before
 
 
-def test_a_mistake_in_a_step_is_the_one_that_it_is_without_compile():
+def test_a_mistake_in_a_step_gives_the_same_error_as_without_compile():
     with pytest.raises(ValueError, match=r"add: shapes \(2,\) and \(5,\) do not broadcast"):
         mg.compile(lambda x: x + mg.zeros(5))(mg.zeros(2))
 
@@ -366,7 +356,7 @@ def test_inputs_and_results_are_tensors():
 
 
 @pytest.mark.parametrize("op", [F.gelu, lambda x: F.linear(x, x)], ids=["arrays one by one", "arrays in tuples"])
-def test_memory_is_used_again_within_a_captured_step(op):
+def test_memory_is_reused_within_a_captured_step(op):
     def chain(x):
         for _ in range(30):
             x = op(x)
@@ -377,7 +367,7 @@ def test_memory_is_used_again_within_a_captured_step(op):
     assert step.pool.nbytes() <= 4 * 512 * 512 * 4
 
 
-def test_memory_of_a_captured_step_is_not_given_back():
+def test_memory_of_a_captured_step_is_not_freed():
     held, x = [], mg.randn(4096, 1024)
     with mg.no_grad(), Capture() as step:
         for rows in range(256, 4097, 256):  # ever larger sizes, and at the end more memory unused than used
@@ -386,7 +376,7 @@ def test_memory_of_a_captured_step_is_not_given_back():
     assert held == sorted(held) and held[-1] > 1 << 27
 
 
-def test_pool_gives_out_what_nobody_uses():
+def test_pool_reuses_memory_without_references():
     pool, dtype = Pool(), np.dtype(np.float32)
     first = pool.empty((100, 1000), dtype)
     address, view = first.ctypes.data, first[3:].T
@@ -397,7 +387,7 @@ def test_pool_gives_out_what_nobody_uses():
     assert address in {array.ctypes.data for array in [pool.empty((100, 1000), dtype) for _ in range(2)]}
 
 
-def test_pool_lends_no_byte_twice():
+def test_pool_never_lends_a_byte_twice():
     pool, generator, lent = Pool(), np.random.default_rng(0), []
     for number in range(3000):
         if len(lent) > 20:
@@ -412,8 +402,8 @@ def test_pool_lends_no_byte_twice():
     assert pool.nbytes() < 1 << 23
 
 
-def test_gradients_lie_where_activations_were():
-    """As in a transformer with four blocks: a step takes no more memory than the one before, and little that is unused."""
+def test_gradients_reuse_the_memory_of_activations():
+    """As in a transformer with four blocks: each step takes the same memory, of which little is unused."""
     pool, held = Pool(), []
 
     def empty(size: int) -> np.ndarray:
@@ -442,7 +432,7 @@ def test_gradients_lie_where_activations_were():
     assert held == [102 << 18] * 4
 
 
-def test_pool_forgets_sizes_that_are_out_of_use():
+def test_pool_frees_sizes_that_are_no_longer_used():
     pool, dtype = Pool(), np.dtype(np.uint8)
     for size in range(1 << 22, 1 << 24, 1 << 19):
         pool.empty((size,), dtype)
@@ -450,7 +440,7 @@ def test_pool_forgets_sizes_that_are_out_of_use():
 
 
 def test_pool_keeps_what_the_next_step_needs(monkeypatch):
-    """Activations lie idle at the end of a step, and gradients at its start: neither is given back."""
+    """Activations are idle at the end of a step, and gradients at its start: neither is freed."""
     pool, dtype, made = Pool(), np.dtype(np.uint8), []
     monkeypatch.setattr(pools, "aligned", lambda size, make=pools.aligned: made.append(size) or make(size))
     gradients = []
@@ -465,7 +455,7 @@ def test_pool_keeps_what_the_next_step_needs(monkeypatch):
 
 
 def test_replays_call_machine_code():
-    """And no dispatcher, which would look for it each time."""
+    """Not dispatchers, which would look it up each time."""
     layer, x = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.GELU()), mg.ones(2, 3)
     step = mg.compile(lambda x: layer(x).square().mean().backward())
     step(x)
@@ -474,7 +464,7 @@ def test_replays_call_machine_code():
     assert functions and not [function for function in functions if hasattr(function, "overloads")]
 
 
-def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
+def test_textbook_and_kernels_have_captured_steps_of_their_own():
     random, w = np.random.default_rng(0), nn.Parameter(mg.ones(400, 300))
 
     def plain(x):
@@ -494,7 +484,7 @@ def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
 
 
 def test_the_first_textbook_of_a_process_may_be_entered_while_a_step_is_captured():
-    """By another thread: the functions of the backend are others from then on."""
+    """By another thread: it replaces the functions of the backend."""
     script = """
 import threading
 import minigrad as mg
@@ -515,8 +505,8 @@ for _ in range(5):
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_the_textbooks_results_are_replayed_in_one_piece(random):
-    """Where NumPy gives them column by column, as it was given their input, they are copied in each replay."""
+def test_results_of_the_textbook_are_replayed_in_any_layout(random):
+    """NumPy returns some in column order, like their inputs; each replay copies them."""
     w, inputs = random.standard_normal((4, 4)), [random.standard_normal((4, 3)) for _ in range(6)]
 
     def run(compiled):

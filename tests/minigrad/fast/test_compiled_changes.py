@@ -1,10 +1,11 @@
-"""What changes between the calls of a compiled step is followed, or refused; never dropped. And gradients own their memory.
+"""Changes between the calls of a compiled step are followed or refused, never ignored. And gradients own their memory.
 
-Sides of matrices are on both sides of 32 kB, above which a captured step's memory is used again within the step.
+Matrices are smaller and larger than 32 kB, above which a captured step reuses memory.
 """
 import gc
 import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,14 +21,14 @@ both_sides = pytest.mark.parametrize("side", SIDES)
 
 
 class Study:
-    """A training step, and all that can be changed about it."""
+    """A training step, and everything about it that can change."""
 
     def __init__(self, side: int):
         mg.manual_seed(0)
         self.layer = nn.Sequential(nn.Linear(side, side), nn.LayerNorm(side), nn.Dropout(0.5), nn.GELU())
         self.scale, self.constant = nn.Parameter(mg.randn(side, side)), mg.randn(side)
         self.x, self.ids, self.array = mg.randn(side, side), mg.randint(0, side, (side,)), np.ones(side, np.float32)
-        self.threshold, self.order = mg.zeros(side), mg.randperm(side)  # read by functions only, not by operations
+        self.threshold, self.order = mg.zeros(side), mg.randperm(side)  # only functions read these, not ops
         self.optimizer = nn.optim.AdamW([*self.layer.parameters(), self.scale], lr=1e-2)
         self.scheduler = nn.optim.LambdaLR(self.optimizer, lambda epoch: 1 / (1 + epoch))
 
@@ -47,12 +48,12 @@ class Study:
 
 
 def assigned(owner, name, value):
-    """A change that sets an attribute; owner and value are taken from the study."""
+    """A change that sets an attribute; owner and value are functions of the study."""
     return lambda study: setattr(owner(study), name, value(study))
 
 
 def doubled(*given):
-    """A hook of any kind: what it was given last, doubled."""
+    """A hook of any kind: its last argument, doubled."""
     return given[-1] * 2 if isinstance(given[-1], mg.Tensor) else None
 
 
@@ -142,7 +143,7 @@ def test_a_hook_is_refused_until_it_is_removed(register):
     step(study.x)
 
 
-def test_modes_of_the_thread_are_part_of_a_captured_step(captures):
+def test_each_grad_mode_has_a_captured_step(captures):
     w = mg.ones(4, requires_grad=True)
 
     @mg.compile
@@ -167,13 +168,13 @@ def test_an_input_that_requires_a_gradient_is_refused_after_capturing():
         step(mg.ones(2, requires_grad=True))
 
 
-def test_what_a_captured_step_leaves_behind_cannot_be_used():
+def test_a_step_that_keeps_a_tensor_is_refused():
     kept = []
 
     @mg.compile
     def step(x):
         kept.append(x * 2)
-        return kept[0] + 1  # in the second captured step, of the first
+        return kept[0] + 1  # the second time, one of the first captured step
 
     with pytest.raises(RuntimeError, match="this step changes kept .*test_compiled_changes.py:"):
         step(mg.ones(2))
@@ -216,7 +217,7 @@ def test_derivatives_and_functions_inside_a_step_are_replayed():
 
 
 def test_inputs_and_results_inside_a_step_have_their_strides():
-    """NumPy goes through memory in its order: other strides, other bits of a sum."""
+    """NumPy sums in memory order, so bits depend on the strides."""
     p = mg.from_numpy(np.random.default_rng(0).standard_normal((70, 65), np.float32))
 
     class AlongMemory(mg.Function):
@@ -235,14 +236,14 @@ def test_inputs_and_results_inside_a_step_have_their_strides():
         for _ in range(2):
             np.testing.assert_array_equal(compiled(x).numpy(), step(x).numpy())
         bits.add(step(x).numpy().tobytes())
-    assert len(bits) > 1  # else this test would prove nothing
+    assert len(bits) > 1  # else this test proves nothing
 
 
 # ---- gradients own their memory ----
 
 
 def gradients_of(side, backwards):
-    """A step with one product and a backward for each name, the expected gradient, and the parameter."""
+    """A step with a loss and a backward for each name, its input, the expected gradient, and the parameter."""
     mg.manual_seed(0)
     w, x = mg.randn(side, side, requires_grad=True), mg.randn(side, side)
     losses = {"product": lambda x: ((x @ w) ** 2).sum(), "square": lambda x: (w * w).sum(), "exp": lambda x: (w * x).exp().sum()}
@@ -281,7 +282,7 @@ def test_gradients_stay_when_captured_steps_are_evicted(side):
         loss.backward()
         return loss
 
-    for rows in range(1, 40):  # only 8 captured steps are kept
+    for rows in range(1, 40):  # more than are kept
         step(mg.ones(rows, side))
     step.forget()
     assert np.all(w.grad.numpy() == sum(range(1, 40)))
@@ -302,7 +303,7 @@ def test_gradients_of_compiled_and_plain_calls_add_up(side):
 
 
 class Keeper(nn.optim.Optimizer):
-    """Keeps all gradients that it is given."""
+    """Keeps all gradients that it gets."""
 
     def __init__(self, parameters):
         super().__init__(parameters, {})
@@ -317,9 +318,9 @@ CLEARED = {"first": True, "zeros first": False, "after forward": True, "last": T
 
 @both_sides
 @pytest.mark.parametrize("cleared", CLEARED)
-def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
-    """Gradients lie where activations were, or where kernels write them. They are held by an optimizer, a hook, the user and
-    views; looked at after some calls only; and added to by a plain backward, and by another step of the same parameters."""
+def test_a_gradient_that_somebody_holds_is_never_overwritten(side, cleared):
+    """Gradients reuse the memory of activations. An optimizer, a hook, the user and views hold them; they are read only after
+    some calls; a plain backward, and another step of the same parameters, add to them."""
 
     def gradients(compile):
         mg.manual_seed(0)
@@ -366,7 +367,7 @@ def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
 
 @both_sides
 def test_threads_have_captured_steps_of_their_own(side):
-    """Ten threads, each with parameters of its own, replay one compiled step at once."""
+    """Ten threads replay one compiled step at once, each with its own parameters."""
     here = threading.local()
 
     @mg.compile
@@ -374,24 +375,15 @@ def test_threads_have_captured_steps_of_their_own(side):
         here.w.grad = None
         ((x @ here.w) ** 2).sum().backward()
 
-    failures = []
-
     def work(seed):
         here.w = mg.full((side, side), float(seed), requires_grad=True)
         for k in range(20):
-            x = mg.full((side, side), float(k))
-            step(x)
-            wanted = 2.0 * side * side * k * k * seed
-            if not np.all(here.w.grad.numpy() == wanted):
-                failures.append((seed, k))
+            step(mg.full((side, side), float(k)))
+            assert np.all(here.w.grad.numpy() == 2.0 * side * side * k * k * seed), (seed, k)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(work, range(10)))
 
 
-def test_a_zero_that_is_computed_anew_is_the_same_but_for_its_sign():
+def test_zeros_are_the_same_if_their_signs_are():
     assert same(0.0, float("0.0")) and not same(0.0, -0.0) and not same(math.nan, float("nan"))

@@ -1,4 +1,4 @@
-"""What a compiled step decides in Python: it is followed, refused by name, or found out within a few calls."""
+"""Decisions of a compiled step in Python are followed, refused by name, or noticed within a few calls."""
 import collections
 import copy
 import functools
@@ -38,15 +38,15 @@ def step(x):
 
 
 def world(top: str = "", body: str = "pass", end: str = "optimizer.step(); optimizer.zero_grad()", names: str = "pass") -> dict:
-    """The variables of a file with a step."""
+    """The variables of a module with a step."""
     module = types.ModuleType("written_by_a_user")
     exec(HEAD + STEP.format(top=top, body=body.replace("\n", "\n    "), end=end.replace("\n", "\n    "), names=names), vars(module))
     return vars(module)
 
 
 def lives(changes: dict[int, str], calls: int = 10, **text) -> str | None:
-    """A life with the plain step, and one with the compiled one, the same to the bit: None, or the first error's words.
-    `changes`: what happens after a call."""
+    """Run the plain and the compiled step, which must give the same bits: None, or the first error. `changes` are made after
+    calls."""
     plain, own = world(**text), world(**text)
     step = mg.compile(own["step"])
     for call in range(1, calls + 1):
@@ -158,7 +158,7 @@ def test_what_changes_outside_is_followed(name):
         assert lives({after: change}, calls=after + 4, top=top, body=body) is None
 
 
-def test_main_is_the_users_whoever_runs_it(monkeypatch):
+def test_main_is_the_users_even_if_an_installed_program_runs_it(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "/lib/site-packages/pytest/__main__.py", raising=False)
     code._whose_package.cache_clear()
     assert code.whose("__main__") is code.USERS
@@ -168,13 +168,13 @@ SOURCES = ["NumPy array as a tensor", "Tensor of an array", "from_numpy", "as_te
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_arrays_too_large_to_be_looked_at_are_read_anew_where_minigrad_is_given_them(name, monkeypatch):
+def test_arrays_too_large_to_check_are_read_again_if_passed_to_minigrad(name, monkeypatch):
     monkeypatch.setattr(surroundings, "LARGEST_ARRAY", -1)
     top, body, change = FOLLOWED[name]
     assert lives({5: change}, top=top, body=body) is None
 
 
-def test_code_that_is_of_no_module_is_followed():
+def test_code_without_a_module_is_followed():
     names = {}
     exec("k = 2.0\nclass A:\n    k = 2.0\n    def f(self, x): return x * self.k * k\na = A()\ndef step(x): return a.f(x)", names)
     step, x = mg.compile(names["step"]), mg.ones(1)
@@ -190,7 +190,7 @@ def test_a_scheduler_inside_and_a_new_parameter_group_are_followed():
 
 
 @pytest.mark.parametrize("end", ["optimizer.step()", "pass"])
-def test_inputs_that_share_memory_with_a_parameter_are_read_when_the_step_reads_them(end):
+def test_an_input_may_share_memory_with_a_parameter(end):
     w, after = nn.Parameter(mg.tensor([[0.5, -0.3], [0.1, 0.4]])), []
     for compile in (lambda step: step, mg.compile):
         w.data[...] = [[0.5, -0.3], [0.1, 0.4]]
@@ -247,12 +247,12 @@ REFUSED = {  # top, body, the name that the error gives
 
 
 def held(value):
-    """What can change of it: items, or attributes."""
+    """Its items or attributes, which may change."""
     return vars(value) if hasattr(value, "__dict__") and not isinstance(value, dict) else value
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_step_changes_is_refused_by_name_and_undone(name):
+def test_changes_made_by_the_step_are_refused_by_name_and_undone(name):
     top, body, named = REFUSED[name]
     own = world(top=top, body=body, names={"global": "global k", "carried": "global h"}.get(name.partition(" ")[0], "pass"))
     before = {key: copy.deepcopy(held(own[key])) for key in "kdah" if key in own}
@@ -268,7 +268,7 @@ def test_what_the_step_changes_is_refused_by_name_and_undone(name):
         assert repr(held(own[key])) == repr(value) or "object at" in repr(value)
 
 
-def test_the_line_is_named():
+def test_the_line_of_a_change_is_named():
     calls = 0
 
     def step(x):
@@ -282,7 +282,7 @@ def test_the_line_is_named():
     assert calls == 0
 
 
-def test_a_refusal_that_the_step_catches_stays_one():
+def test_a_refusal_stands_even_if_the_step_catches_it():
     def step(x):
         try:
             scale = x.sum().item()
@@ -294,10 +294,10 @@ def test_a_refusal_that_the_step_catches_stays_one():
         mg.compile(step)(mg.ones(2))
 
 
-# ---------------------------------------------------------------------------------------------------- found out
+# ---------------------------------------------------------------------------------------------------- noticed
 
-def test_what_cannot_be_seen_is_found_out_when_python_runs_the_step_again():
-    """A list so long that nobody looks through it before each replay."""
+def test_unseen_changes_are_noticed_when_python_runs_the_step_again():
+    """In a list too long to be checked before each replay."""
     top, body = "d = [2.0] * 200_000", "y = y * d[7]"
     said = r"call 8: compile: at call 8 .* gave Mul .* 3.0, where it had given 2.0; replays since call 5 may have been wrong"
     plain, own = world(top=top, body=body), world(top=top, body=body)
@@ -313,7 +313,7 @@ def test_what_cannot_be_seen_is_found_out_when_python_runs_the_step_again():
                 step(x)
         if call == 5:
             plain["d"][7] = own["d"][7] = 3.0
-    step(x)  # and goes on from what Python did
+    step(x)  # it goes on from what Python did
 
 
 def test_another_call_is_named():
@@ -339,7 +339,7 @@ def test_python_runs_the_step_ever_more_rarely(monkeypatch):
 COLLECTIONS = 0
 
 
-def test_what_the_garbage_collector_calls_is_not_the_steps():
+def test_callbacks_of_the_garbage_collector_are_not_part_of_the_step():
     def callback(phase, info):
         global COLLECTIONS
         COLLECTIONS += 1
@@ -373,7 +373,7 @@ def test_check_compares_each_replay():
         step(mg.ones(2))
 
 
-def test_constants_are_told_with_name_and_place():
+def test_constants_have_names_and_lines():
     own = world(top="k = 2.0", body="y = y * k * 1.5 + np.ones(2)")
     step = mg.compile(own["step"])
     assert step.constants() == []
@@ -383,7 +383,7 @@ def test_constants_are_told_with_name_and_place():
     assert told["Mul", 1.5].startswith("<string>:") and told["k", 2.0] == ""
 
 
-# ---------------------------------------------------------------------------------------------------- forms
+# ---------------------------------------------------------------------------------------------- forms of results
 
 Pair = collections.namedtuple("Pair", "loss y")
 FORMS = {
@@ -393,7 +393,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_results_come_back_in_the_form_that_the_step_returned(name):
+def test_results_keep_the_form_that_the_step_returned(name):
     step = mg.compile(FORMS[name])
     for call in range(6):
         x = mg.tensor([float(call)])
@@ -437,8 +437,8 @@ def test_steps_are_copied_and_pickled():
     assert pickle.loads(pickle.dumps(of_a_file)) is of_a_file
 
 
-def test_a_function_whose_backward_returns_none_at_times_is_refused():
-    w, is_given = mg.ones(2, requires_grad=True), [True] * 200_000  # too long to be looked at
+def test_a_function_whose_backward_sometimes_returns_none_is_refused():
+    w, is_given = mg.ones(2, requires_grad=True), [True] * 200_000  # too long to be checked
 
     class Fickle(mg.Function):
         @staticmethod
@@ -457,7 +457,7 @@ def test_a_function_whose_backward_returns_none_at_times_is_refused():
         step(mg.ones(2))
 
 
-def test_a_function_that_returns_a_view_at_times_is_followed():
+def test_a_function_that_sometimes_returns_a_view_is_followed():
     doubled = [False] * 200_000
 
     class Sometimes(mg.Function):
@@ -484,7 +484,7 @@ def test_a_function_that_returns_a_view_at_times_is_followed():
         assert got == step(mg.ones(2)).tolist() and gradient == w.grad.tolist(), call
 
 
-# ---------------------------------------------------------------------------------------------------- what is found
+# ---------------------------------------------------------------------------------------------------- surroundings
 
 def test_places_have_names():
     class Config:

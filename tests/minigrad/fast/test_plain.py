@@ -1,4 +1,4 @@
-"""What stands in for the engine room does the same."""
+"""The engine room without kernels does the same."""
 import collections
 import itertools
 
@@ -10,7 +10,7 @@ from minigrad import fast as engine
 from minigrad.fast import plain
 
 
-def test_it_has_all_names_of_the_engine():
+def test_it_has_all_names_of_the_engine_room():
     assert set(engine.__all__) - {"IS_FAST"} <= set(vars(plain))
 
 

@@ -1,4 +1,4 @@
-"""Processes that compile a training step's kernels: which, and that nobody waits for them in vain."""
+"""The processes that compile a training step's kernels ahead."""
 import os
 import pathlib
 import subprocess
@@ -22,7 +22,7 @@ def run(code, cache_folder, *arguments):
     return process.stdout
 
 
-def test_the_list_is_what_a_training_step_compiles():
+def test_the_list_has_the_kernels_of_a_training_step():
     code = "import first_step; print(*first_step.lines_of_a_step(), sep='\\n')"
     needed = run(code, os.environ.get("NUMBA_CACHE_DIR", "")).split("\n")
     listed = ahead.STEP.read_text().split("\n")
@@ -30,26 +30,26 @@ def test_the_list_is_what_a_training_step_compiles():
 
 
 @pytest.mark.parametrize("line", ahead.STEP.read_text().splitlines())
-def test_a_line_is_read_as_it_is_written(line):
+def test_reading_a_line_reverses_writing_it(line):
     kernel, signature = ahead.read_line(line)
     assert f"{first_step.kernels()[kernel]} {signature}" == line
 
 
 @pytest.mark.skipif(cache.fcntl is None, reason="the system knows no locks")
 class TestProcesses:
-    def test_one_compiles_the_list(self, tmp_path):
+    def test_it_compiles_the_list(self, tmp_path):
         (tmp_path / "step.txt").write_text(ADD)
         run(ahead.COMMAND, tmp_path / "cache", str(os.getpid()), str(tmp_path / "step.txt"))
         kept = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("kernels-*/*")}
         assert {"activations.add_forward", "training_step.done"} <= kept
 
-    def test_one_whose_parent_is_dead_leaves_it(self, monkeypatch):
+    def test_it_stops_when_its_parent_has_died(self, monkeypatch):
         monkeypatch.setattr(ahead, "read_line", lambda line: pytest.fail("it goes on"))
         ahead.compile_step(str(os.getppid() + 1), str(ahead.STEP))
 
     @pytest.fixture
     def started(self, tmp_path, monkeypatch):
-        """A function that starts them, on a machine of three cores with an empty cache; what they would run."""
+        """A function that starts them, on a machine with three cores and an empty cache, and counts them."""
         commands = []
 
         class Started:
@@ -72,18 +72,18 @@ class TestProcesses:
             for descriptor in process.held:
                 os.close(descriptor)
 
-    def test_there_is_one_for_each_further_core_however_many_ask(self, started):
+    def test_each_further_core_gets_one_and_no_more_if_started_again(self, started):
         assert started() == 2
         assert started() == 2
 
-    def test_there_is_none_where_all_is_compiled(self, started, tmp_path):
+    def test_none_starts_if_everything_is_compiled(self, started, tmp_path):
         (tmp_path / "training_step.done").touch()
         assert started() == 0
 
-    def test_there_is_none_without_a_cache(self, started, monkeypatch):
+    def test_none_starts_without_a_cache(self, started, monkeypatch):
         monkeypatch.setattr(ahead, "cache_folder", lambda: None)
         assert started() == 0
 
-    def test_there_is_none_in_a_program_that_embeds_python(self, started, monkeypatch):
+    def test_none_starts_in_a_program_that_embeds_python(self, started, monkeypatch):
         monkeypatch.setattr(sys, "executable", "/usr/bin/editor")
         assert started() == 0

@@ -8,7 +8,6 @@ import pytest
 
 import minigrad as mg
 from minigrad.fast.kernels.attention import SPAN, TILE, attention_backward, attention_forward, cuts
-from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
 from minigrad.ops.attention import ScaledDotProductAttention
 
 SCALE = 0.3
@@ -34,7 +33,7 @@ def arrays(B, H, Tq, Tk, D, dtype=np.float32):
 
 
 def run(q, k, v, dout, mask=None, is_causal=False, rotation=None):
-    """out, dq, dk, dv of the kernels; whatever they fail to write is NaN."""
+    """out, dq, dk, dv from the kernels; anything they do not write stays NaN."""
     out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE, rotation)
     gradients = [np.full(x.shape, np.nan, out.dtype) for x in (q, k, v)]
     attention_backward(q, k, v, mask, is_causal, SCALE, (out, logsumexp), dout, gradients, rotation)
@@ -57,7 +56,7 @@ SIZES = [(1, 1, 1, 1, 1), (2, 3, 5, 5, 8), (1, 2, 65, 65, 17), (2, 1, 100, 37, 3
 def test_sizes_and_masks(size, dtype):
     B, H, Tq, Tk, _ = size
     inputs = arrays(*size, dtype=dtype)
-    dropped = np.where(np.random.default_rng(0).random((B, 1, Tq, Tk)) < 0.5, -np.inf, 0.0)  # some rows see nothing
+    dropped = np.where(np.random.default_rng(0).random((B, 1, Tq, Tk)) < 0.5, -np.inf, 0.0)  # some queries see nothing
     for mask in (None, random(Tq, Tk), random(B, 1, 1, Tk).astype(np.float64), random(H, Tq, 1), dropped):
         for is_causal in (False, True):
             assert_right(*inputs, mask=mask, is_causal=is_causal)
@@ -73,7 +72,7 @@ def test_more_keys_than_stay_in_the_cache():
 @pytest.mark.parametrize("size", [(2, 3, 5, 5, 2), (1, 2, 65, 65, 18), (2, 1, 37, 100, 32), (1, 1, 300, 70, 8),
                                   (1, 1, SPAN + 7, SPAN + 7, 4)], ids=str)
 def test_rotated_queries_and_keys(size, dtype):
-    """As without a rotation, of what has been rotated before; and gradients turn back."""
+    """The same as attention of rotated inputs; gradients are turned back."""
     q, k, v, dout = arrays(*size, dtype=dtype)
     T, D = max(q.shape[2], k.shape[2]), q.shape[3]
     numbers = np.exp(1j * np.arange(T + 1)[:, None] * np.linspace(0.1, 1, D // 2))
@@ -86,12 +85,12 @@ def test_rotated_queries_and_keys(size, dtype):
     for is_causal in (False, True):
         out, dq, dk, dv = run(turned(q, numbers), turned(k, numbers), v, dout, is_causal=is_causal)
         expected = out, turned(dq, numbers.conj()), turned(dk, numbers.conj()), dv
-        for layout in (np.ascontiguousarray, odd, read_only, lambda x: x[:T]):
+        for layout in (np.ascontiguousarray, with_gaps, lambda x: np.broadcast_to(x, x.shape), lambda x: x[:T]):
             for actual, wanted in zip(run(q, k, v, dout, None, is_causal, layout(rotation)), expected):
                 np.testing.assert_allclose(actual, wanted, rtol=0, atol=5e-6 if dtype == np.float32 else 1e-14)
 
 
-def test_a_later_key_that_overflows_when_it_is_rotated_reaches_no_earlier_query():
+def test_a_key_that_overflows_in_its_rotation_does_not_reach_earlier_queries():
     q, k, v, dout = arrays(1, 1, 40, 40, 8)
     rotation = np.full((40, 8), 0.5**0.5, np.float32)
     expected = run(q, k, v, dout, None, True, rotation)
@@ -128,7 +127,7 @@ def test_a_query_hidden_by_a_large_finite_number_has_small_gradients():
 
 def test_memory_grows_with_the_number_of_keys_not_with_its_square():
     def peak(T):
-        """What is allocated in a thread that has no workspace yet; the kernels are compiled before."""
+        """The memory allocated in a thread without a workspace, once the kernels are compiled."""
         inputs = arrays(1, 1, T, T, 4)
         run(*inputs, is_causal=True)
         peaks = []
@@ -148,7 +147,7 @@ def test_memory_grows_with_the_number_of_keys_not_with_its_square():
     assert abs((largest - large) - (large - small)) < 10_000 and largest < 3072**2
 
 
-def test_packed_projection_is_read_and_written_in_place():
+def test_packed_projections_are_read_and_written_in_place():
     B, T, H, D = 2, 50, 3, 16
     packed, dpacked = random(B, T, 3, H, D), np.full((B, T, 3, H, D), np.nan, np.float32)
     q, k, v = (packed[:, :, i].swapaxes(1, 2) for i in range(3))
@@ -162,19 +161,14 @@ def test_packed_projection_is_read_and_written_in_place():
         assert np.array_equal(actual, wanted)
 
 
-def odd(x):
-    """The same numbers, with gaps in the rows."""
+def with_gaps(x):
     return np.repeat(x, 2, axis=-1)[..., ::2]
-
-
-def read_only(x):
-    return np.broadcast_to(x, x.shape)
 
 
 def test_gradients_into_arrays_with_gaps():
     q, k, v, dout = arrays(1, 1, 5, 5, 4)
     out, logsumexp = attention_forward(q, k, v, None, True, SCALE)
-    gradients = [odd(np.zeros_like(x)) for x in (q, k, v)]
+    gradients = [with_gaps(np.zeros_like(x)) for x in (q, k, v)]
     attention_backward(q, k, v, None, True, SCALE, (out, logsumexp), dout, gradients)
     for actual, wanted in zip(gradients, run(q, k, v, dout, is_causal=True)[1:]):
         assert np.array_equal(actual, wanted)
@@ -194,17 +188,11 @@ def test_the_future_never_reaches_an_earlier_query(T):
             assert not np.array_equal(changed_out[:, :, j], out[:, :, j], equal_nan=True)
 
 
-@pytest.mark.skipif(get_num_threads() < 2, reason="needs two threads")
 @pytest.mark.parametrize("size", [(3, 2, 70, 70, 32), (1, 1, 300, 300, 16), (1, 3, 200, 90, 8)], ids=str)
-def test_same_bits_for_any_number_of_threads(size):
-    inputs, threads = arrays(*size), get_num_threads()
+def test_same_bits_for_any_number_of_threads(size, thread_counts):
     for is_causal in (False, True):
-        results = []
-        for count in (1, 2):
-            set_num_threads(count)
-            results.append(run(*inputs, is_causal=is_causal))
-        set_num_threads(threads)
-        assert all(np.array_equal(x, y) for x, y in zip(*results))
+        results = [run(*arrays(*size), is_causal=is_causal) for _ in thread_counts()]
+        assert all(np.array_equal(x, y) for x, y in zip(results[0], results[-1]))
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])

@@ -1,4 +1,4 @@
-"""Loops that run through several axes at once meet the elements of arrays where they lie."""
+"""Loops that run through several axes at once visit the elements of arrays in order."""
 import itertools
 
 import numpy as np
@@ -20,7 +20,7 @@ VIEWS = {  # of an array (2, 3, 4, 5): how many loops it takes
 
 
 @pytest.mark.parametrize("view, count", VIEWS.values(), ids=VIEWS)
-def test_loops_meet_the_elements_of_both_arrays(view, count):
+def test_loops_visit_the_elements_of_both_arrays(view, count):
     x = np.arange(120.0).reshape(2, 3, 4, 5)
     x, out = view(x), np.arange(view(x).size, dtype=float).reshape(view(x).shape)
     long = [i for i, n in enumerate(x.shape) if n > 1]
@@ -32,7 +32,7 @@ def test_loops_meet_the_elements_of_both_arrays(view, count):
     assert (first + of_x).tolist() == x.ravel().tolist() and of_out.tolist() == out.ravel().tolist()
 
 
-def test_five_loops_and_steps_that_are_no_elements_are_none():
+def test_more_than_four_loops_and_fractional_strides_give_none():
     x = np.empty((2,) * 10)[::1, 0, :, 0, :, 0, :, 0, :, 0]
     axes = runs(x.shape, range(x.ndim), x.strides)
     assert len(axes) == 5 and Loops.of(axes, x.shape, x.itemsize, x.strides) is None

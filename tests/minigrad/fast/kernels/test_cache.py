@@ -1,4 +1,4 @@
-"""The kernel cache: never stale, never in the way, and nobody else's."""
+"""The kernel cache: never stale, never in the way, and private."""
 import os
 import pathlib
 import shutil
@@ -23,8 +23,8 @@ def double(x, out):
 
 @pytest.fixture
 def fresh_kernel(tmp_path, monkeypatch):
-    """A function that makes the kernel anew, as a new process would, with its cache in an empty folder."""
-    cache._meet_prerequisites()  # whose machine code belongs elsewhere
+    """A function that makes the kernel again, as a new process would, with its cache in an empty folder."""
+    cache._meet_prerequisites()  # whose machine code belongs in another folder
     folder = tmp_path / "cache"
     folder.mkdir()
     monkeypatch.setattr(cache, "cache_folder", lambda: folder)
@@ -52,22 +52,14 @@ def test_a_second_process_loads_what_the_first_compiled(fresh_kernel):
     assert second.dispatcher._cache.load_overload(signature, second.dispatcher.targetctx) is not None
 
 
-def damage(content: bytes, how: str) -> bytes:
-    middle = len(content) // 2
-    return {
-        "truncated": content[:middle],
-        "flipped bit": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
-        "empty": b"",
-        "other file": b"something else" * 100,
-    }[how]
-
-
-@pytest.mark.parametrize("how", ["truncated", "flipped bit", "empty", "other file"])
-def test_a_damaged_file_is_compiled_again(fresh_kernel, how):
+@pytest.mark.parametrize("damaged", [
+    lambda content: content[: len(content) // 2], lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    lambda content: b"", lambda content: b"something else" * 100,
+], ids=["truncated", "flipped bit", "empty", "other file"])
+def test_a_damaged_file_is_compiled_again(fresh_kernel, damaged):
     assert works(fresh_kernel())
     (file,) = cache.cache_folder().iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(damage(whole, how))
+    file.write_bytes(damaged(file.read_bytes()))
     kernel = fresh_kernel()
     assert works(kernel)
     assert kernel.dispatcher._cache.load_overload(kernel.dispatcher.signatures[0], kernel.dispatcher.targetctx) is not None
@@ -83,14 +75,14 @@ def test_without_any_writable_folder_kernels_still_run(fresh_kernel, monkeypatch
     assert works(fresh_kernel())
 
 
-def test_code_is_not_kept_for_other_settings_of_the_compiler(fresh_kernel, monkeypatch):
+def test_other_compiler_settings_have_other_files(fresh_kernel, monkeypatch):
     for level in 3, 0:
         monkeypatch.setattr(numba.config, "OPT", numba.core.config._OptLevel(level))
         assert works(fresh_kernel())
     assert len(list(cache.cache_folder().iterdir())) == 2
 
 
-def test_addresses_of_this_process_are_not_kept(fresh_kernel):
+def test_code_with_addresses_of_this_process_is_not_stored(fresh_kernel):
     @jit.kernel
     def threads(out):
         out[0] = numba.get_num_threads()
@@ -100,7 +92,7 @@ def test_addresses_of_this_process_are_not_kept(fresh_kernel):
     assert out[0] == jit.get_num_threads() and not list(cache.cache_folder().iterdir())
 
 
-def test_unwritable_places_are_passed_over(tmp_path, monkeypatch):
+def test_unwritable_folders_are_skipped(tmp_path, monkeypatch):
     (tmp_path / "a-file").write_text("no folder can be made below this")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a-file"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
@@ -109,8 +101,8 @@ def test_unwritable_places_are_passed_over(tmp_path, monkeypatch):
     assert cache.cache_folder.__wrapped__() is None
 
 
-def test_nothing_is_kept_beside_the_sources(tmp_path, monkeypatch):
-    """Else `pip uninstall` would leave it there."""
+def test_nothing_is_stored_next_to_the_sources(tmp_path, monkeypatch):
+    """`pip uninstall` would leave it behind."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (tmp_path / "kernels").mkdir()
@@ -119,8 +111,8 @@ def test_nothing_is_kept_beside_the_sources(tmp_path, monkeypatch):
     assert not list((tmp_path / "kernels").iterdir())
 
 
-def test_folders_that_were_not_used_for_the_longest_time_go(tmp_path, monkeypatch):
-    """As many are kept as environments and versions that somebody uses in turn."""
+def test_folders_that_have_been_unused_for_longest_are_deleted(tmp_path, monkeypatch):
+    """Enough are kept for several environments and versions in alternating use."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "SOURCES", tmp_path / "kernels")
     (tmp_path / "kernels").mkdir()
@@ -133,7 +125,7 @@ def test_folders_that_were_not_used_for_the_longest_time_go(tmp_path, monkeypatc
     assert sorted((tmp_path / "minigrad").iterdir()) == sorted(used[-cache.MOST_FOLDERS:])
 
 
-def test_compiling_is_announced_when_it_has_taken_a_while(fresh_kernel, monkeypatch, capsys):
+def test_compiling_is_announced_once_it_has_taken_a_while(fresh_kernel, monkeypatch, capsys):
     cache._announce.cache_clear()
     monkeypatch.setattr(cache.KernelCache, "seconds", 0.0)
 
@@ -175,11 +167,11 @@ def test_the_file_of_another_kernel_is_compiled_again(fresh_kernel):
 
 @pytest.mark.skipif(cache.fcntl is None, reason="the system knows no locks")
 class TestLocks:
-    """One process at a time compiles a kernel."""
+    """Only one process at a time compiles a kernel."""
 
     @pytest.fixture
     def taken(self, fresh_kernel):
-        """(cache of a kernel, its arguments, a function that lets go): as if another process were about to compile it."""
+        """(a kernel's cache, its arguments, a function that releases the lock), as if another process were compiling it."""
         first = fresh_kernel()
         assert works(first)
         (file,) = cache.cache_folder().iterdir()
@@ -209,13 +201,13 @@ class TestLocks:
         assert kernel_cache.load_overload(*arguments) is not None
         timer.join()
 
-    def test_but_not_for_ever(self, taken, monkeypatch):
+    def test_a_kernel_is_not_waited_for_for_ever(self, taken, monkeypatch):
         kernel_cache, arguments, let_go = taken
         monkeypatch.setattr(cache, "PATIENCE", 0.01)
         assert kernel_cache.load_overload(*arguments) is None
         let_go()
 
-    def test_one_that_died_is_not_waited_for(self, taken, monkeypatch):
+    def test_a_process_that_died_is_not_waited_for(self, taken, monkeypatch):
         kernel_cache, arguments, let_go = taken
         let_go(None)
         assert kernel_cache.load_overload(*arguments) is None  # and has the lock from now on
@@ -229,11 +221,11 @@ class TestLocks:
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes")
 class TestOthers:
-    """What others may have written is not run."""
+    """Nothing that others could have written is run."""
 
     @pytest.fixture
     def found(self, tmp_path, monkeypatch):
-        """A function that says whether the cache is below NUMBA_CACHE_DIR: only if nobody else can write there."""
+        """A function that tells whether the cache is below NUMBA_CACHE_DIR, as it is only if nobody else can write there."""
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         return lambda: tmp_path / "chosen" in cache.cache_folder.__wrapped__().parents
@@ -244,7 +236,7 @@ class TestOthers:
         assert found()
         return cache.cache_folder.__wrapped__()
 
-    def test_a_new_folder_is_for_the_user_alone(self, found, tmp_path):
+    def test_a_new_folder_is_private(self, found, tmp_path):
         before = os.umask(0)
         try:
             assert found()
@@ -255,21 +247,21 @@ class TestOthers:
 
     @pytest.mark.parametrize("mode", [0o770, 0o720, 0o702, 0o777, 0o1777])
     @pytest.mark.parametrize("level", [0, 1])
-    def test_a_folder_that_others_can_write_to_is_passed_over(self, found, folder, mode, level):
+    def test_a_folder_that_others_can_write_to_is_skipped(self, found, folder, mode, level):
         [folder, folder.parent][level].chmod(mode)
         assert not found()
 
     @pytest.mark.parametrize("mode", [0o755, 0o700])
-    def test_a_folder_that_others_can_read_is_taken(self, found, folder, mode):
+    def test_a_folder_that_others_can_only_read_is_used(self, found, folder, mode):
         folder.chmod(mode)
         assert found()
 
-    def test_a_link_in_the_place_of_the_folder_is_passed_over(self, found, folder, tmp_path):
+    def test_a_link_in_place_of_the_folder_is_skipped(self, found, folder, tmp_path):
         folder.rename(tmp_path / "elsewhere")
         folder.symlink_to(tmp_path / "elsewhere")
         assert not found()
 
-    def test_a_folder_of_another_user_is_passed_over(self, folder, monkeypatch):
+    def test_a_folder_of_another_user_is_skipped(self, folder, monkeypatch):
         user = os.getuid()
         monkeypatch.setattr(os, "getuid", lambda: user + 1)
         assert cache.cache_folder.__wrapped__() is None
@@ -282,19 +274,20 @@ class TestOthers:
         file.chmod(mode)
         assert cache._read(file) is None and works(fresh_kernel())
 
+
 @pytest.mark.parametrize("internal", ["_reduce", "_rebuild"])
-def test_if_numba_changes_kernels_run_and_it_is_said_that_they_are_not_kept(fresh_kernel, monkeypatch, capsys, internal):
+def test_if_numba_changes_kernels_still_run_and_a_message_says_that_none_is_stored(fresh_kernel, monkeypatch, capsys, internal):
     if internal == "_rebuild":
         assert works(fresh_kernel())
     monkeypatch.delattr(CompileResult, internal)
     monkeypatch.setattr(cache, "PATIENCE", 0)
     assert works(fresh_kernel()) and works(fresh_kernel())
-    assert not list(cache.cache_folder().glob("*.lock")), "another process would wait for what is never kept"
+    assert not list(cache.cache_folder().glob("*.lock")), "another process would wait for a file that never comes"
     said = [line for line in capsys.readouterr().err.splitlines() if "compiled in every process" in line]
     assert len(said) == 1 and internal in said[0]
 
 
-def test_what_has_to_come_first_is_tried_again_if_it_failed(monkeypatch):
+def test_a_prerequisite_that_failed_is_tried_again(monkeypatch):
     attempts = []
 
     def prerequisite():

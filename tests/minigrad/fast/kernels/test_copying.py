@@ -1,4 +1,4 @@
-"""Copies between arrays of any strides are NumPy's."""
+"""Copies between arrays of any strides, against NumPy."""
 import itertools
 
 import numpy as np
@@ -21,7 +21,7 @@ def test_squares_are_transposed_where_the_fastest_axes_differ():
 
 @pytest.mark.parametrize("shape", [(150, 230), (7, 30, 5, 19), (2, 9000), (9000, 3), (40_000,)], ids=str)
 def test_copies_are_those_of_numpy(shape, monkeypatch):
-    monkeypatch.setattr(copying, "COPIED", 1 << 14)  # which takes no time to compute
+    monkeypatch.setattr(copying, "COPIED", 1 << 14)  # smaller arrays take less time
     numbers = np.random.default_rng(0).integers(-100, 100, shape)
     for dtype, view in itertools.product((np.float32, np.float64, np.int64, np.bool_), VIEWS.values()):
         x = view(numbers.astype(dtype))

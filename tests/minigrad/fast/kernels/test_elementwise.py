@@ -20,34 +20,9 @@ def count_of(function):
     return code.co_argcount if code else COUNTS.get(function) or getattr(function, "nin", 2)
 
 
-def named(functions):
-    return {f"{i} {function.__name__}": function for i, function in enumerate(functions)}
-
-
-BITS = named([  # functions whose formulas have NumPy's bits
-    operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sign, np.floor, np.ceil,
-    np.trunc, np.rint, np.sqrt, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.maximum,
-    np.minimum, np.where, np.zeros_like, np.isnan, np.isinf, np.isfinite, np.fmod, np.remainder, np.floor_divide,
-    activations.Relu.function, elementary.Exp.gradient, elementary.Log.gradient, arithmetic.div_backward_b,
-    arithmetic.Remainder.of_divisor, *[function for row in POWERS.values() for function in row],
-])
-CHOICES = np.maximum, np.minimum, activations.Relu.function  # whose zero may be either of two
-
-
-@pytest.mark.parametrize("name", BITS)
-@np.errstate(all="ignore")
-def test_formulas_of_one_rounding_have_numpys_bits(name):
-    function = BITS[name]
-    a, b = pairs()
-    operands = (np.full_like(a, 1.5), a, b)[-count_of(function):]
-    if function is np.where:
-        operands = a > 0, a, b
-    got, expected = formula_of(function).of(*operands), function(*operands)
-    assert got.dtype == expected.dtype
-    np.testing.assert_array_equal(got, expected)
-    if got.dtype == FLOAT and function not in CHOICES:
-        ok = ~np.isnan(expected)
-        np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
+def named(value):
+    """The name of a test's parameter."""
+    return value.__name__ if callable(value) else ""
 
 
 def sigmoid(x):
@@ -71,11 +46,11 @@ ACCURATE = {  # a reference in float64, and ulps
     "power": (np.power, 1), "arctan2": (np.arctan2, 1),
 }
 BY_NAME = {row.__name__.lower(): row.function for row in elementary.Elementary.__subclasses__()}
-UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^-x, leaves float32
+UNDERFLOW = "sigmoid", "silu", "mish"  # which are 0 where e^x, or e^-x, leaves float32
 
 
 def pairs():
-    """All pairs of special numbers; and others of all sizes, of about one size, and small whole ones"""
+    """All pairs of special numbers; pairs of all sizes; and small whole numbers"""
     special = [axis.ravel() for axis in np.meshgrid(*[np.array(SPECIAL, np.float32)] * 2)]
     whole = np.random.default_rng(3).integers(-9, 9, (2, 300)).astype(np.float32)
     return [np.concatenate([x, y, z]) for x, y, z in zip(special, (WIDE, WIDE[::-1]), whole)]
@@ -83,7 +58,7 @@ def pairs():
 
 @pytest.mark.parametrize("name", ACCURATE)
 @np.errstate(all="ignore")
-def test_functions_are_exact_to_a_few_ulps(name):
+def test_functions_are_accurate_to_a_few_ulps(name):
     reference, ulps = ACCURATE[name]
     function = BY_NAME.get(name) or getattr(np, name)
     operands = (WIDE,) if count_of(function) == 1 else pairs()
@@ -98,85 +73,88 @@ def test_functions_are_exact_to_a_few_ulps(name):
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_of_angles_next_to_whole_quarters_the_rest_is_exact(name):
-    """It is as small as 1e-9 there; also beyond the angles that the formula is for"""
+def test_angles_next_to_multiples_of_a_right_angle_are_accurate(name):
+    """The results are as small as 1e-9. Also beyond the range of the formula."""
     quarters = np.concatenate([np.arange(-90_000, 90_000), np.arange(0, 100_000_000, 997)])
     x = (quarters * (np.pi / 2)).astype(np.float32)
     got, exact = formula_of(getattr(np, name)).of(x), getattr(np, name)(x.astype(np.float64))
     assert (abs(got - exact) <= ACCURATE[name][1] * np.spacing(abs(exact.astype(np.float32)))).all()
 
 
-GRADIENTS = named([  # functions of several operands
-    arithmetic.power_backward_a, arithmetic.power_backward_b, elementary.arctan2_backward_a, elementary.arctan2_backward_b,
-    arithmetic.lerp, arithmetic.lerp_backward_weight, statistics.scaled_difference, np.logaddexp,
-    elementary.logaddexp_backward_a,
-    *[op.gradient for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)],
-])
-
-
-@pytest.mark.parametrize("name", GRADIENTS)
-@np.errstate(all="ignore")
-def test_gradients_are_those_of_numpys_notation(name):
-    function = GRADIENTS[name]
-    operands = np.random.default_rng(4).normal(0, 3, (4, 5000)).astype(np.float32)[:count_of(function)]
-    operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
-    np.testing.assert_allclose(formula_of(function).of(*operands), function(*operands), 2e-5, 1e-6)
-
-
-FORMS = named([function for function, formula in FORMULAS.items() if formula and formula.form])
-
-
-@pytest.mark.parametrize("name", FORMS)
-@np.errstate(all="ignore")
-def test_a_form_of_its_own_is_the_same_function(name):
-    """Far out, and for NaN, too."""
-    function = FORMS[name]
-    x = WIDE[~np.isinf(WIDE)]
-    operands = {1: (x,), 2: (np.full_like(x, 1.5), x), 3: (np.full_like(x, 1.5), x, x[::-1])}[count_of(function)]
-    numbers = activations.Elu.numbers.values() if function is activations.Elu.gradient else ()
-    got, expected = formula_of(function).of(*operands, *numbers), function(*operands, *numbers)
-    np.testing.assert_allclose(got, expected, 2e-5, 1e-6)
-
-
-@np.errstate(all="ignore")
-def test_binary_cross_entropy_is_that_of_numpys_notation():
-    """Where p is 0, nearly 0 or 1, too."""
-    random = np.random.default_rng(5)
-    p, target, dout = random.uniform(0, 1, (3, 5000)).astype(np.float32)
-    p[:8] = [0, 1, 1e-30, 1e-44, math.nan, 0.5, 0, 1]
-    target[:8] = [0, 1, 1, 1, 0, math.nan, 1, 0]
-    for name in ("", "_backward_a", "_backward_b"):
-        operands, function = (dout, p, target)[0 if name else 1:], getattr(binary_cross_entropy, f"loss{name}")
-        np.testing.assert_allclose(formula_of(function).of(*operands), function(*operands), 1e-5, 1e-6)
-
-
-@np.errstate(all="ignore")
-def test_binary_cross_entropy_of_logits_is_that_of_numpys_notation():
-    """Where they are large and infinite, too: there the loss of the right answer keeps its digits."""
-    random = np.random.default_rng(5)
-    x, target, dout, weight = random.standard_normal((4, 5000)).astype(np.float32)
-    x[:8] = [-80, 80, -20, 20, math.nan, math.inf, -math.inf, 0]
-    target[:8] = [0, 1, 0, 1, 0, 1, 0, 0]
-    for name in ("", "_backward_a", "_backward_b", "_backward_c"):
-        operands, function = (dout, x, target, weight)[0 if name else 1:], getattr(binary_cross_entropy, f"logits_loss{name}")
-        got, wanted = formula_of(function).of(*operands), function(*operands)
-        np.testing.assert_allclose(got, wanted, 1e-5, 2e-7)
-        np.testing.assert_allclose(got[:8], wanted[:8], 1e-5, 1e-40)
-
-
-@pytest.mark.parametrize("name", ["SquaredError", "AbsoluteError", "Huber", "SmoothL1"])
-@np.errstate(all="ignore")
-def test_losses_of_differences_have_numpys_bits(name):
+def losses_of_differences():
     """At their kinks and at infinity, too."""
-    op, number = getattr(difference_losses, name), 0.75
     x, target = np.random.default_rng(5).standard_normal((2, 5000)).astype(np.float32)
-    x[:9], target[:9] = [0.75, -0.75, 0, math.nan, math.inf, -math.inf, math.inf, 1e30, 0], [0, 0, 0, 0, 0, 0, math.inf, 0, 1e-40]
-    numbers = (number,) * len(op.numbers)
-    np.testing.assert_array_equal(formula_of(op.losses).of(x, target, *numbers), op.losses(x, target, *numbers))
-    for dout in (x[::-1].copy(), np.float32(-3)):
-        got, wanted = formula_of(op.gradient).of(dout, x, target, *numbers), op.gradient(dout, x, target, *numbers)
-        np.testing.assert_array_equal(got, wanted)
-        np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
+    x[:9] = 0.75, -0.75, 0, math.nan, math.inf, -math.inf, math.inf, 1e30, 0
+    target[:9] = 0, 0, 0, 0, 0, 0, math.inf, 0, 1e-40
+    for name in ("SquaredError", "AbsoluteError", "Huber", "SmoothL1"):
+        op = getattr(difference_losses, name)
+        numbers = (0.75,) * len(op.numbers)
+        yield op.losses, (x, target, *numbers)
+        yield from ((op.gradient, (dout, x, target, *numbers)) for dout in (x[::-1].copy(), np.float32(-3)))
+
+
+BITS = [  # functions whose formulas have NumPy's bits, and operands if other than `pairs`
+    *[(function, None) for function in (
+        operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sign, np.floor, np.ceil,
+        np.trunc, np.rint, np.sqrt, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.maximum,
+        np.minimum, np.zeros_like, np.isnan, np.isinf, np.isfinite, np.fmod, np.remainder, np.floor_divide,
+        activations.Relu.function, elementary.Exp.gradient, elementary.Log.gradient, arithmetic.div_backward_b,
+        arithmetic.Remainder.of_divisor, *[function for row in POWERS.values() for function in row])],
+    (np.where, (pairs()[0] > 0, *pairs())), *losses_of_differences(),
+]
+CHOICES = np.maximum, np.minimum, activations.Relu.function  # whose zero may be either of two
+
+
+@pytest.mark.parametrize("function, operands", BITS, ids=named)
+@np.errstate(all="ignore")
+def test_formulas_of_one_rounding_have_numpys_bits(function, operands):
+    operands = operands or (np.full_like(pairs()[0], 1.5), *pairs())[-count_of(function):]
+    got, expected = formula_of(function).of(*operands), function(*operands)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+    if got.dtype == FLOAT and function not in CHOICES:
+        ok = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
+
+
+def gradients():
+    """Functions of several operands, which begin with zeros, infinities, and both."""
+    functions = [
+        arithmetic.power_backward_a, arithmetic.power_backward_b, elementary.arctan2_backward_a, elementary.arctan2_backward_b,
+        arithmetic.lerp, arithmetic.lerp_backward_weight, statistics.scaled_difference, np.logaddexp,
+        elementary.logaddexp_backward_a,
+        *[op.gradient for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)],
+    ]
+    for function in functions:
+        operands = np.random.default_rng(4).normal(0, 3, (4, 5000)).astype(np.float32)[:count_of(function)]
+        operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
+        yield function, operands, 2e-5, 1e-6
+
+
+def binary_cross_entropies():
+    """Where p is 0, nearly 0 or 1, too; and where logits are large and infinite: there the loss keeps its digits."""
+    random = np.random.default_rng(5)
+    of_p, of_logits = (random.uniform(0, 1, (3, 5000)).astype(np.float32), random.standard_normal((4, 5000)).astype(np.float32))
+    of_p[1:, :8] = [[0, 1, 1e-30, 1e-44, math.nan, 0.5, 0, 1], [0, 1, 1, 1, 0, math.nan, 1, 0]]
+    of_logits[1:3, :8] = [[-80, 80, -20, 20, math.nan, math.inf, -math.inf, 0], [0, 1, 0, 1, 0, 1, 0, 0]]
+    for name in ("", "_backward_a", "_backward_b", "_backward_c"):
+        first, function = int(not name), getattr(binary_cross_entropy, f"logits_loss{name}")
+        yield function, of_logits[first:], 1e-5, 2e-7
+        yield function, of_logits[first:, :8], 1e-5, 1e-40
+        if name != "_backward_c":
+            yield getattr(binary_cross_entropy, f"loss{name}"), of_p[first:], 1e-5, 1e-6
+
+
+FINITE = WIDE[~np.isinf(WIDE)]
+CLOSE = [  # a function, operands, relative and absolute error
+    *gradients(), *binary_cross_entropies(), (activations.Mish.gradient, (np.full_like(FINITE, 1.5), FINITE), 2e-5, 1e-6),
+]
+
+
+@pytest.mark.parametrize("function, operands, relative, absolute", CLOSE, ids=named)
+@np.errstate(all="ignore")
+def test_formulas_of_several_operands_are_close_to_numpys(function, operands, relative, absolute):
+    np.testing.assert_allclose(formula_of(function).of(*operands), function(*operands), relative, absolute)
 
 
 @np.errstate(all="ignore")
@@ -189,7 +167,7 @@ def test_casts_and_logic_have_numpys_bits():
     for function in (np.logical_and, np.logical_or, np.logical_xor, np.logical_not):
         operands = (a, b)[:function.nin]
         np.testing.assert_array_equal(formula_of(function).of(*operands), function(*operands), function.__name__)
-        assert formula_of(function).of(a, 3) is None, "a number is no boolean"
+        assert formula_of(function).of(a, 3) is None, "a number is not a boolean"
     got = formula_of(comparison.nan_to_num).of(x, 1.0, 2.0, 3.0)
     np.testing.assert_array_equal(got, np.nan_to_num(x, nan=1, posinf=2, neginf=3))
 
@@ -199,8 +177,8 @@ def test_a_formula_has_no_branch():
         Recorded.of(lambda x: x if x > 0 else -x, 1)
 
 
-def test_another_function_has_a_kernel_of_another_name():
-    """By which it is kept on the disk."""
+def test_different_functions_have_kernels_of_different_names():
+    """Which are their names in the cache."""
     names = {Formula(function)._kernel("ee").__name__ for function in (
         lambda a, b: a + 2 * b, lambda a, b: a + 3 * b, lambda a, b: 2 * b + a, lambda a, b: 2.0 * b + a)}
     assert len(names) == 3
@@ -212,7 +190,7 @@ def weighted(a, b, c):
 
 
 def laid_out():
-    """Operands of shape (100, 1, 90) when broadcast, more than a block, in many layouts."""
+    """Operands in many layouts, which broadcast to (100, 1, 90), more than a block."""
     random = np.random.default_rng(0)
     full = random.standard_normal((3, 100, 1, 90), np.float32)
     row, column, wide = full[1, :1], full[2, :, :, :1], random.standard_normal((90, 1, 200), np.float32)
@@ -235,12 +213,12 @@ def laid_out():
 
 
 @pytest.fixture(autouse=True)
-def no_plan_from_before():
+def no_cached_plan():
     kernels._plan.cache_clear()
 
 
 def odd(x):
-    """The same, at an address that is no multiple of its elements' size"""
+    """The same, at an unaligned address"""
     memory = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
     memory[...] = x
     return memory
@@ -252,7 +230,7 @@ def frozen(x):
     return x
 
 
-def test_operands_may_lie_in_any_way():
+def test_operands_may_have_any_layout():
     for operands in laid_out():
         where = str([getattr(x, "strides", x) for x in operands])
         expected = operands[0] + np.float32(2) * operands[1] + np.float32(4) * operands[2]
@@ -263,7 +241,7 @@ def test_operands_may_lie_in_any_way():
         assert not any(np.shares_memory(got, x) for x in operands if isinstance(x, np.ndarray)), where
 
 
-def test_slices_are_read_where_they_are(monkeypatch):
+def test_slices_are_read_in_place(monkeypatch):
     x = np.random.default_rng(3).standard_normal((100, 400), np.float32)
     operands = [(x[:, :100], x[:, 100:200]), (x[::2, :100], x[50:, 100:200]), (x[::-1, :100], x[0, :100])]
     expected = [weighted.of(a.copy(), b.copy(), 1.0) for a, b in operands]
@@ -277,8 +255,8 @@ def test_the_result_keeps_the_order_of_axes_in_memory():
     assert silu.of(x.T).strides == x.T.strides and silu.of(x).flags.c_contiguous
 
 
-def test_what_no_kernel_serves_is_numpys():
-    """Small arrays, other dtypes, and what is on the tape."""
+def test_numpy_computes_what_kernels_do_not_take():
+    """Small arrays and other dtypes."""
     large = np.ones(kernels.LARGE, np.float32)
     function = lambda a, b: "NumPy" if isinstance(a, np.ndarray) else a  # noqa: E731
     for a, b in ((large[1:], 1.0), (large.astype(np.float64), 1.0), (large, np.float64(1)), (large, large > 0),

@@ -1,4 +1,4 @@
-"""What Numba's environment variables rule out ends in one line."""
+"""Environment variables of Numba that rule out kernels give a one-line error."""
 import os
 import re
 import subprocess
@@ -17,8 +17,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("variables, message", REFUSED[:-1])  # the last one is checked later, by threads.py
-def test_kernels_are_refused(variables, message):
+@pytest.mark.parametrize("variables, message", REFUSED[:-1])  # threads.py checks the last one, later
+def test_variables_that_rule_out_kernels_are_refused(variables, message):
     with pytest.raises(RuntimeError, match=f"^{re.escape(message)}[^\n]*unset it[^\n]*$"):
         kernels.check(variables)
 
@@ -26,7 +26,7 @@ def test_kernels_are_refused(variables, message):
 @pytest.mark.parametrize("variables", [
     {}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "16"}, {"NUMBA_DISABLE_JIT": "0"},
 ])
-def test_what_kernels_can_run_with_is_taken(variables):
+def test_other_variables_are_accepted(variables):
     kernels.check(variables)
 
 

@@ -1,9 +1,8 @@
-"""Positions among many: one that is out of range, or set twice, is found wherever it stands."""
+"""Gather and scatter of many elements: positions that are out of range, or set twice, are found anywhere."""
 import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
 
 SHAPE = (150, 200)  # more than a block of positions
 
@@ -37,7 +36,7 @@ def test_positions_may_be_written_to_afterwards():
 
 
 def moved(seed: int) -> list[bytes]:
-    """What is taken, put and added of so many elements that several threads share the work: as NumPy does."""
+    """The results of taking, putting and adding enough elements for several threads, checked against NumPy."""
     random, shape = np.random.default_rng(seed), (270, 500)
     x, y = random.standard_normal((2, *shape)).astype(np.float32)
     positions, rows = random.integers(500, size=shape), random.integers(270, size=270)
@@ -55,11 +54,6 @@ def moved(seed: int) -> list[bytes]:
     return [one.numpy().tobytes() for one in found]
 
 
-def test_many_elements_are_moved_alike_by_any_number_of_threads():
-    threads = get_num_threads()
-    on_all = moved(0)
-    try:
-        set_num_threads(1)
-        assert moved(0) == on_all
-    finally:
-        set_num_threads(threads)
+def test_any_number_of_threads_moves_many_elements_alike(thread_counts):
+    first, *others = [moved(0) for _ in thread_counts()]
+    assert all(other == first for other in others)

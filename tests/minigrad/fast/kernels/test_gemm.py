@@ -9,13 +9,10 @@ import pytest
 import layouts
 from minigrad.fast.kernels import gemm
 from minigrad.fast.kernels.gemm import STRIP_COLUMNS, batched_matmul, matmul
-from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
 
 SIZES = [(1, 1, 1), (5, 17, 3), (1, 65, 130), (17, 1, 65), (65, 5, 17), (7, 200, 66), (70, 330, 70), (100, 161, 600),
          (4, 300, 1100)]
 DTYPES = [np.float32, np.float64]
-
-
 LAYOUTS = layouts.LAYOUTS | {"big-endian": lambda x: x.astype(x.dtype.newbyteorder(">"))}
 IN_PLACE = ["offset", "column by column", "rows with gaps", "last axes swapped"]
 
@@ -79,25 +76,19 @@ def test_nan_and_infinity_go_through():
     np.testing.assert_array_equal(matmul(a, np.ones((2, 1), np.float32)), [[np.inf], [np.nan], [2]])
 
 
-@pytest.mark.skipif(get_num_threads() < 2, reason="needs two threads")
 @pytest.mark.parametrize("size", [(70, 330, 90), (13, 400, 229), (2, 800, 700), (1, 1000, 1100), (300, 300, 300),
                                   (8, 400, 400)])
-def test_same_bits_for_any_number_of_threads(size):
+def test_same_bits_for_any_number_of_threads(size, thread_counts):
     M, K, N = size
-    threads = get_num_threads()
     for layout_a, layout_b in itertools.combinations_with_replacement(("offset", "column by column"), 2):
         a, b, bias = LAYOUTS[layout_a](random(M, K)), LAYOUTS[layout_b](random(K, N)), random(N)
-        results = []
-        for count in (1, 2):
-            set_num_threads(count)
-            results += [(matmul(a, b, bias=bias), batched_matmul(np.stack([a] * 3), b))]
-        set_num_threads(threads)
-        assert all(np.array_equal(x, y) for x, y in zip(*results))
+        results = [(matmul(a, b, bias=bias), batched_matmul(np.stack([a] * 3), b)) for _ in thread_counts()]
+        assert all(np.array_equal(x, y) for x, y in zip(results[0], results[-1]))
 
 
 @pytest.mark.parametrize("M", [60, 96, 300])
 def test_the_last_strip_may_be_narrower_than_a_tile(M):
-    """With a transposed A, which tiles pack on their way; and nothing is written beyond C."""
+    """With a transposed A, which tiles pack as they go; and nothing is written beyond C."""
     beyond = [1, 8, 17, 33, 48, 65]
     for columns in (*beyond, *(STRIP_COLUMNS + more for more in beyond)):
         a, b = random(20, M).T, random(20, columns)
@@ -148,7 +139,7 @@ def test_bad_input(arguments, error, words):
 @pytest.mark.skipif(not hasattr(mmap, "PROT_READ"), reason="needs mprotect")
 @pytest.mark.parametrize("rows, columns", [(4, 5), (4, 70), (100, 5), (100, 70), (100, 64), (1, 16)])
 def test_nothing_past_the_end_of_a_matrix_is_read(rows, columns):
-    """A page that cannot be read follows the matrices: reading there ends the process."""
+    """An unreadable page follows the matrices: reading it would end the process."""
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 64 * page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))

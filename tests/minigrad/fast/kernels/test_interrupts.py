@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel is compiled: nothing is left half done, and nothing is lost."""
+"""Ctrl-C while a kernel is compiled is handled afterwards, and does no damage."""
 import os
 import signal
 
@@ -8,12 +8,12 @@ from numba.extending import intrinsic
 
 from minigrad.fast.kernels import cache, interrupts, jit
 
-typed = []  # what a pass did after Ctrl-C
+typed = []  # what the compiler did after Ctrl-C
 
 
 @pytest.fixture
 def interrupted_kernel(monkeypatch):
-    """A kernel in whose compilation Ctrl-C is pressed, in the midst of a pass, the first time."""
+    """A kernel whose first compilation is interrupted by Ctrl-C, in the middle of a pass."""
     @intrinsic
     def same(typing_context, x):
         if not typed:
@@ -32,13 +32,13 @@ def interrupted_kernel(monkeypatch):
 
 @pytest.fixture
 def handle():
-    """A function that sets what handles Ctrl-C until the end of the test."""
+    """A function that sets the handler of Ctrl-C until the end of the test."""
     before = signal.getsignal(signal.SIGINT)
     yield lambda handler: signal.signal(signal.SIGINT, handler)
     signal.signal(signal.SIGINT, before)
 
 
-def test_it_is_obeyed_when_the_kernel_is_compiled_and_can_be_called_later(interrupted_kernel):
+def test_it_is_handled_once_the_kernel_is_compiled_which_can_be_called_later(interrupted_kernel):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         interrupted_kernel(1.0)
@@ -47,7 +47,7 @@ def test_it_is_obeyed_when_the_kernel_is_compiled_and_can_be_called_later(interr
     assert interrupted_kernel(1.0) == 1.0 and len(typed) == typed_before
 
 
-def test_a_handler_that_remembers_is_called_and_may_choose_another(interrupted_kernel, handle):
+def test_a_handler_is_called_and_may_set_another(interrupted_kernel, handle):
     called = []
 
     def remember(number, frame):
@@ -65,7 +65,7 @@ def test_it_may_be_ignored(interrupted_kernel, handle):
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
-def test_it_is_obeyed_whatever_happens(error):
+def test_it_is_handled_whatever_else_is_raised(error):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), interrupts.postponed():
         signal.raise_signal(signal.SIGINT)
@@ -74,7 +74,7 @@ def test_it_is_obeyed_whatever_happens(error):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_what_a_handler_raises_while_a_kernel_is_loaded_is_no_fault_of_the_file(handle, monkeypatch):
+def test_what_a_handler_raises_while_a_kernel_is_loaded_is_not_taken_for_damage(handle, monkeypatch):
     class Stop(Exception):
         """Not an interruption to Python."""
 

@@ -1,4 +1,4 @@
-"""The gate through which arrays enter kernels, and that kernels do not depend on each other's machine code."""
+"""The gate for kernels' arrays, and the independence of kernels from each other's machine code."""
 import importlib
 import pkgutil
 
@@ -32,7 +32,7 @@ def centre(x, out):
 
 
 def test_a_kernels_machine_code_is_its_own(monkeypatch):
-    monkeypatch.setattr(centre.dispatcher, "_cache", NullCache())  # what is loaded from a cache does not tell
+    monkeypatch.setattr(centre.dispatcher, "_cache", NullCache())  # code loaded from the cache would not tell
     out = np.empty(4)
     centre(np.arange(4.0), out)
     assert out.tolist() == [-1.5, -0.5, 0.5, 1.5]
@@ -51,7 +51,7 @@ def test_a_part_is_compiled_once_for_all_integers():
     def write_sums(n, out):
         out[0] = sum_of_three(n, 1, 2) + sum_of_three(3, n, n)
 
-    write_sums.dispatcher._cache = NullCache()  # what is loaded from a cache compiles no parts
+    write_sums.dispatcher._cache = NullCache()  # loading from the cache compiles no parts
     out = np.empty(1)
     write_sums(5, out)
     assert out == 8 + 13
@@ -59,7 +59,7 @@ def test_a_part_is_compiled_once_for_all_integers():
 
 
 def test_a_part_is_the_same_whoever_calls_it_first():
-    """Numba hands on some options from the caller that a function is first compiled for."""
+    """Numba would pass on some options from the first caller."""
     @jit.jit
     def third(x):
         return x / 3
@@ -79,8 +79,8 @@ def test_a_part_is_the_same_whoever_calls_it_first():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_what_is_compiled_for_other_types_is_not_taken(dtype):
-    """Machine code for float64 would read twice the memory that float32 has."""
+def test_machine_code_for_other_types_is_not_used(dtype):
+    """That for float64 would read beyond the end of float32 arrays."""
     x, out = np.arange(4, dtype=dtype), np.zeros(4, dtype)
     centre(np.arange(4.0), np.empty(4))
     function, arguments = jit.resolved(centre.dispatcher, (x, out))
@@ -118,16 +118,16 @@ def half_from_disk_of(x):
 
 @pytest.mark.parametrize("caller", [half_of, half_from_disk_of, quarter_of])
 def test_a_kernel_cannot_call_another_by_name(caller, monkeypatch):
-    """The other may have been loaded: then it is machine code alone, and the caller's would call nothing."""
-    half.compile((float64,))  # so that the other of the same name is loaded
+    """The other may have been loaded as machine code only, and the call would go nowhere."""
+    half.compile((float64,))  # so that its namesake is loaded
     monkeypatch.setattr(caller.dispatcher, "_cache", NullCache())
     with pytest.raises(TypeError, match="half.* by name; make it with `jit`"):
         caller(1.0)
 
 
 @pytest.mark.long
-def test_the_process_that_compiles_computes_the_bits_of_all_others(tmp_path):
-    """What tests/check_same_bits.py does at length."""
+def test_the_process_that_compiles_gets_the_same_bits_as_others(tmp_path):
+    """A short form of tests/check_same_bits.py."""
     runs = [check_same_bits.run(tmp_path, order, only="LayerNorm-(70,33)x(33,)x()--float32") for order in range(2)]
     assert len(runs[0]) == 3 and check_same_bits.differing(runs) == []
 
@@ -156,8 +156,8 @@ def first_of_rows(row, size, x, out):
 
 
 @pytest.mark.parametrize("x", [np.ones(8)[::-1], np.ones((4, 4)).T[:2], None, 1.0], ids=["reversed", "cut", "none", "a number"])
-def test_what_a_pointer_would_misread_is_refused(x):
-    """While the kernel is compiled: it costs calls nothing."""
+def test_arrays_that_a_pointer_would_misread_are_refused(x):
+    """At compile time, so it costs calls nothing."""
     with pytest.raises(TypeError, match="^kernels take arrays in C order here, got .*; call them through the gate, `jit.ready`$"):
         first_by_pointer.ungated(x)
     if isinstance(x, np.ndarray):
@@ -172,13 +172,13 @@ def test_a_wrong_number_of_threads_is_refused(count):
 
 
 def parts_of_kernels():
-    """Every function that kernels call: what Numba compiles or asks for instructions, and no kernel launches."""
+    """Every function that kernels call: compiled by Numba, or emitting instructions."""
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}.")]
     return {part for module in modules for part in vars(module).values() if isinstance(part, (Dispatcher, _Intrinsic))}
 
 
-def test_python_cannot_call_what_is_for_kernels():
-    """The interpreter would jump to the address 0."""
+def test_python_cannot_call_functions_of_kernels():
+    """The interpreter would jump to address 0."""
     for part in parts_of_kernels():
         words = f"^{part.__name__} is a part of kernels: they call it, Python cannot$|is not usable in pure-python$"
         for arguments in (), (-1.0,), (np.zeros((2, 3)), np.zeros(3, np.float32)), (0,) * 30:
@@ -187,7 +187,7 @@ def test_python_cannot_call_what_is_for_kernels():
                     part(*arguments, **options)
 
 
-def test_a_part_that_a_kernel_has_compiled_cannot_be_called_either():
+def test_python_cannot_call_a_compiled_part_either():
     centre(np.arange(4.0), np.empty(4))
     with pytest.raises(TypeError, match="^mean is a part of kernels: they call it, Python cannot$"):
         mean(np.arange(4.0))

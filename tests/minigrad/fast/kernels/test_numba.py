@@ -1,4 +1,4 @@
-"""What kernels need of Numba and is not public, so that a new version that changed it is noticed before it is allowed."""
+"""The private parts of Numba that kernels use, so that changes are noticed before a new version is allowed."""
 import ast
 import configparser
 import importlib
@@ -14,7 +14,7 @@ from numba.core.dispatcher import Dispatcher
 KERNELS = pathlib.Path(__file__).parents[4] / "minigrad" / "fast" / "kernels"
 SETUP = configparser.ConfigParser()
 SETUP.read(pathlib.Path(__file__).parents[4] / "setup.cfg")
-INTERNALS = {  # who uses it in kernels/internals.py, and if it is a function, how it is called
+INTERNALS = {  # what uses it in kernels/internals.py, and the signature of a function
     "llvmlite.binding.ffi:lib._name": ("give_back_pages_of_llvm", None),
     "numba.core.codegen:JITCodeLibrary.add_ir_module": ("_OfParts", "(self, ir_module)"),
     "numba.core.codegen:JITCodeLibrary._finalize_final_module": ("_Part and _SelfContained", "(self)"),
@@ -56,7 +56,7 @@ PUBLIC = "numba.types", "numba.extending", "numba.core.cgutils"  # Numba's manua
 ADVICE = "Numba {} has changed {}: look at {} in kernels/internals.py, and then at the bounds for numba in setup.cfg"
 
 
-def test_numba_is_as_kernels_know_it():
+def test_numba_has_what_kernels_use():
     for name, (used, expected) in INTERNALS.items():
         module, _, path = name.partition(":")
         advice = ADVICE.format(numba.__version__, name, used)
@@ -67,15 +67,15 @@ def test_numba_is_as_kernels_know_it():
         assert expected is None or str(inspect.signature(found)) == expected, advice
 
 
-def test_a_dispatcher_asks_its_cache_for_what_kernel_cache_has():
+def test_a_dispatcher_calls_the_methods_of_kernel_cache():
     advice = ADVICE.format(numba.__version__, "what it asks a cache for", "new_dispatcher, and at KernelCache")
     for name in "load_overload", "save_overload":
         assert len(inspect.signature(getattr(_Cache, name)).parameters) == 3, advice
         assert f"self._cache.{name}(" in inspect.getsource(Dispatcher.compile), advice
 
 
-def test_only_internals_knows_what_numba_does_not_promise():
-    """Neither by an import nor as an attribute."""
+def test_only_internals_uses_private_parts_of_numba():
+    """By imports or attributes."""
     unmistakable = {name.rpartition(".")[2] for name in INTERNALS} - {"compile", "run", "dumps", "acquire", "release", "_name"}
     found = []
     for path in sorted(set(KERNELS.rglob("*.py")) - {KERNELS / "internals.py"}):
@@ -84,7 +84,7 @@ def test_only_internals_knows_what_numba_does_not_promise():
         names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
         found += [(path.name, name) for name in names if name.startswith("numba.") and not name.startswith(PUBLIC)]
         found += [(path.name, node.attr) for node in nodes if isinstance(node, ast.Attribute) and node.attr in unmistakable]
-    assert not found, f"to be moved to kernels/internals.py: {found}"
+    assert not found, f"move these to kernels/internals.py: {found}"
 
 
 def test_setup_allows_no_numba_that_was_not_tried():

@@ -1,13 +1,13 @@
-"""Loops over blocks: each block once, on any number of threads."""
+"""Loops over blocks: each block runs once, on any number of threads."""
 import itertools
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from minigrad.fast.kernels.jit import get_num_threads, jit, kernel, set_num_threads
+from minigrad.fast.kernels.jit import jit, kernel
 from minigrad.fast.kernels.parallel import WORTH_A_THREAD, parallel_for
 from minigrad.fast.kernels.threads import IS_SUPPORTED, LINE, WORDS, _spin
 
@@ -22,19 +22,14 @@ def mark_blocks(out, work, step):
     parallel_for(_mark, out.size, work, (out, step))
 
 
-@pytest.mark.parametrize("threads", [1, get_num_threads()])
-def test_every_block_once(threads):
-    before = get_num_threads()
-    set_num_threads(threads)
-    try:
+def test_every_block_runs_once(thread_counts):
+    for _ in thread_counts():
         for blocks, work in itertools.product((0, 1, 2, 3, 11, 1000), (0, WORTH_A_THREAD)):
             out = np.zeros(blocks, np.int64)
-            for pause in (0, 0, 0.002, 0.002):  # after that helpers sleep, and parts are finer
+            for pause in (0, 0, 0.002, 0.002):  # after these, helpers sleep, and parts are finer
                 time.sleep(pause)
                 mark_blocks(out, work, 2)
             assert np.array_equal(out, 8 * np.arange(1, blocks + 1)), (blocks, work)
-    finally:
-        set_num_threads(before)
 
 
 @kernel
@@ -42,7 +37,7 @@ def spin(address, word, value, is_awaited):
     return _spin(address, word, value, is_awaited)
 
 
-def test_spinning_ends_with_what_is_awaited_or_with_patience():
+def test_spinning_ends_with_the_awaited_value_or_after_a_while():
     state = np.zeros(WORDS, np.int64)
     state[LINE] = 7
     outcomes = {(value, is_awaited): spin(state.ctypes.data, LINE, value, is_awaited)
@@ -51,7 +46,7 @@ def test_spinning_ends_with_what_is_awaited_or_with_patience():
     assert state[LINE] == 7
 
 
-def test_it_can_be_called_twice_in_one_kernel():
+def test_a_kernel_may_have_two_loops():
     @kernel(parallel=True)
     def both(out, work):
         parallel_for(_mark, out.size, work, (out, 1))
@@ -69,17 +64,14 @@ def test_python_threads_do_not_disturb_each_other():
         for _ in range(2000):
             mark_blocks(out, WORTH_A_THREAD, 1)
 
-    threads = [threading.Thread(target=run, args=(out,)) for out in outs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(outs)) as pool:
+        list(pool.map(run, outs))
     assert all(np.array_equal(out, 2000 * np.arange(1, 65)) for out in outs)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork") or not IS_SUPPORTED, reason="only where processes fork, and threads are ours")
+@pytest.mark.skipif(not hasattr(os, "fork") or not IS_SUPPORTED, reason="needs fork, and the team of threads")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_can_go_on():
+def test_a_forked_process_can_run_kernels():
     out = np.zeros(64, np.int64)
     mark_blocks(out, WORTH_A_THREAD, 1)
     child = os.fork()

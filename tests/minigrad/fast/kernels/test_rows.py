@@ -1,4 +1,4 @@
-"""Kernels over rows and elements: the same bits, wherever in memory the arrays lie."""
+"""Kernels over rows and elements: the same bits wherever the arrays are in memory."""
 import itertools
 
 import numpy as np
@@ -10,10 +10,10 @@ WIDTHS = [5, 9, 16, 70, 150]
 
 
 def at_many_places(count: int, shape: tuple[int, ...], dtype, least_gap: int = 0):
-    """`count` arrays in one stretch of memory, one behind the other, in both orders, with 40 gaps from the least on.
+    """`count` consecutive arrays in memory, in both orders, with 40 sizes of gaps from the least on.
 
-    LLVM looks at run time whether arrays overlap, and takes those that lie close together through a loop that is not
-    vectorised: it would sum in another order.
+    LLVM checks at run time whether arrays overlap, and uses a loop that is not vectorised for those that lie close
+    together: it would sum in another order.
     """
     size = int(np.prod(shape))
     for gap in range(least_gap, least_gap + 40):
@@ -28,22 +28,17 @@ def layer_norm_forward(x, weight, out):
     layer_norm.layer_norm_forward(x, weight[0], weight[1], out, np.empty(3), np.empty(3), 1e-5)
 
 
-def layer_norm_backward(dout, x, weight, dx, dweight):
+def layer_norm_backward(dout, x, weight, *so_far_and_gradients):
+    *so_far, dx, dweight = so_far_and_gradients
     mean, rstd = np.array([[0.1, 0.2, 0.3], [1.1, 1.2, 1.3]])
-    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, dx[:0].ravel(), dx, dweight[0], dweight[1])
+    so_far = (so_far or [dx[:0]])[0].ravel()
+    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, so_far, dx, dweight[0], dweight[1])
 
 
-def layer_norm_backward_adding(dout, x, weight, so_far, dx, dweight):
-    mean, rstd = np.array([[0.1, 0.2, 0.3], [1.1, 1.2, 1.3]])
-    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, so_far.ravel(), dx, dweight[0], dweight[1])
-
-
-def rms_norm_backward(dout, x, weight, dx, dweight):
-    rms_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), dx[:0].ravel(), dx, dweight[0])
-
-
-def rms_norm_backward_adding(dout, x, weight, so_far, dx, dweight):
-    rms_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), so_far.ravel(), dx, dweight[0])
+def rms_norm_backward(dout, x, weight, *so_far_and_gradients):
+    *so_far, dx, dweight = so_far_and_gradients
+    so_far = (so_far or [dx[:0]])[0].ravel()
+    rms_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), so_far, dx, dweight[0])
 
 
 def cross_entropy_rows(x, dx, losses):
@@ -56,7 +51,7 @@ def gelu_rows_backward(dout, x, dx, out, total):
     activations.gelu_rows_backward(x, dx, out, total[0], False)
 
 
-APART = {  # their outputs come from empty_apart
+APART = {  # whose outputs come from empty_apart
     "gelu", "gelu backward", "gelu tanh", "gelu tanh backward", "gelu rows backward", "erf",
 }
 KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
@@ -66,10 +61,10 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "log_softmax backward": (softmax.log_softmax_backward, 2, 1),
     "layer_norm": (layer_norm_forward, 2, 1),
     "layer_norm backward": (layer_norm_backward, 3, 2),
-    "layer_norm backward, adding": (layer_norm_backward_adding, 4, 2),
+    "layer_norm backward, adding": (layer_norm_backward, 4, 2),
     "rms_norm": (lambda x, weight, out: rms_norm.rms_norm_forward(x, weight[0], out, np.empty(3), 1e-5), 2, 1),
     "rms_norm backward": (rms_norm_backward, 3, 2),
-    "rms_norm backward, adding": (rms_norm_backward_adding, 4, 2),
+    "rms_norm backward, adding": (rms_norm_backward, 4, 2),
     "cross_entropy": (cross_entropy_rows, 1, 2),
     "gelu": (lambda x, out: activations.gelu_forward(x[0], out[0], False), 1, 1),
     "gelu backward": (lambda dout, x, dx: activations.gelu_backward(dout[0], x[0], dx[0], False), 2, 1),
@@ -84,7 +79,7 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_bits_do_not_depend_on_where_the_arrays_lie(name, random):
+def test_bits_do_not_depend_on_where_arrays_are(name, random):
     launch, read, written = KERNELS[name]
     least_gap = activations.CLOSE if name in APART else 0
     for width, dtype, _ in itertools.product(WIDTHS, (np.float32, np.float64), range(3)):
@@ -98,7 +93,7 @@ def test_the_bits_do_not_depend_on_where_the_arrays_lie(name, random):
         assert len(results) == 1, (width, dtype)
 
 
-def test_small_outputs_lie_apart_from_all_else():
+def test_small_outputs_have_room_around_them():
     for shape in (), (0, 3), (2, 5), (4, 64), (5, 70):
         like = np.zeros(shape, np.float32)
         out = activations.empty_apart(like)
@@ -110,7 +105,7 @@ def test_small_outputs_lie_apart_from_all_else():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("time, size", [(5, 3), (9, 8), (50, 16)])
-def test_the_bits_of_attention_do_not_depend_on_where_its_arrays_lie(time, size, dtype, random):
+def test_the_bits_of_attention_do_not_depend_on_where_arrays_are(time, size, dtype, random):
     values = random.standard_normal((4, 1, 1, time, size))
     results = set()
     for arrays in at_many_places(7, (1, 1, time, size), dtype):

@@ -1,4 +1,4 @@
-"""The largest and the smallest of many: equal ones in order, NaN the largest, whichever way they are found."""
+"""topk of many elements: equal ones in order, NaN the largest, with every algorithm."""
 import itertools
 
 import numpy as np
@@ -9,7 +9,7 @@ import minigrad as mg
 
 @pytest.mark.parametrize("values", ["few", "many"])
 @pytest.mark.parametrize("largest", [True, False])
-def test_topk_gives_what_sorting_puts_first(largest, values):
+def test_topk_is_the_beginning_of_a_sort(largest, values):
     random = np.random.default_rng(0)
     x = random.integers(-3, 4, (40, 250)) if values == "few" else random.standard_normal((40, 250))
     x = np.where(random.random(x.shape) < 0.02, np.nan, x * random.choice([-1.0, 1.0], x.shape)).astype(np.float32)
