@@ -211,12 +211,10 @@ class Capture(Runner):
 
     def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
         memory = MEMORY.get(node)
-        if memory is None and is_fresh and gradient.flags.carray:
-            arrival = _Arrival(node, gradient, gradient, True)
-        elif memory is None:
-            arrival = _Arrival(node, self.lent(gradient), np.empty(gradient.shape, gradient.dtype), True)
-        else:
-            arrival = _Arrival(node, self.lent(gradient), memory, False)
+        is_lent = memory is None
+        if is_lent:
+            memory = gradient if is_fresh and gradient.flags.carray else np.empty(gradient.shape, gradient.dtype)
+        arrival = _Arrival(node, gradient if memory is gradient else self.lent(gradient), memory, is_lent)
         self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
         return arrival
