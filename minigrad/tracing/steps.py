@@ -21,10 +21,6 @@ class TracedTensor:
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
 
-    @property
-    def learns(self) -> bool:
-        return self.node is not None
-
 
 @dataclass(eq=False)
 class Step:

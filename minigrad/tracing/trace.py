@@ -200,9 +200,8 @@ class Trace(Observer):
         """The trace as JSON can hold it; numbers that are not finite are the strings "NaN", "Infinity", "-Infinity"."""
         return {
             "title": self.title,
-            "result": self.steps[-1].output.name if self.steps else None,
             "tensors": [
-                {"name": t.name, "shape": list(t.shape), "dtype": str(t.value.dtype), "kind": t.kind, "learns": t.learns,
+                {"name": t.name, "shape": list(t.shape), "dtype": str(t.value.dtype), "kind": t.kind,
                  "value": plain(t.value), "gradient": plain(t.gradient)}
                 for t in self.tensors
             ],

@@ -19,6 +19,8 @@ MOST_BYTES = 2_000_000  # of a file: far more than a page can show
 LARGEST = 1e6  # absolute value of a number, so that products stay finite
 LONGEST_LABEL = 12  # characters
 OPTIONAL = "causal", "scale", "labels"
+SHAPES_FROM_Q_K_V = {"q": "TD", "k": "SD", "v": "SV", "upstream": "TV"}  # equal letters are equal lengths
+SHAPES_FROM_X = {"x": "TC", "w_q": "CD", "w_k": "CD", "w_v": "CV", "w_o": "VO", "upstream": "TO"}
 
 
 def read(path: str | os.PathLike) -> Head:
@@ -48,7 +50,7 @@ def parse(text: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict:
         names = [name for name, _ in pairs]
         if twice := [name for name, count in collections.Counter(names).items() if count > 1]:
-            raise ValueError(f"{_short(twice[0])} appears twice")
+            raise ValueError(f"{reprlib.repr(twice[0])} appears twice")
         return dict(pairs)
 
     try:
@@ -71,7 +73,7 @@ def head_of(given: Any) -> Head:
         raise ValueError(f"it lacks {', '.join(missing)}; give {', '.join(names)} and upstream")
     known = (*names, "upstream", *OPTIONAL)
     if unknown := [name for name in given if name not in known]:
-        raise ValueError(f"unknown {', '.join(map(_short, unknown))}; known are {', '.join(known)}")
+        raise ValueError(f"unknown {', '.join(map(reprlib.repr, unknown))}; known are {', '.join(known)}")
     causal = given.get("causal", True)
     if not isinstance(causal, bool):
         raise ValueError(f"causal must be true or false, got {_kind(causal)}")
@@ -119,25 +121,15 @@ def labels(place: str, given: Any, tokens: tuple[int, int]) -> tuple[str, ...]:
 
 def check_shapes(head: Head) -> None:
     """ValueError with both shapes if two matrices do not fit together."""
-    shapes = {name: array.shape for name, array in head.inputs.items()} | {"upstream": head.upstream.shape}
-    if head.starts_from_x:
-        x, w_q, w_k, w_v, w_o = (shapes[name] for name in FROM_X)
-        pairs = [(f"x has {x[1]} columns, and {name} must have as many rows", x[1] == shape[0], ("x", name))
-                 for name, shape in (("w_q", w_q), ("w_k", w_k), ("w_v", w_v))]
-        pairs += [("w_q and w_k must have the same shape", w_q == w_k, ("w_q", "w_k")),
-                  (f"w_v has {w_v[1]} columns, and w_o must have as many rows", w_v[1] == w_o[0], ("w_v", "w_o")),
-                  (f"upstream must have the output's shape, {(x[0], w_o[1])}", shapes["upstream"] == (x[0], w_o[1]),
-                   ("x", "w_o", "upstream"))]
-    else:
-        q, k, v = (shapes[name] for name in FROM_Q_K_V)
-        pairs = [("q and k must have as many columns", q[1] == k[1], ("q", "k")),
-                 ("k and v must have as many rows", k[0] == v[0], ("k", "v")),
-                 (f"upstream must have the output's shape, {(q[0], v[1])}", shapes["upstream"] == (q[0], v[1]),
-                  ("q", "v", "upstream"))]
-    for expected, holds, names in pairs:
-        if not holds:
-            came = ", ".join(f"{name} {shapes[name]}" for name in names)
-            raise ValueError(f"{expected}; got {came}")
+    matrices, first = {**head.inputs, "upstream": head.upstream}, {}
+    for name, letters in (SHAPES_FROM_X if head.starts_from_x else SHAPES_FROM_Q_K_V).items():
+        for axis, letter in enumerate(letters):
+            other, other_axis = first.setdefault(letter, (name, axis))
+            if matrices[name].shape[axis] != matrices[other].shape[other_axis]:
+                here, there = (("rows", "columns")[i] for i in (axis, other_axis))
+                as_many = f"as many {here} as {other}" + ("" if here == there else f" has {there}")
+                raise ValueError(f"{name} must have {as_many}; got {name} {matrices[name].shape}, "
+                                 f"{other} {matrices[other].shape}")
 
 
 def _kind(value: Any) -> str:
@@ -147,11 +139,7 @@ def _kind(value: Any) -> str:
         return f"a {kind}" if value and kind == "list" else f"an {kind}" if value else f"an empty {kind}"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return f"the string {_short(value)}" if isinstance(value, str) else f"the number {value:g}"
-
-
-def _short(text: str) -> str:
-    return reprlib.repr(text)
+    return f"the string {reprlib.repr(value)}" if isinstance(value, str) else f"the number {value:g}"
 
 
 def _count(number: int, what: str) -> str:

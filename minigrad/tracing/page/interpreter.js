@@ -68,7 +68,7 @@ class Computation {
     this.tensors = new Map();
     for (const t of trace.tensors) {
       this.tensors.set(t.name, {
-        name: t.name, shape: t.shape, kind: t.kind, learns: t.learns, dtype: t.dtype, uses: [], step: null,
+        name: t.name, shape: t.shape, kind: t.kind, dtype: t.dtype, uses: [], step: null,
         value: asNumbers(t.value), gradient: t.gradient === null ? null : asNumbers(t.gradient),
       });
     }

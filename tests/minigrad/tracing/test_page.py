@@ -326,6 +326,10 @@ def assert_same(found: list[str], expected: list[float], where: str) -> None:
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
+def choose_mistake(browser, name: str) -> None:
+    browser.choose("#mistakes", list(mistakes(1, 1)).index(name))
+
+
 def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opened):
     """The wrong gradients of q, k and v are those of the NumPy mutant of that name, and only wrong cells are marked."""
     inputs = draw(random, 4, 4)
@@ -335,8 +339,8 @@ def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opene
     arrays = [inputs[name][None] for name in "qkv"]
     right = MUTANTS["attention: no rowsum"].right.gradients(inputs["upstream"][None], *arrays)
     forward = {key: array for key, array in browser.arrays().items() if key[1] == "value"}
-    for i, name in enumerate(mistakes(4, 4)):
-        browser.choose("#mistakes", i)
+    for name in mistakes(4, 4):
+        choose_mistake(browser, name)
         found, marked, text = browser.arrays(), browser.arrays("wrong"), browser.text("#mistake")
         assert all(np.array_equal(found[key], array) and not marked[key].any() for key, array in forward.items()), name
         assert "What the gradient check says\nFAIL\n  of it" in text
@@ -356,7 +360,7 @@ def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opene
 
 def test_a_wrong_cell_says_so_without_colour(browser, random, opened):
     opened(trace_of(draw(random, 3, 3)), extras_of(3, 3))
-    browser.choose("#mistakes", list(mistakes(3, 3)).index("no rowsum"))
+    choose_mistake(browser, "no rowsum")
     cell = browser.cell("q", "1,0", "gradient")
     assert re.fullmatch(r"\S+, wrong; it should be \S+", cell.get_attribute("aria-label"))
     sign, outline = browser.run("""const style = getComputedStyle(arguments[0], "::after");
@@ -489,7 +493,7 @@ def test_the_finite_difference_is_shown_next_to_the_gradient(browser, random, op
     label = browser.run("return document.querySelector('#difference svg').getAttribute('aria-label')")
     assert "rounding" in label and "truncation" in label
     # With a mistake, no h makes the error small.
-    browser.choose("#mistakes", list(mistakes(3, 2)).index("no rowsum"))
+    choose_mistake(browser, "no rowsum")
     errors = [browser.run("return Math.abs(differenceAt('q', 2, arguments[0]) - pass.gradients.get('q').data[2])", h)
               for h in (1e-2, 1e-5, 1e-7)]
     assert min(errors) > 1e-3
@@ -534,6 +538,7 @@ def test_steps_go_forward_and_then_backward(browser, random, opened):
     browser.click("next")
     browser.driver.find_element("id", "step").send_keys("\ue012")  # the left arrow
     assert browser.text("#step-name").startswith("9 of 12")
+    assert browser.run("return [...document.querySelectorAll('[data-step]')].map(one => one.dataset.step)") == ["9"]
 
 
 def test_the_keyboard_does_it_all(browser, random, opened):
@@ -646,7 +651,7 @@ def test_before_an_edit_the_numbers_are_the_traces(browser, random, opened):
             t["gradient"][1][1] *= 1 + 1e-12
     own = {t["name"]: (t["value"], t["gradient"]) for t in trace["tensors"]}
     opened(trace, extras_of(2, 2))
-    browser.choose("#mistakes", list(mistakes(2, 2)).index("dv without transpose"))
+    choose_mistake(browser, "dv without transpose")
     found = browser.arrays()
     for name in ("weights", "scores"):
         value, gradient = own[name]
@@ -693,7 +698,7 @@ def test_accessible_and_no_wider_than_the_screen(browser, random, opened, size, 
         browser.run(state)
         assert browser.accessibility() == []
     browser.focus("q", "1,0")
-    browser.choose("#mistakes", list(mistakes(6, 6)).index("no rowsum"))
+    choose_mistake(browser, "no rowsum")
     time.sleep(0.2)
     assert browser.accessibility() == []
     overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
