@@ -10,7 +10,7 @@ from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
 from models.transformer import PLACEMENTS
 from study.page import block, mistakes, pages, shares
-from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
+from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head
 
 WRONG = 1e-9  # relative to the largest gradient; larger differences are marked
 
@@ -89,20 +89,6 @@ def test_ds_is_written_out_though_the_mask_copies_it(browser, opened):
     assert lines[-1] == "= -0.662" == f"= {browser.cells()['scores', 'gradient']['1,0']['text']}"
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_switches_give_the_engines_numbers(browser, opened, name):
-    head = HEADS[name]
-    opened(page_of(name))
-    browser.choose("#switch-causal", 1)
-    browser.choose("#switch-scale", "-1.25")
-    trace, found = pages.trace_of(attention, dataclasses.replace(head, causal=not head.causal, scale=-1.25)), browser.arrays()
-    for tensor in trace.tensors:
-        for kind, array in (("value", tensor.value), ("gradient", tensor.gradient)):
-            if array is not None:
-                largest = np.max(abs(array), initial=1, where=np.isfinite(array))
-                assert found[tensor.name, kind] == pytest.approx(array, abs=1e-9 * largest), tensor.name
-
-
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_shares_in_a_block(browser, opened, placement):
     numbers = block.draw(placement)
@@ -119,8 +105,6 @@ def test_shares_in_a_block(browser, opened, placement):
         assert [label for label, _ in rows] == list(expected[name].values())
         for (_, data), share in zip(rows, of_engine.values()):
             assert data == pytest.approx(share.ravel(), abs=1e-12)
-        total = np.sum([data for _, data in rows], axis=0)
-        assert abs(total - trace[name].gradient.ravel()).max() <= 1e-12 * abs(trace[name].gradient).max()
 
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])

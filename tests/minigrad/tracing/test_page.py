@@ -369,7 +369,7 @@ def test_a_wrong_cell_says_so_without_colour(browser, random, opened):
     assert "it should be" in browser.focus("q", "1,0", "gradient")
 
 
-# ------------------------------------------------------------------------------------------------ touching it
+# ------------------------------------------------------------------------------------------------ using it
 
 
 def test_an_edit_that_is_not_a_number_is_refused(browser, random, opened):
