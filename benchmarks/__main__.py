@@ -1,4 +1,4 @@
-"""Measures minigrad beside its peers, in one run, alternating: python -m benchmarks [NAME ...]"""
+"""Measure minigrad and its peers in turns, in one run: python -m benchmarks [NAME ...]"""
 import argparse
 import dataclasses
 import importlib.util
@@ -18,10 +18,10 @@ OUTPUT = pathlib.Path("docs/benchmarks")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="short and rough, to see that it works: writes no files")
+    parser.add_argument("--quick", action="store_true", help="a short, rough trial that writes no files")
     parser.add_argument("--seconds", type=float, help="for each contestant and case (default: differs)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for everybody (default: all cores)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only cases that contain it; writes no files")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every contestant (default: all cores)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names contain it; writes no files")
     parser.add_argument("--without", action="append", default=[], choices=CONTESTANTS, help="leave a contestant out")
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, metavar="FOLDER",
                         help=f"for JSON and pictures; tables go into FOLDER.md if it is there (default: {OUTPUT})")
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def run(name: str, left_out: set[str], options: argparse.Namespace) -> None:
-    """Measure the cases of a benchmark, print their table and write what came out."""
+    """Measure the cases of a benchmark, print their table and write the results."""
     benchmark = BENCHMARKS[name]
     seconds = options.seconds or (1 if options.quick else benchmark.seconds)
     effort = Effort(seconds, 1 if options.quick else LEAST_ROUNDS, options.threads)
@@ -66,7 +66,7 @@ def run(name: str, left_out: set[str], options: argparse.Namespace) -> None:
 
 
 def measure(benchmark: Benchmark, case: Case, left_out: set[str], effort: Effort) -> list[dict]:
-    """The rows of a case; a line on stderr says how it went."""
+    """The rows of a case, summarised in a line on stderr."""
     case = dataclasses.replace(case, contestants=tuple(name for name in case.contestants if name not in left_out))
     effort = dataclasses.replace(effort, threads=case.threads or effort.threads)
     rows = summarise(case, case.measure(case, effort), benchmark.is_rate)

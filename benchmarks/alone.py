@@ -1,4 +1,4 @@
-"""What is measured of contestants one at a time, each time in a fresh process: imports, the first step, memory."""
+"""Measurements of one contestant at a time, in fresh processes: imports, the first step, memory."""
 import subprocess
 import sys
 import tempfile
@@ -13,7 +13,7 @@ IMPORT = "import time; started = time.perf_counter(); import {}; print(time.perf
 
 
 def seconds_to_import(case: Case, effort: Effort) -> dict[str, np.ndarray]:
-    """The seconds of the import of each contestant's package."""
+    """The seconds that importing each contestant's package takes."""
     commands = {name: [sys.executable, "-c", IMPORT.format(CONTESTANTS[name].package)] for name in case.contestants}
     return {name: np.array([float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
                             for _ in effort.rounds()]) for name, command in commands.items()}
@@ -33,7 +33,7 @@ def seconds_to_first_step(case: Case, effort: Effort, is_warm: bool) -> dict[str
 
 
 def first_step(name: str, case: Case, threads: int, folder: str) -> float:
-    """The seconds to the end of the first step; compiled code is kept in the folder."""
+    """The seconds to the end of the first step, with compiled code cached in the folder."""
     caches = dict(NUMBA_CACHE_DIR=folder, TORCHINDUCTOR_CACHE_DIR=folder, JAX_COMPILATION_CACHE_DIR=folder,
                   JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
     started = time.perf_counter()
@@ -43,7 +43,7 @@ def first_step(name: str, case: Case, threads: int, folder: str) -> float:
 
 
 def peak_memory(case: Case, effort: Effort) -> dict[str, np.ndarray]:
-    """The most megabytes that each contestant takes for some steps, with its compiled code on disk."""
+    """Each contestant's peak memory over some steps, in megabytes, with compiled code on disk."""
 
     def run(name: str) -> float:
         with workers((name,), case, effort.threads) as (worker,):

@@ -1,4 +1,4 @@
-"""What is measured: a table of cases for each benchmark."""
+"""The cases of each benchmark."""
 import dataclasses
 import functools
 import os
@@ -16,7 +16,7 @@ TRAINED = "minigrad", "compiled", "PyTorch", "torch.compile", "JAX"  # compiled:
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """Cases, with what belongs to all of them; `seconds` is how long each contestant is timed for each case."""
+    """Cases and what they share; `seconds` is how long each contestant is timed for each case."""
 
     title: str
     unit: str
@@ -37,7 +37,7 @@ def training(preset: str, batch_size: int | None = None, **changes) -> dict:
 
 
 def training_case(name: str, preset: str, measure: Callable, scale: float = 1.0) -> Case:
-    """A training step of everybody."""
+    """A training step of every contestant."""
     return Case("", name, "training_step", training(preset), TRAINED, measure, scale)
 
 
@@ -53,7 +53,7 @@ def matmul_cases() -> Iterator[Case]:
                        time_in_turns, scale=2e-9 * M * K * N)
 
 
-WIDENED = {"layer_norm": 1, "gelu": 4, "gelu_tanh": 4, "softmax": 1}  # how many times the model's width rows are wide
+WIDENED = {"layer_norm": 1, "gelu": 4, "gelu_tanh": 4, "softmax": 1}  # the rows' width, in widths of the model
 
 
 def row_cases() -> Iterator[Case]:
@@ -71,7 +71,7 @@ def row_cases() -> Iterator[Case]:
 def attention_cases(heads: int = 4, head_size: int = 32, tokens: int = 4096) -> Iterator[Case]:
     for T in (64, 256, 1024, 2048, 4096, 8192):
         arguments = dict(batch_size=max(1, tokens // T), T=T, heads=heads, head_size=head_size)
-        names = ALL if T <= 4096 else ("minigrad", "PyTorch")  # JAX would keep all scores
+        names = ALL if T <= 4096 else ("minigrad", "PyTorch")  # JAX would store all scores
         yield Case("", T, "attention", arguments, names, time_in_turns, scale=MS)
 
 
@@ -83,7 +83,7 @@ def generation_cases() -> Iterator[Case]:
 
 
 def scaling_cases() -> Iterator[Case]:
-    """A training step of nano, one size changed at a time; the longer T, the smaller the batch."""
+    """A training step of nano with one size changed at a time; a longer T has a smaller batch."""
     both = dict(function="training_step", contestants=("minigrad", "compiled", "PyTorch"), measure=time_in_turns,
                 scale=MS)
     for T in (32, 64, 128, 256, 512, 1024):

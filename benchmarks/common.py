@@ -1,4 +1,4 @@
-"""What all contestants are measured on; everyone draws the same numbers. `sizes` are a TransformerConfig as a dict."""
+"""The inputs of all contestants, the same numbers for each. `sizes` is a TransformerConfig as a dict."""
 import pathlib
 import re
 import resource
@@ -31,7 +31,7 @@ def random_parameters(sizes: dict) -> dict[str, np.ndarray]:
 
 
 def random_gradients(sizes: dict) -> dict[str, np.ndarray]:
-    """A gradient for each of these parameters, so large that it is clipped."""
+    """A gradient for each of these parameters, large enough to be clipped."""
     parameters = random_parameters(sizes)
     return dict(zip(parameters, normal(*(array.shape for array in parameters.values()))))
 
@@ -43,7 +43,7 @@ def normal(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def row_problem(op: str, rows: int, width: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Inputs that want a gradient, inputs that do not, and the upstream gradient, of an op on rows."""
+    """Inputs with gradients, inputs without, and the upstream gradient, of an op on rows."""
     x, weight, bias, dout = normal((rows, width), (width,), (width,), (rows, width))
     if op == "layer_norm":
         return [x, weight, bias], [], dout
@@ -59,9 +59,9 @@ def matrices(M: int, K: int, N: int, layout: str) -> tuple[np.ndarray, np.ndarra
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has had at once.
+    """The peak memory of this process.
 
-    Linux's getrusage also counts what the parent had before exec, so its own count comes first.
+    Linux's getrusage includes the parent's memory before exec, so /proc comes first.
     """
     status = pathlib.Path("/proc/self/status")
     if status.exists():

@@ -1,4 +1,4 @@
-"""Contestants run in processes of their own and take turns in short blocks, so that drifts of the machine meet all."""
+"""Contestants run in separate processes and take turns in short blocks, so that drift of the machine affects all alike."""
 import contextlib
 import dataclasses
 import os
@@ -13,14 +13,14 @@ import numpy as np
 
 BLOCK_SECONDS = 0.2
 STEPS_COMPARED = 3
-# Freed memory is kept for the next step, by everybody: `minigrad train` asks for that, and peers gain from it as well.
+# All contestants keep freed memory for the next step: `minigrad train` does so, and its peers gain from it too.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 TOLERANCE = 2e-4  # between contestants' results, relative to the largest entry of the array
 
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """The package that it needs, our module that builds its steps, options for that, its colour in every picture."""
+    """Its package, our module that builds its steps, options for that, and its colour in plots."""
 
     package: str
     module: str
@@ -42,14 +42,14 @@ CONTESTANTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """How long each contestant is measured for a case, how many rounds at least, and on how many threads."""
+    """Seconds per contestant and case, the least number of rounds, and the number of threads."""
 
     seconds: float
     least_rounds: int
     threads: int
 
     def rounds(self, contestants: int = 1) -> Iterator[None]:
-        """As many turns as that makes."""
+        """A turn at a time, until the time is up."""
         end = time.perf_counter() + self.seconds * contestants
         done = 0
         while done < self.least_rounds or time.perf_counter() < end:
@@ -65,20 +65,20 @@ class Case:
     """
 
     group: str
-    name: str | int  # a number where a picture shall be drawn over it
+    name: str | int  # a number if it is the x axis of a plot
     function: str
     arguments: dict
     contestants: tuple[str, ...]
     measure: Callable[["Case", Effort], dict[str, np.ndarray]]
     scale: float = 1.0
-    threads: int | None = None  # if not as many as for the others
+    threads: int | None = None  # unless those of the effort
 
     def __str__(self) -> str:
         return f"{self.group} {self.name}".strip()
 
 
 class ContestError(Exception):
-    """A contestant failed, or computes something else than the others."""
+    """A contestant failed, or its results differ from the others'."""
 
 
 class Worker:
@@ -102,7 +102,7 @@ class Worker:
         self.process.stdin.flush()
 
     def receive(self):
-        """What the call returned."""
+        """The result of the call."""
         try:
             return pickle.load(self.process.stdout)
         except EOFError:
@@ -116,7 +116,7 @@ class Worker:
 @contextlib.contextmanager
 def workers(names: tuple[str, ...], case: Case, threads: int,
             environment: dict[str, str] | None = None) -> Iterator[list[Worker]]:
-    """A worker for each contestant; they get ready side by side."""
+    """A worker for each contestant; all start at the same time."""
     started = [Worker(name, case, threads, environment) for name in names]
     try:
         for worker in started:
@@ -128,7 +128,7 @@ def workers(names: tuple[str, ...], case: Case, threads: int,
 
 
 def time_in_turns(case: Case, effort: Effort) -> dict[str, np.ndarray]:
-    """The seconds of each contestant's steps, after all have shown that they compute the same."""
+    """The seconds of each contestant's steps, once their results have been compared."""
     with workers(case.contestants, case, effort.threads) as started:
         for worker in started:
             worker.send("results", STEPS_COMPARED)
@@ -148,8 +148,8 @@ def compare(results: dict[str, list[list[np.ndarray]]], case: Case) -> None:
             for a, b in zip(ours, theirs, strict=True):
                 error = np.max(np.abs(a - b)) / np.max(np.abs(a)) if a.shape == b.shape else np.inf
                 if not error <= TOLERANCE:
-                    raise ContestError(f"{case}, step {number}: {first} and {name} differ by {error:.1e}, in an array "
-                                       f"{a.shape} of the one, {b.shape} of the other")
+                    raise ContestError(f"{case}, step {number}: {first} and {name} differ by {error:.1e}, in arrays "
+                                       f"of shapes {a.shape} and {b.shape}")
 
 
 def summarise(case: Case, samples: dict[str, np.ndarray], is_rate: bool) -> list[dict]:

@@ -1,7 +1,7 @@
-"""What dropout adds to a training step: python -m benchmarks.dropout [PRESET ...]
+"""The cost of dropout in a training step: python -m benchmarks.dropout [PRESET ...]
 
-The ratio of a step with dropout 0.1 (after the embedding, on weights of attention, on what each sublayer adds) to one
-without, here and in PyTorch: of two steps that take turns, the median over rounds.
+The ratio of a step with dropout 0.1 (after the embedding, on attention weights, on the output of each sublayer) to one
+without, here and in PyTorch: the median over rounds in which the two alternate.
 """
 import dataclasses
 import statistics

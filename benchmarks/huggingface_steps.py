@@ -1,4 +1,4 @@
-"""What is measured of Hugging Face's transformers: GPT-2 with its cache of keys and values."""
+"""The step of Hugging Face's transformers: GPT-2 with its cache of keys and values."""
 from collections.abc import Callable
 
 import torch
@@ -6,7 +6,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 
 def generation(sizes: dict, count: int) -> Callable[[], list]:
-    """`count` tokens after the first one, drawn from all; how many."""
+    """`count` sampled tokens after the first one; their number."""
     model = GPT2LMHeadModel(GPT2Config(
         vocab_size=sizes["vocabulary_size"], n_positions=sizes["context"], n_embd=sizes["width"],
         n_layer=sizes["layers"], n_head=sizes["heads"], activation_function="gelu", bos_token_id=None,

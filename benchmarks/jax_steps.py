@@ -1,4 +1,4 @@
-"""What is measured of JAX: each function builds a step, one jitted call that returns what it computed."""
+"""JAX's steps: each function returns a step, one jitted call that returns its results."""
 import functools
 import types
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""How fast large texts become tokens, and what memory that and training on them take:
+"""The speed of preparing large texts, and the memory that preparing and training take:
 
     python -m benchmarks.large_texts TEXT FOLDER [--size 2000] [--workers 2] [--tokenizers characters bytes bpe]
 
-TEXT is a small file, of which a large one is made in FOLDER: repeated, each time with other names in it. Prints MB/s of
-`minigrad prepare`, the most memory that all its processes had together (pages that several share count once), and the most
-that `minigrad train` had, on the large text and on a 1000th of it. Of that, Anon is what it needs; File are pages of files
-that the system lends it, and takes back when others want memory. Removes all that it wrote to FOLDER.
+TEXT is a small file, which is repeated in FOLDER as a large one, each time with different names in it. Prints MB/s of
+`minigrad prepare`, the peak memory of all its processes (shared pages count once), and that of `minigrad train`, on the
+large text and on a 1000th of it. Anon is memory that a process needs; File is the page cache of its files, which the system
+takes back at need. Removes what it wrote to FOLDER.
 """
 import argparse
 import contextlib
@@ -17,12 +17,12 @@ import subprocess
 import sys
 import time
 
-INTERVAL = 0.05  # seconds between looks at a process
+INTERVAL = 0.05  # seconds between samples of a process
 TRAIN = ["--preset", "nano", "--steps", "300", "--eval-every", "100", "--eval-windows", "240"]
 
 
 def make_text(source: pathlib.Path, path: pathlib.Path, size: int) -> None:
-    """Write so many MB."""
+    """Write a text of `size` MB."""
     text = source.read_text(encoding="utf-8")
     names = sorted(set(re.findall(r"\b[A-Z]{4,}\b", text)))
     number, written = 0, 0
@@ -36,7 +36,7 @@ def make_text(source: pathlib.Path, path: pathlib.Path, size: int) -> None:
 
 
 def processes(parent: int) -> list[int]:
-    """A process and all those below it."""
+    """A process and its descendants."""
     found = [parent]
     with contextlib.suppress(OSError):
         for task in pathlib.Path(f"/proc/{parent}/task").iterdir():
@@ -46,7 +46,7 @@ def processes(parent: int) -> list[int]:
 
 
 def fields(path: str, names: tuple[str, ...]) -> dict[str, int]:
-    """Those of a file in /proc, in kB; 0 where a process has just ended."""
+    """Fields of a file in /proc, in kB; 0 if its process has ended."""
     with contextlib.suppress(OSError):
         found = dict(re.findall(r"^(\w+):\s+(\d+) kB", pathlib.Path(path).read_text(), re.MULTILINE))
         return {name: int(found.get(name, 0)) for name in names}
@@ -54,7 +54,7 @@ def fields(path: str, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def watch(command: list[str]) -> tuple[float, dict[str, float]]:
-    """(Seconds, the most MB: Pss of all processes together, and RssAnon and RssFile of the first)."""
+    """(Seconds, peaks in MB: Pss of all processes together, RssAnon and RssFile of the first)."""
     most = {"Pss": 0, "RssAnon": 0, "RssFile": 0}
     started = time.perf_counter()
     with subprocess.Popen([sys.executable, "-m", "minigrad", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

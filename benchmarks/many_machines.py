@@ -1,12 +1,12 @@
-"""What several ranks cost and gain: the time of a step and of its communication here, and on paper for 2 to 64 machines.
+"""Training on several ranks: the time of a step and of its communication here, and an estimate for 2 to 64 machines.
 
     mpiexec -n 2 python -m benchmarks.many_machines step --preset nano --threads 1  # beside: one process, --threads 2
     mpiexec -n 2 python -m benchmarks.many_machines allreduce
     python -m benchmarks.many_machines paper
 
-`step` takes turns at five kinds of step. "overlapped" is that of `minigrad train`; in "thread" a thread of its own waits
-for MPI; in "after" nothing goes out before backward has ended; "none" leaves communication out; "alone" is communication
-without a step. What is hidden is 1 - (overlapped - none) / alone.
+`step` alternates between five kinds of step. "overlapped" is that of `minigrad train`; in "thread" a separate thread waits
+for MPI; in "after" nothing is sent before backward has ended; "none" has no communication; "alone" is communication without
+a step. The hidden part is 1 - (overlapped - none) / alone.
 """
 import argparse
 import queue
@@ -24,8 +24,8 @@ from models.distributed import BUCKET_BYTES, GradientSums, Ranks, connected
 
 # A step of one machine of two cores, compiled, in seconds, from docs/benchmarks.md.
 SECONDS = {"nano": 0.0288, "small": 0.244, "baby": 2.086}
-BACKWARD = 2 / 3  # of a step: in this part communication can be hidden
-LINKS = {"10 Gbit/s": (1.25e9, 30e-6), "100 Gbit/s": (12.5e9, 5e-6)}  # bytes per second, seconds to the next
+BACKWARD = 2 / 3  # of a step, which can hide communication
+LINKS = {"10 Gbit/s": (1.25e9, 30e-6), "100 Gbit/s": (12.5e9, 5e-6)}  # bytes per second, seconds of latency
 MACHINES = 2, 4, 8, 16, 32, 64
 
 
@@ -90,7 +90,7 @@ def step(ranks, options: argparse.Namespace) -> None:
         print(f"{options.preset}: 1 rank, {options.threads} threads: {1e3 * seconds:.2f} ms")
         return
     for parameter in trainer.model.parameters():
-        parameter.node.accumulation_hooks = ()  # the trainer's own
+        parameter.node.accumulation_hooks = ()  # removes the trainer's
     sums = trainer._summing_gradients = Kinds(ranks, list(trainer.model.parameters()))
     trainer.train_step()
     found: dict[str, list[float]] = {kind: [] for kind in ("overlapped", "thread", "after", "none", "alone")}
@@ -109,7 +109,7 @@ def step(ranks, options: argparse.Namespace) -> None:
 
 
 def allreduce(ranks: Ranks, options: argparse.Namespace) -> None:
-    """Print how long the sum of so many bytes takes, and how fast that is."""
+    """Print the time and bandwidth of sums of several sizes."""
     for size in (4, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24):
         array = np.ones(size // 4, np.float32)
 
@@ -125,22 +125,22 @@ def allreduce(ranks: Ranks, options: argparse.Namespace) -> None:
 
 
 def communication(machines: int, bytes_: float, bandwidth: float, latency: float) -> float:
-    """Seconds for a sum over machines in a ring: each sends 2 (N - 1) parts of 1 / N to its neighbour; or, if that is
-    shorter (small sums), in a tree: all of it, 2 log2 N times."""
+    """Seconds for a sum over machines, in a ring (each sends 2 (N - 1) parts of 1 / N to its neighbour) or, for small sums,
+    in a tree (2 log2 N times the whole)."""
     ring = 2 * (machines - 1) * (latency + bytes_ / machines / bandwidth)
     return min(ring, 2 * np.log2(machines) * (latency + bytes_ / bandwidth))
 
 
 def paper() -> None:
-    """Print the efficiency of N machines, N times the work of one in the time of a step, in two tables."""
+    """Print two tables of the efficiency of N machines: their speed divided by N times that of one."""
     table("Each machine has a batch as large as the preset's:", lambda name, machines: 1.0)
     table("The preset's batch is divided among the machines:",
           lambda name, machines: None if PRESETS[name].batch_size % machines else 1 / machines)
 
 
 def table(title: str, share: Callable[[str, int], float | None]) -> None:
-    """Print efficiencies: first if nothing is hidden, then if all is hidden that fits into backward. `share` says how much
-    of one machine's step each of N machines computes."""
+    """Print efficiencies if nothing is hidden, and if backward hides all it can. `share` is the part of one machine's step
+    that each of N machines computes."""
     print(f"{title}\n\n| preset | parameters | step | link | {' | '.join(f'N = {n}' for n in MACHINES)} |")
     print("|---" * (4 + len(MACHINES)) + "|")
     for name, seconds in SECONDS.items():
@@ -154,7 +154,7 @@ def table(title: str, share: Callable[[str, int], float | None]) -> None:
                     continue
                 own = part * seconds
                 whole = communication(machines, 4 * count, bandwidth, latency)
-                last = communication(machines, min(4 * count, BUCKET_BYTES), bandwidth, latency)  # goes out after backward
+                last = communication(machines, min(4 * count, BUCKET_BYTES), bandwidth, latency)  # is sent after backward
                 exposed = max(last, whole - BACKWARD * own)
                 cells.append(f"{own / (own + whole):.0%} to {own / (own + exposed):.0%}")
             print(f"| {name} | {count / 1e6:.1f} M | {1e3 * seconds:.0f} ms | {link} | {' | '.join(cells)} |")

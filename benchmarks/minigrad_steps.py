@@ -1,4 +1,4 @@
-"""What is measured of minigrad: each function builds a step, a function that returns what it computed."""
+"""minigrad's steps: each function returns a step, a function that returns its results."""
 from collections.abc import Callable
 
 import numpy as np
@@ -98,6 +98,6 @@ def matmul(M: int, K: int, N: int, layout: str) -> Callable[[], list]:
 
 
 def generation(sizes: dict, count: int) -> Callable[[], list]:
-    """`count` tokens after the first one; how many."""
+    """`count` tokens after the first one; their number."""
     model = transformer(sizes)
     return lambda: [len(list(generate(model, [0], count)))]

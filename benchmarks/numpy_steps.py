@@ -1,4 +1,4 @@
-"""What is measured of NumPy: the matrix product of its BLAS."""
+"""NumPy's step: the matrix product of its BLAS."""
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""One row per public op and way of using it: a function of both libraries, and the inputs that it is measured with.
+"""A row per public op and way of using it: a function of both libraries, and its inputs.
 
 A row's function gets the library (`minigrad` or `torch`), its functional module and the inputs as tensors. The first word
-of its name, up to a comma, is the op's public name; `benchmarks.ops.missing` says which ops have no row.
+of its name, up to a comma, is the op's public name; `benchmarks.ops.missing` lists ops without a row.
 """
 import functools
 import math
@@ -19,7 +19,7 @@ def stream(count):
 
 
 def normal(shape):
-    """From some place in a stream that is drawn once: to draw anew would take longer than most ops"""
+    """A piece of a stream that is drawn once, as drawing takes longer than most ops"""
     count = math.prod(shape)
     start = random.integers(1000)
     return stream(count)[start : start + count].reshape(shape).copy()
@@ -71,12 +71,12 @@ def integers(shape):
 
 
 def columns(shape):
-    """For each element, the number of a column"""
+    """A column number for each element"""
     return random.integers(0, shape[-1], shape)
 
 
 def permuted_columns(shape):
-    """The same, but no column twice in a row"""
+    """The same, without repetition in a row"""
     return np.argsort(random.random(shape, np.float32), -1)
 
 
@@ -85,7 +85,7 @@ def row_numbers(shape):
 
 
 def classes(shape):
-    """For each row, the number of a column"""
+    """A column number for each row"""
     return random.integers(0, shape[1], shape[0])
 
 
@@ -103,12 +103,12 @@ def line_of(draw):
 
 
 def root_of(draw):
-    """So few in one dimension that an outer product has the full size"""
+    """Few enough in one dimension for an outer product of the full size"""
     return lambda shape: draw((shape[0],))
 
 
 def square_of(draw):
-    """A square matrix of a size for products: of 10 million elements, the product would take a minute."""
+    """A square matrix for products, of at most 1024 rows: with 10 million elements a product would take a minute."""
     return lambda shape: draw((min(shape[0], 1024),) * 2)
 
 
@@ -149,13 +149,13 @@ class Row:
     name: str
     function: Callable  # (library, functional, *tensors) -> a tensor
     inputs: tuple[Callable, ...] = (normal,)  # each draws an array of a size; floats are leaves
-    theirs: Callable | None = None  # where PyTorch spells it otherwise
+    theirs: Callable | None = None  # PyTorch's spelling, if it differs
     has_gradient: bool = True
     is_random: bool = False  # results differ
 
 
 def methods(names: str, *inputs: Callable, arguments: tuple = (), **options) -> list[Row]:
-    """Rows of methods of the first input, that take the others."""
+    """Rows of methods of the first input, with the others as arguments."""
     def row(name):
         def function(library, F, x, *others):
             return getattr(x, name)(*others, *arguments)
@@ -170,7 +170,7 @@ def functionals(names: str, *inputs: Callable, **options) -> list[Row]:
 
 
 def along(names: str, draw: Callable = normal, axes: tuple = (None, -1, 0), **options) -> list[Row]:
-    """Rows of reductions and the like: of all elements, of each row, of each column."""
+    """Rows of reductions and the like, of all elements, of rows and of columns."""
     def row(name, axis):
         what = {None: name, -1: f"{name}, rows", 0: f"{name}, columns"}[axis]
         arguments = () if axis is None else (axis,)
@@ -179,7 +179,7 @@ def along(names: str, draw: Callable = normal, axes: tuple = (None, -1, 0), **op
 
 
 def values(result):
-    """What is differentiated, of values and indices"""
+    """The differentiable part of values and indices"""
     return result[0] if isinstance(result, tuple) else result
 
 
@@ -194,7 +194,7 @@ def layer_norm_of_torch(library, F, x, weight, bias):
 
 
 def unbiased_norm_of_torch(library, F, x, weight, bias):
-    """PyTorch's own function knows one denominator, so another is made of several ops, there as here."""
+    """PyTorch's own function has one denominator; this one is composed of several ops."""
     variance = x.var(-1, correction=1, keepdim=True)
     return (x - x.mean(-1, keepdim=True)) / (variance + 1e-5).sqrt() * weight + bias
 

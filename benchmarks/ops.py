@@ -1,8 +1,8 @@
-"""Every public op beside PyTorch, forward and backward, in one run: python -m benchmarks.ops
+"""Every public op compared with PyTorch, forward and backward, in one run: python -m benchmarks.ops
 
 Sizes are 4x4, 256x256 and 1e7 elements; for products, attention and tables of ids, sizes that take as long. Inputs are
-contiguous, transposed or sliced. The two take turns, and times are medians over single calls. What they compute is
-compared first: no wrong number is timed. The ratio is our time divided by PyTorch's. Freed memory is kept, by both.
+contiguous, transposed or sliced. The two alternate, and times are medians over single calls. Results are compared first, so
+that no wrong number is timed. The ratio is our time divided by PyTorch's. Both keep freed memory.
 """
 import argparse
 import inspect
@@ -37,11 +37,11 @@ LAYOUTS = {
 }
 TOLERANCE = 5e-4  # relative to the largest entry; PyTorch's norm of 1e7 numbers is off by 3.7e-4
 TURNS = 5
-PAUSE_SECONDS = 0.02  # the threads of the library before stop spinning
-WARM_UP_SECONDS = 0.015  # those of the next wake up; of 1e7 elements the first calls after a pause take twice as long
+PAUSE_SECONDS = 0.02  # the other library's threads stop spinning
+WARM_UP_SECONDS = 0.015  # this library's wake up; with 1e7 elements the first calls after a pause take twice as long
 BLOCK_SECONDS = 2e-5
 
-# Public names that compute nothing, or are spelled by operators and other names.
+# Public names that compute nothing, or have rows as operators or under other names.
 NO_OPS = {
     "astype", "bfloat16", "class_ids", "cpu", "cuda", "device", "half", "int", "is_cuda", "is_floating_point",
     "row_of_padding", "to", "type", "type_as", "write", *vars(ConversionMethods),
@@ -55,7 +55,7 @@ class Disagreement(Exception):
 def steps(
     row: Row, arrays: list[np.ndarray], is_forward_only: bool
 ) -> tuple[Callable, Callable, np.ndarray | None]:
-    """Ours and PyTorch's, to be measured: a function that gives the result and the gradients. And the upstream gradient."""
+    """(our function, PyTorch's, the upstream gradient); the functions return the result and the gradients."""
     upstream = None
     found = []
     for library, functional, function in ((torch, torch.nn.functional, row.theirs or row.function), (mg, F, row.function)):
@@ -93,7 +93,7 @@ def compare(name: str, ours: list, theirs: list) -> None:
     """Disagreement if a result differs by more than the tolerance."""
     for i, (mine, peer) in enumerate(zip(ours, theirs, strict=True)):
         if mine is None and peer is None:
-            continue  # the gradient of what only gives its shape
+            continue  # of an input that only gives its shape
         what = f"{name}: the {'result' if i == 0 else f'gradient of input {i - 1}'}"
         a, b = (np.asarray(x.detach() if hasattr(x, "detach") else x) for x in (mine, peer))
         if a.shape != b.shape:
@@ -104,17 +104,17 @@ def compare(name: str, ours: list, theirs: list) -> None:
             tolerance = TOLERANCE * max(1.0, np.abs(b).max(initial=0))
             agree = np.abs(a - b).max(initial=0) <= tolerance or np.allclose(a, b, 0, TOLERANCE, equal_nan=True)
         if not agree:
-            raise Disagreement(f"{what} is another than PyTorch's")
+            raise Disagreement(f"{what} differs from PyTorch's")
 
 
 def alternate(functions: list[Callable], seconds: float) -> list[float]:
-    """The seconds that a call takes, for each function: the median of its blocks of calls, over all its turns.
+    """The seconds of a call of each function: the median over its blocks of calls, in all its turns.
 
-    A block is one call, or as many as fill BLOCK_SECONDS, so that reading the clock costs nothing. A mean over a turn
-    would count each interruption by the machine; few of these fall to most users' calls.
+    A block is one call, or as many as fill BLOCK_SECONDS, so that reading the clock costs nothing. A mean would include
+    every interruption by the machine, which most users' calls do not meet.
     """
     once = []
-    for function in functions:  # that have been called before
+    for function in functions:  # called before
         started = time.perf_counter()
         function()
         once.append(time.perf_counter() - started)
@@ -130,7 +130,7 @@ def alternate(functions: list[Callable], seconds: float) -> list[float]:
 
 
 def blocks(function: Callable, count: int, seconds: float) -> list[float]:
-    """The seconds of a call, for each block of `count` calls that begins within `seconds`."""
+    """The seconds per call of each block of `count` calls that begins within `seconds`."""
     times = []
     started = now = time.perf_counter()
     while now < started + seconds:
@@ -157,7 +157,7 @@ def measure(row: Row, size: str, layout: str, options: argparse.Namespace) -> di
 
 
 class Seen(Observer):
-    """Which ops are applied, forward or backward"""
+    """The ops that are applied, forward or backward"""
 
     def __init__(self):
         self.ops = set()
@@ -168,7 +168,7 @@ class Seen(Observer):
 
 
 def missing() -> list[str]:
-    """What has no row: public functions by name, and ops that no row applies."""
+    """Public functions without a row, and ops that no row applies."""
     named = {row.name.partition(",")[0] for row in ROWS}
     public = {}  # functions, by their names
     for family in ops.Methods.__mro__[1:-1]:

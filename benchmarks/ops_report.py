@@ -1,4 +1,4 @@
-"""What becomes of the times of all ops: a table, a picture, and their place in a document."""
+"""The report of all ops' times: a table, a plot, and their place in a document."""
 import itertools
 import json
 import pathlib
@@ -9,11 +9,11 @@ import matplotlib.figure
 
 from benchmarks.report import caption, fill_in
 
-BAR = 1.5  # an op that takes longer than this, in PyTorch's times, is slow
+BAR = 1.5  # times PyTorch's time: an op that takes longer is slow
 WORST = 8  # ops that the table names
 
 Key = tuple[str, str, str]  # passes, size, layout
-Ratios = list[tuple[float, str, bool]]  # with the op's name, and whether PyTorch shares its gradient; the highest first
+Ratios = list[tuple[float, str, bool]]  # (ratio, op, whether PyTorch's gradient shares memory), the highest first
 
 
 def kind_of(row: dict) -> Key:
@@ -21,7 +21,7 @@ def kind_of(row: dict) -> Key:
 
 
 def by_kind(rows: list[dict]) -> Iterator[tuple[Key, Ratios]]:
-    """The ratios for each kind of run; both passes come first, and the smallest size."""
+    """The ratios of each kind of run; both passes come first, and the smallest size."""
     for kind in sorted(set(map(kind_of, rows)), reverse=True):
         yield kind, sorted(
             ((row["ratio"], row["op"], row.get("is_shared", False)) for row in rows if kind_of(row) == kind), reverse=True)
@@ -30,7 +30,7 @@ def by_kind(rows: list[dict]) -> Iterator[tuple[Key, Ratios]]:
 def make_table(rows: list[dict]) -> str:
     """Markdown: a line for each kind of run.
 
-    `shared`: PyTorch's gradient is the array that its caller gave to backward(), or a view of it. Ours is always a copy.
+    `shared`: PyTorch's gradient is the caller's upstream gradient, or a view of it. Ours is always a copy.
     """
     lines = [["", "size", "layout", "ops", "geometric mean", "median", f"shared, above {BAR}", f"others, above {BAR}",
               "the highest of these"]]
@@ -69,8 +69,8 @@ def draw(rows: list[dict], title: str, path: pathlib.Path) -> None:
 
 
 def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:
-    """Table, picture and figures, together with those of the kinds that this machine has measured before. The document
-    has markers where the table belongs."""
+    """Write the table between its markers in the document, and the plot and figures next to it, together with the kinds of
+    runs that this machine has measured before."""
     folder = document.with_suffix("")
     folder.mkdir(exist_ok=True)
     figures = folder / "ops.json"
@@ -79,5 +79,5 @@ def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:
         measured = {kind_of(row) for row in rows}
         rows = [row for row in before["rows"] if kind_of(row) not in measured] + rows
     figures.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
-    draw(rows, f"Every public op beside PyTorch ({machine['threads']} threads, {machine['cpu']})", folder / "ops.png")
+    draw(rows, f"All public ops and PyTorch's ({machine['threads']} threads, {machine['cpu']})", folder / "ops.png")
     fill_in(document, "ops", f"{make_table(rows)}\n\n{caption(machine)}")

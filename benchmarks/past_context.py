@@ -1,8 +1,8 @@
 """Time per generated token inside the context and past it: python -m benchmarks.past_context [PRESET ...]
 
-Each row is a preset with one kind of positions, or with all that a Llama has. Inside is the second half of the first
-window; past is the third and the fourth window, with all that is moved or computed anew there. Times are medians over
-rounds in which the rows take turns.
+Each row is a preset with one kind of positions, or with all parts of a Llama. "Inside" is the second half of the first
+window; "past" is the third and fourth, including what is moved or recomputed there. Times are medians over rounds in which
+the rows alternate.
 """
 import dataclasses
 import statistics

@@ -1,13 +1,13 @@
-"""What each part of a recipe is worth: trainings with one part changed at a time, over several seeds.
+"""The value of each part of a recipe: trainings with one part changed at a time, over several seeds.
 
     python -m benchmarks.recipe RESULTS [--text FILE] [--seeds 5] [--only WORD] [--time] [--document docs/recipe.md]
 
-Adds a line to RESULTS, a .jsonl file, for each training that is not there yet; so it goes on where it was interrupted.
-Losses do not depend on what else the machine does, but seconds do: --time, alone on the machine, then trains all variants
-a few steps each, in turn, and adds a line of what a step of each took. Then prints the table of all that are there, and
-with --document puts it there, between its markers, and draws the picture into a folder of the document's name.
+Adds a line to RESULTS, a .jsonl file, for each training that it lacks, and so continues after an interruption. Losses do
+not depend on the load of the machine, but seconds do: on an idle machine, --time then trains all variants for a few steps, in
+turn, and adds a line with the seconds of a step of each. Then prints the table of all results, and with --document puts it
+between its markers there and draws the plot into a folder of the document's name.
 
-What is reported is the second half of the validation text. Whoever changes the recipe looks at the first half alone.
+The reported loss is that of the second half of the validation text. To change the recipe, look at the first half alone.
 Seconds are those of training steps, without evaluations.
 """
 import argparse
@@ -36,12 +36,12 @@ TIMED = 30  # steps of each variant
 LOOKS = 20  # at the loss, in a training
 WINDOWS = 240  # of the second half, at each look but the last
 BATCH = 64  # windows in a batch of an evaluation
-SHOWN = 5  # variants whose curves are in the picture, beside the whole recipes
+SHOWN = 5  # variants whose curves are drawn, apart from whole recipes
 
 
 def variants() -> dict[str, dict]:
-    """{name: what is changed of the default recipe}: each part by itself as in the recipe nanogpt, and all of them; then
-    parts that it has not, of which some are a function that changes the model."""
+    """{name: changes of the default recipe}: each part alone as in the recipe nanogpt, parts that no recipe has (some are
+    functions that change the model), and all of nanogpt."""
     recipe, nanogpt = RECIPES[DEFAULT], RECIPES["nanogpt"].fields
     return {
         f"recipe {DEFAULT}": {},
@@ -67,7 +67,7 @@ def variants() -> dict[str, dict]:
 
 
 def make_trainer(text: str | None, changes: dict, seed: int) -> Trainer:
-    """One that trains preset nano on a text, by the default recipe with changes."""
+    """A Trainer of preset nano on a text, by the default recipe with changes."""
     preset, recipe = PRESETS["nano"], RECIPES[DEFAULT]
     fields = {"batch_size": preset.batch_size, **recipe.fields, **changes, "seed": seed}
     corpus = load_corpus(text, preset.config.context)
@@ -78,7 +78,7 @@ def make_trainer(text: str | None, changes: dict, seed: int) -> Trainer:
 
 
 def train(text: str | None, changes: dict, seed: int) -> dict:
-    """A whole training: the losses of both halves of the validation text, and that of the second over the steps."""
+    """A whole training: the losses on both halves of the validation text, and the second's over the steps."""
     trainer, curve = make_trainer(text, changes, seed), []
     validation = trainer.dataset.validation
     first, second = validation[:len(validation) // 2], validation[len(validation) // 2:]
@@ -92,13 +92,13 @@ def train(text: str | None, changes: dict, seed: int) -> dict:
 
 
 def time_steps(text: str | None, chosen: dict[str, dict]) -> dict[str, float]:
-    """{variant: seconds of a step}: medians over steps in turn, the mean of them over batch sizes."""
+    """{variant: seconds of a step}: medians over steps in turn, averaged over batch sizes."""
     trainers = {name: make_trainer(text, {**changes, "steps": TIMED}, 0) for name, changes in chosen.items()}
     seconds = {name: collections.defaultdict(list) for name in chosen}
     for step in range(TIMED):
         for name, trainer in trainers.items():
             size = trainer.config.batch_size_at(step)
-            trainer.train_step()  # wakes what the trainer before it has put out of the caches
+            trainer.train_step()  # refills the caches
             trainer.step = step
             started = time.perf_counter()
             trainer.train_step()
@@ -108,7 +108,7 @@ def time_steps(text: str | None, chosen: dict[str, dict]) -> dict[str, float]:
 
 
 def of(kind: type, fields: dict) -> dict:
-    """Those of a config's fields."""
+    """The fields that a config has."""
     return {field.name: fields[field.name] for field in dataclasses.fields(kind) if field.name in fields}
 
 
@@ -128,7 +128,7 @@ def reached(row: dict) -> int | None:
 
 
 def table(rows: dict[str, list[dict]], step_seconds: dict[str, float]) -> str:
-    """Markdown: medians over the seeds, and the range of losses; of what not all seeds reach, how many did."""
+    """Markdown: medians over the seeds, ranges of losses, and how many seeds reached the goal if not all did."""
     header = ["", "second half", "whole", "steps", "ms a step", "seconds", f"steps to {GOAL:.2f}", "seconds to it", "seeds"]
     lines = [header, ["---"] * len(header)]
     for name, own in rows.items():
@@ -148,7 +148,7 @@ def spread(rows: list[dict], name: str) -> str:
 
 
 def draw(rows: dict[str, list[dict]], step_seconds: dict[str, float], path: pathlib.Path) -> None:
-    """The loss over seconds, the median of the seeds, and how low each variant ends."""
+    """The loss over seconds, as medians of the seeds, and the last losses of each variant."""
     figure, (curves, ends) = new_figure(1, 2, 13, max(4.5, 1.5 + 0.3 * len(rows)))
     for place, (name, own) in enumerate(rows.items()):
         colour = f"C{place}" if place < SHOWN else "0.6"
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("--text", help="tinyshakespeare, for the document (default: the default corpus)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="", help="variants with this word")
-    parser.add_argument("--time", action="store_true", help="time steps, which wants the machine for itself")
+    parser.add_argument("--time", action="store_true", help="time steps, on an idle machine")
     parser.add_argument("--document", type=pathlib.Path)
     parser.add_argument("--section", default="recipe", help="of the document, between markers, and of the picture's name")
     options = parser.parse_args()

@@ -1,11 +1,11 @@
-"""Parts of recipes that were tried and that no config has: functions that put them into a model before it is trained."""
+"""Parts of recipes that no config has: functions that put them into a model before training."""
 import nn
 import nn.functional as F
 from minigrad import Tensor
 from models import CausalTransformer
 from models.transformer import MLP
 
-OUTPUTS = "attention.out_proj.weight", "mlp.project.weight"  # what writes to the residual stream
+OUTPUTS = "attention.out_proj.weight", "mlp.project.weight"  # they write to the residual stream
 
 
 class SquaredReLUMLP(MLP):

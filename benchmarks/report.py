@@ -1,4 +1,4 @@
-"""What becomes of measured rows: a table, a picture, and their place in a document."""
+"""The report of measured rows: a table, a plot, and their place in a document."""
 import datetime
 import itertools
 import math
@@ -19,7 +19,7 @@ from minigrad.command.info import cpu_name
 
 
 def describe_machine(threads: int) -> dict:
-    """What the figures depend on."""
+    """The machine and the versions that figures depend on."""
     packages = {"numpy", "numba", *(contestant.package for contestant in CONTESTANTS.values())} - {"minigrad"}
     return dict(date=datetime.date.today().isoformat(), cpu=cpu_name(), cores=os.cpu_count(), threads=threads,
                 system=platform.system(), python=platform.python_version(),
@@ -35,7 +35,7 @@ def group_rows(rows: list[dict]) -> dict[str, dict[str | int, dict[str, dict]]]:
 
 
 def present(rows: list[dict]) -> list[str]:
-    """The contestants that were measured, in their order."""
+    """The measured contestants, in the order of CONTESTANTS."""
     measured = {row["contestant"] for row in rows}
     return [name for name in CONTESTANTS if name in measured]
 
@@ -43,7 +43,7 @@ def present(rows: list[dict]) -> list[str]:
 # Tables
 
 def short(value: float) -> str:
-    """Three digits, or all that stand before the point."""
+    """Three digits, or all before the point."""
     return f"{value:.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
 
 
@@ -83,16 +83,16 @@ def caption(report: dict) -> str:
 
 
 def fill_in(document: pathlib.Path, name: str, text: str) -> None:
-    """Replace what stands between the markers of a benchmark."""
+    """Replace the text between a benchmark's markers."""
     before = document.read_text(encoding="utf-8")
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
     document.write_text(pattern.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", before), encoding="utf-8")
 
 
-# Pictures
+# Plots
 
 def draw(benchmark: Benchmark, report: dict, path: pathlib.Path) -> None:
-    """A panel for each group of cases: lines over their sizes where these are numbers, else bars."""
+    """A panel for each group of cases: lines over sizes if these are numbers, otherwise bars."""
     rows = report["rows"]
     groups, names = group_rows(rows), present(rows)
     is_lines = all(isinstance(row["case"], int) for row in rows)
@@ -113,7 +113,7 @@ def draw(benchmark: Benchmark, report: dict, path: pathlib.Path) -> None:
 
 
 def draw_bars(panel, benchmark: Benchmark, group: str, cases: dict, names: list[str]) -> None:
-    """Ratios to the best peer, with quartiles; the medians stand beside them."""
+    """Ratios to the best peer with quartiles, labelled with medians."""
     height = 1 / (len(names) + 1)
     for i, name in enumerate(names):
         own = {y: case[name] for y, case in enumerate(cases.values()) if name in case}

@@ -1,6 +1,6 @@
-"""How exact and how fast long float32 sums are: python -m benchmarks.sums [ELEMENTS]
+"""The accuracy and speed of long float32 sums: python -m benchmarks.sums [ELEMENTS]
 
-The error is that against float64, relative to the largest element; times are medians, beside PyTorch's if it is there.
+Errors are relative to float64's largest element; times are medians, with PyTorch's if it is installed.
 """
 import statistics
 import sys
@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 
 def bias_gradient(library, functional, upstream):
-    """The gradient of a Linear layer's bias, of either library"""
+    """The gradient of a Linear layer's bias, in either library"""
     b = library.zeros(upstream.shape[1], dtype=upstream.dtype, requires_grad=True)
     x, weight = (library.zeros(n, 1, dtype=upstream.dtype) for n in upstream.shape)
     functional.linear(x, weight, b).backward(upstream)
@@ -35,7 +35,7 @@ def error(found: np.ndarray, exact: np.ndarray) -> float:
 
 
 def milliseconds(functions: list[Callable], repeats: int = 5) -> list[float]:
-    """The median of each, taken in turn"""
+    """The median time of each function; they alternate."""
     times = [[] for _ in functions]
     for _ in range(repeats + 1):
         for function, taken in zip(functions, times):

@@ -1,4 +1,4 @@
-"""What the tape itself costs: a tiny expression against PyTorch, in one run, alternating; and a graph of a million nodes.
+"""The overhead of the tape: a tiny expression, alternating with PyTorch in one run, and a graph of a million nodes.
 
     python -m benchmarks.tape_overhead
 """

@@ -1,9 +1,9 @@
-"""Seconds from the command to a trained model, beside nanoGPT's recipe in PyTorch, and how good the models are:
+"""Seconds from the command to a trained model, and its loss, compared with nanoGPT's recipe in PyTorch:
 
     python -m benchmarks.to_a_loss TEXT [--seeds 6] [FLAGS OF minigrad train]
 
-Whole processes, in turns: `minigrad train --text TEXT`, with all that it writes, and benchmarks/torch_training.py. Losses
-are means over the whole validation text. Kernels are compiled before.
+Whole processes, alternating: `minigrad train --text TEXT`, files included, and benchmarks/torch_training.py. Losses are
+means over the whole validation text. Kernels have been compiled before.
 """
 import argparse
 import json

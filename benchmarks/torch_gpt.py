@@ -1,4 +1,4 @@
-"""The same transformer in PyTorch, to measure ours against; needs the extra `bench`."""
+"""The same transformer in PyTorch, for comparison; needs the extra `bench`."""
 import numpy as np
 import torch
 from torch import nn
@@ -31,7 +31,7 @@ def packed_attention(packed: torch.Tensor, heads: int, dropout: float = 0.0) -> 
 
 
 class TorchGPT(nn.Module):
-    """What models.CausalTransformer computes, for any config with the same fields."""
+    """The same function as models.CausalTransformer, for any config with the same fields."""
 
     def __init__(self, config):
         super().__init__()
@@ -53,12 +53,12 @@ class TorchGPT(nn.Module):
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def copy_parameters(self, parameters: dict[str, np.ndarray]) -> None:
-        """Take the parameters of a models.CausalTransformer by name."""
+        """Copy the parameters of a models.CausalTransformer by name."""
         self.load_state_dict({torch_name(name): torch.tensor(array) for name, array in parameters.items()})
 
 
 def torch_name(name: str) -> str:
-    """What a parameter of models.CausalTransformer is called here."""
+    """The name here of a parameter of models.CausalTransformer."""
     for ours, theirs in (("attention.in_proj_", "qkv."), ("attention.out_proj", "out"), ("mlp.", "")):
         name = name.replace(ours, theirs)
     return name

@@ -1,4 +1,4 @@
-"""What is measured of PyTorch: each function builds a step, a function that returns what it computed."""
+"""PyTorch's steps: each function returns a step, a function that returns its results."""
 import types
 from collections.abc import Callable
 
@@ -108,7 +108,7 @@ def matmul(M: int, K: int, N: int, layout: str) -> Callable[[], list]:
 
 
 def generation(sizes: dict, count: int) -> Callable[[], list]:
-    """nanoGPT's way, `count` tokens after the first one, each from a forward pass over all before it; how many."""
+    """`count` tokens after the first one, each from a forward pass over all before it, as in nanoGPT; their number."""
     model = transformer(sizes).eval()
 
     @torch.no_grad()

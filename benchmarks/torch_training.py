@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.torch_gpt import TorchGPT
 
-# nanoGPT's settings for a small model on characters; nothing of minigrad is imported, as that would take time
+# nanoGPT's settings for a small model on characters; minigrad is not imported, as that would take time
 SIZES = dict(layers=4, heads=4, width=128, context=64, dropout=0.0, bias=True, dtype="float32")
 STEPS, WARMUP, BATCH_SIZE = 2000, 100, 12
 LR, FINAL_LR, BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = 1e-3, 1e-4, (0.9, 0.99), 0.1, 1.0
@@ -59,7 +59,7 @@ def train(model: TorchGPT, tokens: torch.Tensor, context: int) -> None:
 
 @torch.no_grad()
 def evaluate(model: TorchGPT, tokens: torch.Tensor, context: int) -> float:
-    """The mean loss over all windows that follow one another."""
+    """The mean loss over consecutive windows."""
     count = (len(tokens) - 1) // context
     inputs, targets = (tokens[shift : shift + count * context].view(count, context) for shift in (0, 1))
     losses = [model(*batch)[1].item() * len(batch[0]) for batch in zip(inputs.split(120), targets.split(120))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.common import peak_megabytes
 
-PAUSE_SECONDS = 0.02  # in which the threads of the contestant before stop spinning
+PAUSE_SECONDS = 0.02  # within which the previous contestant's threads stop spinning
 
 
 class Session:
@@ -17,17 +17,17 @@ class Session:
 
     def build(self, module: str, function: str, arguments: dict, threads: int) -> None:
         """Make the step that is measured."""
-        if hasattr(os, "sched_setaffinity"):  # JAX takes all cores that it may use; it has no option for their number
+        if hasattr(os, "sched_setaffinity"):  # JAX uses all cores it may, and has no option for their number
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
         self.step = getattr(importlib.import_module(module), function)(**arguments)
         self.is_long = False
 
     def results(self, count: int) -> list[list[np.ndarray]]:
-        """What the next steps compute."""
+        """The results of the next steps."""
         return [[np.asarray(array).copy() for array in self.step()] for _ in range(count)]
 
     def time(self, seconds: float) -> np.ndarray:
-        """The seconds of each step in a block of that length; one before it is not counted, unless it would fill it."""
+        """The seconds of each step in a block of that length, after one that counts only if it would fill the block."""
         time.sleep(PAUSE_SECONDS)
         if not self.is_long:
             self.step()
@@ -47,7 +47,7 @@ class Session:
 
 def main() -> None:
     calls, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get between the results
+    os.dup2(2, 1)  # keeps what libraries print out of the results
     session = Session()
     while True:
         try:

@@ -392,7 +392,8 @@ def test_a_run(run, refused, tmp_path):
     assert run("sample", "--checkpoint", "one", "--prompt", "日本🙃", "--tokens", 20, "--seed", 3) == (0, answer, "")
     (tmp_path / "others").mkdir()
     (tmp_path / "others/tokenizer.json").write_text(json.dumps(saved.dataset["tokenizer"]["tokenizer"]))
-    for command in (["look", "one", "--prompt", "日本🙃"], ["train", "--resume", "one", "--tokenizer", "bpe", "--vocabulary-size", 300, "--steps", 5],
+    for command in (["look", "one", "--prompt", "日本🙃"],
+                    ["train", "--resume", "one", "--tokenizer", "bpe", "--vocabulary-size", 300, "--steps", 5],
                     ["train", "--init-from", "one", "--text", "text.txt", "--out", "two", "--steps", 1],
                     ["train", "--resume", "one", "--tokenizer", "others", "--steps", 6],
                     ["train", "--text", "text.txt", "--tokenizer", "others", "--out", "three", *SMALL_RUN]):

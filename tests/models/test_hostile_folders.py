@@ -223,7 +223,8 @@ def test_hostile_headers(folder):
                b'{"\xff": 1}', b'{"a":' * 5000, f'{{"{WTE}": {json.dumps(tensor)}, "{WTE}": {json.dumps(tensor)}}}'.encode()]
     for header in headers:
         put_together(path / ONE, header, bytes(160))
-        assert f"{path / ONE} is damaged, or not a safetensors file (" in (message := refusal(path)) and "download it again" in message, header
+        message = refusal(path)
+        assert f"{path / ONE} is damaged, or not a safetensors file (" in message and "download it again" in message, header
     for content in [b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}",
                     struct.pack("<Q", 99_000_000) + bytes(100), b"PK\3\4 a zip, such as a pickle of PyTorch's"]:
         (path / ONE).write_bytes(content)
@@ -294,7 +295,7 @@ def test_no_tokenizer(folder, refused, tmp_path):
 def test_without_the_library(folder, refused, monkeypatch):
     path = folder()
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    refused([([], 'this needs safetensors, which is not installed: pip install "minigrad[hub]"')], "sample", "--checkpoint", path, codes=(1,))
+    refused([(["--checkpoint", path], 'this needs safetensors, which is not installed: pip install "minigrad[hub]"')], "sample", codes=(1,))
 
 
 # ---- export and --init-from ----
