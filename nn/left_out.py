@@ -3,15 +3,15 @@ from collections.abc import Callable
 
 from minigrad.extend import left_out
 
-BY_HAND = "take tensor operations: a loss is a few of them"
-IMAGES = "take nn.patchify or nn.PatchEmbedding, which cut images into tokens"
-NORMS = "take nn.LayerNorm or nn.RMSNorm"
-GATES = "take nn.RNN, which has no gates, or nn.Attention"
-PADS = "take nn.functional.pad"
-DROPS = "take nn.Dropout"
+BY_HAND = "use tensor operations: a loss is a few of them"
+IMAGES = "use nn.patchify or nn.PatchEmbedding, which cut images into tokens"
+NORMS = "use nn.LayerNorm or nn.RMSNorm"
+GATES = "use nn.RNN, which has no gates, or nn.Attention"
+PADS = "use nn.functional.pad"
+DROPS = "use nn.Dropout"
 QUANTIZED = "tensors are of float32, float64, int64 or bool"
-RANKS = "take `mpiexec -n 4 minigrad train`"
-RATES = "take nn.optim.LambdaLR, whose factor is any function of the step, or nn.optim.warmup_annealing"
+RANKS = "use `mpiexec -n 4 minigrad train`"
+RATES = "use nn.optim.LambdaLR, whose factor is any function of the step, or nn.optim.warmup_annealing"
 
 LEFT_OUT = {
     "nn": {
@@ -25,27 +25,27 @@ LEFT_OUT = {
         "LocalResponseNorm SyncBatchNorm": NORMS,
         "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d "
         "LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear "
-        "UninitializedBuffer UninitializedParameter": "take layers that are given their sizes, as nn.Linear",
+        "UninitializedBuffer UninitializedParameter": "use layers that are given their sizes, as nn.Linear",
         "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
         "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d "
         "ZeroPad3d": PADS,
         "AlphaDropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout": DROPS,
-        "Transformer": "take nn.TransformerEncoder and nn.TransformerDecoder",
-        "GLU": "take nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
-        "Hardshrink Softshrink Threshold": "take x.where(x > threshold, 0.0)",
-        "PReLU RReLU": "take nn.LeakyReLU",
-        "Softmax2d": "take nn.Softmax(-3)",
-        "Bilinear": "take mg.einsum('bi,oij,bj->bo', x, weight, y)",
-        "CosineSimilarity": "take nn.functional.cosine_similarity",
-        "PairwiseDistance": "take (x - y).norm(dim=-1)",
-        "EmbeddingBag": "take nn.Embedding, and .mean(-2)",
-        "AdaptiveLogSoftmaxWithLoss LinearCrossEntropyLoss LinearCrossEntropyOptions": "take nn.CrossEntropyLoss",
+        "Transformer": "use nn.TransformerEncoder and nn.TransformerDecoder",
+        "GLU": "use nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
+        "Hardshrink Softshrink Threshold": "use x.where(x > threshold, 0.0)",
+        "PReLU RReLU": "use nn.LeakyReLU",
+        "Softmax2d": "use nn.Softmax(-3)",
+        "Bilinear": "use mg.einsum('bi,oij,bj->bo', x, weight, y)",
+        "CosineSimilarity": "use nn.functional.cosine_similarity",
+        "PairwiseDistance": "use (x - y).norm(dim=-1)",
+        "EmbeddingBag": "use nn.Embedding, and .mean(-2)",
+        "AdaptiveLogSoftmaxWithLoss LinearCrossEntropyLoss LinearCrossEntropyOptions": "use nn.CrossEntropyLoss",
         "CTCLoss CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss MultiLabelMarginLoss "
         "MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss TripletMarginLoss "
         "TripletMarginWithDistanceLoss": BY_HAND,
-        "NLLLoss2d": "take nn.NLLLoss",
-        "Buffer": "take nn.Module.register_buffer",
-        "Container": "take nn.Sequential",
+        "NLLLoss2d": "use nn.NLLLoss",
+        "Buffer": "use nn.Module.register_buffer",
+        "Container": "use nn.Sequential",
         "DataParallel parallel": RANKS,
         "intrinsic qat quantizable quantized": QUANTIZED,
     },
@@ -59,46 +59,46 @@ LEFT_OUT = {
         "max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d "
         "native_channel_shuffle pixel_shuffle pixel_unshuffle unfold upsample upsample_bilinear upsample_nearest": IMAGES,
         "batch_norm group_norm instance_norm local_response_norm":
-            "take nn.functional.layer_norm or nn.functional.rms_norm",
-        "alpha_dropout dropout1d dropout2d dropout3d feature_alpha_dropout": "take nn.functional.dropout",
-        "glu": "take nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
-        "gumbel_softmax": "take (x - mg.rand_like(x).log().neg().log()).softmax(-1)",
-        "hardshrink softshrink threshold threshold_": "take x.where(x > threshold, 0.0)",
-        "prelu rrelu rrelu_": "take nn.functional.leaky_relu",
-        "celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_": "take the name without _: the result has memory of its own",
-        "bilinear": "take mg.einsum('bi,oij,bj->bo', x, weight, y)",
-        "embedding_bag": "take nn.functional.embedding, and .mean(-2)",
-        "pairwise_distance pdist": "take (x - y).norm(dim=-1)",
-        "multi_head_attention_forward": "take nn.MultiheadAttention, or nn.functional.scaled_dot_product_attention",
+            "use nn.functional.layer_norm or nn.functional.rms_norm",
+        "alpha_dropout dropout1d dropout2d dropout3d feature_alpha_dropout": "use nn.functional.dropout",
+        "glu": "use nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
+        "gumbel_softmax": "use (x - mg.rand_like(x).log().neg().log()).softmax(-1)",
+        "hardshrink softshrink threshold threshold_": "use x.where(x > threshold, 0.0)",
+        "prelu rrelu rrelu_": "use nn.functional.leaky_relu",
+        "celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_": "use the name without _: the result has memory of its own",
+        "bilinear": "use mg.einsum('bi,oij,bj->bo', x, weight, y)",
+        "embedding_bag": "use nn.functional.embedding, and .mean(-2)",
+        "pairwise_distance pdist": "use (x - y).norm(dim=-1)",
+        "multi_head_attention_forward": "use nn.MultiheadAttention, or nn.functional.scaled_dot_product_attention",
         "cosine_embedding_loss ctc_loss gaussian_nll_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss "
         "multilabel_margin_loss multilabel_soft_margin_loss poisson_nll_loss soft_margin_loss triplet_margin_loss "
         "triplet_margin_with_distance_loss": BY_HAND,
-        "linear_cross_entropy": "take nn.functional.linear and nn.functional.cross_entropy",
+        "linear_cross_entropy": "use nn.functional.linear and nn.functional.cross_entropy",
         "grouped_mm scaled_grouped_mm scaled_mm": QUANTIZED,
     },
     "nn.init": {
         "dirac_ dirac eye eye_ sparse sparse_": "write to tensor.data",
         "orthogonal orthogonal_": "write np.linalg.qr of a normal matrix to tensor.data, or train with nn.optim.Muon",
-        "constant kaiming_normal kaiming_uniform normal uniform xavier_normal xavier_uniform": "take the name with _",
+        "constant kaiming_normal kaiming_uniform normal uniform xavier_normal xavier_uniform": "use the name with _",
     },
     "nn.optim": {
         "ASGD Adadelta Adafactor Adagrad Adamax LBFGS NAdam RAdam RMSprop Rprop SparseAdam":
-            "take nn.optim.AdamW, nn.optim.SGD or nn.optim.Muon",
-        "swa_utils": "take a copy of the parameters, and average in place",
+            "use nn.optim.AdamW, nn.optim.SGD or nn.optim.Muon",
+        "swa_utils": "use a copy of the parameters, and average in place",
     },
     "nn.optim.lr_scheduler": {
         "ChainedScheduler CosineAnnealingWarmRestarts CyclicLR MultiplicativeLR OneCycleLR PolynomialLR "
         "ReduceLROnPlateau SequentialLR": RATES,
     },
     "nn.utils": {
-        "clip_grad_norm clip_grads_with_norm_ get_total_norm": "take nn.utils.clip_grad_norm_",
-        "parameters_to_vector": "take mg.cat([p.reshape(-1) for p in model.parameters()])",
+        "clip_grad_norm clip_grads_with_norm_ get_total_norm": "use nn.utils.clip_grad_norm_",
+        "parameters_to_vector": "use mg.cat([p.reshape(-1) for p in model.parameters()])",
         "vector_to_parameters": "write vector.split(sizes) to p.data",
         "parametrizations parametrize remove_spectral_norm remove_weight_norm spectral_norm weight_norm":
-            "compute the weight in forward, and take nn.functional.linear",
+            "compute the weight in forward, and use nn.functional.linear",
         "prune": "write zeros to p.data",
-        "rnn": "pad with mg.zeros and mg.cat; packed sequences have nothing that takes them",
-        "skip_init": "take the layer: its first values cost little",
+        "rnn": "pad with mg.zeros and mg.cat; no layer accepts packed sequences",
+        "skip_init": "use the layer: its first values cost little",
         "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format convert_parameters fuse_conv_bn_eval "
         "fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights fusion memory_format stateless":
             "there is nothing to convert or to fuse",
@@ -106,9 +106,9 @@ LEFT_OUT = {
     "nn.utils.data": {
         "BatchSampler DistributedSampler RandomSampler Sampler SequentialSampler SubsetRandomSampler WeightedRandomSampler":
             "give nn.utils.data.DataLoader any iterable of positions as sampler=, or shuffle=True",
-        "ChainDataset StackDataset": "take nn.utils.data.ConcatDataset, or nn.utils.data.TensorDataset",
-        "DFIterDataPipe DataChunk IterDataPipe MapDataPipe datapipes functional_datapipe": "take a Python generator",
-        "default_convert": "take mg.as_tensor",
+        "ChainDataset StackDataset": "use nn.utils.data.ConcatDataset, or nn.utils.data.TensorDataset",
+        "DFIterDataPipe DataChunk IterDataPipe MapDataPipe datapipes functional_datapipe": "use a Python generator",
+        "default_convert": "use mg.as_tensor",
         "get_worker_info": "there are no workers",
     },
 }

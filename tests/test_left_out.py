@@ -1,4 +1,4 @@
-"""What PyTorch has is here, or says what to take instead: by the tables of minigrad/extend/left_out.py and nn/left_out.py."""
+"""What PyTorch has is here, or says what to use instead: by the tables of minigrad/extend/left_out.py and nn/left_out.py."""
 import importlib
 import inspect
 import math
@@ -40,7 +40,7 @@ def test_each_name_stands_once():
 
 
 @pytest.mark.parametrize("module", TABLES)
-def test_what_is_to_be_taken_is_there(module):
+def test_what_to_use_instead_exists(module):
     for reason in TABLES[module].values():
         for path in re.findall(r"\b(?:mg|nn|np|math|models)(?:\.\w+)+", reason):
             library, *names = path.split(".")
@@ -52,7 +52,7 @@ def test_what_is_to_be_taken_is_there(module):
 
 
 a, b, x, y = (np.random.default_rng(seed).uniform(0.5, 2, (5, 5)) * (-1) ** seed for seed in range(4))
-SAME = {  # name: the call in PyTorch, which what is to be taken computes
+SAME = {  # name: the call in PyTorch, which the alternative computes
     "cdist": "torch.cdist(a, b)", "chain_matmul": "torch.chain_matmul(a, b, c)", "copysign": "torch.copysign(x, y)",
     "deg2rad": "torch.deg2rad(x)", "rad2deg": "torch.rad2deg(x)", "diff": "torch.diff(x, dim=0)",
     "float_power": "torch.float_power(x, 2 * (y > 0))", "heaviside": "torch.heaviside(x, y)", "hypot": "torch.hypot(x, y)",
@@ -66,7 +66,7 @@ SAME = {  # name: the call in PyTorch, which what is to be taken computes
 
 @pytest.mark.filterwarnings("ignore:torch.chain_matmul")
 @pytest.mark.parametrize("name", SAME)
-def test_what_is_to_be_taken_computes_the_same(name):
+def test_what_to_use_instead_computes_the_same(name):
     torch = pytest.importorskip("torch")
     arrays = {"a": a, "b": b, "c": a + 1, "x": x, "y": y, "p": a / 3, "edges": np.array([-1.0, 0.6, 0.8, 1.5]), "values": x[0, :2]}
     numbers = {"start": -1.0, "end": 2.0, "steps": 4, "math": math}
@@ -77,7 +77,7 @@ def test_what_is_to_be_taken_computes_the_same(name):
         ours["y"] = ours["y"].abs()
     elif name == "float_power":
         ours["y"] = 2 * (ours["y"] > 0)
-    got = eval(REASONS["minigrad", name].removeprefix("take "), {**numbers, **ours, "mg": mg})
+    got = eval(REASONS["minigrad", name].removeprefix("use "), {**numbers, **ours, "mg": mg})
     wanted = eval(SAME[name], {**numbers, **{name: torch.tensor(array) for name, array in arrays.items()}, "torch": torch})
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
 
