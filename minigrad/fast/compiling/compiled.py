@@ -23,7 +23,7 @@ from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, CapturedTensor
 from .code import line_of
-from .places import REPLAYED, TOLD, Undo, each, same
+from .places import OUTDATING, REPLAYED, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
 
@@ -146,7 +146,7 @@ class Compiled:
             return []
         *_, last = self._captured.values()
         places = [Constant(place.name, "", place.value) for place in last.around.places.values()
-                  if place.kind not in (TOLD, REPLAYED) and place.key != "__code__"]
+                  if place.kind not in (OUTDATING, REPLAYED) and place.key != "__code__"]
         return places + [Constant(*constant) for constant in last.transcript.constants()]
 
     def __copy__(self) -> "Compiled":

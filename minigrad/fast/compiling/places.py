@@ -25,16 +25,16 @@ EQUAL = {int, float, str, bytes, bytearray, bool}  # compared by value; others b
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 
 OF_LEAF = "grad", "grad_is_lent", "hooks", "accumulation_hooks", "retains_grad", "name"
-LOOKED_AT = "looked at"  # before each replay
-TOLD = "told"  # setting it outdates captured steps
-DRAWN = "drawn from"  # a generator of random numbers, or an iterator: a step that draws from it is refused
+CHECKED = "checked"  # before each replay
+OUTDATING = "outdating"  # setting it outdates captured steps
+DRAWN = "drawn from"  # a random generator or an iterator: a step that draws from it is refused
 REPLAYED = "replayed"  # minigrad's own generator: a replay draws from it as the step does
 
 
 class Place:
     """Something that may change: a variable, an attribute, the contents of a value."""
 
-    def __init__(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = LOOKED_AT):
+    def __init__(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = CHECKED):
         self.within, self.key, self.name, self.read, self.write, self.kind = within, key, name, read, write, kind
         self.value = self.latest = read()  # when the function began; after the last change that was allowed
 
@@ -142,7 +142,7 @@ def _attributes(value: Any, *names: str) -> tuple[Callable, Callable, str]:
         for name, part in zip(names, before):
             setattr(value, name, part)
 
-    return functools.partial(operator.attrgetter(*names), value), write, LOOKED_AT
+    return functools.partial(operator.attrgetter(*names), value), write, CHECKED
 
 
 def _leave(value: Any, before: Any) -> None:
@@ -185,13 +185,13 @@ def _refill_bytes(value: bytearray | memoryview, before: bytes) -> None:
 
 
 INSIDE = [  # types, how to read the contents, how to restore them, the kind of place
-    (dict, lambda value: lambda: (*dict.keys(value), *dict.values(value)), _refill, LOOKED_AT),
-    (types.MappingProxyType, lambda value: lambda: (*value, *value.values()), _leave, LOOKED_AT),
-    ((list, set, collections.deque), lambda value: functools.partial(tuple, value), _refill, LOOKED_AT),
-    (np.ndarray, _bytes_of, _refill_array, LOOKED_AT),
-    ((bytearray, memoryview), lambda value: functools.partial(bytes, value), _refill_bytes, LOOKED_AT),
-    (ContextVar, lambda value: functools.partial(value.get, MISSING), ContextVar.set, LOOKED_AT),
-    (weakref.ref, lambda value: lambda: id(value()), _leave, LOOKED_AT),  # which must not be kept alive
+    (dict, lambda value: lambda: (*dict.keys(value), *dict.values(value)), _refill, CHECKED),
+    (types.MappingProxyType, lambda value: lambda: (*value, *value.values()), _leave, CHECKED),
+    ((list, set, collections.deque), lambda value: functools.partial(tuple, value), _refill, CHECKED),
+    (np.ndarray, _bytes_of, _refill_array, CHECKED),
+    ((bytearray, memoryview), lambda value: functools.partial(bytes, value), _refill_bytes, CHECKED),
+    (ContextVar, lambda value: functools.partial(value.get, MISSING), ContextVar.set, CHECKED),
+    (weakref.ref, lambda value: lambda: id(value()), _leave, CHECKED),  # which must not be kept alive
     ((random.Random, np.random.RandomState, np.random.BitGenerator),
      lambda value: lambda: pickle.dumps(value.__getstate__()),
      lambda value, state: value.__setstate__(pickle.loads(state)), DRAWN),

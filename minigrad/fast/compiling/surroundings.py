@@ -25,7 +25,7 @@ import numpy as np
 from ... import random as own_random
 from ...backend import is_tensor
 from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, named, whose
-from .places import CONTAINERS, LOOKED_AT, MISSING, REPLAYED, SIMPLE, TOLD, Place, inside, is_ours
+from .places import CHECKED, CONTAINERS, MISSING, OUTDATING, REPLAYED, SIMPLE, Place, inside, is_ours
 
 MOST_PLACES = MOST_OBJECTS = 10_000  # of one function
 LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; larger ones are not checked
@@ -80,7 +80,7 @@ class Surroundings:
 
     def to_check(self, apart: set[int]) -> list[Place]:
         """The places to check before a replay, except those in objects with these ids."""
-        return [place for (within, _), place in self.places.items() if place.kind is LOOKED_AT and within not in apart]
+        return [place for (within, _), place in self.places.items() if place.kind is CHECKED and within not in apart]
 
     def add(self, ran: dict[types.CodeType, tuple[dict, Any]]) -> None:
         """Read the functions that ran, with these globals and first arguments, and were not found before."""
@@ -91,11 +91,11 @@ class Surroundings:
 
     # ------------------------------------------------------------------------------------------------ places
 
-    def _note(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = LOOKED_AT) -> None:
+    def _note(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = CHECKED) -> None:
         if (id(within), key) not in self.places and len(self.places) < MOST_PLACES:
             self.places[id(within), key] = Place(within, key, name, read, write, kind)
 
-    def _variable(self, scope: Mapping, key: str, name: str, owner: Any = None, kind: str = LOOKED_AT) -> Any:
+    def _variable(self, scope: Mapping, key: str, name: str, owner: Any = None, kind: str = CHECKED) -> Any:
         """The value of a variable in a dict, or of an owner's attribute; its place is noted."""
         within, put = (scope, _set_item) if owner is None else (owner, _set_attribute)
         self._note(within, key, name, functools.partial(scope.get, key, MISSING), functools.partial(put, within, key), kind)
@@ -157,9 +157,9 @@ class Surroundings:
             for key in ("__wrapped__", "func", "args", "keywords"):  # of wrappers and partials
                 if key in own or type(value).__module__ == "functools":
                     self._follow(getattr(value, key, None), name)
-            if _tells(value):
+            if _outdates_steps(value):
                 for key in [key for key in own if not key.startswith("_")]:
-                    part = self._variable(own, key, f"{name}.{key}", kind=TOLD)
+                    part = self._variable(own, key, f"{name}.{key}", kind=OUTDATING)
                     if is_tensor(part):
                         self.known[id(part)] = part
                     else:
@@ -169,7 +169,7 @@ class Surroundings:
     def _opens(self, value: Any, name: str) -> None:
         """The names in the code may be attributes of this value, unless it reports changes or is a library's."""
         is_library = isinstance(value, (type, types.ModuleType)) and whose(value) is not USERS
-        if not (is_library or _tells(value)):
+        if not (is_library or _outdates_steps(value)):
             self._open.setdefault(id(value), (value, name, set()))
 
     def _settle(self) -> None:
@@ -192,7 +192,7 @@ class Surroundings:
         """The value of an attribute, if it exists and needs no code to run. The places where it could change are noted."""
         path = f"{name}.{key}"
         self.known[id(value)] = value
-        if _tells(value) or inside(value) or isinstance(value, CONTAINERS):
+        if _outdates_steps(value) or inside(value) or isinstance(value, CONTAINERS):
             self._follow(value, name)  # a method may change it
         if key == "__class__":
             return type(value)
@@ -226,7 +226,7 @@ class Surroundings:
             return own[key]  # which can't be set
         found = MISSING
         if own is not NOTHING and (key in own or of_class is MISSING or whose(kind) is USERS):
-            found = self._variable(own, key, path, kind=TOLD if _tells(value) else LOOKED_AT)
+            found = self._variable(own, key, path, kind=OUTDATING if _outdates_steps(value) else CHECKED)
         if found is MISSING and of_class is not MISSING:
             return _bound(of_class, value, kind)
         if found is MISSING:
@@ -354,7 +354,7 @@ def _in_class(kind: type, key: str) -> Any:
     return next((vars(base)[key] for base in kind.__mro__ if key in vars(base)), MISSING)
 
 
-def _tells(value: Any) -> bool:
+def _outdates_steps(value: Any) -> bool:
     """Does setting an attribute outdate captured steps, as in nn.Module?"""
     setter = type(value).__setattr__
     return isinstance(setter, types.FunctionType) and whose(setter) is OURS

@@ -32,7 +32,7 @@ def centre(x, out):
 
 
 def test_a_kernels_machine_code_is_its_own(monkeypatch):
-    monkeypatch.setattr(centre.dispatcher, "_cache", NullCache())  # code loaded from the cache would not tell
+    monkeypatch.setattr(centre.dispatcher, "_cache", NullCache())  # code loaded from the cache does not show this
     out = np.empty(4)
     centre(np.arange(4.0), out)
     assert out.tolist() == [-1.5, -0.5, 0.5, 1.5]
@@ -58,7 +58,7 @@ def test_a_part_is_compiled_once_for_all_integers():
     assert len(sum_of_three.overloads) == 1
 
 
-def test_a_part_is_the_same_whoever_calls_it_first():
+def test_a_part_does_not_depend_on_its_first_caller():
     """Numba would pass on some options from the first caller."""
     @jit.jit
     def third(x):
