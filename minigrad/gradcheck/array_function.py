@@ -41,7 +41,7 @@ class ArrayFunction:
         """The outputs: all Tensors, arrays and numbers that fn returns, however nested."""
         self._start(seed)
         with self.library.recording(False):
-            return [array_of(out) for out in self._outputs(self._arguments(arrays, ()))]
+            return [array_of(out) for out in outputs_of(self.fn(*self._arguments(arrays, ())))]
 
     def gradients(self, arrays: Arrays, seed: int, upstreams: Callable[[int, np.ndarray], Iterator[np.ndarray]]
                   ) -> list[list[list[np.ndarray | None]] | None]:
@@ -55,7 +55,7 @@ class ArrayFunction:
             arguments = self._arguments(arrays, [i for i, is_one in zip(self.varied, is_float) if is_one])
             leaves = [arguments[i] for i, is_one in zip(self.varied, is_float) if is_one]
             found = []
-            for k, out in enumerate(self._outputs(arguments)):
+            for k, out in enumerate(outputs_of(self.fn(*arguments))):
                 if not (self.library.is_tensor(out) and array_of(out).dtype.kind == "f" and leaves):
                     found.append(None)
                     continue
@@ -98,9 +98,6 @@ class ArrayFunction:
         for i, array in zip(self.varied, arrays):
             arguments[i] = self.library.tensor(array.copy(), self.inputs[i], i in leaves)
         return arguments
-
-    def _outputs(self, arguments: list) -> list:
-        return outputs_of(self.fn(*arguments))
 
 
 def sources_of_chance() -> list[tuple[Callable, Callable, Callable]]:

@@ -218,17 +218,13 @@ def causality(found: Dependence, axis: int) -> Causality:
     is_later = time[None, :] > time[:, None]
     is_other = np.any(sequence[None, :] != sequence[:, None], axis=-1)
 
-    def said(n: int) -> str:
-        return str(part.place(n) if len(part.shape) > 1 else n)
-
     def shown(pairs: np.ndarray) -> tuple[tuple | None, str]:
         if not len(pairs):
             return None, ""
-        out, token = pairs[0]
-        way = "changes with" if found.by_moving[out, token] else "has a gradient for"
+        way = "changes with" if found.by_moving[tuple(pairs[0])] else "has a gradient for"
         more = f", as do {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
-        places = tuple(part.place(n) if len(part.shape) > 1 else int(n) for n in (out, token))
-        return places, f"output {said(out)} {way} token {said(token)}{more}"
+        out, token = (part.place(n) if len(part.shape) > 1 else int(n) for n in pairs[0])
+        return (out, token), f"output {out} {way} token {token}{more}"
 
     pair, leak = shown(np.argwhere(found.matrix & is_later))
     mixed, mixture = shown(np.argwhere(found.matrix & is_other))

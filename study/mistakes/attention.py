@@ -8,7 +8,7 @@ from types import SimpleNamespace as Values
 
 import numpy as np
 
-from .base import family, last, normal, turned
+from .base import family, last, normal, softmax, turned
 
 B, H, T, D = 2, 2, 4, 4  # T = D, so that a missing transpose still has the right shape
 
@@ -33,12 +33,6 @@ def with_a_billion(h):
 
 def plus_a_billion(h):
     return h.scores + np.where(h.seen, 0.0, -1e9)
-
-
-def softmax(scores, axis=-1):
-    """NaN for a row of -inf."""
-    e = np.exp(scores - scores.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 def less_the_maximum(scores, axis=-1):

@@ -139,6 +139,12 @@ def elementwise(name: str, function: Callable, slope: Callable, wrong: dict[str,
     family(name, function, backward, inputs, replaced("slope", wrong))
 
 
+def unary(name: str, forward: Callable, back: Callable, wrong: dict[str, tuple], inputs: Callable,
+          equivalent: dict[str, tuple] | None = None) -> None:
+    """A function of one array, whose backward is a single part: dx = back(dout, x)."""
+    family(name, forward, lambda dout, x, *, back=back: back(dout, x).copy(), inputs, replaced("back", wrong), equivalent)
+
+
 def replaced(part: str, wrong: dict[str, tuple]) -> dict[str, tuple]:
     """{name: (the mistake in a sentence, what replaces `part`, or {part: its replacement} for others)} for `family`."""
     return {name: (sentence, change if isinstance(change, dict) else {part: change})
@@ -147,6 +153,17 @@ def replaced(part: str, wrong: dict[str, tuple]) -> dict[str, tuple]:
 
 def same(a: np.ndarray) -> np.ndarray:
     return a
+
+
+def mean(a: np.ndarray) -> np.ndarray:
+    """The mean over the last axis, which is kept."""
+    return a.mean(-1, keepdims=True)
+
+
+def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """NaN for a row of -inf."""
+    e = np.exp(scores - scores.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
 
 
 def last(a: np.ndarray) -> np.ndarray:

@@ -3,8 +3,8 @@ import math
 
 import numpy as np
 
-from .attention import D, H, T, attention_backward, causal_attention, full_attention, full_attention_backward, softmax
-from .base import family, normal, turned
+from .attention import D, H, T, attention_backward, causal_attention, full_attention, full_attention_backward
+from .base import family, normal, softmax, turned
 
 
 def split(x, heads):

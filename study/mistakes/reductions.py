@@ -1,13 +1,9 @@
 """Mistakes in reductions over the last axis, and in sums that run along it."""
 import numpy as np
 
-from .base import family, normal, replaced, same
+from .base import family, mean, normal, replaced, same, unary
 
 SQUARE = (4, 4)
-
-
-def mean(a):
-    return a.mean(-1, keepdims=True)
 
 
 EVERYWHERE = {  # mistakes in any reduction
@@ -64,12 +60,7 @@ reduction("max", lambda x: x.max(-1), lambda x, out: is_largest(x, out) / is_lar
 }, lambda r: [np.round(r.normal(size=(4, 1)) + np.array([[0.5, 0.5, -1.0, -2.0]]) + r.normal(size=(4, 1)), 1)])
 
 
-def cumsum_backward(dout, x, *, way=lambda dout: np.cumsum(dout[..., ::-1], -1)[..., ::-1]):
-    return way(dout)
-
-
-family("cumsum", lambda x: np.cumsum(x, -1), cumsum_backward, normal(SQUARE), {
-    "forwards": ("summed from the front, not from the end", dict(way=lambda dout: np.cumsum(dout, -1))),
-    "exclusive": ("an element's own output is left out",
-                  dict(way=lambda dout: np.cumsum(dout[..., ::-1], -1)[..., ::-1] - dout)),
-})
+unary("cumsum", lambda x: np.cumsum(x, -1), lambda dout, x: np.cumsum(dout[..., ::-1], -1)[..., ::-1], {
+    "forwards": ("summed from the front, not from the end", lambda dout, x: np.cumsum(dout, -1)),
+    "exclusive": ("an element's own output is left out", lambda dout, x: np.cumsum(dout[..., ::-1], -1)[..., ::-1] - dout),
+}, normal(SQUARE))

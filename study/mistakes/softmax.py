@@ -3,14 +3,9 @@ from functools import partial
 
 import numpy as np
 
-from .base import family, last, normal, replaced, same
+from .base import family, last, mean, normal, replaced, same, softmax, unary
 
 MATRICES = (2, 4, 4)  # square matrices, on which a wrong axis still gives the right shape
-
-
-def softmax(x, axis=-1):
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 def columns(a):
@@ -100,8 +95,7 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
         "axis 1": ("the sum runs over axis 1: with more than two axes that is not the last one",
                    axis_1),
         "total": ("the sum runs over the whole array; each row has a sum of its own", np.sum),
-        "mean": ("the mean over the row stands for the sum: p * dout is weighted already",
-                 lambda a: a.mean(-1, keepdims=True)),
+        "mean": ("the mean over the row stands for the sum: p * dout is weighted already", mean),
         "mean of all": ("the mean over the whole array stands for the sum over each row", np.mean),
         "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
                         lambda a: a.sum(-1)),
@@ -172,10 +166,10 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
     "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
                                dict(probabilities=of_everything, total=np.sum)),
 }, telling=normal(MATRICES))
-family("stable_softmax", softmax, lambda dout, x, *, way=softmax_backward: way(dout, x), normal((4, 4)), {
-    "one token": ("as if the row had one element: the gradient is zero", dict(way=lambda dout, x: np.zeros_like(x))),
-}, {
-    "through the maximum": ("the gradient through the subtracted maximum is included", dict(way=through_the_maximum),
+unary("stable_softmax", softmax, softmax_backward, {
+    "one token": ("as if the row had one element: the gradient is zero", lambda dout, x: np.zeros_like(x)),
+}, normal((4, 4)), {
+    "through the maximum": ("the gradient through the subtracted maximum is included", dict(back=through_the_maximum),
                             "softmax does not change when a row is shifted, so the row's gradient sums to zero, and so "
                             "does what goes through the maximum"),
 })
@@ -196,7 +190,7 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
         "axis 1": ("the sum of dout runs over axis 1: with more than two axes that is not the last one", axis_1),
         "total": ("the sum of dout runs over the whole array; each row has a sum of its own", np.sum),
         "only dout": ("the term of the logarithm's sum is missing: dout - p * (sum of dout)", np.zeros_like),
-        "mean": ("the mean of dout over the row stands for its sum", lambda a: a.mean(-1, keepdims=True)),
+        "mean": ("the mean of dout over the row stands for its sum", mean),
         "mean of all": ("the mean of dout over the whole array stands for its sum over each row", np.mean),
         "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
                         lambda a: a.sum(-1)),

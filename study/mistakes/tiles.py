@@ -1,8 +1,8 @@
 """Mistakes in attention computed tile by tile."""
 import numpy as np
 
-from .attention import attention_backward, causal_attention, softmax
-from .base import family, last, normal
+from .attention import attention_backward, causal_attention
+from .base import family, last, normal, softmax
 
 
 def tiles(n, block):
@@ -64,11 +64,7 @@ def position_in_tile(h):
     return row[:, None] >= column
 
 
-def blockwise_attention_backward(dout, q, k, v, *, block=2, **parts):
-    return attention_backward(dout, q, k, v, block=block, **parts)
-
-
-family("blockwise_attention", causal_attention, blockwise_attention_backward, normal(*[(5, 5)] * 3), {
+family("blockwise_attention", causal_attention, attention_backward, normal(*[(5, 5)] * 3), {
     "softmax in each tile": ("each tile is a softmax of its own: a row's weights add up to 1 over all tiles",
                              dict(normalise=softmax_of_tiles, total=lambda h: in_each_tile(h, h.weighed))),
     "weights of each tile": ("the weights of each tile add up to 1: those of a row do, over all tiles",
