@@ -90,9 +90,11 @@ def parameters_of(optimizer, dtype=np.float64, seed=0):
     return make_parameters(MATRICES if optimizer is Muon else SHAPES, dtype, seed)
 
 
-def step(optimizer, parameters, seed):
-    set_gradients(parameters, seed)
-    optimizer.step()
+def step(optimizer, parameters, seed, *more):
+    """A step with random gradients, the same for all pairs (optimizer, parameters) in `more`."""
+    for each, own in ((optimizer, parameters), *more):
+        set_gradients(own, seed)
+        each.step()
 
 
 def assert_equal(parameters, others):
@@ -109,8 +111,8 @@ def test_steps_are_those_of_the_formula(optimizer, options, dtype, tolerance):
     expected, states = values(parameters), [{} for _ in parameters]
     steps = optimizer(parameters, **options), optimizer(others, **options)
     for t in range(4):
-        set_gradients(others, seed=t)
         step(steps[0], parameters, seed=t)
+        set_gradients(others, seed=t)
         Optimizer.step(steps[1])
         for i, (p, q) in enumerate(zip(parameters, others)):
             np.testing.assert_array_equal(p.grad.data, q.grad.data)  # and they stay what they were set to
@@ -132,7 +134,8 @@ def test_ten_steps_are_pytorchs(optimizer, options, dtype, tolerance, monkeypatc
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # to which Muon rounds what it orthogonalises
     if np.ndim(options.get("ns_coefficients", 0)) < 2:
-        steps_beside_pytorch(optimizer, parameters_of(optimizer, dtype), tolerance, **options)
+        parameters = make_parameters(MATRICES[:-1] if optimizer is Muon else SHAPES, dtype)  # PyTorch is slow with the last
+        steps_beside_pytorch(optimizer, parameters, tolerance, **options)
 
 
 @case
@@ -201,9 +204,8 @@ def test_a_loaded_or_copied_state_goes_on_bit_for_bit_and_is_its_own(optimizer, 
     thirds, third = copy.deepcopy((firsts, first))
     for p, q in zip(firsts, seconds):
         q.data[...] = p.data
-    for each, parameters in ((first, firsts), (second, seconds), (third, thirds)):
-        for t in range(5, 8):
-            step(each, parameters, seed=t)
+    for t in range(5, 8):
+        step(first, firsts, t, (second, seconds), (third, thirds))
     assert len({json.dumps([group | {"params": 0} for group in each.param_groups]) for each in (first, second, third)}) == 1
     for parameters, each in ((seconds, second), (thirds, third)):
         assert_equal(firsts, parameters)
@@ -212,14 +214,14 @@ def test_a_loaded_or_copied_state_goes_on_bit_for_bit_and_is_its_own(optimizer, 
                 np.testing.assert_array_equal(each.state_dict()["state"][number][name], value)
 
 
-@case
-def test_a_loaded_state_has_the_dtype_of_the_parameters(optimizer, options):
+@each_optimizer
+def test_a_loaded_state_has_the_dtype_of_the_parameters(optimizer):
     [wide], [p] = make_parameters([(5, 2)]), make_parameters([(5, 2)], np.float32)
-    first, second = optimizer([wide], **options), optimizer([p], **options)
+    first, second = optimizer([wide]), optimizer([p])
     step(first, [wide], seed=0)
     second.load_state_dict(first.state_dict())
     step(second, [p], seed=1)
-    assert {value.dtype for value in second.state.get(p, {}).values() if np.ndim(value)} <= {p.dtype}
+    assert {value.dtype for value in second.state[p].values() if np.ndim(value)} == {p.dtype}
 
 
 @pytest.mark.parametrize("optimizer", [Adam, AdamW])
@@ -389,20 +391,20 @@ def test_the_number_of_threads_changes_no_bit(optimizer):
             np.testing.assert_array_equal(a, b)
 
 
-def test_moments_that_die_become_zero_and_nan_stays_nan():
-    for dtype, amsgrad in ((np.float32, False), (np.float64, False), (np.float64, True)):
-        dead, live, broken = parameters = make_parameters([(5,)] * 3, dtype)
-        optimizer = AdamW(parameters, betas=(1e-3, 1e-3), weight_decay=0.0, amsgrad=amsgrad)
-        set_gradients(parameters, seed=0)
-        broken.grad.data[2] = np.nan
-        for _ in range(120):
-            optimizer.step()
-            dead.grad.data[...] = 0
-            broken.grad.data[2] = 1.0
-        assert not optimizer.state[dead]["exp_avg"].any() and not optimizer.state[dead]["exp_avg_sq"].any()
-        assert optimizer.state[live]["exp_avg"].all() and np.isfinite(dead.data).all()
-        for array in (broken.data, optimizer.state[broken]["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]):
-            np.testing.assert_array_equal(np.isnan(array), [False, False, True, False, False])
+@pytest.mark.parametrize("dtype, amsgrad", [(np.float32, False), (np.float64, False), (np.float64, True)])
+def test_moments_that_die_become_zero_and_nan_stays_nan(dtype, amsgrad):
+    dead, live, broken = parameters = make_parameters([(5,)] * 3, dtype)
+    optimizer = AdamW(parameters, betas=(1e-3, 1e-3), weight_decay=0.0, amsgrad=amsgrad)
+    set_gradients(parameters, seed=0)
+    broken.grad.data[2] = np.nan
+    for _ in range(120):
+        optimizer.step()
+        dead.grad.data[...] = 0
+        broken.grad.data[2] = 1.0
+    assert not optimizer.state[dead]["exp_avg"].any() and not optimizer.state[dead]["exp_avg_sq"].any()
+    assert optimizer.state[live]["exp_avg"].all() and np.isfinite(dead.data).all()
+    for array in (broken.data, optimizer.state[broken]["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]):
+        np.testing.assert_array_equal(np.isnan(array), [False, False, True, False, False])
 
 
 def test_a_gradient_counts_when_it_is_there_whichever_array_it_is():
@@ -416,9 +418,8 @@ def test_a_gradient_counts_when_it_is_there_whichever_array_it_is():
 
 # ---- clipping ----
 
-def mixed():
-    """Parameters of both dtypes, the last without a gradient."""
-    dtypes = np.float32, np.float64
+def mixed(dtypes=(np.float32, np.float64)):
+    """Parameters of both dtypes in turn, the last without a gradient."""
     parameters = [nn.Parameter(p.data.astype(dtypes[i % 2])) for i, p in enumerate(make_parameters(SHAPES))]
     set_gradients(parameters[:-1], seed=0)
     return parameters
@@ -453,29 +454,12 @@ def test_clipping_on_the_way_is_clipping_before(optimizer):
 @pytest.mark.parametrize("norm_type", [1, 2, 3.5, math.inf, "inf", 0.5])
 def test_norms_of_any_order(norm_type):
     p = float(norm_type)
-    for max_norm in (0.1, 1e9):
-        parameters = mixed()
+    for max_norm, dtype, rtol in ((0.1, np.float64, 1e-12), (1e9, np.float64, 1e-12), (0.1, np.float32, 1e-6)):
+        parameters = mixed((dtype, np.float64))
         before = gradients(parameters)
         norm = abs(before).max() if p == math.inf else (abs(before) ** p).sum() ** (1 / p)
         assert nn.utils.clip_grad_norm_(iter(parameters), max_norm, norm_type=norm_type) == pytest.approx(norm, rel=1e-12)
-        np.testing.assert_allclose(gradients(parameters), before * min(1, max_norm / (norm + 1e-6)), rtol=1e-6)
-
-
-def test_clipping_is_pytorchs():
-    torch = pytest.importorskip("torch")
-    for norm_type, max_norm, spoil in ((1, 0.5, None), (2.0, 1.0, None), (2.0, 1e6, None), (3.0, 0.5, None),
-                                       (math.inf, 0.5, None), (2.0, 1.0, np.nan), (2.0, 1.0, np.inf)):
-        ours = make_parameters([shape for shape in SHAPES if 0 not in shape])  # PyTorch has no inf norm of nothing
-        set_gradients(ours, seed=0)
-        if spoil is not None:
-            ours[3].grad.data[5] = spoil
-        theirs = [torch.nn.Parameter(torch.tensor(p.data)) for p in ours]
-        for a, b in zip(ours, theirs):
-            b.grad = torch.tensor(a.grad.data)
-        wanted = torch.nn.utils.clip_grad_norm_(theirs, max_norm, norm_type).item()
-        np.testing.assert_allclose(clip_grad_norm_(ours, max_norm, norm_type), wanted, rtol=1e-12)
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(a.grad.data, b.grad.numpy(), rtol=1e-12)
+        np.testing.assert_allclose(gradients(parameters), before * min(1, max_norm / (norm + 1e-6)), rtol=rtol)
 
 
 def test_a_norm_neither_overflows_nor_loses_a_nan():
@@ -499,6 +483,7 @@ def test_error_if_nonfinite_leaves_gradients_alone(bad, norm_type):
         clip_grad_norm_([p], 0.5, norm_type, error_if_nonfinite=True)
     np.testing.assert_array_equal(p.grad.data, [bad, 1.0])
     assert not math.isfinite(clip_grad_norm_([p], 0.5, norm_type))  # no error unless asked for
+    np.testing.assert_array_equal(p.grad.data, [math.nan, 0.0 if bad == math.inf else math.nan])
     p.grad = mg.tensor(np.array([3.0, 4.0]))
     assert clip_grad_norm_([p], 0.5, error_if_nonfinite=True) == 5
 
@@ -515,8 +500,8 @@ def test_clip_grad_value():
 
 # ---- Muon ----
 
-def cut(matrix, down, across):
-    return [block.copy() for rows in np.split(matrix, down) for block in np.split(rows, across, axis=1)]
+def cut(matrix, blocks):
+    return [block for rows in np.split(matrix, blocks[0]) for block in np.split(rows, blocks[1], axis=1)]
 
 
 @pytest.mark.parametrize("blocks", [1, 3, (1, 2), (3, 2)])
@@ -525,21 +510,21 @@ def test_blocks_are_orthogonalised_apart(blocks):
     for take_step in (Muon.step, Optimizer.step):
         [whole] = make_parameters([(12, 10)])
         down, across = blocks if np.ndim(blocks) else (blocks, 1)
-        parts = [nn.Parameter(part) for part in cut(whole.data, down, across)]
+        parts = [nn.Parameter(part.copy()) for part in cut(whole.data, (down, across))]
         options = dict(lr=0.1, adjust_lr_fn="match_rms_adamw", momentum=0.0)
         first, second = Muon([{"params": whole, "blocks": 2}], **options), Muon(parts, **options)
         set_gradients([whole], seed=9)
         take_step(first)
         first.param_groups[0]["blocks"] = blocks
-        for part, block in zip(parts, cut(whole.data, down, across)):
+        for part, block in zip(parts, cut(whole.data, (down, across))):
             part.data[...] = block
         for t in range(3):
             set_gradients([whole], seed=t)
-            for part, gradient in zip(parts, cut(whole.grad.data, down, across)):
-                part.grad = mg.Tensor(gradient)
+            for part, gradient in zip(parts, cut(whole.grad.data, (down, across))):
+                part.grad = mg.Tensor(gradient.copy())
             take_step(first)
             second.step()
-        for part, block in zip(parts, cut(whole.data, down, across)):
+        for part, block in zip(parts, cut(whole.data, (down, across))):
             np.testing.assert_allclose(part.data, block, rtol=1e-11)
 
 
@@ -613,8 +598,7 @@ def test_joined_state_round_trips():
     thirds, third = copy.deepcopy((firsts, first))
     for p, q in zip(firsts, seconds):
         q.data[...] = p.data
-    for parameters, optimizer in ((firsts, first), (seconds, second), (thirds, third)):
-        step(optimizer, parameters, seed=8)
+    step(first, firsts, 8, (second, seconds), (third, thirds))
     assert_equal(firsts, seconds)
     assert_equal(firsts, thirds)
 
