@@ -194,6 +194,21 @@ def silence(block: Block) -> Block:
     return block
 
 
+class Tagger(nn.Module):
+    """Logits (B, T, outputs) from one layer of attention over tokens (B, T) with positions."""
+
+    def __init__(self, symbols: int, outputs: int, width: int, positions: str = "none", size: int | None = None,
+                 combine: str = "add", **attention):
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, width)
+        self.positions = nn.PositionEncoding(positions, width, size, combine)
+        self.attention = nn.Attention(self.positions.out_width, **attention)
+        self.out = nn.Linear(width, outputs)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.out(self.attention(self.positions(self.embedding(tokens))))
+
+
 def train(task: Task, name: str, config: TransformerConfig, **training) -> tuple[nn.Module, list[float]]:
     """A model of this name, trained on a task, and its losses."""
     model = make_model(task, name, config, training.get("seed", 0))

@@ -10,7 +10,7 @@ from models.task import FIRST
 from models.tasks import TASKS
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    after_fit, attend, check_gradients, choices, heads_of, matrices, mhsa, normal, plain_attention, refusal,
+    Tagger, after_fit, attend, check_gradients, choices, heads_of, matrices, mhsa, normal, plain_attention, refusal,
     require_equal, softmax,
 )
 
@@ -27,23 +27,6 @@ def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
     return module.double()
 
 
-class LastWord(nn.Module):
-    """Which of two meanings does the last word have? One layer of attention, without positions."""
-
-    def __init__(self, symbols: int, width: int = 16):
-        super().__init__()
-        self.embedding, self.attention = nn.Embedding(symbols, width), nn.Attention(width)
-        self.out = nn.Linear(width, 2)
-
-    def forward(self, tokens):
-        return self.out(self.attention(self.embedding(tokens))[:, -1])
-
-    def weights(self, tokens):
-        """(B, N), of the last word."""
-        with mg.no_grad():
-            return self.attention(self.embedding(mg.tensor(tokens)), need_weights=True)[1].array[:, 0, -1]
-
-
 @claim("G31", "Attention", formula="swam, river -> bank of a river; cash -> financial institution",
        ours="nn.Attention(D)(x, need_weights=True)", code=f"{ATTENTION}, models/tasks.py:bank")
 def bank_attends_to_the_telling_word():
@@ -56,12 +39,15 @@ def bank_attends_to_the_telling_word():
     right = []
 
     def weight_of_the_telling_word(model, _):
-        right.append(float((choices(model, words) == is_money).mean()))
-        return model.weights(words)[tells].mean()
+        right.append(float((choices(model, words)[:, -1] == is_money).mean()))
+        with mg.no_grad():
+            weights = model.attention(model.embedding(mg.tensor(words)), need_weights=True)[1]
+        return weights.array[:, 0, -1][tells].mean()
 
-    weight = after_fit(lambda: LastWord(task.vocabulary_size),
+    weight = after_fit(lambda: Tagger(task.vocabulary_size, outputs=2, width=16),
                        lambda generator: task.make(generator, 64, int(generator.integers(4, length + 1))),
-                       weight_of_the_telling_word, steps, lr=1e-2)
+                       weight_of_the_telling_word, steps, lr=1e-2,
+                       loss=lambda model, x, meaning: F.cross_entropy(model(x)[:, -1], meaning))
     require(min(right) > 0.95, f"right: {right}")
     require(weight.median > 4 / length, f"weight {weight:.2f}")
     return (f"after {steps} steps the meaning is right for at least {min(right):.0%} of new sentences; of {length} words, "
@@ -197,18 +183,11 @@ def concatenated_heads_times_a_matrix():
             f"agree within {forward:.0e}, all gradients within {backward:.0e}")
 
 
-class Neighbours(nn.Module):
-    """Which tokens are before and after this one? One layer of attention with this many heads."""
-
-    def __init__(self, symbols: int, heads: int, width: int = 32):
-        super().__init__()
-        self.embedding, self.positions = nn.Embedding(symbols, width), nn.PositionEncoding("learned", width, size=N)
-        self.attention = nn.Attention(width, heads, key_size=16, value_size=32 // heads)
-        self.out = nn.Linear(width, 2 * symbols)
+class Neighbours(Tagger):
+    """Which tokens are before and after each one?"""
 
     def forward(self, tokens):
-        y = self.out(self.attention(self.positions(self.embedding(tokens))))
-        return y.reshape(*tokens.shape, 2, -1)
+        return super().forward(tokens).reshape(*tokens.shape, 2, -1)
 
 
 @claim("A45", "Multi-head attention", formula="H_c = Attention(Q_c, K_c, V_c), c = 1 ... C",
@@ -223,7 +202,8 @@ def heads_attend_to_several_patterns():
         return np.stack([np.roll(tokens, 1, axis=1), np.roll(tokens, -1, axis=1)], axis=2)
 
     def right(heads):
-        return after_fit(lambda: Neighbours(symbols, heads),
+        return after_fit(lambda: Neighbours(symbols, 2 * symbols, 32, "learned", N, heads=heads, key_size=16,
+                                            value_size=32 // heads),
                          lambda generator: (x := generator.integers(symbols, size=(32, N)), neighbours(x)),
                          lambda model, _: (choices(model, tested) == neighbours(tested)).mean(), steps, lr=1e-2)
 

@@ -9,7 +9,7 @@ import minigrad as mg
 import nn
 from nn.position import sinusoidal
 from study.notes.claims import claims_of, require
-from study.notes.helpers import choices, classes_loss, fit, largest, over_seeds, refusal, require_equal
+from study.notes.helpers import Tagger, choices, classes_loss, fit, largest, over_seeds, refusal, require_equal
 
 claim = claims_of("003")
 
@@ -17,19 +17,12 @@ N, D = 6, 8  # tokens, features
 POSITIONS = "nn/position.py:PositionEncoding"
 
 
-class PreviousToken(nn.Module):
-    """Which token came before this one? A layer of attention, with positions added, concatenated, or left out."""
+class PreviousToken(Tagger):
+    """Which token came before each one?"""
 
     def __init__(self, symbols: int, width: int, kind: str, combine: str = "add", size: int | None = None):
-        super().__init__()
-        self.embedding = nn.Embedding(symbols, width)
-        self.positions = nn.PositionEncoding(kind, width, size, combine)
-        self.attention = nn.Attention(self.positions.out_width, key_size=width, value_size=width, output_projection="none",
-                                      bias=True)
-        self.out = nn.Linear(width, symbols)
-
-    def forward(self, tokens):
-        return self.out(self.attention(self.positions(self.embedding(tokens))))
+        super().__init__(symbols, symbols, width, kind, size, combine, key_size=width, value_size=width,
+                         output_projection="none", bias=True)
 
     def train_for(self, seed: int, length: int = 8, steps: int = 400) -> float:
         """The last losses."""

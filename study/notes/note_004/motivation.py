@@ -11,7 +11,8 @@ from models.tasks import TASKS
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
 from study.notes.helpers import (
-    after_fit, check_gradients, choices, influence, over_seeds, read_out_loss, require_causal, require_equal, trained,
+    Tagger, after_fit, check_gradients, choices, influence, over_seeds, read_out_loss, require_causal, require_equal,
+    trained,
 )
 from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
 
@@ -160,18 +161,6 @@ def reading_in_both_directions():
             f"reads the sequence backwards exchanges the halves, within {halves:.0g}")
 
 
-class Attender(nn.Module):
-    """Logits (B, T, outputs) from one layer of attention."""
-
-    def __init__(self, symbols: int, outputs: int, size: int, width: int = 24):
-        super().__init__()
-        self.embedding, self.positions = nn.Embedding(symbols, width), nn.PositionEncoding("learned", width, size=size)
-        self.attention, self.out = nn.Attention(width), nn.Linear(width, outputs)
-
-    def forward(self, tokens):
-        return self.out(self.attention(self.positions(self.embedding(tokens))))
-
-
 @claim("G33", "Motivation", "true if training is short",
        formula="This is fine, but still does not capture very long range dependencies.",
        ours="nn.RNN(D, D, bidirectional=True), nn.Attention(D)", code=f"{RNN}, {ATTENTION}")
@@ -184,7 +173,8 @@ def both_directions_miss_long_ranges():
         tested = np.random.default_rng(99).integers(letters, size=(500, length))
 
         return after_fit(
-            lambda: Attender(letters, letters, length) if attends else Reader(letters, letters, bidirectional=True),
+            lambda: (Tagger(letters, letters, 24, "learned", length) if attends else
+                     Reader(letters, letters, bidirectional=True)),
             lambda generator: (generator.integers(letters, size=(16, length)),),
             lambda model, _: (choices(model, tested)[:, [0, -1]] == tested[:, [-1, 0]]).mean(), steps, lr=5e-3,
             loss=lambda model, x: read_out_loss(model(x)[:, 0 :: length - 1], x[:, [length - 1, 0]]))
