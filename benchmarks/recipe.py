@@ -3,9 +3,9 @@
     python -m benchmarks.recipe RESULTS [--text FILE] [--seeds 5] [--only WORD] [--time] [--document docs/recipe.md]
 
 Adds a line to RESULTS, a .jsonl file, for each training that it lacks, and so continues after an interruption. Losses do
-not depend on the load of the machine, but seconds do: on an idle machine, --time then trains all variants for a few steps, in
-turn, and adds a line with the seconds of a step of each. Then prints the table of all results, and with --document puts it
-between its markers there and draws the plot into a folder of the document's name.
+not depend on the load of the machine, but seconds do: on an idle machine, --time then trains all variants for a few steps,
+in turn, and adds a line with the seconds of a step of each. Then prints the table of all results, and with --document puts
+it between its markers there and draws the plot into a folder of the document's name.
 
 The reported loss is that of the second half of the validation text. To change the recipe, look at the first half alone.
 Seconds are those of training steps, without evaluations.
