@@ -1,4 +1,4 @@
-"""Datasets and loaders: what comes in which batch; and a training loop written for PyTorch, start to end."""
+"""Datasets and loaders: what each batch holds; and a training loop written for PyTorch, from start to end."""
 import collections
 
 import numpy as np
@@ -17,8 +17,6 @@ class Squares(Dataset):
         self.n = n
 
     def __getitem__(self, index):
-        if not 0 <= index < self.n:
-            raise IndexError(index)
         return mg.tensor([float(index)]), index**2
 
     def __len__(self):
@@ -75,8 +73,8 @@ def test_shuffling_follows_the_seed_or_the_generator():
 
 
 def test_a_split_has_no_overlap_and_leaves_nothing_out():
-    for lengths, expected in (([6, 1, 3], [6, 1, 3]), ([0.5, 0.25, 0.25], [6, 2, 2]), ([1 / 3] * 3, [4, 3, 3]), ([0.25] * 4, [3, 3, 2, 2]), ([10], [10]),
-                              ([1.0], [10])):
+    for lengths, expected in (([6, 1, 3], [6, 1, 3]), ([0.5, 0.25, 0.25], [6, 2, 2]), ([1 / 3] * 3, [4, 3, 3]),
+                              ([0.25] * 4, [3, 3, 2, 2]), ([10], [10]), ([1.0], [10])):
         parts = random_split(range(10), lengths, generator=mg.Generator().manual_seed(3))
         assert [len(part) for part in parts] == expected
         assert sorted(part[i] for part in parts for i in range(len(part))) == list(range(10))

@@ -1,4 +1,4 @@
-"""What holds for every layer: its dtype stays, a state goes round, gradients are right, compiling changes no bit."""
+"""What holds for every layer: dtypes stay, states round-trip, gradients are right, and compiling changes no bit."""
 import functools
 import inspect
 
@@ -9,11 +9,8 @@ import minigrad as mg
 import nn
 from nn.module import Module
 
-LOGITS, FRACTIONS, IDS = "logits", "fractions", "ids"  # inputs (4, 6), by kind
-TOKENS = "tokens"  # (2, 4, 6)
-
-# name: constructor and the kinds of its inputs
-LAYERS = {
+LOGITS, FRACTIONS, IDS, TOKENS = "logits", "fractions", "ids", "tokens"  # kinds of inputs
+LAYERS = {  # name: (constructor, the kinds of its inputs)
     **{name: (getattr(nn, name), [LOGITS]) for name in (
         "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "Mish",
         "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softplus", "Softsign", "Tanh", "Tanhshrink", "Dropout", "Flatten",
@@ -64,7 +61,7 @@ def first(output):
 
 
 def step_of(layer, optimizer, scale):
-    """Forward, backward to a parameter in front of the layer, too, and an update: the output."""
+    """Forward, backward, also to a parameter in front of the layer, and an update: the output."""
     def step(*inputs):
         optimizer.zero_grad()
         y = first(layer(*(x * scale if x.dtype.kind == "f" else x for x in inputs)))
@@ -76,12 +73,8 @@ def step_of(layer, optimizer, scale):
 
 
 @every_layer
-def test_dtype_stays_and_compiling_changes_no_bit(make, kinds):
-    for dtype in (np.float32, np.float64):
-        check_compiled(make, kinds, dtype)
-
-
-def check_compiled(make, kinds, dtype):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_stays_and_compiling_changes_no_bit(make, kinds, dtype):
     histories = []
     for compiled in (False, True):
         mg.manual_seed(0)
@@ -100,8 +93,7 @@ def check_compiled(make, kinds, dtype):
 
 
 @every_layer
-def test_states_go_round_eval_is_the_same_twice_and_gradients_are_differences(make, kinds):
-    """And what is random is so in training only."""
+def test_states_round_trip_only_training_is_random_and_gradients_are_differences(make, kinds):
     layer, inputs = make(), inputs_of(kinds, 0)
     once, twice = (first(layer(*inputs)).detach().numpy() for _ in range(2))
     is_random = any(isinstance(module, nn.Dropout) or getattr(module, "dropout", 0.0) != 0.0 for module in layer.modules())

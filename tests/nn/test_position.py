@@ -1,3 +1,4 @@
+"""Positions against their formulas."""
 import math
 
 import numpy as np
@@ -9,14 +10,13 @@ from nn.position import KINDS, integer, kept_table, one_hot, rotary_frequencies,
 
 
 @pytest.mark.parametrize("D", [1, 2, 5, 8])
-def test_sinusoidal_and_sine_only_are_their_formulas(D):
-    pairs, sines = sinusoidal(6, D, start=3), sine_only(6, D, start=3)
-    for t in range(6):
-        for i in range(D):
-            frequency = 1 / 10_000 ** ((i - i % 2) / D)
-            expected = math.cos((t + 3) * frequency) if i % 2 else math.sin((t + 3) * frequency)
-            assert pairs[t, i] == pytest.approx(expected, abs=1e-14)
-            assert sines[t, i] == pytest.approx(math.sin((t + 3) / 10_000 ** ((i + 1) / D)), abs=1e-14)
+@pytest.mark.parametrize("base", [{}, {"base": 100.0}], ids=str)
+def test_sinusoidal_and_sine_only_are_their_formulas(D, base):
+    pairs, sines, longest = sinusoidal(6, D, start=3, **base), sine_only(6, D, start=3, **base), base.get("base", 10_000)
+    for t, i in np.ndindex(6, D):
+        angle = (t + 3) / longest ** ((i - i % 2) / D)
+        assert pairs[t, i] == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle), abs=1e-14)
+        assert sines[t, i] == pytest.approx(math.sin((t + 3) / longest ** ((i + 1) / D)), abs=1e-14)
 
 
 def test_one_hot_and_integer():
@@ -25,7 +25,7 @@ def test_one_hot_and_integer():
 
 
 @pytest.mark.parametrize("formula", [sinusoidal, sine_only, integer, one_hot])
-def test_a_layer_has_the_table_that_it_is_named_after(formula):
+def test_a_layer_has_the_table_of_its_kind(formula):
     layer = nn.PositionEncoding(formula.__name__, 9)
     np.testing.assert_array_equal(layer.table(4, start=3).array, formula(4, 9, start=3))
     np.testing.assert_allclose(layer.table(4, start=3).array, layer.table(7).array[3:], atol=1e-15)
@@ -45,13 +45,6 @@ def test_no_positions_have_no_width():
 def test_repr():
     text = "PositionEncoding('learned', 4, size=7, combine='concatenate')"
     assert repr(nn.PositionEncoding("learned", 4, size=7, combine="concatenate")) == text
-
-
-def test_base_sets_the_longest_wave():
-    assert sinusoidal(2, 4, base=100)[1, 2] == pytest.approx(math.sin(1 / 10))
-    assert sine_only(2, 4, base=100)[1, 1] == pytest.approx(math.sin(1 / 10))
-    turned = rotate(mg.tensor([[0.0] * 4, [0.0, 0.0, 1.0, 0.0]]), base=100.0)
-    assert turned[1].tolist() == pytest.approx([0, 0, math.cos(1 / 10), math.sin(1 / 10)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,15 +69,6 @@ def test_concatenates(kind, random):
         np.testing.assert_allclose(row, layer.table(3).array, rtol=1e-6)
 
 
-def test_a_shift_is_a_rotation():
-    table, steps = sinusoidal(40, 6), 5
-    for pair in range(3):
-        angle = steps / 10_000 ** (2 * pair / 6)
-        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        columns = table[:, 2 * pair : 2 * pair + 2]
-        np.testing.assert_allclose(columns[:-steps] @ turn, columns[steps:], atol=1e-14)
-
-
 def test_only_positions_that_are_used_have_a_gradient(random):
     for combine in ("add", "concatenate"):
         layer = nn.PositionEncoding("learned", 4, size=7, combine=combine).double()
@@ -92,19 +76,18 @@ def test_only_positions_that_are_used_have_a_gradient(random):
         assert (np.abs(layer.weight.grad.array).sum(axis=1) > 0).tolist() == [False, False, True, True, True, False, False]
 
 
-def test_rotate_is_its_formula(random):
+@pytest.mark.parametrize("base", [{}, {"base": 100.0}], ids=str)
+def test_rotate_is_its_formula(base, random):
     x = random.normal(size=(2, 5, 6))
-    y = rotate(mg.tensor(x), start=2).array
-    for t in range(5):
-        for i in range(3):
-            a = (t + 2) / 10_000 ** (2 * i / 6)
-            even, odd = x[:, t, 2 * i], x[:, t, 2 * i + 1]
-            np.testing.assert_allclose(y[:, t, 2 * i], even * math.cos(a) - odd * math.sin(a), atol=1e-14)
-            np.testing.assert_allclose(y[:, t, 2 * i + 1], even * math.sin(a) + odd * math.cos(a), atol=1e-14)
+    y = rotate(mg.tensor(x), start=2, **base).array
+    for t, i in np.ndindex(5, 3):
+        angle = (t + 2) / base.get("base", 10_000) ** (2 * i / 6)
+        expected = (x[:, t, 2 * i] + 1j * x[:, t, 2 * i + 1]) * complex(math.cos(angle), math.sin(angle))
+        np.testing.assert_allclose(y[:, t, 2 * i] + 1j * y[:, t, 2 * i + 1], expected, atol=1e-14)
 
 
-def test_rotate_far_out_and_by_a_table_that_is_kept():
-    """At position 10^6 angles in float32 would be off by 0.06; asked again, the same table serves."""
+def test_rotate_is_exact_far_out_and_keeps_its_table():
+    """At position 10^6 angles in float32 would be off by 0.06; the second call reuses the table."""
     turned = rotate(mg.tensor([[1.0, 0.0]], dtype=mg.float32), start=10**6).array
     np.testing.assert_allclose(turned, [[math.cos(10**6), math.sin(10**6)]], atol=1e-7)
     before = kept_table.cache_info().misses
@@ -114,21 +97,13 @@ def test_rotate_far_out_and_by_a_table_that_is_kept():
 
 
 def test_scaled_frequencies():
-    """Llama 3.1's: those of more than 4 turns in 32 positions stay, those of less than 1 become 8 times as slow."""
+    """Llama 3.1's: those with more than 4 turns in 32 positions stay, those with less than 1 become 8 times as slow."""
     plain, scaled = rotary_frequencies(8, 50.0), rotary_frequencies(8, 50.0, "llama3:8:1:4:32")
     turns = 32 * plain / (2 * math.pi)
     assert turns[0] > 4 > turns[1] > 1 > turns[2]
     share = (turns[1] - 1) / 3
     np.testing.assert_allclose(scaled / plain, [1.0, share + (1 - share) / 8, 1 / 8, 1 / 8])
     np.testing.assert_allclose(rotary_frequencies(8, 50.0, "linear:4"), plain / 4)
-
-
-def test_rotated_products_depend_on_the_distance_only(random):
-    q, k = (mg.tensor(random.normal(size=(5, 6))) for _ in range(2))
-    here, there = (rotate(q, start) @ rotate(k, start + 4).T for start in (0, 100))
-    np.testing.assert_allclose(here.array, there.array, atol=1e-12)
-    assert np.abs((here - rotate(q) @ rotate(k).T).array).max() > 0.1
-    np.testing.assert_allclose(rotate(q, 9).norm(dim=1).array, q.norm(dim=1).array, atol=1e-14)
 
 
 def test_rotate_gradient(random):
