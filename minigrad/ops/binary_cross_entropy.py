@@ -22,11 +22,7 @@ def loss(p, target):
     return -(target * log_p + (1 - target) * log_not_p)
 
 
-def loss_backward_a(dout, p, target):
-    return dout * (p - target) / np.maximum(p * (1 - p), LEAST_VARIANCE)
-
-
-def loss_backward_b(dout, p, target):
+def backward_target(dout, p, target):
     log_p, log_not_p = logarithms(p)
     return dout * (log_not_p - log_p)
 
@@ -39,7 +35,8 @@ class BinaryCrossEntropy(Elementwise):
     finite, and descending it moves p to the target.
     """
 
-    function, gradients = staticmethod(loss), (loss_backward_a, loss_backward_b)
+    function = staticmethod(loss)
+    gradients = (lambda dout, p, target: dout * (p - target) / np.maximum(p * (1 - p), LEAST_VARIANCE)), backward_target
 
 
 def logits_loss(x, target, weight):

@@ -77,32 +77,25 @@ def gradient_of_larger(dout, a, b):
     return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
 
 
-def gradient_of_smaller(dout, a, b):
-    return gradient_of_larger(dout, b, a)
-
-
 class Maximum(Elementwise):
     """out = max(a, b) elementwise:  da = dout where a > b, dout / 2 where a = b, else 0,  db = the same from b's side"""
 
-    function, gradients = np.maximum, (gradient_of_larger, gradient_of_smaller)
+    function, gradients = np.maximum, (gradient_of_larger, lambda dout, a, b: gradient_of_larger(dout, b, a))
 
 
 class Minimum(Elementwise):
     """out = min(a, b) elementwise:  da = dout where a < b, dout / 2 where a = b, else 0,  db = the same from b's side"""
 
-    function, gradients = np.minimum, (gradient_of_smaller, gradient_of_larger)
+    function, gradients = np.minimum, Maximum.gradients[::-1]
 
 
 def clamp(x, low, high):
     return np.minimum(high, np.maximum(low, x))  # of two equal ones, the latter is taken
 
 
-def clamp_backward(dout, x, low, high):
-    return select((x >= low) & (x <= high), dout, 0.0)
-
-
 Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = dout where low <= x <= high, the edges too",
-                   clamp, clamp_backward, low=-math.inf, high=math.inf)
+                   clamp, lambda dout, x, low, high: select((x >= low) & (x <= high), dout, 0.0),
+                   low=-math.inf, high=math.inf)
 
 
 def predicate(ufunc: np.ufunc) -> Callable:

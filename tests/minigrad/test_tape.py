@@ -73,14 +73,6 @@ def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream():
     np.testing.assert_array_equal(upstream.data, [1.0, 1.0])
 
 
-def test_float32_and_float64_mix_and_gradients_keep_their_own_dtype():
-    x = mg.tensor([1.0, 2.0], requires_grad=True)
-    y = leaf(3.0, 4.0)
-    out = x * y
-    out.backward(mg.ones(2))
-    assert (out.dtype, x.grad.dtype, y.grad.dtype) == (mg.float64, mg.float32, mg.float64)
-
-
 def test_broadcast_gradients_have_the_shape_of_their_input(random):
     for a, b in itertools.product([(), (1,), (3,), (2, 1), (2, 3), (1, 1, 3), (0,), (4, 0, 1)], repeat=2):
         if any(m != n and 1 not in (m, n) for m, n in zip(a[::-1], b[::-1])):
@@ -125,14 +117,6 @@ def test_set_grad_enabled_works_at_once_as_a_block_and_as_a_decorator():
         assert not mg.is_grad_enabled()
     assert mg.set_grad_enabled(False)(mg.is_grad_enabled)() is False
     assert mg.is_grad_enabled()
-
-
-def test_detach_shares_data_and_ends_the_graph():
-    x = leaf(1.0, 2.0)
-    y = (x * 3.0).detach()
-    assert not y.requires_grad
-    (y * x).backward(mg.ones(2))
-    np.testing.assert_array_equal(x.grad.data, [3.0, 6.0])
 
 
 def test_a_wrong_backward_is_named():
@@ -213,9 +197,10 @@ def test_freezing_a_leaf_for_a_while_loses_nothing():
     y = (x * 3.0).sum()
     x.requires_grad_(False)
     assert x.grad.tolist() == [2, 2] and not (x * 2.0).requires_grad
+    x.grad = x.grad * 2.0
     x.requires_grad_(True)
     y.backward()
-    assert x.grad.tolist() == [5, 5]
+    assert x.grad.tolist() == [7, 7]
 
 
 def test_a_generator_under_no_grad_is_a_whole_generator():
@@ -251,14 +236,6 @@ def test_a_deep_copy_shares_no_place_on_the_tape(is_frozen):
     x.requires_grad_(True)
     (twin * 3.0).sum().backward()
     assert x.grad is None and twin.grad.tolist() == [3, 3]
-
-
-def test_the_gradient_of_a_frozen_leaf_can_be_set():
-    x = mg.tensor([1.0, 2.0], requires_grad=True)
-    (x * 3.0).sum().backward()
-    x.requires_grad_(False)
-    x.grad = x.grad * 2.0
-    assert x.grad.tolist() == [6, 6]
 
 
 def test_gradients_lie_row_by_row():
