@@ -102,7 +102,8 @@ class Transcript:
                 return self._fact(value._array)
             return outside(value, f"a tensor of shape {value.shape}")
         if isinstance(value, np.ndarray):
-            return self._of_array(value)
+            memory = self._memories.get(id(owner(value)), lambda: None)
+            return made(0) if memory() is owner(value) else ByValue(value)
         if isinstance(value, types.CodeType):
             return ByIdentity(value, f"the function {value.co_qualname}")
         parts = next((names for kind, names in PARTS.items() if isinstance(value, kind)), None)
@@ -119,11 +120,6 @@ class Transcript:
     def is_from_outside(self, value: Any) -> bool:
         """Did this Tensor or Generator exist before the step began?"""
         return (value.made if getattr(value, "node", None) is None else value.node.order) <= self.began
-
-    def _of_array(self, array: np.ndarray) -> ByIdentity | ByValue:
-        memory = owner(array)
-        reference = self._memories.get(id(memory))
-        return made(0) if reference is not None and reference() is memory else ByValue(array)
 
     def difference(self, before: "Transcript") -> str | None:
         """How this step differs from an earlier one, in words; None if it does not."""
