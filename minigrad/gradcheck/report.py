@@ -8,7 +8,7 @@ import numpy as np
 from ..drawing.figures import new_figure
 from ..drawing.html import html_of_report
 from .constants import constant_ratio, name_constant
-from .differences import FAIL, PASS, overall
+from .differences import FAIL, PASS, largest_finite, overall
 
 PROJECTED = "sum(output * upstream)"  # the single number whose gradient is backward(upstream)
 FEW_LINES = 3  # the most rows or columns of a Jacobian that are named
@@ -42,8 +42,7 @@ class InputReport:
     def errors(self) -> np.ndarray:
         """|analytic - numeric| relative to the largest derivative."""
         with np.errstate(all="ignore"):
-            known = [np.abs(a[np.isfinite(a)]) for a in (self.analytic, self.numeric)]
-            scale = max((np.max(a, initial=0.0) for a in known), default=0.0)
+            scale = np.max(largest_finite(self.analytic, self.numeric), initial=0.0)
             error = np.abs(self.analytic - self.numeric) / (scale if scale > 0 else 1.0)
         return np.where(np.isnan(error), np.inf, error)
 
@@ -187,9 +186,8 @@ class GradcheckReport:
         figure, axes = new_figure(rows, 3, 11, 0.9 + 2.6 * rows, squeeze=False)
         figure.suptitle(f"gradcheck of {self.title}: {self.verdict} (seed {self.seed})")
         for row, entry in zip(axes, shown):
-            limit = max(float(np.max(np.abs(entry.numeric[np.isfinite(entry.numeric)]), initial=0.0)), 1e-300)
             difference = entry.analytic - entry.numeric
-            worst = max(float(np.max(np.abs(difference[np.isfinite(difference)]), initial=0.0)), 1e-300)
+            limit, worst = (np.max(largest_finite(array), initial=1e-300) for array in (entry.numeric, difference))
             pictures = {
                 f"{entry.name}: backward": (entry.analytic, limit),
                 entry.reference: (entry.numeric, limit),

@@ -33,7 +33,7 @@ class Differentiable:
     inputs: Callable[[np.random.Generator], list]
     changes: dict[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
-    names: tuple[str, ...] = ()  # of the inputs; by default, what backward calls them
+    names: tuple[str, ...] = ()  # of the inputs; by default, backward's own, if it names them all
     statement: str = ""  # what forward computes, in a line
 
     @property
@@ -63,12 +63,10 @@ class Differentiable:
         def backward(op, dout, *arrays):
             if isinstance(dout, Tensor):
                 raise RuntimeError(f"{self.name}: a backward in NumPy cannot itself be differentiated (create_graph=True)")
-            is_float = [np.asarray(a).dtype.kind == "f" for a in arrays]
-            names = self.arguments
-            if len(names) != len(arrays):  # backward(dout, *inputs)
-                names = tuple(f"input{i}" for i in range(len(arrays)))
-            learned = [is_one and name not in self.constants for is_one, name in zip(is_float, names)]
-            return fitted(self.gradients(dout, *arrays), arrays, names, learned, [op.needs(i) for i in range(len(arrays))])
+            learned = [np.asarray(a).dtype.kind == "f" and name not in self.constants
+                       for name, a in zip(self.arguments, arrays, strict=True)]
+            needed = [op.needs(i) for i in range(len(arrays))]
+            return fitted(self.gradients(dout, *arrays), arrays, self.arguments, learned, needed)
 
         title = self.name.title().replace("_", "").replace(" ", "")
         promises = {"fresh_gradients": self.changes.get("fresh_gradients", False)}

@@ -185,7 +185,7 @@ def check(head: Head, mistake: Mistake) -> list[str]:
         found = mistake.gradients(head, dict(zip(head.inputs, arrays)), dout)
         return tuple(found[name] for name in head.inputs)
 
-    function = Differentiable(mistake.title, forward, backward, lambda generator: [])
+    function = Differentiable(mistake.title, forward, backward, lambda generator: [], names=tuple(head.inputs))
     report = gradcheck_report(function, list(head.tensors().values()))
     where = f" of {CHECKED} x {CHECKED} parts" if is_large else ""
     lines = [f"gradcheck{where}: {report.verdict.upper()}"]
