@@ -145,6 +145,14 @@ def test_a_wrong_factor_is_found_and_reported(factor):
 
 
 ZEROS = leaf(np.zeros((3, 3)))
+FOURTH = np.arange(5) == 3
+
+
+def summed_back(dout):
+    """The gradient of a cumulative sum."""
+    return np.cumsum(dout[::-1])[::-1]
+
+
 REPORTS = {  # what is checked, the verdict, and what the report says
     "a size": (wrong_by(1 / 3), X, {}, "fail", "1/N with N = 3 (dim 0 of x)"),
     "the root of a size": (wrong_by(2.0), X, {}, "fail", "sqrt(N) with N = 4"),
@@ -163,6 +171,12 @@ REPORTS = {  # what is checked, the verdict, and what the report says
     "ids": (lambda x, ids: x[ids], (X, np.arange(3)), {}, "pass", "ids has no repeated id"),
     "only the diagonal": (function(lambda x: x.cumsum(-1), lambda d, x: d), normal(5), {}, "fail",
                           "backward has only the diagonal of the Jacobian"),
+    "a row": (function(lambda x: x.cumsum(-1), lambda d, x: summed_back(np.where(FOURTH, 2 * d, d))), normal(5), {}, "fail",
+              "only derivatives of output[3] are wrong"),
+    "a column": (function(lambda x: x.cumsum(-1), lambda d, x: np.where(FOURTH, 2, 1) * summed_back(d)), normal(5), {}, "fail",
+                 "only derivatives by x[3] are wrong"),
+    "the diagonal": (function(lambda x: x.cumsum(-1), lambda d, x: summed_back(d) + d), normal(5), {}, "fail",
+                     "only the diagonal of the Jacobian is wrong"),
 }
 
 
@@ -367,7 +381,8 @@ def test_the_census_finds_gradients_that_miss_a_use(random):
     assert {name: row.status for name, row in rows.items()} == {
         "tied": "ok", "partial": "partial", "unused": "unused", "cut": "none",
     }
-    assert rows["tied"].uses == 2 and all(parameter.grad is None for parameter in module.parameters())
+    assert [(row.uses, row.zeros) for row in rows.values()] == [(2, 0), (1, 0), (0, 1), (0, 1)]
+    assert all(parameter.grad is None for parameter in module.parameters())
 
 
 def test_gradcheck_module_checks_every_parameter(random, capsys):
