@@ -1,9 +1,9 @@
-"""Changes of the library that no generator makes, for tests/mutate.py: wrong alternatives of what is in the lecture notes,
-files and processes that are not looked after, arrays that are misread.
+"""Mutants of the library that no generator makes, for tests/mutate.py: wrong versions of the lecture notes' systems, careless
+use of files and processes, arrays that are misread.
 
-Tables {what goes wrong: (place, new, tests)}: in a file, what is named is replaced by an expression in which `was` is what
-stands there now. It is added to the end of the file as code, so that processes that tests start have it too. Each of the
-tests has to notice by itself: a claim of the notes, such as A6, or a file's, with :: those whose names match a pattern.
+Tables {what goes wrong: (place, new, tests)}: a name in a file is replaced by an expression, in which `was` is the original.
+The replacement is appended to the file as code, so that processes started by tests have it as well. Each of the tests must
+notice on its own: a claim of the notes, such as A6, or a test file, with :: those tests whose names match a pattern.
 """
 import ast
 import pathlib
@@ -14,11 +14,11 @@ CLAIM = r"tests/study/test_claims.py::\[{}\b"
 
 
 def made(then: str) -> str:
-    """In place of a layer's __init__: it, and what follows, in which `self` is the layer."""
+    """A layer's __init__, followed by an expression in which `self` is the layer."""
     return f"lambda self, *args, **options: (was(self, *args, **options), {then})[0]"
 
 
-NOTES = {  # the claims of the lecture notes are to notice
+NOTES = {  # the claims of the lecture notes must notice
     "weights are not scaled": ("nn/functional/attention.py attention_weights",
         "lambda q, k, mask=None, is_causal=False, scale=None: was(q, k, mask, is_causal, 1.0)", "A6 A12 A13 A15 A16"),
     "weights are uniform": ("nn/functional/attention.py attention_weights",
@@ -197,7 +197,7 @@ ENGINE = {  # captured steps, memory, the tape, kernels
         "lambda function, arguments: (next(iter(function.overloads.values())).entry_point, arguments) if "
         "getattr(function, 'overloads', None) else was(function, arguments)", "tests/minigrad/fast/kernels/test_jit.py"),
 }
-PAGE = {  # code that is added, as there are no names to replace
+PAGE = {  # code to append, as there are no names to replace
     "a request": ("minigrad/tracing/page/page.js",
         'new Image().src = "http://localhost:9/";', "tests/minigrad/tracing/test_page.py"),
     "a slider without a name": ("minigrad/tracing/page/page.js",
@@ -214,7 +214,7 @@ FIRST = "lambda self, x, *rest, **options: was(self, {}, *rest, **options)"
 CONTIGUOUS = ("np.lib.stride_tricks.as_strided({0}, strides=np.empty({0}.shape, {0}.dtype).strides) "
               "if isinstance({0}, np.ndarray) and all(step >= 0 for step in {0}.strides) else {0}")
 DOUBLE = "{0}.astype(np.float64) if getattr({0}, 'dtype', None) == np.float32 else {0}"
-OF_AN_OP = {  # method, and what comes in its place
+OF_AN_OP = {  # {what goes wrong: (method, its replacement)}
     "reads input 0 without its strides": ("forward", FIRST.format(CONTIGUOUS.format("x"))),
     "gives float64": ("forward", f"lambda *args, **options: (lambda y: {DOUBLE.format('y')})(was(*args, **options))"),
     "writes to input 0": ("forward", "lambda self, x, *rest, **options: (was(self, x, *rest, **options), x.fill(7))[0]"),
@@ -243,11 +243,11 @@ def rows(package: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def code(target: str, new: str) -> str:
-    """What is added to the file."""
+    """What is appended to the file."""
     return f"{target} = (lambda was: {new})({target})" if target else new
 
 
 def tests(name: str) -> tuple[str, str]:
-    """The file, or what files' names begin with, and the pattern of names of the tests that have to notice."""
+    """The file, or a prefix of file names, and the pattern of the tests that must notice."""
     file, _, pattern = name.rpartition(" (")[2].removesuffix(")").partition("::")
     return file, pattern

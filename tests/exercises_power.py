@@ -1,9 +1,9 @@
-"""How many answers of students are judged rightly, how many mistakes are named rightly, and how long does it take?
+"""How many answers are judged correctly, how many mistakes are named correctly, and how long does it take?
 
     python tests/exercises_power.py [--seed 1] [--folder FOLDER] [--jobs 2]
 
-Each answer of `tests/study/exercises/submissions` as a file of its own, as `minigrad exercises check` judges it: in a
-process of its own, on inputs drawn anew. See `student_answers.py` for how an answer says which names are right.
+Each answer in `tests/study/exercises/submissions` becomes a file and is judged as by `minigrad exercises check`: in its own
+process, on inputs drawn anew. `student_answers.py` explains how an answer says which names are right.
 """
 import argparse
 import concurrent.futures
@@ -21,7 +21,7 @@ from student_answers import FOLDER, Submission, submissions  # noqa: E402
 from study.exercises import COURSE, check_file  # noqa: E402
 from study.exercises.report import Report  # noqa: E402
 
-COLUMNS = "exercise", "right: judged right", "wrong: judged wrong", "named rightly", "not named", "named otherwise"
+COLUMNS = "exercise", "right: judged right", "wrong: judged wrong", "named correctly", "not named", "misnamed"
 
 
 def judged(submission: Submission, seed: int) -> tuple[Report, float]:

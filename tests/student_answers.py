@@ -4,9 +4,9 @@
     # ---- wrong twice: forgot 1 / sqrt(d) | no causal mask => no scale + no mask
     # ---- right: einsum
 
-They were written from the signatures alone, without knowing which mistakes the library knows, but for those "for matrices",
-which were written to see that stacks of matrices do not change what a matrix shows. Behind "=>" stand the names
-that say it rightly (`Report.names`), read and compared with the label by hand; none if the mistake has no name there.
+They were written from the signatures alone, without knowledge of the known mistakes, except for those "for matrices", which
+show that stacks of matrices do not change the diagnosis. After "=>" are the names that are right (`Report.names`), compared
+with the label by hand; there are none if the mistake has no name.
 """
 import pathlib
 import re
@@ -29,8 +29,8 @@ HEAD = re.compile(r"^# ---- (right|wrong twice|wrong): (.*?)(?: => (.*))?$")
 class Submission:
     exercise: str
     kind: str  # "right", "wrong" or "wrong twice"
-    label: str  # the mistake, or the style, in its author's words
-    names: tuple[frozenset[str], ...]  # each of these sets of names says it rightly
+    label: str  # the mistake or the style, in the author's words
+    names: tuple[frozenset[str], ...]  # any of these sets of names is right
     code: str
     number: int
 
@@ -39,7 +39,7 @@ class Submission:
 
 
 def submissions(exercises: Iterable[str], folder: pathlib.Path = FOLDER) -> list[Submission]:
-    """All of these exercises, as far as there are any."""
+    """All for these exercises."""
     found = []
     for path in filter(pathlib.Path.is_file, (folder / f"{name}.txt" for name in exercises)):
         parts = re.split(r"^(?=# ---- )", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -10,7 +10,7 @@ TRAINING = {"A45", "E38", "G3", "G4", "G6", "G7", "G9", "G10", "G21", "G22", "G3
 
 
 class Trains(Exception):
-    """What a claim does next takes long."""
+    """The claim starts training."""
 
 
 def of_rows(claims):
@@ -24,7 +24,7 @@ def test_claim(claim):
 
 @of_rows([claim for claim in CLAIMS if claim.row in TRAINING])
 def test_claim_until_it_trains(claim, monkeypatch):
-    """What it says of formulas, layers and data comes first."""
+    """Checks of formulas, layers and data come before training."""
     def train(*arguments, **options):
         raise Trains
 

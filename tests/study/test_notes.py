@@ -58,7 +58,7 @@ def made_up(monkeypatch):
 
 @pytest.fixture
 def few_pictures(monkeypatch):
-    """Only an empty picture, of A2 and E1, and one that cannot be drawn."""
+    """Only an empty picture, for A2 and E1, and one that fails."""
     def empty():
         """A picture."""
         return new_figure(1, 1, 1, 1)[0]
@@ -134,7 +134,7 @@ def test_table_of_a_note(run, made_up):
     assert "also stated" not in run("--note", "000")[1]
 
 
-def test_long_cells_go_on_below(made_up):
+def test_long_cells_are_wrapped(made_up):
     long = report.Outcome(WET, True, "many words " * 20, 1.0)
     lines = report.as_line(long).splitlines()
     assert len(lines) > 3 and max(map(len, lines)) <= len(report.header().splitlines()[1])
@@ -177,7 +177,7 @@ def links_of(text: str) -> set[str]:
     return set(re.findall(r"\]\(([^)\s]+)\)", text))
 
 
-def test_links_of_the_document_lead_somewhere():
+def test_links_in_the_document_work():
     text = DOCUMENT.read_text()
     anchors, links = set(re.findall(r'<a id="([^"]+)">', text)), links_of(text)
     assert len(links) > 150 and {link.partition("#")[0] for link in links} > {"", "lecture_notes/depth.png"}
@@ -189,8 +189,8 @@ def test_links_of_the_document_lead_somewhere():
             assert (DOCUMENT.parent / file).is_file(), f"{link} leads nowhere; {REWRITE}"
 
 
-def test_the_document_is_of_these_claims():
-    """All of a row but what was measured."""
+def test_the_document_has_the_current_claims():
+    """Everything but the measurements."""
     text = DOCUMENT.read_text()
     assert text.count('<a id="') == len(CLAIMS) + len(NOTES) + len(plots.PICTURES), REWRITE
     for each in CLAIMS:
@@ -199,13 +199,13 @@ def test_the_document_is_of_these_claims():
 
 
 def is_there(place: str) -> bool:
-    """Does "nn/attention.py:Attention" lead somewhere?"""
+    """Does "nn/attention.py:Attention" exist?"""
     path, _, name = place.strip().partition(":")
     source = (document.ROOT / path).read_text()
     return all(re.search(rf"^\s*(class|def) {part}\b|^{part}\b", source, re.MULTILINE) for part in name.split(".") if part)
 
 
-def test_claims_are_complete_and_say_where_they_stand():
+def test_claims_are_complete_and_their_places_exist():
     missing = [claim.row for claim in CLAIMS if not (claim.section and claim.formula and claim.ours and claim.code)]
     assert not missing, f"without section, formula, spelling or code: {missing}"
     lost = [(claim.row, place) for claim in CLAIMS for place in claim.code.split(",") if not is_there(place)]
@@ -275,7 +275,7 @@ def test_real_pictures(tmp_path):
 
 
 @pytest.mark.parametrize("T, D", [(3, 8), (8, 8), (10, 4)])
-def test_cost_in_the_picture_is_the_closed_form(T, D):
+def test_the_cost_in_the_picture_matches_the_closed_form(T, D):
     for layer, closed_form in plots.make_layers(D).values():
         assert plots.counted_and_seconds(layer, T, D, repeats=1)[0] == closed_form(T, D)
 
@@ -286,7 +286,7 @@ def test_jacobians_of_softmax_in_the_picture():
     assert plots.softmax_jacobians(scores.softmax(0).array[None])[0] == pytest.approx(expected, abs=1e-12)
 
 
-def test_pictures_have_captions_and_rows_that_exist():
+def test_pictures_have_captions_and_existing_rows():
     legends = plots.legends()
     assert legends.keys() == {f"{name}.png" for name in plots.PICTURES}
     rows = {claim.row for claim in CLAIMS}

@@ -135,7 +135,7 @@ def test_the_solution_is_shown_after_a_right_answer_or_on_request(run):
     assert "def softmax_backward" in run("check", "softmax.py", "--solution")[1]
 
 
-def test_a_statement_has_what_one_needs(run):
+def test_a_statement_has_the_signature_and_the_hints(run):
     def has_it(name, exercise):
         code, out, _ = run("show", name, "--hints", "2")
         assert code == 0 and out.startswith(exercise.signature)
@@ -168,7 +168,7 @@ def test_bad_usage_is_one_line(run, arguments, problem):
     ("homework.py", "x = 1", None, "homework.py defines no function of an exercise, such as product_backward; say which"),
     ("homework.py", "x =", None, "line 1"),
 ])
-def test_a_file_that_is_no_answer_has_a_verdict_too(run, name, content, exercise, problem):
+def test_an_invalid_file_gets_a_verdict(run, name, content, exercise, problem):
     write(name, content)
     code, out, err = run("check", name, "--json")
     found = json.loads(out)
@@ -187,7 +187,7 @@ def test_a_teachers_own_exercise_from_new_to_check(run):
     assert code == 1 and out.startswith("gate: WRONG")
 
 
-def test_a_table_is_written_again_and_nothing_goes_among_the_homework(run):
+def test_a_table_is_replaced_and_nothing_is_written_into_the_homework(run):
     pathlib.Path("homework", "ada").mkdir(parents=True)
     write("homework/ada/softmax.py", SOFTMAX)
     for _ in range(2):

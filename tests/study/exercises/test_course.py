@@ -187,7 +187,7 @@ OTHER_WAYS = {  # {exercise without upstream gradient: (another way to its resul
 }
 
 
-def test_what_is_no_gradient_comes_out_another_way():
+def test_results_that_are_not_gradients_match_another_method():
     def comes_out(name, row):
         other_way, tolerance = row
         for inputs in inputs_of(COURSE[name]):
@@ -198,7 +198,7 @@ def test_what_is_no_gradient_comes_out_another_way():
     each(OTHER_WAYS, comes_out)
 
 
-def test_steps_of_adam_are_the_librarys():
+def test_steps_of_adam_match_the_library():
     r = np.random.default_rng(0)
     parameter, gradients = r.normal(size=(2, 3)), r.normal(size=(4, 2, 3))
     m = v = np.zeros((2, 3))
@@ -211,7 +211,7 @@ def test_steps_of_adam_are_the_librarys():
         np.testing.assert_allclose(parameter, theirs.detach().numpy(), rtol=1e-12)
 
 
-def test_the_solutions_are_pytorchs():
+def test_solutions_match_pytorch():
     torch = pytest.importorskip("torch")
 
     def is_pytorchs(name, forward):

@@ -1,4 +1,4 @@
-"""An answer in a file is read, run in a process of its own and judged; a teacher's test is three lines."""
+"""An answer in a file is read, run in its own process and judged; a teacher's test is three lines."""
 import os
 import subprocess
 import sys
@@ -43,7 +43,7 @@ def test_every_file_has_a_verdict(write, content, verdict, says):
     assert bool(report) == (verdict == "right")
 
 
-def test_the_exercise_is_found_by_what_is_defined(write):
+def test_the_exercise_is_found_by_its_function(write):
     assert check_file(write("homework.py", SOFTMAX)).exercise is COURSE["softmax"]
     with pytest.raises(ValueError, match="homework.py defines softmax_backwards: did you mean softmax_backward"):
         check_file(write("homework.py", SOFTMAX.replace("_backward", "_backwards")))
@@ -69,7 +69,7 @@ def test_a_teachers_test_is_three_lines(write, tmp_path):
     assert process.returncode == 1 and "the sum over the row is missing" in process.stdout
 
 
-def test_an_exercise_is_given_by_name_by_file_or_itself(write):
+def test_an_exercise_can_be_a_name_a_file_or_an_object(write):
     own = write("double_exercise.py", """
         statement = "Twice x. Find dx."
         shapes = {"x": "M N"}

@@ -1,4 +1,4 @@
-"""Exercises with a judge of their own: what a checker misses, which mask leaks, which backward is right."""
+"""Exercises with their own judges: write a checker, find a leak in a mask, find the right backward."""
 import itertools
 
 import numpy as np
@@ -23,7 +23,7 @@ def test_the_solutions_are_right_whatever_is_drawn(seeds):
     each(SOLUTIONS, is_right)
 
 
-def test_all_right_backwards_are_asked_about_and_wrong_ones_of_each():
+def test_a_checker_gets_all_right_backwards_and_wrong_ones_of_each():
     assert {function.name for function in checkers.right_ones()} >= {*FUNCTIONS}
     r, asked = np.random.default_rng(0), set()
     for _ in range(100):
@@ -33,7 +33,7 @@ def test_all_right_backwards_are_asked_about_and_wrong_ones_of_each():
     assert len(asked) > 0.85 * len(MUTANTS) and not any(MUTANTS[name].equivalent for name in asked & {*MUTANTS})
 
 
-def test_who_raises_gets_the_message_and_is_wrong_if_only_sometimes():
+def test_an_answer_that_raises_gets_the_message_and_is_wrong_if_only_sometimes():
     def unreliable(solution, most):
         calls = itertools.count(1)
 
@@ -54,7 +54,7 @@ def test_who_raises_gets_the_message_and_is_wrong_if_only_sometimes():
 
 def checker(upstream=lambda r, shape: r.normal(size=shape), step=1e-5, one_sided=False, entries=np.ndindex, first_only=False,
             compare=lambda error, size: error <= 1e-6 * size + 1e-9, form=True, dtype=np.float64, in_place=False):
-    """A checker by its parts. The right ones stand there unless others are given."""
+    """A checker made of parts, which are right by default."""
 
     def check_gradient(forward, backward, inputs):
         r = np.random.default_rng(0)  # the same at each call: which weaknesses show must not depend on chance
@@ -90,7 +90,7 @@ def first_entry(shape):
     return [next(iter(np.ndindex(shape)))]
 
 
-WEAK = {  # what is wrong with a checker, and how it is called
+WEAK = {  # {name of the weakness: such a checker}
     "plain sum": checker(upstream=lambda r, shape: np.ones(shape)),
     "positive upstream": checker(upstream=lambda r, shape: r.uniform(0.5, 1.5, size=shape)),
     "not all inputs": checker(first_only=True),
@@ -114,15 +114,15 @@ SHORT = "plain sum", "not all entries", "NaN passes", "changes its inputs", "no 
 
 
 @pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in WEAK])
-def test_what_a_checker_does_not_see_is_named(name):
+def test_a_weakness_of_a_checker_is_named(name):
     report = check(WEAK[name], "check_gradient", seed=0)
     assert (report.verdict, report.names) == ("wrong", (name,))
     if name == "plain sum":
         assert "wrong backwards pass, worst first: " in report.facts[0]
 
 
-def test_what_is_right_is_passed_by_differences_of_another_kind():
-    """Along random directions, as with a step of its own."""
+def test_differences_along_random_directions_are_right():
+    """Along random directions, with another step."""
 
     def along_directions(forward, backward, inputs):
         r = np.random.default_rng(0)  # the same at each call: which weaknesses show must not depend on chance
@@ -144,21 +144,21 @@ def test_what_is_right_is_passed_by_differences_of_another_kind():
     assert check(along_directions, "check_gradient", seed=1)
 
 
-def test_an_answer_in_a_file_is_judged_alike(tmp_path):
+def test_an_answer_in_a_file_is_judged_the_same(tmp_path):
     for name in "find_leak", "right_one":
         path = tmp_path / f"{name}.py"
         path.write_text(f"import numpy as np\n\n\n{COURSE[name].source}")
         assert check_file(path)
 
 
-def test_a_checker_in_a_file_that_changes_its_inputs_is_told_so(tmp_path):
+def test_a_checker_in_a_file_that_changes_its_inputs_is_caught(tmp_path):
     path = tmp_path / "check_gradient.py"
     path.write_text("def check_gradient(forward, backward, inputs):\n"
                     "    backward(forward(*inputs), *inputs)\n    inputs[0] += 1\n    return False")
     assert check_file(path, seed=0).names == ("changes its inputs",)
 
 
-def test_who_raises_for_a_wrong_backward_has_found_it():
+def test_raising_on_a_wrong_backward_counts_as_finding_it():
     def asserting(forward, backward, inputs):
         assert COURSE["check_gradient"].solution(forward, backward, inputs)
         return True
@@ -166,19 +166,19 @@ def test_who_raises_for_a_wrong_backward_has_found_it():
     assert check(asserting, "check_gradient", seed=0)
 
 
-def test_missed_ones_are_told():
+def test_missed_backwards_are_reported():
     assert "lets 1 of" in check(WEAK["absolute tolerance"], "check_gradient", seed=0).facts[0]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_a_nan_that_passes_is_no_form_whichever_backwards_are_drawn(seed):
+def test_passing_a_nan_is_not_a_matter_of_form(seed):
     assert check(WEAK["NaN passes"], "check_gradient", seed=seed).names == ("NaN passes",)
 
 
 def finder(later=lambda i, j, tokens: True, move=lambda row: row + np.array([1.0, -2.0, 0.5]), answer=lambda i, j: (i, j),
            tolerance=1e-9):
-    """Looks for leaks at the pairs that it is told to look at."""
+    """Looks for leaks, at some pairs only."""
 
     def find_leak(model, x):
         before = model(x)
@@ -206,7 +206,7 @@ BLIND = {
 }
 
 
-def test_leaks_that_are_not_seen_are_told_by_what_was_looked_at():
+def test_a_weakness_in_finding_leaks_is_named():
     def is_told(name, function):
         report = check(function, "find_leak", seed=0)
         assert (report.verdict, report.names) == ("wrong", (name,)), report
@@ -214,7 +214,7 @@ def test_leaks_that_are_not_seen_are_told_by_what_was_looked_at():
     each(BLIND, is_told)
 
 
-def test_a_pair_may_be_of_any_kind():
+def test_a_pair_may_have_any_type():
     looks_right = finder(lambda i, j, tokens: i < j)
 
     def as_a(kind):
@@ -243,7 +243,7 @@ def test_a_leak_is_at_one_place_of_one_head():
 
 
 def chooser(upstream=lambda r, shape: r.normal(size=shape), some=lambda k, x: np.ones_like(x), answer=lambda errors: np.argmin(errors)):
-    """Compares slopes along a random direction, in what it is told to move."""
+    """Compares slopes along a random direction, of some entries only."""
 
     def right_one(forward, backwards, inputs):
         r = np.random.default_rng(0)  # the same at each call: which weaknesses show must not depend on chance
@@ -274,7 +274,7 @@ MISLED = {
 }
 
 
-def test_why_a_choice_is_wrong_is_told():
+def test_a_weakness_in_choosing_is_named():
     def is_told(name, function):
         report = next(report for report in (check(function, "right_one", seed) for seed in range(20)) if not report)
         assert report.verdict == "wrong" and name in report.names, report
@@ -283,13 +283,13 @@ def test_why_a_choice_is_wrong_is_told():
     each(MISLED, is_told)
 
 
-def test_nobody_guesses_all_of_them():
+def test_guessing_does_not_work():
     assert choices.ROUNDS >= 10 and choices.WRONG_ONES >= 3
     first = [check(lambda forward, backwards, inputs, k=k: k, "right_one", seed=k) for k in range(4)]
     assert not any(first)
 
 
-def test_mistakes_that_are_to_be_told_apart_are_clearly_off():
+def test_wrong_backwards_to_choose_from_are_clearly_off():
     r = np.random.default_rng(1)
     drawn = [choices.draw(r) for _ in range(30)]
     assert len({function.name for function, _, _ in drawn}) > 10
@@ -297,8 +297,8 @@ def test_mistakes_that_are_to_be_told_apart_are_clearly_off():
     assert all(checkers.compared(b, arrays, r)[0] > checkers.VISIBLE for f, bs, arrays in drawn for b in bs if b is not f)
 
 
-def test_what_is_handed_out_is_copied():
-    """Whoever writes to what a call gave or took changes nothing for the next."""
+def test_arrays_that_are_handed_out_are_copies():
+    """Writing to the arrays of one call does not affect the next."""
     seen = []
 
     def spoiler(forward, backward, inputs):

@@ -1,4 +1,4 @@
-"""A class is graded: whose files are found, that nothing stops the others, and what the tables say."""
+"""Grading a class: which files belong to whom, judges that fail, and the tables."""
 import csv
 import io
 import json
@@ -74,7 +74,7 @@ def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, s
     ("jane.py", "jane", ""),
     ("Zoë=SUM(1)/softmax.py", "Zoë=SUM(1)", "softmax"),
 ])
-def test_names_of_files(tmp_path, file, student, exercise):
+def test_file_names(tmp_path, file, student, exercise):
     folder = make(tmp_path / "class", {file: ""})
     where = file if exercise else "answers no known exercise, by its name or its functions"
     assert found(folder) == [(student, exercise, where)]
@@ -89,16 +89,16 @@ def test_names_of_files(tmp_path, file, student, exercise):
     ("jane/softmax.py", "def attention_backward(): pass", ["softmax"]),
     ("jane/homework.py", "def softmax_backwards(): pass", [""]),
 ])
-def test_what_a_file_defines(tmp_path, file, content, expected):
+def test_functions_of_a_file(tmp_path, file, content, expected):
     assert [exercise for _, exercise, _ in found(make(tmp_path, {file: content}))] == expected
 
 
-def test_two_students_of_one_name(tmp_path):
+def test_two_students_with_one_name(tmp_path):
     folder = make(tmp_path, {f"Jane Doe_{number}_assignsubmission_file_/softmax.py": "" for number in (1, 2)})
     assert [student for student, _, _ in found(folder)] == ["Jane Doe (1)", "Jane Doe (2)"]
 
 
-def test_files_of_one_student_on_canvas(tmp_path):
+def test_several_files_of_a_student_on_canvas(tmp_path):
     folder = make(tmp_path, {f"doejane_123_{i}_{name}.py": "" for i, name in enumerate(("softmax", "layer_norm"))})
     assert [row[:2] for row in found(folder)] == [("doejane", "softmax"), ("doejane", "layer_norm")]
 
@@ -110,19 +110,19 @@ def test_files_of_one_student_on_canvas(tmp_path):
     (["old/softmax.py", "softmax.py"], "softmax.py"),
     (["a/softmax.py", "b/softmax.py"], "b/softmax.py"),
 ])
-def test_one_of_several_files_is_judged_and_that_is_said(tmp_path, files, judged):
+def test_one_of_several_files_is_judged_with_a_note(tmp_path, files, judged):
     folder = make(tmp_path, {f"jane/{name}": "" for name in files})
     (one,) = find(folder, FAKE_COURSE, FAKE_COURSE)
     assert one.path == (folder / "jane" / judged).resolve()
     assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
 
 
-def test_many_files_for_nothing_are_one_row(tmp_path):
+def test_many_files_that_answer_nothing_are_one_row(tmp_path):
     folder = make(tmp_path, {f"jane/venv/{i}.py": "" for i in range(30)})
     assert found(folder) == [("jane", "", "answers no known exercise, by its name or its functions, and 29 more such files")]
 
 
-def test_what_is_no_submission(tmp_path):
+def test_files_that_are_ignored(tmp_path):
     folder = make(tmp_path / "class", {
         "jane/softmax.py": "", "jane/.hidden.py": "", "jane/__pycache__/softmax.py": "", "jane/.ipynb_checkpoints/softmax.py": "",
         "__MACOSX/jane/softmax.py": "", "jane/notes.txt": "", "grades/softmax.py": "", f"grades/{MARKER}": "{}",
@@ -171,7 +171,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
                     "trent": "cannot be read (No such file or directory)"}
 
 
-def test_what_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path):
     make(tmp_path, {"a/softmax.py": "", "c/softmax.py": ""})
     (tmp_path / "b").mkdir()
     os.mkfifo(tmp_path / "b/softmax.py")
@@ -233,7 +233,7 @@ FAKE_JUDGE = """
 
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
-    """Judges that say what stands in the file, and do what no judge should."""
+    """Judges that repeat what the file says, or fail in every way."""
     make(tmp_path, {"fake/fake_judge.py": FAKE_JUDGE})
     monkeypatch.syspath_prepend(str(tmp_path / "fake"))
     monkeypatch.setattr(judges, "MODULE", "fake_judge")
@@ -256,7 +256,7 @@ def grade(monkeypatch, tmp_path, capsys):
 
 
 def judged() -> list[str]:
-    """Whom the fake judges have judged."""
+    """The students that the fake judges have judged."""
     return pathlib.Path("judged.txt").read_text().split()
 
 
@@ -274,7 +274,7 @@ def verdicts(out: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("jobs, times", [pytest.param(1, 2, marks=pytest.mark.long), (3, 1)])
-def test_a_judge_that_fails_costs_its_own_row_only(grade, fake, tmp_path, monkeypatch, jobs, times):
+def test_a_judge_that_fails_costs_only_its_own_row(grade, fake, tmp_path, monkeypatch, jobs, times):
     monkeypatch.setattr(judges, "PATIENCE", 2.0)
     contents = {"a": "right", "b": "dies", "c": "hangs", "d": "wrong", "e": "leaves", "f": "garbage", "g": "right too"}
     folder = make(tmp_path / "class", {f"{name}/softmax.py": content for name, content in contents.items()})
@@ -286,7 +286,7 @@ def test_a_judge_that_fails_costs_its_own_row_only(grade, fake, tmp_path, monkey
     assert "ended with code 3" in said["e"]
     for _ in range(times - 1):
         assert grade(folder, "--jobs", jobs, "--seconds", "0.1")[1] == out
-    assert sorted(judged()) == sorted("abcdefg" + (times - 1) * "bcef")  # what is not known is not kept
+    assert sorted(judged()) == sorted("abcdefg" + (times - 1) * "bcef")  # failures are not kept
     assert not any(is_running(int(process)) for process in pathlib.Path("processes.txt").read_text().split())
 
 
@@ -328,14 +328,14 @@ def test_a_kept_result_that_is_damaged_is_judged_again(grade, fake, tmp_path):
     assert len(judged()) == 6
 
 
-def test_what_took_too_long_is_judged_again_with_more_time(grade, fake, tmp_path):
+def test_timeouts_are_judged_again_with_more_time(grade, fake, tmp_path):
     folder = make(tmp_path / "class", {"jane/softmax.py": "timeout", "bob/softmax.py": "right"})
     for seconds, times in ((2, 2), (2, 2), (1, 2), (3, 3)):
         grade(folder, "--seconds", seconds)
         assert len(judged()) == times
 
 
-def test_a_submission_that_changes_meanwhile_is_not_kept(grade, fake, tmp_path, monkeypatch):
+def test_the_result_of_a_file_that_changes_meanwhile_is_not_kept(grade, fake, tmp_path, monkeypatch):
     path = make(tmp_path / "class", {"jane/softmax.py": "right"}) / "jane/softmax.py"
     judge_all = judges.judge_all
 
@@ -350,7 +350,7 @@ def test_a_submission_that_changes_meanwhile_is_not_kept(grade, fake, tmp_path, 
     assert verdicts(grade(tmp_path / "class")[1]) == {"jane": "right"}
 
 
-def test_an_interrupted_run_says_how_to_go_on(grade, fake, tmp_path, monkeypatch):
+def test_an_interrupted_run_says_how_to_resume(grade, fake, tmp_path, monkeypatch):
     folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong"})
     judge_all = judges.judge_all
 
@@ -380,7 +380,7 @@ except KeyboardInterrupt as reason:
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
+def test_a_run_that_is_stopped_resumes(grade, fake, tmp_path, how):
     folder = make(tmp_path / "class", {f"s{i:02}/softmax.py": f"right {i}" for i in range(20)})
     arguments = [sys.executable, "-c", PROGRAM, str(folder), "--jobs", "2", "--seed", "3"]
     environment = {**os.environ, "SLOW": "0.05", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
@@ -403,14 +403,14 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
 
 
 def test_a_class(grade, tmp_path):
-    """Once with judges and a sandbox as they are."""
+    """With real judges and sandboxes."""
     folder = make(tmp_path / "class", {
         "right/softmax.py": SOFTMAX, "wrong/softmax.py": NO_SUM, "no_function/softmax.py": NO_FUNCTION,
         "syntax/softmax.py": SYNTAX_ERROR, "starter/softmax.py": STARTER, "nothing/": "",
         "notebook/softmax.ipynb": json.dumps({"nbformat": 4, "cells": [
             {"cell_type": "code", "source": textwrap.dedent(SOFTMAX)}, {"cell_type": "markdown", "source": "Done."}]}),
     })
-    code, out, err = grade(folder, "--exercise", "softmax", "--seed", 1, "--json", "class.json")
+    code, out, err = grade(folder, "--exercise", "softmax", "--seed", 1, "--json", "class.json", "--jobs", 1)
     assert (code, err) == (0, "")
     rows = {row["student"]: row for row in json.loads(pathlib.Path("class.json").read_text())["rows"]}
     assert {student: row["verdict"] for student, row in rows.items()} == {
@@ -437,12 +437,12 @@ def test_one_submission(tmp_path, content, verdict):
     assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
 
 
-def test_one_submissions_report_moves_no_terminal():
+def test_a_report_has_no_control_characters():
     said = judge_process.said_of(Report(COURSE["softmax"], "error", facts=("\x1b[2J",)))
     assert "\x1b" not in said["report"] + said["sentence"] and "[2J" in said["report"]
 
 
-def test_a_bug_of_the_judge_is_no_verdict(tmp_path, monkeypatch):
+def test_a_bug_in_the_judge_is_not_a_verdict(tmp_path, monkeypatch):
     make(tmp_path, {"softmax.py": SOFTMAX})
     monkeypatch.setattr(judge_process, "check_file", lambda *arguments: 1 / 0)
     result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", 1, 10.0)
@@ -466,7 +466,7 @@ GATE = """
 
 
 @pytest.mark.long
-def test_an_exercise_of_a_teachers_own(grade, tmp_path):
+def test_a_teachers_own_exercise(grade, tmp_path):
     path = own.new("gate")
     folder = make(tmp_path / "class", {"right/gate.py": GATE, "wrong/gate.py": GATE.replace(".sum(axis=0)", ""), "bob/x.txt": ""})
     assert grade(folder, "--exercise", path, "--exercise", "softmax", "--json", "class.json")[0] == 0
@@ -517,7 +517,7 @@ def test_table_and_summary():
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\r=1", "=cmd|' /C calc'!A0", '"=1', "a,b", 'a"b', "a\nb", "|x", "%x", "1,5"]
 
 
-def test_a_spreadsheet_computes_nothing():
+def test_a_spreadsheet_runs_no_formula():
     rows = [Row(name, "softmax", "wrong", (name,), name, file=name, note=name) for name in HOSTILE]
     read = list(csv.reader(io.StringIO(tables.as_csv(rows))))
     assert len(read) == len(rows) + 1 and tuple(read[0]) == tables.CSV_COLUMNS
@@ -554,7 +554,7 @@ def assert_fields(found: dict, allowed: dict) -> None:
 
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ROWS[-1:], []])
-def test_results_json_is_gradescopes(rows):
+def test_results_json_follows_gradescopes_specification(rows):
     content = json.loads(gradescope.results(rows, 7), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert_fields(content, TOP)
     assert len(content["tests"]) == len(rows)
@@ -586,12 +586,12 @@ def test_outputs(grade, fake, tmp_path):
     assert sorted(path.parent.name for path in pathlib.Path("results").rglob("*.json")) == ["bob", "jane"]
     assert json.loads(pathlib.Path("results/jane/results.json").read_text())["score"] == 5
     pathlib.Path("a/class.csv").unlink()
-    assert grade(folder, *flags)[0] == 0  # its own files are replaced
+    assert grade(folder, *flags)[0] == 0  # it replaces its own files
 
 
 @pytest.mark.parametrize("flag, path", [("--csv", "x.csv"), ("--json", "x.json"), ("--report", "x.html"),
                                         ("--gradescope", "x.json"), ("--gradescope", "results")])
-def test_nothing_is_overwritten_unasked(grade, fake, tmp_path, flag, path):
+def test_nothing_is_overwritten_without_force(grade, fake, tmp_path, flag, path):
     folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
     file = pathlib.Path(path if "." in path else f"{path}/jane/results.json")
     make(pathlib.Path(), {str(file): "{\"mine\": 1}"})
@@ -638,7 +638,7 @@ def test_bad_input(grade, fake, arguments, says):
 
 
 @pytest.mark.parametrize("name", ["\x1b[31mred", "two\nlines", "half \udce4", "\u202eturned", "<b>", "\x07"])
-def test_what_students_write_does_nothing_to_a_terminal(name):
+def test_text_of_students_is_safe_in_a_terminal(name):
     for text_ in (line(name), lines(f"  {name}\n{name}")):
         assert not any(ord(c) < 32 and c != "\n" or 0xD800 <= ord(c) < 0xE000 or c == "\u202e" for c in text_)
         text_.encode()

@@ -50,7 +50,7 @@ def unfold(browser) -> None:
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_and_can_be_read(browser, opened, size, scheme):
+def test_it_fits_and_is_accessible(browser, opened, size, scheme):
     browser.resize(size)
     browser.scheme(scheme)
     opened(class_of(8))
@@ -76,7 +76,7 @@ def test_what_it_says(browser, opened):
         assert words in browser.text(".students li")
 
 
-def test_what_students_write_does_nothing(browser, opened):
+def test_text_of_students_is_inert(browser, opened):
     rows = [Row(text, "softmax", "wrong", (text,), text, text, text, text, source=text) for text in HOSTILE]
     opened(rows, HOSTILE[0])
     unfold(browser)
@@ -90,7 +90,7 @@ def test_what_students_write_does_nothing(browser, opened):
     assert browser.errors() == [] and browser.requests() == []
 
 
-def test_its_policy_lets_no_script_run(browser, opened, tmp_path):
+def test_its_policy_blocks_scripts(browser, opened, tmp_path):
     path = opened(class_of(1))
     path.write_text(path.read_text().replace("<main>", "<script>document.title = 'hacked'</script><main>"))
     browser.open(path)
@@ -105,12 +105,12 @@ def test_a_class_of_200(browser, opened):
     assert len(class_of(200)) == browser.run("return document.querySelectorAll('.answer').length")
 
 
-def test_nobody(browser, opened):
+def test_an_empty_class(browser, opened):
     opened([])
     assert browser.text(".students") == "Nothing was handed in." and browser.accessibility() == []
 
 
-def test_a_page_is_known_again():
+def test_a_page_is_recognised():
     content = page.html(class_of(2), "Grades", 1).encode()
     assert page.is_page(content)
     assert not page.is_page(content[10:]) and not page.is_page(b"") and not page.is_page(b"<!doctype html>\n<html>")

@@ -1,4 +1,4 @@
-"""What the judge says of answers that are right, wrong, and no answers at all."""
+"""The judge's reports on right, wrong and invalid answers."""
 import dataclasses
 
 import numpy as np
@@ -66,13 +66,13 @@ def not_for_odd_sizes(dout, x):
     return right(dout, x)
 
 
-def test_digits_that_tell_two_numbers_apart_are_shown():
+def test_enough_digits_are_shown_to_tell_two_numbers_apart():
     found = check(through_float32, "softmax", seed=0)
     given, _, expected = found.counterexample.first_difference().partition(", and should be ")
     assert found.verdict == "wrong" and given.split()[-1] != expected
 
 
-def test_what_is_right():
+def test_right_answers():
     def is_right(function):
         report = check(function, "softmax")
         assert report and report.verdict == "right" and report.mistake is None and not report.remarks
@@ -90,14 +90,14 @@ def sums_over_all_leading_rows(dout, x):
     return p * (dout - (dout * p).sum(-1, keepdims=True).sum(tuple(range(x.ndim - 2)), keepdims=True))
 
 
-def test_what_is_right_for_matrices_is_right_with_a_remark_on_stacks():
+def test_right_for_matrices_only_is_right_with_a_remark():
     raises, adds = check(for_matrices, "softmax", seed=0), check(sums_over_all_leading_rows, "softmax", seed=0)
     assert raises and "another number of axes" in raises.sentence and "IndexError" in raises.sentence
     assert adds and "another number of axes, such as x (" in adds.sentence
     assert not check(lambda dout, a, b: (dout * b, dout * a), "product")  # where axes are the exercise
 
 
-def test_a_formula_that_overflows_far_out_is_right_with_a_remark():
+def test_a_formula_that_overflows_is_right_with_a_remark():
     report = check(naive, "softmax", seed=0)
     assert report and "overflows" in report.sentence and "is nan, and should be" in report.remarks[0]
 
@@ -158,12 +158,12 @@ def test_values_may_be_wider_than_queries():
     assert check(scaled_by_the_width_of_values, "attention", seed=0).names == ("scale of v.shape[-1], the width of the values",)
 
 
-def test_stacks_tell_apart_what_is_the_same_for_matrices():
+def test_stacks_distinguish_axes_that_matrices_do_not():
     report = check(lambda dout, x: softmax(x) * (dout - (dout * softmax(x)).sum(-2, keepdims=True)), "softmax", seed=0)
     assert report.names == ("last axis but one",)
 
 
-def test_where_there_is_one_row_or_column_says_nothing():
+def test_inputs_with_one_row_or_column_are_not_evidence():
     report = check(lambda dout, x: right(dout, x) + x - x.mean(-1, keepdims=True), "softmax", seed=0)
     assert not report.names and "length 1" not in report.sentence
 
@@ -190,7 +190,7 @@ WRONG = {  # what the sentence says: a function
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_wrong(seed):
+def test_wrong_answers(seed):
     def is_told(said, function):
         report = check(function, "softmax", seed=seed)
         assert report.verdict == "wrong" and not report and said in report.sentence, report.sentence
@@ -200,12 +200,12 @@ def test_what_is_wrong(seed):
     each(WRONG, is_told)
 
 
-def test_of_too_many_results_those_that_count_are_looked_at():
+def test_of_too_many_results_the_arrays_are_judged():
     found = check(lambda dout, x: (None, only_the_diagonal(dout, x)), "softmax", seed=0)
     assert "returns 2 arrays" in found.sentence and "diagonal" in found.sentence
 
 
-def test_who_hangs_when_asked_again_takes_too_long():
+def test_hanging_in_a_repeated_call_is_a_timeout():
     class Hanging(Direct):
         calls = 0
 
@@ -217,7 +217,7 @@ def test_who_hangs_when_asked_again_takes_too_long():
     assert report.verdict == "timeout" and "more than 10 seconds" in report.sentence
 
 
-def test_sums_in_another_order_are_the_same_answer():
+def test_rounding_in_a_repeated_call_is_no_difference():
     generator = np.random.default_rng()
 
     def shuffled(dout, x):
@@ -227,7 +227,7 @@ def test_sums_in_another_order_are_the_same_answer():
     assert all(check(shuffled, "softmax", seed=seed) for seed in range(3))
 
 
-def test_what_raises_at_times_or_fits_nothing_says_so():
+def test_raising_sometimes_and_unknown_mistakes_are_reported():
     assert " of 9 inputs it raises ValueError: odd in line" in check(not_for_odd_sizes, "softmax", seed=0).sentence
     odd = check(lambda dout, x: right(dout, x) + 1e-3 * np.sin(x), "softmax", seed=0)
     assert odd.mistake is None and odd.facts
@@ -249,7 +249,7 @@ def test_zeros_large_upstreams_larger_sizes_and_low_scores_are_drawn(seed):
     each(BOUNDED, is_wrong)
 
 
-def test_what_is_kept_shows_at_the_end_too():
+def test_state_that_shows_only_at_the_end_is_found():
     assert "something is kept between calls" in check(wears_out, "softmax", seed=0).sentence
 
 
@@ -263,7 +263,7 @@ def test_an_answer_that_raises_everywhere_is_an_error_with_its_line():
     assert "ValueError" in report.sentence and f"line {line}: return right(dout, x.T @ np.ones(99))" in report.sentence
 
 
-def test_what_is_not_written_yet():
+def test_an_answer_that_is_not_written_yet():
     def later(dout, x):
         raise NotImplementedError
 
@@ -286,7 +286,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_shown_has_more_numbers_than_one_and_they_are_not_all_zero(seed):
+def test_a_counterexample_shows_more_than_one_nonzero_number(seed):
     def shows_something(exercise, function):
         report = check(function, exercise, seed=seed)
         shown = report.counterexample
@@ -296,11 +296,11 @@ def test_what_is_shown_has_more_numbers_than_one_and_they_are_not_all_zero(seed)
     each(SHOWN, shows_something)
 
 
-def test_a_single_number_is_shown_if_it_is_wrong_there_only():
+def test_a_single_number_is_shown_if_only_that_is_wrong():
     assert check(lambda dout, x: right(dout, x) + (x.size == 1), "softmax", seed=0).counterexample.inputs["x"].size == 1
 
 
-def test_numbers_that_are_shown_to_be_wrong_look_different():
+def test_wrong_and_right_numbers_look_different():
     def look_different(row):
         off, scale = row
         report = check(lambda dout, x: (1 + off) * dout * scale * (1 - np.tanh(x) ** 2), "tanh", seed=0)
@@ -311,13 +311,13 @@ def test_numbers_that_are_shown_to_be_wrong_look_different():
     each([(1e-5, 1.0), (1e-5, 1e9), (1e-8, 1.0), (1e-8, 1e9)], look_different)
 
 
-def test_the_same_seed_draws_the_same_inputs_and_another_draws_others():
+def test_a_seed_decides_the_inputs():
     first, again, other = (check(right, "softmax", seed=seed).trials for seed in (1, 1, 2))
     assert all(np.array_equal(a.inputs["x"], b.inputs["x"]) for a, b in zip(first, again))
     assert not all(np.array_equal(a.inputs["x"], b.inputs["x"]) for a, b in zip(first, other))
 
 
-def test_a_report_draws_what_is_wrong(tmp_path):
+def test_a_report_plots_the_wrong_results(tmp_path):
     figure = check(only_the_diagonal, "softmax").plot(tmp_path / "softmax.png")
     assert (tmp_path / "softmax.png").stat().st_size > 5000
     assert [axis.get_title().split(" (")[0] for axis in figure.axes[:3]] == ["dx, yours", "dx, right", "yours - right"]

@@ -1,4 +1,4 @@
-"""A teacher's own exercise: what a file needs, what comes of it, and what is said of one that needs mending."""
+"""A teacher's own exercise: what a file needs, the exercise that it makes, and the errors if something is wrong."""
 import pathlib
 import re
 
@@ -63,12 +63,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_answer_is_wrong_by_differences_alone(exercise_of, name):
+def test_differences_alone_find_wrong_answers(exercise_of, name):
     assert judge(exercise_of(FILE), Direct(WRONG[name]), 0).verdict == "wrong"
 
 
-def test_a_gradient_by_differences_is_known_much_better_than_an_answer_has_to_be():
-    """For every exercise of the course that has a forward: its routine, beside differences of its forward."""
+def test_differences_are_much_more_exact_than_answers_need_to_be():
+    """For every exercise of the course that has a forward: its routine against differences of the forward."""
     generator = np.random.default_rng(0)
     for exercise in COURSE.values():
         if exercise.forward is None:
@@ -94,7 +94,7 @@ def test_derivatives_at_a_kink_or_with_noise_are_not_certain():
         assert known.is_certain == is_certain
 
 
-def test_what_is_kept_is_of_the_same_upstream_and_shape():
+def test_the_cache_of_derivatives_knows_upstream_and_shape():
     derivatives = Derivatives(np.sum, [0])
     x = np.arange(6.0)
     for dout, shape in ((1.0, (2, 3)), (2.0, (2, 3)), (2.0, (3, 2))):
@@ -103,7 +103,7 @@ def test_what_is_kept_is_of_the_same_upstream_and_shape():
 
 
 def test_inputs_next_to_kinks_are_drawn_again(exercise_of):
-    """relu, whose inputs are often 0: there is no right gradient at 0, and a right answer elsewhere is right."""
+    """relu, whose inputs are often 0, where no gradient is right: any answer that is right elsewhere is right."""
     exercise = exercise_of('''
 import numpy as np
 statement = "relu"
@@ -118,7 +118,7 @@ def forward(x):
         assert is_right(exercise, lambda dout, x, at_zero=at_zero: dout * np.where(x == 0, at_zero, x > 0))
 
 
-def test_the_file_that_new_writes_is_an_exercise(tmp_path):
+def test_the_template_is_an_exercise(tmp_path):
     path = new("gate", tmp_path)
     exercise = load(path)
     assert is_right(exercise, exercise.solution)
@@ -128,7 +128,7 @@ def test_the_file_that_new_writes_is_an_exercise(tmp_path):
     assert exercise.source.startswith("def gate_backward(dout, x, gate):")
 
 
-def test_new_writes_over_nothing(tmp_path):
+def test_new_overwrites_nothing(tmp_path):
     path = new("gate", tmp_path)
     path.write_text("mine")
     with pytest.raises(ValueError, match="already exists"):
@@ -137,13 +137,13 @@ def test_new_writes_over_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "my-norm", "3d", "../gate", "gate_backward"])
-def test_new_takes_names_of_functions(tmp_path, name):
+def test_new_needs_the_name_of_a_function(tmp_path, name):
     with pytest.raises(ValueError, match="cannot name an exercise"):
         new(name, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_to_start_from_runs(exercise_of, tmp_path, capsys):
+def test_the_starter_file_runs(exercise_of, tmp_path, capsys):
     exercise = exercise_of(FILE)
     exec(compile(text.starter(exercise, "own.py"), "own.py", "exec"), {"__name__": "__main__"})
     assert "array([[0." in capsys.readouterr().out
@@ -168,7 +168,7 @@ def forward(scores):
     assert known is not None and judge(exercise, Direct(no_sum), 0).mistake == known
 
 
-def test_what_is_no_function_of_the_library_brings_none(exercise_of):
+def test_another_function_brings_no_mistakes(exercise_of):
     assert exercise_of(FILE).routine.mistakes == ()
 
 
@@ -211,7 +211,7 @@ special = [lambda generator: {"x": np.full((1, 4), 3.0), "scale": generator.norm
     assert max(len(x) for x in drawn) == 2 and np.array_equal(drawn[-1], np.full((1, 4), 3.0))
 
 
-def test_seeds_draw_anew_and_again(exercise_of):
+def test_a_seed_decides_the_inputs(exercise_of):
     exercise = exercise_of(FILE)
     first, again, other = ([inputs["x"] for inputs in exercise.inputs(seed)] for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, again)) and not any(map(np.array_equal, first, other))
@@ -221,7 +221,7 @@ BACKWARD = '''
 def backward(dout, x, scale):
     return dout * scale * (1 - np.tanh(x)**2), (dout * np.tanh(x)).sum(0)
 '''
-FLAWED = {  # what is done to the file -> what is said
+FLAWED = {  # {flaw: (file, message)}
     "no statement": (FILE.replace("statement", "words"), "statement is missing"),
     "statement misspelt": (FILE.replace("statement", "statment"), "there is 'statment'; did you mean 'statement'?"),
     "empty statement": (FILE.replace("Find the gradients.", " "), "statement is empty"),
@@ -275,7 +275,7 @@ FLAWED = {  # what is done to the file -> what is said
 
 
 @pytest.mark.parametrize("name", FLAWED)
-def test_a_flaw_is_told_in_a_line(tmp_path, name):
+def test_a_flaw_is_reported_in_a_line(tmp_path, name):
     source, said = FLAWED[name]
     path = write(tmp_path, source)
     with pytest.raises(ValueError) as caught:
@@ -285,7 +285,7 @@ def test_a_flaw_is_told_in_a_line(tmp_path, name):
     assert "\n" not in message and caught.value.__suppress_context__
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_and_a_bad_name(tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         load(tmp_path / "none_exercise.py")
     (tmp_path / "my-own.py").write_text(FILE)
@@ -297,7 +297,7 @@ DOCUMENT = (pathlib.Path(__file__).parents[3] / "docs" / "exercises.md").read_te
 SECTION = DOCUMENT.split("\n## Your own exercise\n")[1].split("\n## ")[0]
 
 
-def test_the_documents_example_is_an_exercise(exercise_of):
+def test_the_example_in_the_document_is_an_exercise(exercise_of):
     exercise = exercise_of(SECTION.split("```python\n")[1].split("```")[0], "smooth_abs")
     assert exercise.signature in SECTION and ", ".join(exercise.routine.results) in SECTION
 
@@ -309,12 +309,12 @@ def test_the_documents_example_is_an_exercise(exercise_of):
     assert not is_right(exercise, lambda *inputs: (smooth_abs_backward(*inputs)[0], 2 * smooth_abs_backward(*inputs)[1]))
 
 
-def test_the_document_has_all_parts_of_a_file():
+def test_the_document_describes_all_parts_of_a_file():
     rows = [line.split("|")[1] for line in SECTION.splitlines() if line.startswith("| `")]
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == {*NEEDED, *OPTIONAL}
 
 
-def test_the_document_shows_what_is_said(tmp_path):
+def test_the_document_shows_the_real_messages(tmp_path):
     said = [line for line in SECTION.splitlines() if line.startswith("smooth_abs_exercise.py: ")]
     source = SECTION.split("```python\n")[1].split("```")[0]
     with pytest.raises(ValueError) as caught:

@@ -1,4 +1,4 @@
-"""What a submission may do to its process, and what comes of it: each deed has an answer of its own, and leaves nothing."""
+"""What a submission may do to its process: each deed gets its own answer, and leaves nothing behind."""
 import os
 import pathlib
 import struct
@@ -28,7 +28,7 @@ def source(body: str, top: str = "", name: str = "mine.py") -> Source:
 
 
 def answers(body: str, top: str = "", limits: Limits = PATIENT, calls: int = 1, arguments: list | None = None) -> list[Answer]:
-    """Answers to so many calls. Afterwards there is neither its process, nor its group, nor its folder."""
+    """Answers to this many calls. Afterwards its process, process group and folder are gone."""
     with Sandbox(source(body, top), "f", limits) as caller:
         found = [caller.call([DOUT, X] if arguments is None else arguments) for _ in range(calls)]
     with pytest.raises(ProcessLookupError):
@@ -45,13 +45,13 @@ def answer(body: str, top: str = "", limits: Limits = PATIENT, arguments: list |
 class Deed:
     """A function's body that does something to its surroundings; OUTSIDE is a file that is not its own.
 
-    Should nobody stop it, it does little harm: so that it can be tried whether the tests notice.
+    It does little harm if nothing stops it, so that mutants of the guard can be tested.
     """
 
     body: str
     kind: str  # of the answer
     words: str = ""  # in its message
-    refused: str = ""  # a deed that is named, whatever else comes of it
+    refused: str = ""  # what the answer says was refused
     top: str = ""  # before the function
     limits: Limits = PATIENT
     right: bool = False  # it returns dout * x all the same
@@ -155,7 +155,7 @@ DEEDS = {
 }
 
 
-SHORT = (  # those that are tried each time: one of each kind
+SHORT = (  # run each time: one of each kind
     "loops", "loops while it is read", "takes 10 GB", "starts processes in silence", "starts a process behind Python's back",
     "fills the disk with files", "fills the disk with one file", "deletes in silence", "writes by os.open", "renames to",
     "makes a pipe", "goes up by a descriptor", "lists", "reads the solutions", "uses the network", "uses ctypes",
@@ -165,7 +165,7 @@ SHORT = (  # those that are tried each time: one of each kind
 
 
 @pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in DEEDS])
-def test_each_deed_has_its_answer_and_leaves_nothing(name, tmp_path):
+def test_each_deed_gets_its_answer_and_leaves_nothing_behind(name, tmp_path):
     deed = DEEDS[name]
     outside = tmp_path / "file"
     outside.write_text("kept")
@@ -186,23 +186,23 @@ def test_scipy_may_be_used():
 
 @pytest.mark.long
 def test_endless_recursion_ends():
-    """How depends on Python's version: by its memory, by the stack, or by the clock."""
+    """By memory, stack or time, depending on the version of Python."""
     assert answer("sys.setrecursionlimit(10**9); return f(dout, x)", limits=replace(HURRIED, call_seconds=5)).kind != "returned"
 
 
-def test_once_it_has_ended_each_call_has_the_same_answer():
+def test_after_the_process_has_ended_every_call_gets_the_same_answer():
     first, second = answers("os._exit(1)", calls=2)
     assert first is second and first.kind == "died"
 
 
-def test_calls_share_a_time():
+def test_calls_share_a_time_limit():
     hurried = replace(HURRIED, call_seconds=100, total_seconds=2)
     found = answers("import time; time.sleep(0.8); return x", limits=hurried, calls=4)
     assert [a.kind for a in found[:2]] == ["returned", "returned"] and found[3].kind == "timeout"
     assert found[3].message.startswith("after all others, a call takes more than")
 
 
-# What is returned.
+# Results
 
 RETURNED = {  # expression: (container, what each result is)
     "x * 2": ("array", ("an array",)),
@@ -238,7 +238,7 @@ RETURNED = {  # expression: (container, what each result is)
 NO_ARRAY = ("None", "an array of objects", "an array of str1024", "a number too large for float64", "too large")
 
 
-def test_what_is_returned_is_told_as_in_this_process():
+def test_results_are_described_as_in_this_process():
     def is_told(expression, row):
         container, given = row
         right = eval(expression, {"x": X, "np": np, "print": print})
@@ -256,7 +256,7 @@ def test_what_is_returned_is_told_as_in_this_process():
         each(RETURNED, is_told)
 
 
-ODD = {  # what some other object does while it is looked at
+ODD = {  # objects that misbehave when inspected
     "a list in itself": "a = []; a.append(a); return a, x",
     "a deep list": "a = []\nfor _ in range(10**5): a = [a]\nreturn a, x",
     "an endless tuple": "class T(tuple):\n    def __iter__(self):\n        while True: yield 1\nreturn T((x, x))",
@@ -265,7 +265,7 @@ ODD = {  # what some other object does while it is looked at
 }
 
 
-def test_nothing_of_what_is_returned_runs():
+def test_no_method_of_a_result_runs():
     def is_looked_at(name, body):
         found = answer(body)
         assert found.kind == "returned" and len(found.results) == 2 and np.array_equal(found.results[1], X)
@@ -273,14 +273,14 @@ def test_nothing_of_what_is_returned_runs():
     each(ODD, is_looked_at)
 
 
-def test_more_than_can_be_sent_is_an_error_of_its_own():
+def test_results_that_are_too_large_are_an_error():
     found = answer("return tuple(np.zeros(2**21) for _ in range(20))")
     assert found.kind == "raised" and "it returns 320 MB" in found.message
 
 
-# What it is given.
+# Arguments
 
-def test_arguments_are_copies_and_what_was_written_to_them_is_seen():
+def test_arguments_are_copies_and_writes_to_them_are_reported():
     x = X.copy()
     found = answer("x[0] = 7; return x", arguments=[DOUT, x])
     assert np.array_equal(x, X) and np.array_equal(found.inputs_after[0], DOUT)
@@ -293,7 +293,7 @@ ARGUMENTS = [
 ]
 
 
-def test_an_argument_arrives_as_it_was():
+def test_arguments_arrive_unchanged():
     with Sandbox(source("seen.append((x, type(x).__name__)); return dout", "seen = []"), "f", PATIENT) as caller:
         after = [caller.call([DOUT, value]).inputs_after[1] for value in ARGUMENTS]
     assert list(map(repr, after)) == list(map(repr, ARGUMENTS))
@@ -322,7 +322,7 @@ def test_functions_of_the_judge_run_here():
     assert np.array_equal(found.results[0], DOUT**2) and np.array_equal(found.results[1], 2 * DOUT)
 
 
-def test_calling_a_function_of_the_judge_wrongly_raises_in_its_line():
+def test_a_wrong_call_of_the_judges_function_raises_in_that_line():
     rows = {
         "x(dout, dout)": "positional argument", "x(np.zeros(2**24))": "and was given an array",
         "x(print)": "TypeError: this function takes arrays and numbers, and was given a builtin_function_or_method",
@@ -349,7 +349,7 @@ def test_threads_may_call_a_function_of_the_judge():
     assert np.array_equal(answer(body, arguments=[DOUT, gradient]).results[0], np.stack([2 * (DOUT + k) for k in range(50)]))
 
 
-# What is said.
+# Messages
 
 def test_an_error_names_the_students_line():
     found = answer("y = x\nreturn np.linalg.inv(y)")
@@ -357,12 +357,12 @@ def test_an_error_names_the_students_line():
     assert found.message.startswith("LinAlgError: ") and found.where == " (line 6: `return np.linalg.inv(y)`)"
 
 
-def test_an_error_while_the_file_is_read_names_its_line():
+def test_an_error_while_the_file_is_loaded_names_its_line():
     found = answer("return x", "y = 1 / 0")
     assert (found.kind, found.loading, found.line, found.message) == ("raised", True, 3, "ZeroDivisionError: division by zero")
 
 
-def test_a_function_that_is_gone_is_missed():
+def test_a_function_that_is_gone_after_loading():
     for text, words in {"def f(): ...\ndel f": "the file defines no f",
                         "f = [1]": "f is not a function, but of type list"}.items():
         with Sandbox(source_of_text("a.py", text), "f", PATIENT) as caller:
@@ -370,14 +370,14 @@ def test_a_function_that_is_gone_is_missed():
         assert (found.kind, found.message, found.loading) == ("raised", words, True)
 
 
-def test_the_beginning_of_what_it_prints_is_kept():
+def test_the_beginning_of_the_output_is_kept():
     found = answer("print('first'); print('second', file=sys.stderr); print('x' * 10**5); return x")
     assert "first" in found.printed and "second" in found.printed and len(found.printed) == sandbox.KEPT
     assert answer("print('before'); os._exit(1)").printed == ""  # Python had not written it yet
     assert answer("print('before', flush=True); os._exit(1)").printed == "before\n"
 
 
-def test_nothing_that_moves_a_terminals_cursor_is_told():
+def test_no_control_characters_are_passed_on():
     found = answer("print('\\x1b[2J\\r'); raise ValueError('\\x1b[31m')  # \x1b[1m")
     assert "\x1b" not in found.printed + found.message + found.code and "\r" not in found.printed
 
@@ -387,8 +387,8 @@ def notebook(*cells: str) -> Source:
     return source_of_notebook("mine.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": c} for c in cells]}).encode())
 
 
-def test_a_notebook_runs_though_some_of_it_fails():
-    """Torch to compare with, a picture, data that is not here: none of it is the answer."""
+def test_a_notebook_runs_even_if_parts_of_it_fail():
+    """Torch for comparison, a plot, missing data: none of it is the answer."""
     cells = notebook("import torch\nimport numpy as np", "%matplotlib inline\nimport matplotlib.pyplot as plt",
                      "def f(dout, x):\n    return dout * np.sin(x)", "plt.plot(f(1, np.arange(3)))\nopen('data.csv').read()",
                      "assert torch.allclose(1)")
@@ -404,7 +404,7 @@ def test_an_error_in_a_notebook_names_the_cell_and_what_came_before():
                              "(before, code cell 2, line 1 raised NameError: name 'load' is not defined)")
 
 
-# What the judge believes.
+# Forged messages
 
 def message(header: bytes, body: bytes = b"", lengths: tuple[int, int] | None = None) -> bytes:
     return struct.pack(">IQ", *(lengths or (len(header), len(body)))) + header + body
@@ -465,7 +465,7 @@ def test_a_forged_message_is_garbage():
     each(FORGED, is_garbage)
 
 
-def test_a_message_that_stops_in_its_middle_is_no_answer():
+def test_a_truncated_message_is_no_answer():
     half = message(b'{"tree": ["array", "<f8", [3]]}', bytes(24))[:-8]
     found = answer(FIND_THE_PIPE + "os._exit(0)", f"FORGED = {half!r}")
     assert found.kind == "died" and "instead of returning" in found.message
@@ -479,7 +479,7 @@ def test_a_flood_is_no_answer():
 
 
 @pytest.mark.parametrize("tree", [None, 1, [X, [X[0], (2, 3.5)], None, "a", {"b": True}], (), X.T, np.float32(2)])
-def test_a_message_arrives_as_it_was_sent(tree):
+def test_messages_arrive_unchanged(tree):
     data = wire.pack({"kind": "k"}, tree)
     header, body = wire.lengths(data[:wire.PREFIX.size])
     rest = data[wire.PREFIX.size:]
@@ -493,7 +493,7 @@ def test_an_argument_that_cannot_be_sent_is_the_judges_mistake():
         caller.call([DOUT, {1, 2}])
 
 
-# What is around it.
+# Surroundings
 
 def test_it_sees_nothing_of_the_judges_surroundings(monkeypatch):
     monkeypatch.setenv("SECRET", "1")
@@ -508,7 +508,7 @@ def test_it_sees_nothing_of_the_judges_surroundings(monkeypatch):
     "python3.11/site-packages/minigrad/tensor.py": False, "python3.11/dist-packages/torch.py": False,
     "python3.11/site-packages/numpy/../minigrad": False, "python3.110": False, "python3.11/site-packages/numpy2": False, "": False,
 }.items())
-def test_python_and_numpy_are_read_wherever_they_are_installed(path, readable, tmp_path):
+def test_python_and_numpy_are_readable_wherever_they_are_installed(path, readable, tmp_path):
     python = tmp_path / "python3.11"
     watch = Guard(tmp_path / "own", [python, *(python / "site-packages" / name for name in ("numpy", "scipy"))], "mine.py")
     assert watch.is_readable(os.path.join(tmp_path, path)) == readable
@@ -520,7 +520,7 @@ def test_two_processes_do_not_see_each_other():
         assert two.call([DOUT, X]).results[0] == 0 and one.folder != two.folder
 
 
-def test_what_it_draws_is_drawn_again():
+def test_random_numbers_are_seeded():
     bodies = "return np.random.normal()", "import random; return random.random()", "return hash('a')"
     for body in bodies:
         assert answer(body).results[0] == answer(body).results[0]
@@ -534,8 +534,8 @@ def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
-def test_what_it_has_started_ends_with_it(monkeypatch, tmp_path):
-    """A submission cannot start processes. Should one be started all the same, it ends with the others."""
+def test_processes_that_it_started_end_with_it(monkeypatch, tmp_path):
+    """A submission cannot start processes, but if one gets started, it ends as well."""
     (tmp_path / "__main__.py").write_text(textwrap.dedent(f"""
         import os, sys, time
         if not os.fork():

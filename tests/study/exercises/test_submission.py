@@ -24,7 +24,7 @@ def written(tmp_path, name: str, content: bytes):
     return path
 
 
-# Files that are read.
+# Files
 
 def test_a_file_is_its_text(tmp_path):
     source = read(written(tmp_path, "mine.py", b"import numpy as np\r\n\r\ndef f(x):\r\n    return x\r\n"))
@@ -40,8 +40,8 @@ def test_encodings_are_pythons(content, tmp_path):
     assert "café" in read(written(tmp_path, "mine.py", content)).text
 
 
-def test_ends_of_lines_are_pythons(tmp_path):
-    """str.splitlines knows more of them than Python."""
+def test_line_ends_are_pythons(tmp_path):
+    """str.splitlines splits at more characters than Python."""
     source = read(written(tmp_path, "mine.py", "a = '\u2028\x0c'\nb = 1\r\nc = 2\rd = 3\n".encode()))
     assert [source.code(line) for line in (2, 3, 4)] == ["b = 1", "c = 2", "d = 3"]
 
@@ -83,7 +83,7 @@ NO_SUBMISSION = {  # name: (content, words)
 
 
 @pytest.mark.parametrize("name", NO_SUBMISSION)
-def test_what_is_no_submission_is_said(name, tmp_path):
+def test_invalid_submissions_are_explained(name, tmp_path):
     content, words = NO_SUBMISSION[name]
     with pytest.raises(SubmissionError) as raised:
         read(written(tmp_path, name, content))
@@ -99,7 +99,7 @@ def test_the_line_is_named(name, line, place, tmp_path):
     assert (raised.value.line, raised.value.place) == (line, place)
 
 
-def test_what_is_no_file_is_said(tmp_path):
+def test_missing_files_and_folders_are_explained(tmp_path):
     (tmp_path / "folder.py").mkdir()
     os.symlink("nowhere", tmp_path / "link.py")
     for name, words in {"folder.py": "is a folder", "nothing.py": "does not exist", "link.py": "does not exist"}.items():
@@ -111,13 +111,13 @@ def test_what_is_no_file_is_said(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
     with pytest.raises(SubmissionError, match=r"pipe\.py is not a regular file"):
         read(tmp_path / "pipe.py")
 
 
-def test_a_file_without_rights_is_said(tmp_path, monkeypatch):
+def test_an_unreadable_file_is_explained(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -127,9 +127,9 @@ def test_a_file_without_rights_is_said(tmp_path, monkeypatch):
         read(path)
 
 
-# Notebooks.
+# Notebooks
 
-def test_cells_are_joined_and_lines_keep_their_places():
+def test_cells_are_joined_and_lines_keep_their_numbers():
     source = source_of_notebook("mine.ipynb", notebook("import numpy as np\n", "", "def f(x):\n    return x"))
     assert source.lines == ["import numpy as np", "", "", "def f(x):", "    return x"]
     assert [source.place(line) for line in (1, 4, 5)] == [
@@ -137,12 +137,12 @@ def test_cells_are_joined_and_lines_keep_their_places():
     assert set(source.functions) == {"np", "f"}
 
 
-def test_a_cell_is_a_text_or_its_lines():
+def test_a_cell_is_a_string_or_a_list_of_lines():
     found = [source_of_notebook("a.ipynb", notebook(cell)).text for cell in ("x = 1\ny = 2", ["x = 1\n", "y = 2"])]
     assert found[0] == found[1] == "x = 1\ny = 2"
 
 
-def test_the_format_before_this_one_is_read():
+def test_the_previous_notebook_format_is_read():
     sheets = [{"cells": [{"cell_type": "code", "input": ["x = 1\n", "y = 2"]}, {"cell_type": "heading", "source": "z"}]}]
     assert source_of_notebook("a.ipynb", json.dumps({"nbformat": 3, "worksheets": sheets}).encode()).text == "x = 1\ny = 2"
 
@@ -167,7 +167,7 @@ def test_magics_go_and_python_stays(cell, text):
     assert source.text == text + "\nx = 1" and not source.broken
 
 
-def test_a_cell_that_is_no_python_is_left_out():
+def test_a_cell_that_is_not_python_is_left_out():
     source = source_of_notebook("a.ipynb", notebook("def f(x): return x", "x = = 1\ny", "def g(x): return x"))
     assert source.lines == ["def f(x): return x", "", "", "def g(x): return x"] and set(source.functions) == {"f", "g"}
     assert [str(error) for error in source.broken] == [
@@ -176,18 +176,18 @@ def test_a_cell_that_is_no_python_is_left_out():
         expect(source, "h", ["x"])
 
 
-def test_more_magics_than_one_would_write_end():
+def test_too_many_magics_are_an_error():
     with pytest.raises(SubmissionError, match="that are not Python"):
         source_of_notebook("a.ipynb", notebook("%a\n" * 10**4))
 
 
-def test_pictures_do_not_count(tmp_path):
+def test_pictures_do_not_count_as_code(tmp_path):
     content = json.loads(notebook("x = 1"))
     content["cells"][1]["outputs"] = ["A" * 3 * 2**20]
     assert read(written(tmp_path, "a.ipynb", json.dumps(content).encode())).text == "x = 1"
 
 
-# What it defines.
+# Definitions
 
 @pytest.mark.parametrize("text", [
     "def f(a): ...", "if True:\n    def f(a): ...", "try:\n    pass\nexcept E:\n    def f(a): ...", "with a:\n    def f(a): ...",
@@ -211,7 +211,7 @@ def test_functions_elsewhere_are_not(text):
     ("hw.py", "def softmax_backward(): ...", "softmax"), ("hw.py", "def clip_by_norm(): ...", "clip"),
     ("clip-by norm.py", "", "clip"), ("hw.py", "def help(): ...\ndef tanh_backward(): ...", "tanh"),
 ])
-def test_the_exercise_is_known_by_the_file_or_by_its_function(name, text, exercise):
+def test_the_exercise_is_found_by_file_name_or_function(name, text, exercise):
     assert exercise_of(source_of_text(name, text), COURSE) == exercise
 
 
@@ -222,7 +222,7 @@ def test_the_exercise_is_known_by_the_file_or_by_its_function(name, text, exerci
     "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward inside class A: move it to the top level",
     "def solution(dout, x): ...": "hw.py defines no function of an exercise, such as softmax_backward",
 }.items())
-def test_what_names_no_exercise_is_said(text, words):
+def test_files_without_an_exercise_are_explained(text, words):
     with pytest.raises(SubmissionError) as raised:
         exercise_of(source_of_text("hw.py", text), COURSE)
     assert str(raised.value) == words
@@ -233,7 +233,7 @@ def test_what_names_no_exercise_is_said(text, words):
     "def f(dout, x, /): ...", "def f(dout, x, *, axis=-1, **more): ...", "def f(dout=1, x=2): ...", "f = g", "@cached\ndef f(): ...",
     "def f(): ...\ndef f(dout, x): ...", "def f(x, upstream): ...",
 ])
-def test_a_function_that_can_be_called_is_taken(text):
+def test_a_callable_function_is_accepted(text):
     expect(source_of_text("hw.py", text), "f", ["dout", "x"])
 
 
@@ -250,7 +250,7 @@ def test_a_function_that_can_be_called_is_taken(text):
     "class A:\n    def f(self, dout, x): ...": "hw.py defines f inside class A: move it to the top level",
     "def main():\n    if x:\n        def f(dout, x): ...": "hw.py defines f inside function main: move it to the top level",
 }.items())
-def test_a_function_that_cannot_be_called_is_not(text, words):
+def test_a_function_with_wrong_arguments_is_explained(text, words):
     with pytest.raises(SubmissionError) as raised:
         expect(source_of_text("hw.py", text), "f", ["dout", "x"])
     assert str(raised.value) == words

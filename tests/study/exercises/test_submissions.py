@@ -1,4 +1,4 @@
-"""Answers as students write them: right ones are right, in whatever style, and wrong ones are named as they should."""
+"""Answers as students write them: right ones are right in any style, and the mistakes of wrong ones are named."""
 import contextlib
 import io
 
@@ -14,7 +14,7 @@ from study.exercises.report import Report
 
 SUBMISSIONS = submissions(COURSE)
 PARTS = 35
-SHARE = 8  # one part of so many is judged each time, and all with --long
+SHARE = 8  # one part in this many runs each time, all with --long
 
 
 def report_on(submission, seed: int = 1) -> Report:
