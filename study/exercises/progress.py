@@ -1,7 +1,9 @@
 """A student's progress, in a small file next to the answers: which exercises are right, how many hints were read."""
+import contextlib
 import json
-import os
 import pathlib
+
+from minigrad.serialization import replacing
 
 FILE = ".minigrad-exercises.json"
 
@@ -20,9 +22,5 @@ def note(folder: pathlib.Path, exercise: str, right: bool = False, hints: int = 
     entries = read(folder)
     before = entries.get(exercise, {"right": False, "hints": 0})
     entries[exercise] = {"right": before["right"] or right, "hints": before["hints"] + hints}
-    beside = folder / f"{FILE}.{os.getpid()}"
-    try:
-        beside.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-        beside.replace(folder / FILE)  # atomic
-    except OSError:
-        beside.unlink(missing_ok=True)
+    with contextlib.suppress(OSError), replacing(folder / FILE) as file:
+        file.write(json.dumps(entries, indent=1).encode())

@@ -123,8 +123,3 @@ def failed(sentence: str) -> Result:
     """The result if the judge failed: nothing is known about the answer."""
     return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "source": "", "seconds": 0.0,
             "failed": True}
-
-
-def cores() -> int:
-    """How many processes can run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,11 +1,11 @@
 """The table of a class: a row for each student and exercise, points, and the mistakes by frequency."""
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from study.exercises.exercise import Exercise
 from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
+from study.exercises.submission import safe
 
 NOT_STARTED, NOT_JUDGED = "not started", "not judged"
 VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
@@ -93,18 +93,15 @@ def totals(rows: Iterable[Row]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
 
 
-UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # what controls a terminal
-
-
 def line(text: str) -> str:
     r"""Untrusted text as one line that is safe in any terminal, file or page.
 
     >>> line("two\nlines, \x1b[31mred, half a letter \udce4")
     'two lines, �[31mred, half a letter �'
     """
-    return UNSHOWN.sub("\ufffd", " ".join(text.split()))
+    return safe(" ".join(text.split()))
 
 
 def lines(text: str) -> str:
     """The same for a text of several lines."""
-    return "\n".join(UNSHOWN.sub("\ufffd", one) for one in text.expandtabs(4).splitlines())
+    return safe("\n".join(text.expandtabs(4).splitlines()))
