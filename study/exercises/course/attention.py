@@ -24,7 +24,7 @@ def masked_softmax_backward(dout, scores, mask):
     largest = masked.max(axis=-1, keepdims=True)
     e = np.exp(masked - np.where(largest == -np.inf, 0, largest))
     total = e.sum(axis=-1, keepdims=True)
-    p = e / np.where(total == 0, 1, total)  # zeros in a row that may look at nothing
+    p = e / np.where(total == 0, 1, total)  # zeros in a fully masked row
     return p * (dout - (dout * p).sum(axis=-1, keepdims=True))
 
 
@@ -37,7 +37,7 @@ def attention(dout, q, k, v, may_look=True):
 
     dv = np.swapaxes(weights, -1, -2) @ dout
     dweights = dout @ np.swapaxes(v, -1, -2)
-    # weights is 0 where the mask is, and so is dscores
+    # where masked, weights is 0, and so is dscores
     dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
     dq = dscores @ k * scale
     dk = np.swapaxes(dscores, -1, -2) @ q * scale
@@ -158,7 +158,7 @@ MASKED_ABOVE = "masked scores around 1000"
 
 
 def large(*shapes, factor=60.0):
-    """q and k, whose scores reach about `factor`, and the rest."""
+    """q and k with scores up to about `factor`, and v."""
     def draw(generator):
         arrays = {name: generator.normal(size=shape) for name, shape in zip(("q", "k", "v"), shapes)}
         by = math.sqrt(factor / np.abs(FUNCTIONS["scores"].forward(arrays["q"], arrays["k"])).max())
@@ -167,7 +167,7 @@ def large(*shapes, factor=60.0):
 
 
 def rows_apart(q, k, v):
-    """Scores around 1000 in some rows, and around -1000 in others: the maximum of all of them makes those zero."""
+    """Scores around 1000 in some rows, and around -1000 in others, which vanish next to the overall maximum."""
     def draw(generator):
         sides = generator.permutation(np.arange(q[0]) % 2)[:, None] * 2 - 1
         towards = math.sqrt(1000.0 / math.sqrt(q[1]))
@@ -177,7 +177,7 @@ def rows_apart(q, k, v):
 
 
 def future_above(T, D):
-    """Small scores but for those of the last key, around 1000, which only the last query sees."""
+    """Small scores, except for those of the last key, around 1000, which only the last query sees."""
     def draw(generator):
         k = 0.05 * generator.normal(size=(T, D))
         towards = math.sqrt(1000.0 / math.sqrt(D))
@@ -195,13 +195,13 @@ def masked_apart(generator):
 
 
 def masked_above(generator):
-    """Masked scores around 1000: their maximum makes the others zero."""
+    """Masked scores around 1000: next to their maximum the others vanish."""
     mask = some_mask(generator, (4, 5), {})
     return {"scores": generator.normal(size=(4, 5)) + np.where(mask, 0.0, 1000.0), "mask": mask}
 
 
 def some_mask(generator, shape, sizes):
-    """A mask that hides about half; of several rows, one sees everything and another nothing, anywhere among them."""
+    """A mask that hides about half; if there are several rows, a random one sees everything and another nothing."""
     mask = generator.random(shape) < 0.6
     if len(mask) > 1:
         everything, nothing = generator.permutation(len(mask))[:2]
@@ -223,7 +223,7 @@ def far_below_zero(generator):
 
 
 def far_apart(generator):
-    """Queries and keys that point to opposite sides, so that all scores are around -200."""
+    """Queries and keys in opposite directions, so that all scores are around -200."""
     q, k, v = generator.normal(size=(3, 5, 4))
     return {"q": 10 + 0.5 * q, "k": -10 + 0.5 * k, "v": v}
 
@@ -268,8 +268,8 @@ EXERCISES = [
     Exercise(
         "masked_softmax", "Softmax with a mask", 3, """
         A mask says which scores count: where it is False, the score is set to -inf, so that its weight is 0 and nothing
-        comes back to it. The others are a softmax among themselves. A row that may look at nothing has no weights to give:
-        all of it is 0, forward and backward (padding makes such rows), and there must be no NaN.
+        comes back to it. The others are a softmax among themselves. In a fully masked row, which padding can cause, all
+        weights are 0, forward and backward, and there must be no NaN.
         The mask has the shape of the scores, or one that broadcasts to it: (T, T) for scores (B, H, T, T). Find dscores.
         """,
         "out = e^scores / (sum of e^scores where mask), where mask; 0 elsewhere; 0 in a row without any True",

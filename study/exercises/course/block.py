@@ -1,4 +1,4 @@
-"""What a transformer is put together from: a whole block, and a table that embeds and reads out."""
+"""Parts put together: a whole block, and an embedding that also reads out."""
 import numpy as np
 
 from study.exercises.course.attention import attention

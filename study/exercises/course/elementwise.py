@@ -1,4 +1,4 @@
-"""Functions that are applied to each number by itself: where the chain rule is one product."""
+"""Elementwise functions, for which the chain rule is a single product."""
 import math
 
 import numpy as np
@@ -35,13 +35,13 @@ def dropped(dout, x, mask, p, **parts):
     return FUNCTIONS["dropout"].backward(dout, x, mask, p=p, **parts)[0]
 
 
-# a mask of its own is no known mistake: it gives other numbers at the second call, which the judge sees
+# drawing a new mask is not a known mistake: the judge sees that a second call gives other numbers
 DROPOUT = Routine("dropout", dropped, ("dout", "x", "mask", "p"), ("dx",),
                   tuple(known for known in routine_of("dropout").mistakes if known.name != "new mask"))
 
 
 def spread(generator, shape, sizes):
-    """Numbers where the function bends, and both signs."""
+    """Numbers of both signs, where the function bends."""
     return 1.5 * generator.normal(size=shape)
 
 

@@ -1,6 +1,6 @@
-"""To write a checker, and to find what is wrong: a mask that leaks, and the right backward among wrong ones.
+"""Exercises in finding mistakes: write a checker, find a leak in a mask, find the right backward among wrong ones.
 
-Each is judged on functions that are drawn anew, by a judge of its own in `study/exercises/finding`.
+Each has its own judge in `study/exercises/finding`, which draws the functions anew.
 """
 from collections.abc import Callable
 
@@ -68,7 +68,7 @@ def check_gradient(forward, backward, inputs):
 
 
 def judged_exercise(solution: Callable, judged: Callable, **fields) -> Exercise:
-    """An exercise with a judge of its own: nothing is compared, so its routine has no parts."""
+    """An exercise with its own judge: no results are compared, so its routine has no parts."""
     arguments = tuple(fields["arguments"])
     name = solution.__name__
     routine = Routine(name, solution, arguments, (fields.pop("result"),))

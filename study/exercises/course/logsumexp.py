@@ -17,7 +17,7 @@ def logsumexp(x):
 
 
 def around(levels, columns=3):
-    """Three rows, or as many as there are levels, of numbers near these."""
+    """Rows of numbers around these levels: one row for each, or three."""
     def draw(generator):
         rows = np.broadcast_to(np.asarray(levels, float), (len(levels) if np.ndim(levels) else 3, columns))
         return {"x": rows + generator.normal(size=rows.shape)}

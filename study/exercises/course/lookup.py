@@ -23,7 +23,7 @@ def few_ids(generator, shape, sizes):
 
 
 def these(ids, rows, width):
-    """The same ids in any order of their numbers."""
+    """These ids, with their numbers permuted."""
     def draw(generator):
         return {"ids": generator.permutation(rows)[np.array(ids)], "weight": generator.normal(size=(rows, width))}
     return draw

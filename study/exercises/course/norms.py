@@ -1,4 +1,4 @@
-"""Layer norm, RMS norm, and a norm beside a residual connection."""
+"""Layer norm, RMS norm, and a norm with a residual connection."""
 import numpy as np
 
 from study.exercises.course.routines import with_argument, with_mistakes
@@ -51,7 +51,7 @@ EPS_OF_ONES_OWN = [
 
 
 def sums_over(which, gradients, *parts):
-    """The mistakes of a sum over the rows of (B, T, D) that runs over one axis."""
+    """Mistakes in a sum over the rows of (B, T, D) that runs over one axis only."""
     is_or_are = "are" if len(parts) > 1 else "is"
     why = {0: "axis 0 alone: with leading axes (B, T, D), all axes but the last are rows",
            1: "axis 1: it has to be all axes but the last"}
@@ -69,7 +69,7 @@ RESIDUAL_NORM = with_argument(with_mistakes(routine_of("residual_norm"), LAYER_N
 
 
 def inputs_of_norms(*learned):
-    """Draws of x, of what is learned, and of eps, in which eps matters, or something else that is easily overlooked."""
+    """Draws of x, the learned arguments and eps in which eps matters, or something else that is easily overlooked."""
     def draw(x, eps):
         def inputs(generator):
             rows = x(generator)

@@ -1,4 +1,4 @@
-"""Products of numbers and of matrices, and what copying does to a gradient."""
+"""Products of numbers and of matrices, and how broadcasting affects a gradient."""
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise
@@ -27,7 +27,7 @@ def linear_backward(dout, x, weight, bias):
 
 
 def in_product() -> list[Known]:
-    """The mistakes of a broadcast factor: made for both factors, for a alone, for b alone."""
+    """The mistakes in a broadcast factor: in both factors, in a alone, in b alone."""
     tables = {"finish": ENDINGS, "for": FACTORS | EARLY, "sum": COPIES | SHAPES}
     in_both, in_one = [], []
     for part, table in tables.items():

@@ -1,4 +1,4 @@
-"""Softmax and what is made of it, row by row."""
+"""Softmax, and functions made from it, row by row."""
 import numpy as np
 
 from study.exercises.course.elementwise import AROUND_1000, large
@@ -38,7 +38,7 @@ CROSS_ENTROPY = Routine("cross_entropy", of_logits, ("dout", "logits", "targets"
 
 
 def with_ignored(n, c, ignored, spread=1.0):
-    """Logits of n rows; so many of their targets, anywhere, are -100."""
+    """n rows of logits; this many random targets are -100."""
     def draw(generator):
         targets = generator.integers(0, c, n)
         targets[generator.choice(n, ignored, replace=False)] = -100
@@ -51,12 +51,12 @@ def very_large(generator):
 
 
 def rows_apart(generator):
-    """What a maximum of the whole array, in place of each row's own, makes zero."""
+    """Rows that vanish if the maximum of the whole array is subtracted instead of their own."""
     return {"x": generator.permutation([[1000.0], [-1000.0]]) + generator.normal(size=(2, 4))}
 
 
 def logits_apart(generator):
-    """The same of three rows, of which one is ignored."""
+    """The same for three rows, one of which is ignored."""
     levels = generator.permutation([[1000.0], [-1000.0], [-1000.0]])
     return {**with_ignored(3, 4, 1)(generator), "logits": levels + generator.normal(size=(3, 4))}
 
@@ -67,7 +67,7 @@ def cubes(generator, n):
 
 ROWS_APART = "rows around 1000 and -1000"
 BEYOND = {AROUND_1000: very_large, ROWS_APART: rows_apart}
-# squares among three axes, where a wrong axis has the right shape, and one where it has not
+# cubes, on which a wrong axis has the right shape, and one array on which it does not
 THREE_AXES = (lambda r: cubes(r, 2), lambda r: cubes(r, 3), lambda r: {"x": r.normal(size=(2, 3, 4))})
 
 EXERCISES = [

@@ -1,4 +1,4 @@
-"""What training does with gradients, and two derivatives that are no gradients."""
+"""Gradients in training, and two derivatives that are not gradients."""
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise, below
@@ -6,7 +6,7 @@ from study.exercises.solutions import routine_of
 
 
 def between(low: float, high: float):
-    """A number, drawn anew."""
+    """A random number."""
     return lambda generator, shape, sizes: round(float(generator.uniform(low, high)), 3)
 
 
@@ -108,7 +108,7 @@ ADAM_ARGUMENTS = ADAM.arguments
 
 
 def first_step(r):
-    """m = v = 0, and a parameter that has got no gradient at all."""
+    """m = v = 0, and a parameter whose gradient is 0."""
     gradient = r.normal(size=(2, 3))
     gradient[0, 1] = 0.0
     return dict(zip(ADAM_ARGUMENTS, (r.normal(size=(2, 3)), gradient, np.zeros((2, 3)), np.zeros((2, 3)), 1, 1e-2,
