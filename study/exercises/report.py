@@ -75,7 +75,7 @@ class Trial:
             if off.any():
                 index = np.unravel_index(np.argmax(np.where(off, how_far(given, right), -1.0)), off.shape)
                 place = f"[{', '.join(map(str, index))}]" if index else ""
-                return f"{name}{place} is {beside(given[index], right[index])}"
+                return f"{name}{place} is {comparison(given[index], right[index])}"
         return ""
 
 
@@ -183,7 +183,7 @@ def how_far(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
         return np.nan_to_num(np.abs(given - right), nan=np.inf)
 
 
-def beside(given: np.generic, right: np.generic) -> str:
+def comparison(given: np.generic, right: np.generic) -> str:
     """Two numbers, with enough digits to tell them apart."""
     digits = digits_that_differ(given, right, "g")
     return f"{float(given):.{digits}g}, and should be {float(right):.{digits}g}"

@@ -163,7 +163,7 @@ def zeroing_and_renormalising_is_masking():
 
 @claim("G11", "Comparison to RNNs",
        formula="a transformer with causal attention can directly attend to any one of the past tokens",
-       ours='nn.Attention(D, causal="mask"), beside nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
+       ours='nn.Attention(D, causal="mask"), compared with nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
 def causal_attention_reaches_any_past_token_directly():
     """An RNN propagates information about past tokens via a hidden state; with causal attention a transformer can
     directly attend to any one of the past tokens."""

@@ -76,7 +76,7 @@ def an_encoder_and_a_decoder_are_put_together():
     of_logits = changed_by_each(lambda source: model(source, fixed_inputs)[0], source)
     of_inputs = changed_by_each(lambda inputs: model(fixed_source, inputs)[0], inputs)
     weakest = min(of_memory.min(), of_logits.min())
-    require(weakest > 1e-4, f"some symbol of the source changes what is made of another one by {weakest:.0e} only")
+    require(weakest > 1e-4, f"a symbol of the source changes an output by only {weakest:.0e}")
     require_causal(of_inputs)
     padded = np.append(source, [PAD, PAD])[None]
     require_equal(model(mg.tensor(padded), fixed_inputs[:1])[0], model(fixed_source[:1], fixed_inputs[:1])[0])

@@ -35,14 +35,14 @@ def skip_gram(seed: int) -> nn.Embedding:
     generator = np.random.default_rng(seed)
     sentences = synthetic_corpus(generator, 4000)
     centres = np.concatenate([sentences[:, i] for i in (0, 1, 1, 2)])
-    beside = np.concatenate([sentences[:, i] for i in (1, 0, 2, 1)])
+    neighbours = np.concatenate([sentences[:, i] for i in (1, 0, 2, 1)])
     vectors, predict = nn.Embedding(VOCABULARY_SIZE, 8), nn.Linear(8, VOCABULARY_SIZE, bias=False)
 
     def draw():
         batch = generator.integers(0, len(centres), 256)
-        return centres[batch], beside[batch]
+        return centres[batch], neighbours[batch]
 
-    fit(lambda centres, beside: F.cross_entropy(predict(vectors(centres)), beside),
+    fit(lambda centres, neighbours: F.cross_entropy(predict(vectors(centres)), neighbours),
         [*vectors.parameters(), *predict.parameters()], draw, steps=300, lr=0.05)
     return vectors
 
