@@ -281,12 +281,12 @@ def test_look_on_a_text(run, here, text_file, drawn):
     assert (code, err, last) == (0, "", "here/look.png shows it")
     assert [line.partition(": looks most at ")[0] for line in lines] == [f"layer {i}, head {h}" for i in (1, 2) for h in (1, 2)]
     assert pictures.is_ours(folder / "look.png") and {path: path.read_bytes() for path in before} == before
-    code, out, _ = run("look", folder, "--prompt", "ab cd", "--layer", 2, "--head", 1, "--out", "new/one.png")
-    assert code == 0 and out.startswith("layer 2, head 1: looks most at ") and out.endswith("\nnew/one.png shows it\n")
+    code, out, _ = run("look", folder, "--prompt", "ab cd", "--layer", 2, "--head", 2, "--out", "new/one.png")
+    assert code == 0 and out.startswith("layer 2, head 2: looks most at ") and out.endswith("\nnew/one.png shows it\n")
     assert run("look", "here/checkpoint.npz", "--prompt", "abc")[0] == 0  # over its own picture
     (title, both), (_, (one,)), (_, short) = drawn
     assert title == "" and [found.keys for found in both] == 2 * [["a", "b", "␣", "c", "d"]] and len(short[0].keys) == 3
-    assert one.titles() == ["layer 2, head 1"] and (one.weights == both[1].weights[:1]).all()
+    assert one.titles() == ["layer 2, head 2"] and (one.weights == both[1].weights[1:]).all()
 
 
 def test_look_at_the_best_or_the_last_checkpoint(run, text_run, drawn):

@@ -112,6 +112,15 @@ def test_any_tokens_at_any_time_past_the_context(context, random):
                 assert_same_next_logits(decoder, tokens, t)
 
 
+def test_going_back():
+    """To a token whose window has left the cache, or whose keys were computed without the whole text before."""
+    config = dataclasses.replace(LLAMA, context=5, layers=3, dtype="float64")  # three blocks reach 13 tokens
+    for first, then in [(12, 9), (12, 11), (30, 25), (30, 29), (30, 31), (13, 12), (31, 14), (9, 30)]:
+        decoder, tokens = CachedDecoder(make_model(config), 1), random_tokens(config, 1, 40)
+        for end in (first, then, then + 1):
+            assert_same_logits(decoder, tokens[:, :end])
+
+
 @pytest.mark.parametrize("first_seed", range(0, 60, 10))
 def test_any_config(first_seed):
     """All fields at random: inside the context and, where positions allow it, far past it."""
