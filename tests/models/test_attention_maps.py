@@ -2,6 +2,7 @@
 import concurrent.futures
 import dataclasses
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -207,7 +208,7 @@ def test_the_model_is_neither_copied_nor_put_on_the_tape():
         def __init__(self):
             super().__init__()
             self.attention = nn.MultiHeadAttention(8, 2)
-            self.last = None
+            self.last, self.lock = None, threading.Lock()
 
         def forward(self, x):
             pointers.append(self.attention.in_proj_weight.array.ctypes.data)
@@ -216,7 +217,7 @@ def test_the_model_is_neither_copied_nor_put_on_the_tape():
             return self.last
 
     pointers, requires_grad, model = [], [], Keeping()
-    last = model(mg.tensor(VECTORS[0]))  # is on the tape, so it cannot be copied
+    last = model(mg.tensor(VECTORS[0]))  # on the tape, so it cannot be copied; nor can a lock
     attention_maps(model, VECTORS[0])
     assert model.last is last and pointers[0] == pointers[1] and requires_grad == [True, False]
 
