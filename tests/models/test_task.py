@@ -19,8 +19,8 @@ from models.transformer import TransformerConfig
 from refusals import all_refused
 
 TINY = TransformerConfig(context=32, layers=1, heads=2, width=8, dtype="float64")
-BASE = dict(steps=4, batch_size=3, lr=0.01, warmup_steps=2, max_grad_norm=0.5)
-OTHER = dict(steps=3, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02, final_lr=0.5, warmup_steps=0,
+BASE = dict(steps=5, batch_size=3, lr=0.01, warmup_steps=2, max_grad_norm=0.5)
+OTHER = dict(steps=4, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02, final_lr=0.5, warmup_steps=0,
              annealing="linear", beta1=0.5, beta2=0.5, weight_decay=0.5, decay_all=False, max_grad_norm=0.1,
              label_smoothing=0.1, seed=1)
 
