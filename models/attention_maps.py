@@ -54,7 +54,11 @@ def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
     if not calls:
         raise ValueError(f"attention_maps: {type(model).__name__} calls no attention layer, so it has no weights to show; "
                          f"expected a model with one of {', '.join(f'nn.{kind.__name__}' for kind in NEEDS)}")
-    maps = {name: weights for path, found in calls.items() for name, weights in _named(path, found)}
+    maps = {}
+    for path, found in calls.items():
+        if all(weights.shape[2] == 1 for weights in found):  # of a recurrent decoder
+            found = [np.concatenate(found, axis=2)]
+        maps |= {path if i == 1 else f"{path}, call {i}": weights for i, weights in enumerate(found, 1)}
     return maps if is_batched else {name: weights[0] for name, weights in maps.items()}
 
 
@@ -78,10 +82,3 @@ def _watch(module: nn.Module, needed: dict[str, bool], calls: dict[str, list[np.
         calls.setdefault(path, []).append(weights if weights.ndim == 4 else weights[None])
 
     module.register_forward_hook(look, with_kwargs=True)
-
-
-def _named(path: str, found: list[np.ndarray]) -> list[tuple[str, np.ndarray]]:
-    """The maps of a layer's calls."""
-    if all(weights.shape[2] == 1 for weights in found):
-        return [(path, np.concatenate(found, axis=2))]
-    return [(path if i == 1 else f"{path}, call {i}", weights) for i, weights in enumerate(found, 1)]

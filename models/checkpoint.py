@@ -104,12 +104,15 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) ->
         with replacing(path, previous=folder / PREVIOUS if name == NAME else None) as file:
             write_archive(file, {"format": FORMAT, **header}, arrays)
     except OSError as error:
-        has_one = (folder / NAME).exists() or (folder / PREVIOUS).exists()
-        intact, then = ("the previous checkpoint is intact", "use --resume") if has_one else (
+        intact, then = ("the previous checkpoint is intact", "use --resume") if has_checkpoint(folder) else (
             "there is no previous checkpoint", "start again")
         raise CheckpointError(f"cannot save {path}: {error.strerror or error}; {intact}: free some space or make the "
                               f"folder writable, then {then}") from None
     return path
+
+
+def has_checkpoint(folder: str | os.PathLike) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in (NAME, PREVIOUS))
 
 
 def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:

@@ -184,8 +184,8 @@ def _read_planned(folder: pathlib.Path, settings: Settings) -> Run:
     try:
         run = read_run(folder)
     except CheckpointError as error:
-        has_begun = any((folder / name).exists() for name in (checkpoints.NAME, checkpoints.PREVIOUS))
-        return Run(folder, settings, [], {}, str(error) if has_begun or not settings else reason or "has not started")
+        is_damaged = checkpoints.has_checkpoint(folder) or not settings
+        return Run(folder, settings, [], {}, str(error) if is_damaged else reason or "has not started")
     return dataclasses.replace(run, settings=settings | run.settings, problem=run.problem and (reason or run.problem))
 
 
@@ -197,7 +197,6 @@ def read_run(folder: pathlib.Path) -> Run:
     settings = settings_of(checkpoint.architecture, dataclasses.asdict(config), dataclasses.asdict(training),
                            checkpoint.dataset)
     rows = [row for _, row in read_metrics(folder / METRICS) if row["step"] <= checkpoint.step]
-    measured = {"parameters": sum(array.size for array in checkpoint.model.values())}
     last = rows[-1] if rows else {}
     if checkpoint.step < training.steps:
         problem = f"is unfinished: it has done {checkpoint.step} of {training.steps} steps"
@@ -205,12 +204,12 @@ def read_run(folder: pathlib.Path) -> Run:
         problem = f"its {METRICS} lacks the last step, {checkpoint.step}"
     else:
         problem = ""
-    if rows:
-        measured |= {name: last[name] for name in (LOSS, BITS, "accuracy", "seconds") if _is_number(last.get(name))}
-        measured |= {f"best_{name}": min(values) for name in (LOSS, BITS)
-                     if (values := [row[name] for row in rows if _is_number(row.get(name))])}
-        speeds = [row["tokens_per_second"] for row in rows if _is_number(row.get("tokens_per_second"))]
-        measured |= {"tokens_per_second": statistics.median(speeds)} if speeds else {}
+    measured = {"parameters": sum(array.size for array in checkpoint.model.values())}
+    measured |= {name: last[name] for name in (LOSS, BITS, "accuracy", "seconds") if _is_number(last.get(name))}
+    for name, source, summarise in (("best_val_loss", LOSS, min), ("best_bits_per_byte", BITS, min),
+                                    ("tokens_per_second", "tokens_per_second", statistics.median)):
+        if values := [row[source] for row in rows if _is_number(row.get(source))]:
+            measured[name] = summarise(values)
     return Run(folder, settings, rows, measured, problem)
 
 

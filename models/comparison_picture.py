@@ -21,7 +21,8 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
     if not groups:
         return False
     left_out, groups = len(comparison.groups) - len(groups[:MOST_GROUPS]), groups[:MOST_GROUPS]
-    labels = [_wrapped(comparison.label(group)) for group in groups]
+    labels = ["\n".join(textwrap.wrap(comparison.label(group), LINE, max_lines=MOST_LINES, placeholder=" ...",
+                                      break_on_hyphens=False)) for group in groups]
     lines = sum(label.count("\n") + 1.5 for label in labels)
     figure, (curves, dots) = new_figure(1, 2, 13, max(4.5, 1.2 + 0.19 * lines))
     unit = "bits per byte" if comparison.measure == BITS else "nats per token"
@@ -45,11 +46,6 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=90, metadata={"Software": PICTURE})
     return True
-
-
-def _wrapped(label: str) -> str:
-    return "\n".join(textwrap.wrap(label, LINE, max_lines=MOST_LINES, placeholder=" ...",
-                                   break_on_hyphens=False))
 
 
 def _curve(group: Group, measure: str) -> dict[int, list[float]]:

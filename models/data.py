@@ -20,6 +20,7 @@ from models.distributed import ALONE, Alone
 from models.generate import generate
 from models.pictures import PICTURE, draw_maps
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
+from models.tokenizers.byte_pairs import DEFAULT_SIZE
 from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for gradients
@@ -82,14 +83,12 @@ class Corpus:
         return loss / math.log(2) * len(self.validation) / self.validation_bytes
 
     def summary(self, measured: dict[str, Any]) -> str:
-        """The last evaluation as text."""
         total, seen = len(self.validation) - 1, measured["val_tokens"]
         part = f"all {total:,} tokens" if seen == total else f"{seen:,} of {total:,} tokens, evenly spread"
         return (f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f}, "
                 f"{measured['bits_per_byte']:.4f} bits per byte ({part})")
 
     def sample(self, model: nn.Module, seed: int) -> str:
-        """A text that the model writes."""
         tokenizer = self.tokenizer
         ids = generate(model, tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed, vocabulary=len(tokenizer),
                        ends=tokenizer.ends)
@@ -104,7 +103,6 @@ class Corpus:
         return [PICTURE]
 
     def identity(self) -> dict[str, Any]:
-        """What identifies it in a checkpoint."""
         return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 
@@ -151,10 +149,8 @@ def new_tokenizer(kind: str, symbols: str, training_text: str, vocabulary_size: 
         return Bytes()
     if kind != BytePairs.kind:
         raise ValueError(f"tokenizer must be characters, bytes or bpe, got {kind!r}")
-    if vocabulary_size is None:
-        return BytePairs.of(training_text)
-    tokenizer = BytePairs.of(training_text, vocabulary_size)
-    if len(tokenizer) < vocabulary_size:
+    tokenizer = BytePairs.of(training_text, DEFAULT_SIZE if vocabulary_size is None else vocabulary_size)
+    if vocabulary_size is not None and len(tokenizer) < vocabulary_size:
         raise ValueError(f"vocabulary_size is {vocabulary_size}, but this text gives only {len(tokenizer)} tokens: no "
                          "further pair occurs twice; ask for fewer")
     return tokenizer

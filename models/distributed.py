@@ -31,6 +31,11 @@ class RanksError(Exception):
     exit_code = 2
 
 
+def own_cores() -> set[int]:
+    """The cores that this process may use."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
 class Alone:
     """A single process: rank 0 of 1."""
 
@@ -115,7 +120,7 @@ class Ranks(Alone):
 
     def default_threads(self) -> int:
         """The cores that this rank may use, divided by the ranks of this machine that share them."""
-        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+        own = own_cores()
         sharing = sum(not own.isdisjoint(other) for other in self.machine().allgather(own))
         return max(1, len(own) // sharing)
 

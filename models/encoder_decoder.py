@@ -39,6 +39,13 @@ class Stack(nn.Module):
             return self.dropout(self.position_embedding(x))
         return self.dropout(with_positions(x, self.config))
 
+    def run(self, tokens: Tensor, **inputs: Tensor | None) -> Tensor:
+        """The output (B, T, C), with further inputs of each block."""
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x, **inputs)
+        return self.ln_f(x)
+
 
 class Encoder(Stack):
     """Tokens (B, T), or vectors (B, T, C), to (B, T, C): blocks without a causal mask, so each token sees all others.
@@ -50,10 +57,7 @@ class Encoder(Stack):
         super().__init__(config, is_causal=False, attends=attends)
 
     def forward(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor:
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x, padding)
-        return self.ln_f(x)
+        return self.run(tokens, padding=padding)
 
 
 class Decoder(Stack):
@@ -63,10 +67,7 @@ class Decoder(Stack):
         super().__init__(config, has_memory=True)
 
     def forward(self, tokens: Tensor, memory: Tensor, memory_padding: Tensor | None = None) -> Tensor:
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x, memory=memory, memory_padding=memory_padding)
-        return self.ln_f(x)
+        return self.run(tokens, memory=memory, memory_padding=memory_padding)
 
 
 def looks_at_source(name: str) -> bool:

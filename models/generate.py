@@ -53,30 +53,21 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
 
     The other arguments are those of `generate`.
     """
-    check_sampling(count, temperature, top_k, top_p, seed)
+    check_whole("tokens", count)
+    if not (math.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature must be 0 (the likeliest token) or a positive number, got {temperature!r}")
+    for name, value, least in (("top_k", top_k, 1), ("seed", seed, 0), ("context", context, 1)):
+        if value is not None:
+            check_whole(name, value, least)
+    if top_p is not None:
+        check_number("top_p", top_p, "(0, 1]")
     lengths = sorted({len(prompt) for prompt in prompts})
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for one "
                          "length at a time")
-    if context is not None:
-        check_whole("context", context)
     generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
     choose = functools.partial(draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     return _generate(model, np.array(prompts), count, context, lambda logits: choose(logits[:, :vocabulary]))
-
-
-def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None,
-                   seed: int | None) -> None:
-    """ValueError unless the arguments of `generate` make sense."""
-    check_whole("tokens", count)
-    if not (math.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature must be 0 (the likeliest token) or a positive number, got {temperature!r}")
-    if top_k is not None:
-        check_whole("top_k", top_k)
-    if seed is not None:
-        check_whole("seed", seed, least=0)
-    if top_p is not None:
-        check_number("top_p", top_p, "(0, 1]")
 
 
 def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | None,

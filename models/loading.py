@@ -33,8 +33,8 @@ class Source:
     tokenizer: Tokenizer | None
     load_into: Callable[[nn.Module], None]  # a model of this config; dropout may differ, the context may be shorter
 
-    def speaker(self) -> Task | Tokenizer:
-        """The task or tokenizer that turns text into token ids; CheckpointError if there is none."""
+    def codec(self) -> Task | Tokenizer:
+        """The task or tokenizer that encodes and decodes text; CheckpointError if there is none."""
         if self.task is None and self.tokenizer is None:
             raise CheckpointError(f"{self.path} has no tokenizer.json, so it cannot read or write text; put the tokenizer "
                                   "there that the model was trained with")

@@ -2,7 +2,6 @@
 import dataclasses
 import functools
 import os
-import pathlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -116,16 +115,6 @@ def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathL
     if path is not None:
         figure.savefig(path, dpi=min(100, LARGEST / max(width, height)), metadata={"Description": OURS})
     return figure
-
-
-def is_ours(path: str | os.PathLike) -> bool:
-    """Was this file made by `draw_maps`?"""
-    path = pathlib.Path(path)
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        start = file.read(1000)
-    return start.startswith(b"\x89PNG") and OURS.encode() in start  # not just a text that quotes it
 
 
 def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:

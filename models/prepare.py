@@ -224,7 +224,7 @@ def write_shards(request: Request, folder: pathlib.Path, index: Index, examined:
 
 def pieces_to_tokenise(examined: list[Examined], validation: float, skip: int
                        ) -> Iterator[tuple[tuple[int, int], tuple[Piece, int, int]]]:
-    """((Its number, how many bytes have been read), the arguments of `tokenise`) for each piece but the first ones."""
+    """((its number, bytes read so far), the arguments of `tokenise`) for each piece after the first `skip`."""
     number = read = 0
     for seen in examined:
         left = training_characters(seen, validation)
@@ -245,7 +245,7 @@ def training_characters(seen: Examined, validation: float) -> int:
 
 
 def changed(source: TextFile) -> NoReturn:
-    raise ShardError(f"{source.path} has changed while it was read; give the command again when nobody writes to the file")
+    raise ShardError(f"{source.path} changed while it was read; give the command again when nothing writes to the file")
 
 
 def tokenise(tokenizer: Tokenizer, piece: Piece, checksum: int, training: int) -> list[tuple[np.ndarray, int]]:

@@ -31,7 +31,7 @@ FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT,
 TAKEN = *FILES, PICTURE, ALIGNMENT  # a new run overwrites none of these
 LAYER_MEASURES = "grad_norm", "update_to_weight"  # of each layer, in a row of metrics.jsonl
 MOST_NAMES = 20  # of layers, in the legend of a plot
-DARK_TO_BRIGHT = (0.3, 0.1, 0.9), (0.0, 0.6, 0.8), (0.4, 0.6, 0.1)  # RGB, from the first layer to the last
+DARK_TO_BRIGHT = (0.3, 0.1, 0.9), (0.0, 0.6, 0.8), (0.4, 0.6, 0.1)  # red, green and blue, from the first layer to the last
 FIRST_STEPS = 5  # after the first, before a line estimates the time left
 
 

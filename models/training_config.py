@@ -4,13 +4,13 @@ import math
 from typing import Any
 
 import nn
-from models.transformer import check_bool, check_choice, check_number, check_whole
+from models.transformer import check_fields, check_whole
 
-
-OPTIMIZERS = "adamw", "muon"
-LEAST = {"steps": 1, "batch_size": 1, "warmup_steps": 0, "accumulation": 1, "eval_every": 1, "eval_windows": 1, "seed": 0}
+WHOLE = dict.fromkeys(("steps", "batch_size", "accumulation", "eval_every", "eval_windows"), (1, 10 ** 9)) | dict.fromkeys(
+    ("warmup_steps", "seed"), (0, 10 ** 9))
 INTERVALS = {"lr": "(0, 1]", "muon_lr": "(0, 1]", "muon_momentum": "[0, 1)", "final_lr": "[0, 1]", "beta1": "[0, 1)",
              "beta2": "[0, 1)", "label_smoothing": "[0, 1)", "weight_decay": "[0, 100]", "max_grad_norm": "(0, inf)"}
+CHOICES = {"optimizer": ("adamw", "muon"), "annealing": nn.optim.ANNEALING}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,15 +45,9 @@ class TrainingConfig:
     seed: int = 42  # seed of initialisation, dropout and batches
 
     def __post_init__(self):
-        for name, least in LEAST.items():
-            check_whole(name, getattr(self, name), least)
+        check_fields(self, WHOLE, INTERVALS, CHOICES)
         if self.final_batch_size is not None:
             check_whole("final_batch_size", self.final_batch_size, least=self.batch_size)
-        check_bool("decay_all", self.decay_all)
-        check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        check_choice("annealing", self.annealing, nn.optim.ANNEALING)
-        for name, interval in INTERVALS.items():
-            check_number(name, getattr(self, name), interval)
 
     @classmethod
     def of(cls, dataset: Any, **changes: Any) -> "TrainingConfig":

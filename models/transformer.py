@@ -6,7 +6,8 @@ import dataclasses
 import math
 import numbers
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -42,16 +43,22 @@ def check_number(name: str, value: float, interval: str) -> None:
         raise ValueError(f"{name} must be {low} {least:g} and {upper}, got {value!r}")
 
 
-def check_bool(name: str, value: bool) -> None:
-    """ValueError unless the value is True or False."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def check_choice(name: str, value: str, known: Iterable[str]) -> None:
-    """ValueError unless the value is a known one."""
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+def check_fields(config: Any, whole: Mapping[str, tuple[int, int]], intervals: Mapping[str, str],
+                 choices: Mapping[str, Iterable[str]]) -> None:
+    """ValueError names the first field of a config that is not a whole number from least to most, in its interval, one of
+    its choices, or a bool. Optional fields may be None."""
+    for field in dataclasses.fields(config):
+        name, value = field.name, getattr(config, field.name)
+        if value is None and field.default is None:
+            continue
+        if name in whole:
+            check_whole(name, value, *whole[name])
+        elif name in intervals:
+            check_number(name, value, intervals[name])
+        elif name in choices and value not in choices[name]:
+            raise ValueError(f"{name} must be one of {', '.join(choices[name])}, got {value!r}")
+        elif field.type is bool and not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +87,11 @@ ATTENTION_POSITIONS = "rotary", "relative"  # within attention
 ENDLESS_POSITIONS = "none", *ATTENTION_POSITIONS  # only distances between tokens matter, so texts can have any length
 NORMS = "layer_norm", "rms_norm"
 GATED = {"swiglu": "silu"}  # {activation of an MLP with a gate: that of the gate} (Shazeer, arXiv:2002.05202)
+WHOLE = dict.fromkeys(("vocabulary_size", "context", "heads", "width", "mlp_ratio", "key_value_heads", "head_size",
+                       "hidden_width"), (1, 10 ** 9)) | {"layers": (0, MOST_LAYERS)}
+INTERVALS = {"norm_eps": "(0, 1)", "rotary_base": "(0, 1e12)", "dropout": "[0, 1)"}
+CHOICES = {"placement": PLACEMENTS, "activation": (*F.ACTIVATIONS, *GATED), "norm": NORMS, "dtype": ("float32", "float64"),
+           "positions": TABLE_POSITIONS + ATTENTION_POSITIONS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,33 +127,19 @@ class TransformerConfig:
     rotary_scaling: str = "none"  # scaling of rotary positions: none, linear:FACTOR or llama3:FACTOR:FEWEST:MOST:CONTEXT
 
     def __post_init__(self):
-        for name in ("vocabulary_size", "context", "heads", "width", "mlp_ratio"):
-            check_whole(name, getattr(self, name))
-        check_whole("layers", self.layers, least=0, most=MOST_LAYERS)
-        for name in ("key_value_heads", "head_size", "hidden_width"):
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name))
-        for name, known in (("placement", PLACEMENTS), ("activation", (*F.ACTIVATIONS, *GATED)), ("norm", NORMS),
-                            ("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)):
-            check_choice(name, getattr(self, name), known)
+        check_fields(self, WHOLE, INTERVALS, CHOICES)
         if self.heads % self.groups:
             raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}; change one of them")
         if self.head_size is None and self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them, or give head_size")
-        for name, interval in (("norm_eps", "(0, 1)"), ("rotary_base", "(0, 1e12)"), ("dropout", "[0, 1)")):
-            check_number(name, getattr(self, name), interval)
         parse_scaling(self.rotary_scaling)
         for name in ("rotary_base", "rotary_scaling"):
             if self.positions != "rotary" and is_given(self, name):
                 raise ValueError(f"{name} needs positions 'rotary', got positions {self.positions!r}; leave {name} out")
-        for name in ("bias", "final_norm", "tied"):
-            check_bool(name, getattr(self, name))
         if self.positions == "rotary" and self.head_width % 2:
             raise ValueError("positions 'rotary' rotates pairs of features, so width / heads (or head_size, if given) must "
                              f"be even, got {self.head_width}; change it, or choose positions 'relative'")
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
     @property
     def groups(self) -> int:

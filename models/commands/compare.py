@@ -1,12 +1,11 @@
 """`minigrad compare`: runs side by side, as a table and optionally as a plot."""
 import argparse
-import functools
 import pathlib
 
 from models import comparison, comparison_picture
 from models.commands.shared import CheckFailed, check_output
 
-MARKS = {"csv": b"val_loss_mean", "json": comparison.FORMAT.encode(), "plot": comparison_picture.PICTURE.encode()}
+MARKS = {"csv": "val_loss_mean", "json": comparison.FORMAT, "plot": comparison_picture.PICTURE}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -20,17 +19,11 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options)
     paths = {kind: pathlib.Path(given[kind]) for kind in MARKS if kind in given}
     for kind, path in paths.items():
-        check_output(path, f"--{kind}", "comparison of runs", functools.partial(is_marked, MARKS[kind]),
-                     is_png=kind == "plot")
+        check_output(path, f"--{kind}", "comparison of runs", MARKS[kind], is_png=kind == "plot")
     compared = comparison.compare(comparison.read_runs(options.runs))
     print(compared.table())
     write(compared, paths)
     return 0
-
-
-def is_marked(mark: bytes, path: pathlib.Path) -> bool:
-    """Was the file written by an earlier comparison?"""
-    return mark in path.read_bytes()[:4096]
 
 
 def write(compared: comparison.Comparison, paths: dict[str, pathlib.Path]) -> None:

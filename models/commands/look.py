@@ -5,7 +5,7 @@ import pathlib
 from models import loading
 from models.attention_maps import has_attention
 from models.commands.shared import UsageError, check_output, usage_errors
-from models.pictures import LabelledMap, draw_maps, is_ours, where_heads_look
+from models.pictures import OURS, LabelledMap, draw_maps, where_heads_look
 
 PICTURE = "look.png"  # in the run's folder
 
@@ -22,15 +22,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
     source = loading.source(options.run, best="best" in given)
-    speaker, folder = source.speaker(), source.path if source.path.is_dir() else source.path.parent
+    codec, folder = source.codec(), source.path if source.path.is_dir() else source.path.parent
     path = pathlib.Path(given["out"]) if "out" in given else folder / PICTURE
-    check_output(path, "--out", "picture of attention", is_ours)
+    check_output(path, "--out", "picture of attention", OURS)
     model = loading.model_in(source)
     if not has_attention(model):
         raise UsageError(f"the model in {source.path} has no attention, so there is nothing to look at; give a run whose "
                          "--model and --layers have some")
     with usage_errors():
-        title, maps = speaker.look(model, given.get("prompt"))
+        title, maps = codec.look(model, given.get("prompt"))
     maps = chosen(maps, given.get("layer"), given.get("head"))
     draw_maps(maps, title, path)
     print("\n".join([*(line for layer in maps for line in where_heads_look(layer)), f"{path} shows it"]))

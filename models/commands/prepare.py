@@ -4,8 +4,9 @@ import os
 import pathlib
 from typing import Any
 
-from models.commands.shared import UsageError, cores, show_progress, usage_errors
+from models.commands.shared import UsageError, show_progress, usage_errors
 from models.commands.train import named_tokenizer
+from models.distributed import own_cores
 from models.prepare import SHARD_TOKENS, Request, prepare
 from models.shards import SPLITS, Index, ShardError, check_content
 from models.text_files import TextFile
@@ -35,20 +36,22 @@ def run(options: argparse.Namespace) -> int:
     if not given["to"]:
         raise UsageError("--to is empty; name a folder")
     folder = pathlib.Path(given["to"])
-    if "check" in given:
-        return check(given, folder)
+    report(checked(given, folder) if "check" in given else prepared(given, folder), folder)
+    return 0
+
+
+def prepared(given: dict[str, Any], folder: pathlib.Path) -> Index:
+    """Tokenize the files, or what is left of them; the index of the folder."""
     fields = {name: given[name] for name in ("vocabulary_size", "validation", "shard_tokens") if name in given}
     try:
         with usage_errors(), show_progress() as show:
-            index = prepare(Request(sources(given), named_tokenizer(given), **fields), folder, workers(given), show)
+            return prepare(Request(sources(given), named_tokenizer(given), **fields), folder, workers(given), show)
     except OSError as error:
         raise ShardError(f"{error.filename or folder}: {error.strerror or error}; what has been written to {folder} is "
                          "intact: once this is fixed, resume with the same command") from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; what has been written to {folder} is intact: resume with the same command"
                                 ) from None
-    report(index, folder)
-    return 0
 
 
 def sources(given: dict[str, Any]) -> tuple[TextFile, ...]:
@@ -66,14 +69,14 @@ def sources(given: dict[str, Any]) -> tuple[TextFile, ...]:
 
 def workers(given: dict[str, Any]) -> int:
     """How many processes; UsageError if that is out of range."""
-    count = given.get("workers", cores())
+    count = given.get("workers", len(own_cores()))
     if not 1 <= count <= MOST_WORKERS:
         raise UsageError(f"--workers must be from 1 to {MOST_WORKERS}, got {count}")
     return count
 
 
-def check(given: dict[str, Any], folder: pathlib.Path) -> int:
-    """Compare the folder with its index; ShardError if they differ."""
+def checked(given: dict[str, Any], folder: pathlib.Path) -> Index:
+    """The index of the folder, compared with its shards; ShardError if they differ."""
     others = given.keys() - {"to", "check", "threads"}
     if others:
         raise UsageError("--check reads what is in --to, and takes no files and no other flags; leave them out")
@@ -81,8 +84,7 @@ def check(given: dict[str, Any], folder: pathlib.Path) -> int:
         index = Index.read(folder)
     with show_progress() as show:
         check_content(index, folder, show)
-    report(index, folder)
-    return 0
+    return index
 
 
 def report(index: Index, folder: pathlib.Path) -> None:

@@ -30,10 +30,10 @@ def run(options: argparse.Namespace) -> int:
         run = last_run("--checkpoint")
         print(f"{run}, the run saved last:", file=sys.stderr)
     source = loading.source(run, best="best" in given)
-    speaker = source.speaker()
+    codec = source.codec()
     model = loading.model_in(source)
     with usage_errors():
-        pieces = speaker.respond(model, given.get("prompt"), **{name: given[name] for name in SAMPLING if name in given})
+        pieces = codec.respond(model, given.get("prompt"), **{name: given[name] for name in SAMPLING if name in given})
     try:
         for piece in pieces:
             print(piece, end="", flush=True)

@@ -4,12 +4,11 @@ import contextlib
 import dataclasses
 import difflib
 import inspect
-import os
 import pathlib
 import re
 import tempfile
 import types
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import minigrad as mg
@@ -78,14 +77,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(code, f"minigrad: {' '.join(reason.split())}\n")
 
 
-def add_fields(group, config_class: type, names: Container[str] | None = None,
-               defaults: Mapping[str, Any] = types.MappingProxyType({})) -> None:
-    """Add a flag for each field of a config (or for those in `names`); its help is the comment after the field, with the
-    default from `defaults`, else the field's own."""
+def add_fields(group, config_class: type, defaults: Mapping[str, Any]) -> None:
+    """Add a flag for each field of a config; its help is the comment after the field, with the default from `defaults`, or
+    the field's own."""
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
     for field in dataclasses.fields(config_class):
-        if names is not None and field.name not in names:
-            continue
         flag = as_flag(field.name)
         kind = int if field.type == int | None else field.type
         text = f"{comments[field.name].replace('%', '%%')} (default: {defaults.get(field.name, field.default)})"
@@ -96,7 +92,6 @@ def add_fields(group, config_class: type, names: Container[str] | None = None,
 
 
 def as_flag(field: str) -> str:
-    """The flag of a field."""
     return "--" + field.replace("_", "-")
 
 
@@ -113,30 +108,23 @@ def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
 @contextlib.contextmanager
 def show_progress() -> Iterator[Show]:
     """Yield a function that shows how many bytes are done."""
-    progress, current = None, None
+    phases: dict[str, Progress] = {}
     with contextlib.ExitStack() as stack:
         def show(what: str, done: int, total: int) -> None:
-            nonlocal progress, current
-            if what != current:
-                stack.close()
+            if what not in phases:
+                stack.close()  # the phase before
                 layout = "{percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
-                progress = stack.enter_context(Progress(total, 0, f"{what} {layout}", unit="B", unit_scale=True))
-                current = what
-            progress.show(done, "", f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB")
+                phases[what] = stack.enter_context(Progress(total, 0, f"{what} {layout}", unit="B", unit_scale=True))
+            phases[what].show(done, "", f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB")
 
         yield show
 
 
-def check_output(path: pathlib.Path, flag: str, kind: str, is_ours: Callable[[pathlib.Path], bool],
-                 is_png: bool = True) -> None:
-    """UsageError if a file cannot be written, or would replace anything but an earlier one of its kind."""
+def check_output(path: pathlib.Path, flag: str, kind: str, mark: str, is_png: bool = True) -> None:
+    """UsageError if a file cannot be written, or would replace anything but an earlier one of its kind, which is marked."""
     if is_png and path.suffix != ".png":
         raise UsageError(f"the picture is a PNG, but {flag} is {str(path)!r}; choose a name that ends with .png")
     check_writable(path.parent, flag)
-    if path.exists() and not (path.is_file() and is_ours(path)):
+    start = path.read_bytes()[:4096] if path.is_file() else b""
+    if path.exists() and not (mark.encode() in start and (start.startswith(b"\x89PNG") or not is_png)):
         raise UsageError(f"{path} exists and is not a {kind}; choose another {flag}")
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -17,9 +17,9 @@ from models import run as runs
 from models.checkpoint import CheckpointError
 from models.commands import compare, train
 from models.commands.grid import Grid, SeveralValues, combinations, name_of
-from models.commands.shared import CheckFailed, UsageError, as_flag, check_writable, cores
+from models.commands.shared import CheckFailed, UsageError, as_flag, check_writable
 from models.commands.sweep_run import OnRanks, Processes
-from models.distributed import Ranks, connected
+from models.distributed import Ranks, connected, own_cores
 from models.extras import extra
 from models.progress import Progress
 from models.sweep_folder import Settings, is_sweep, read_plan, settings_of, write_plan
@@ -175,7 +175,7 @@ def closest_difference(known: Settings, planned: list[Planned]) -> str:
 
 def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
     """(Processes, threads for each): as many as cores and memory allow, unless flags say otherwise."""
-    count = cores()
+    count = len(own_cores())
     largest = max((run.memory for run in to_do), default=1)
     fit = int(max(1, min(count // given.get("threads", 1), train.memory_size() // largest, len(to_do) or 1)))
     workers = given.get("workers", fit)
@@ -188,13 +188,13 @@ def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
 
 def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes | OnRanks) -> None:
     """Train, and show the progress. After Ctrl-C, running ones save and stop."""
-    standing = Standing(planned, to_do)
+    progress = SweepProgress(planned, to_do)
     futures = {workers.submit(run.given, run.folder): run for run in to_do}
     waiting = set(futures)
     try:
         while waiting:
             ended, waiting = concurrent.futures.wait(waiting, SECONDS, concurrent.futures.FIRST_COMPLETED)
-            standing.show([futures[future] for future in waiting if future.running()],
+            progress.show([futures[future] for future in waiting if future.running()],
                           {futures[future].folder.name: future.result() for future in ended})
     except KeyboardInterrupt:
         stop(workers)
@@ -204,7 +204,7 @@ def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes |
     finally:
         workers.stop()  # after an error; otherwise none is running
         workers.close()
-        standing.close()
+        progress.close()
 
 
 def stop(workers: Processes | OnRanks) -> None:
@@ -217,7 +217,7 @@ def stop(workers: Processes | OnRanks) -> None:
         workers.stop(at_once=True)
 
 
-class Standing:
+class SweepProgress:
     """Shows how many runs have ended, the best so far, and the time left."""
 
     def __init__(self, planned: list[Planned], to_do: list[Planned]):

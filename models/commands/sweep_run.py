@@ -17,8 +17,8 @@ import time
 from typing import Any, TextIO
 
 import minigrad as mg
-from models import checkpoint as checkpoints
 from models import run as runs
+from models.checkpoint import has_checkpoint
 from models.commands import train
 from models.distributed import ALONE
 from models.sweep_folder import FAILURE
@@ -36,7 +36,7 @@ def train_run(given: dict[str, Any], folder: pathlib.Path) -> str | None:
         (folder / FAILURE).unlink(missing_ok=True)
         with open(folder / LOG, "a", encoding="utf-8", errors="replace") as log, \
                 contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            if any((folder / name).exists() for name in (checkpoints.NAME, checkpoints.PREVIOUS)):
+            if has_checkpoint(folder):
                 train.resume({"resume": str(folder)}, ALONE)
             else:
                 train.start({**given, "out": str(folder)}, ALONE)

@@ -15,7 +15,7 @@ from minigrad.extend import compile_ahead
 from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
-from models.checkpoint import NAME, PREVIOUS, Checkpoint, find, load
+from models.checkpoint import Checkpoint, find, has_checkpoint, load
 from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress, usage_errors
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
@@ -70,7 +70,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(name, (
             f"defaults for preset nano and recipe {DEFAULT}; with recipe nanogpt, --init-from or --task "
             f"{as_flags(others)}; with --task also {as_flags(with_task)}"))
-        add_fields(group, kind, defaults=defaults)
+        add_fields(group, kind, defaults)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -152,7 +152,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         source = loading.source(given["init_from"])
         name, config, architecture = source.name, source.config, source.architecture
         tokenizer = source.tokenizer or tokenizer  # a run on a task has none
-        source.speaker()
+        source.codec()
     with usage_errors():
         if not (task or source):
             config, batch_size = dataclasses.replace(config, **recipe.model), batch_size | recipe.training
@@ -184,7 +184,7 @@ def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
         raise UsageError(f"--tokenizer is empty; choose {', '.join(TOKENIZERS)}, or a file or folder with a tokenizer")
     try:
         with usage_errors("--tokenizer: "):
-            if any(os.path.exists(os.path.join(name, file)) for file in (NAME, PREVIOUS)):
+            if has_checkpoint(name):
                 tokenizer = loading.source(name).tokenizer
                 if tokenizer is None:
                     raise ValueError(f"{name} is of a task; give a run on a text")

@@ -52,19 +52,16 @@ class Change:
     write: Callable[[np.ndarray, int], np.ndarray]
 
 
-def _halves_to_pairs(x: np.ndarray, D: int) -> np.ndarray:
-    return x.reshape(-1, 2, D // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
-
-
-def _pairs_to_halves(x: np.ndarray, D: int) -> np.ndarray:
-    return x.reshape(-1, D // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+def _transposed_rows(x: np.ndarray, m: int, n: int) -> np.ndarray:
+    """x with each group of m * n rows transposed as an (m, n) matrix of rows."""
+    return x.reshape(-1, m, n, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
 
 
 AS_IS = Change(lambda x, D: x, lambda x, D: x)
 TRANSPOSED = Change(lambda x, D: x.T, lambda x, D: x.T)  # GPT-2 computes x @ weight, a Linear x @ weight.T
 # Rotary positions rotate pairs of features of a head: theirs i and i + D/2, ours 2i and 2i + 1. Permuting the rows of the
 # query and key weights accordingly leaves scores unchanged.
-ROTATED = Change(_halves_to_pairs, _pairs_to_halves)
+ROTATED = Change(lambda x, D: _transposed_rows(x, 2, D // 2), lambda x, D: _transposed_rows(x, D // 2, 2))
 
 
 @dataclasses.dataclass(frozen=True)

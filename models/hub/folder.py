@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import nn
-from models.checkpoint import NAME, PREVIOUS, CheckpointError
+from models.checkpoint import CheckpointError, has_checkpoint
 from models.extras import one_line
 from models.hub import tokenizer as tokenizers
 from models.hub import weights
@@ -28,8 +28,7 @@ SHARD_SIZE = 5_000_000_000  # bytes
 
 def is_folder(path: str | os.PathLike) -> bool:
     """Does this folder have a config.json and no checkpoint?"""
-    return os.path.exists(os.path.join(path, CONFIG)) and not any(
-        os.path.exists(os.path.join(path, name)) for name in (NAME, PREVIOUS))
+    return os.path.exists(os.path.join(path, CONFIG)) and not has_checkpoint(path)
 
 
 @dataclasses.dataclass(frozen=True)

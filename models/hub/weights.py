@@ -25,6 +25,7 @@ DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # {name in t
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 LONGEST_HEADER = 10_000_000  # bytes: of 100,000 tensors
 LONGEST_JSON = 10_000_000
+MOST_NAMES = 200  # in an error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
         raise CheckpointError(f'{path} has no "weight_map" of tensors and their files')
     names = sorted(set(places.values()))
     for name in names:
-        if not _is_file_name(name):
+        if not name.endswith(".safetensors") or set(name) & set("/\\:\0"):
             raise CheckpointError(f"{path} names {reprlib.repr(name)}, which is not a .safetensors file in this folder")
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
@@ -89,10 +90,6 @@ def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
         said = shortened([f"{name} is in {places[name]}" for name in wrong])
         raise CheckpointError(f"{path} says that {said}, which is wrong")
     return tensors
-
-
-def _is_file_name(name: str) -> bool:
-    return name.endswith(".safetensors") and not set(name) & set("/\\:\0")
 
 
 def read_header(path: pathlib.Path) -> dict[str, Stored]:
@@ -217,7 +214,7 @@ def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def shortened(names: list[str], most: int = 200) -> str:
+def shortened(names: list[str]) -> str:
     """The first names, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown

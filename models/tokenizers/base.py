@@ -22,6 +22,9 @@ class Tokenizer:
     memory_per_byte: int = 16  # at most, while encoding
     is_local: bool = True  # do texts cut between a letter or digit and a blank or line end keep their tokens?
     ends: tuple[int, ...] = ()  # the ids that end a text
+    before_prompt: Sequence[int] = ()  # the ids that models expect in front of every prompt
+    start: Sequence[int] = (0,)  # the ids that a model continues without a prompt
+    shows_start: bool = True  # are these part of the text?
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has no __len__()")
@@ -42,21 +45,6 @@ class Tokenizer:
     def of_state(cls, state: dict[str, Any]) -> "Tokenizer":
         """The tokenizer of a state; ValueError, TypeError or KeyError if it is invalid."""
         raise NotImplementedError(f"{cls.__name__} has no of_state()")
-
-    @property
-    def start(self) -> list[int]:
-        """The ids that a model continues without a prompt."""
-        return [0]
-
-    @property
-    def before_prompt(self) -> list[int]:
-        """The ids that models expect in front of every prompt."""
-        return []
-
-    @property
-    def shows_start(self) -> bool:
-        """Is `start` part of the text?"""
-        return True
 
     def fits(self, vocabulary_size: int) -> bool:
         """Can a model with this vocabulary size use this tokenizer?"""
@@ -92,17 +80,18 @@ class Tokenizer:
     def respond(self, model: nn.Module, prompt: str | None = None, tokens: int = SAMPLE_LENGTH,
                 temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
         """Stream the prompt (by default `start`) and its continuation, until the text ends; `sampling` as in `generate`."""
-        before, ids = (self.before_prompt, self.encode(prompt).tolist()) if prompt is not None else (
+        hidden, shown = (self.before_prompt, self.encode(prompt).tolist()) if prompt is not None else (
             ([], self.start) if self.shows_start else (self.start, []))
-        continuation = generate(model, before + ids, tokens, temperature, vocabulary=len(self), ends=self.ends, **sampling)
-        return self.stream(itertools.chain(ids, continuation))
+        continuation = generate(model, [*hidden, *shown], tokens, temperature, vocabulary=len(self), ends=self.ends,
+                                **sampling)
+        return self.stream(itertools.chain(shown, continuation))
 
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
         """(A title, the attention maps of a model that reads the prompt). ValueError if it does not fit, or the model has
         no attention."""
         if not prompt:
             raise ValueError("there is no text to read; give at least one character with --prompt")
-        ids, context = np.array(self.before_prompt + self.encode(prompt).tolist()), model.config.context
+        ids, context = np.array([*self.before_prompt, *self.encode(prompt).tolist()]), model.config.context
         if len(ids) > context:
             raise ValueError(f"a prompt of {len(ids)} {self.unit} does not fit into the model's context of {context}")
         return "", self.maps(model, ids)

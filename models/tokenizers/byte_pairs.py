@@ -68,7 +68,8 @@ class BytePairs(Tokenizer):
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
-            self._before = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
+            self.before_prompt = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
+            self.shows_start = not self.before_prompt and self._tokenizer.token_to_id(END_OF_TEXT) is None
             self.decode(encoding.ids)
         self._cut = _cut_of(self.described)
         self.is_local = self._cut is not None
@@ -146,19 +147,10 @@ class BytePairs(Tokenizer):
     @property
     def start(self) -> list[int]:
         """The ids before every prompt, or GPT-2's end of text, or a line end."""
-        if self._before:
-            return self._before
+        if self.before_prompt:
+            return self.before_prompt
         end = self._tokenizer.token_to_id(END_OF_TEXT)
         return [end] if end is not None else self.encode("\n").tolist() or [0]
-
-    @property
-    def shows_start(self) -> bool:
-        return not self._before and self._tokenizer.token_to_id(END_OF_TEXT) is None
-
-    @property
-    def before_prompt(self) -> list[int]:
-        """The special tokens that the post-processor puts in front of a text, such as Llama's <s>."""
-        return self._before
 
     def fits(self, vocabulary_size: int) -> bool:
         """Published models often have a few extra tokens, to reach a round number."""

@@ -19,6 +19,7 @@ class Bytes(Tokenizer):
     """
 
     kind = unit = "bytes"
+    start = (ord("\n"),)  # byte 0 is in no text
 
     def __len__(self) -> int:
         return 256
@@ -38,11 +39,6 @@ class Bytes(Tokenizer):
         if len(state) > 1:
             raise ValueError("the state of bytes is only their kind")
         return cls()
-
-    @property
-    def start(self) -> list[int]:
-        """The end of a line; byte 0 is in no text."""
-        return [ord("\n")]
 
     def names(self, ids: Sequence[int]) -> list[str]:
         return [chr(i) if i < 128 else f"\\x{i:02x}" for i in ids]

@@ -280,7 +280,7 @@ def test_look_on_a_text(run, here, text_file, drawn):
     *lines, last = out.splitlines()
     assert (code, err, last) == (0, "", "here/look.png shows it")
     assert [line.partition(": looks most at ")[0] for line in lines] == [f"layer {i}, head {h}" for i in (1, 2) for h in (1, 2)]
-    assert pictures.is_ours(folder / "look.png") and {path: path.read_bytes() for path in before} == before
+    assert pictures.OURS.encode() in (folder / "look.png").read_bytes() and {path: path.read_bytes() for path in before} == before
     code, out, _ = run("look", folder, "--prompt", "ab cd", "--layer", 2, "--head", 2, "--out", "new/one.png")
     assert code == 0 and out.startswith("layer 2, head 2: looks most at ") and out.endswith("\nnew/one.png shows it\n")
     assert run("look", "here/checkpoint.npz", "--prompt", "abc")[0] == 0  # over its own picture

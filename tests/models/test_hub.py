@@ -264,7 +264,7 @@ def test_tokenizers_round_trip(kind, family, padded, our_model, tmp_path, warned
     transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert warned == []
     for text in (TEXT, "", " a", "naïve 日本 \x00 \r\n\tthe  cat"):
-        assert theirs(text)["input_ids"] == tokenizer.before_prompt + tokenizer.encode(text).tolist()
+        assert theirs(text)["input_ids"] == [*tokenizer.before_prompt, *tokenizer.encode(text).tolist()]
         assert theirs.decode(tokenizer.encode(text).tolist()) == text
     model = models.load(tmp_path / "out")
     back = model.tokenizer

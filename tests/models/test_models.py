@@ -452,7 +452,7 @@ def test_bad_configs():
         (dict(rotary_scaling="linear:2"), "rotary_scaling needs positions 'rotary', got positions 'learned'"),
         (dict(positions="rotary", rotary_base=0.0), "rotary_base must be more than 0 and less than 1e+12, got 0.0"),
         (dict(positions="rotary", rotary_scaling="yarn:4"), "rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:"),
-        (dict(dtype="float16"), "dtype must be float32 or float64, got 'float16'"),
+        (dict(dtype="float16"), "dtype must be one of float32, float64, got 'float16'"),
     ])
 
 

@@ -5,7 +5,8 @@ import pytest
 from models import Vocabulary
 from models import pictures
 from models.architectures import make_model
-from models.pictures import OURS, LabelledMap, draw_maps, is_ours, labelled, visible, where_heads_look
+from models.commands.shared import UsageError, check_output
+from models.pictures import OURS, LabelledMap, draw_maps, labelled, visible, where_heads_look
 from models.tasks import TASKS
 from refusals import all_refused
 
@@ -111,14 +112,20 @@ def test_titles():
         assert (found.title, found.layer, found.queries, found.keys) == (title, layer, [path], [path])
 
 
-def test_which_files_are_ours(tmp_path):
+def test_only_our_pictures_are_overwritten(tmp_path):
     draw_maps([LabelledMap("layer 1", 1, softmax_rows(1, 2, 2), "ab", "ab")], path=tmp_path / "ours.png")
     other = make_model(TASKS["copy"], "rnn", TASKS["copy"].config)
     assert TASKS["copy"].illustrate(other.eval(), tmp_path) == []
     (tmp_path / "other.png").write_bytes(b"\x89PNG precious")
     (tmp_path / "notes.png").write_text(f"notes on pictures that say {OURS!r}")
-    others = "other.png", "notes.png", "nothing.png", "."
-    assert is_ours(tmp_path / "ours.png") and not any(is_ours(tmp_path / name) for name in others)
+    (tmp_path / "folder.png").mkdir()
+
+    def check(name: str) -> None:
+        check_output(tmp_path / name, "--out", "picture", OURS)
+
+    check("ours.png")
+    check("new.png")
+    all_refused(check, [(name, f"{name} exists and is not a picture") for name in ("other.png", "notes.png", "folder.png")], UsageError)
 
 
 def look_at(weights: np.ndarray) -> list[str]:

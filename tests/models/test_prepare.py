@@ -351,7 +351,7 @@ def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch):
     for other in (LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]):
         path.write_text(LINE)
         monkeypatch.setattr("models.prepare.start_or_resume", lambda *arguments, other=other: (path.write_text(other), begin(*arguments))[1])
-        with pytest.raises(ShardError, match="a.jsonl has changed while it was read"):
+        with pytest.raises(ShardError, match="a.jsonl changed while it was read"):
             prepared(path, folder=f"of {len(other)}")
         assert not Index.read(f"of {len(other)}").is_whole
 

@@ -22,7 +22,7 @@ from models.pictures import PICTURE
 from models.run import locked, read_metrics
 from models.task import Task
 from models.train import Trainer
-from models.training_config import OPTIMIZERS
+from models.training_config import CHOICES
 from refusals import all_refused
 from small_runs import COPY, SIZES, STEPS, TEXT, assert_same_runs, metrics_of
 
@@ -194,7 +194,7 @@ def test_an_interrupted_and_resumed_run_is_the_uninterrupted_one(run, flags, tra
     assert_same_runs(whole, "parts")
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", CHOICES["optimizer"])
 def test_a_run_is_resumed_from_its_last_checkpoint_after_a_power_cut(make_trainer, tmp_path, at_step, optimizer):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
