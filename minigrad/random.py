@@ -245,20 +245,20 @@ class RandomMethods:
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None):
         """Fill with normal random numbers of this mean and standard deviation."""
-        return self._drawn_anew("normal_", _source(generator).normal(mean, std, self.shape))
+        return self._fill_with("normal_", _source(generator).normal(mean, std, self.shape))
 
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None):
         """Fill with uniform random numbers from low up to, but not including, high."""
         values = _source(generator).uniform(low, high, self.shape)
         if low < high and self.dtype.kind == "f":  # in this dtype, the largest could be rounded to high
             values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
-        return self._drawn_anew("uniform_", values)
+        return self._fill_with("uniform_", values)
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None):
         """Fill with exponential random numbers: waiting times for events that happen `lambd` times per unit of time."""
         if not lambd > 0:
             raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
-        return self._drawn_anew("exponential_", _source(generator).exponential(1 / lambd, self.shape))
+        return self._fill_with("exponential_", _source(generator).exponential(1 / lambd, self.shape))
 
     def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None):
         """Fill with 1 with probability p, else 0, in any dtype."""
@@ -266,7 +266,7 @@ class RandomMethods:
             raise ValueError(f"bernoulli_: p must be a probability, from 0 to 1, got {p!r}")
         return self.write((_source(generator).random(self.shape) < p).astype(self.dtype))
 
-    def _drawn_anew(self, name: str, values: np.ndarray):
+    def _fill_with(self, name: str, values: np.ndarray):
         if self.dtype.kind != "f":
             raise TypeError(f"{name}: expected a tensor of floats, got {self.dtype}")
         return self.write(np.asarray(values).astype(self.dtype))

@@ -59,7 +59,7 @@ def load(path: str | os.PathLike, map_location: Any = None, *, weights_only: boo
     try:
         header, arrays = read_archive(path, FORMAT)
     except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, f"there is no such file to load, seen from {os.getcwd()}", path) from None
+        raise FileNotFoundError(errno.ENOENT, f"no such file to load; the current folder is {os.getcwd()}", path) from None
     try:
         return _decode(header["value"], arrays)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

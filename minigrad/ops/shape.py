@@ -287,7 +287,7 @@ class ShapeMethods:
     def permute(self, *dims):
         axes = tuple([check_dim("permute", self, d) for d in sizes(dims)])
         if sorted(axes) != list(range(self.ndim)):
-            raise ValueError(f"permute: {sizes(dims)} is no permutation of the {self.ndim} axes of {self.shape}")
+            raise ValueError(f"permute: {sizes(dims)} is not a permutation of the {self.ndim} axes of {self.shape}")
         return self.apply_op(Permute, self, axes=axes)
 
     @answers(np.swapaxes)

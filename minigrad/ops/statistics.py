@@ -61,7 +61,7 @@ class Var(Op):
 class Std(Var):
     """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
 
-    of_variance = staticmethod(np.sqrt)  # in float64: the variance of 1e20 is no float32
+    of_variance = staticmethod(np.sqrt)  # in float64: the variance of 1e20 does not fit float32
 
     def forward(self, x, **options):
         out = super().forward(x, **options)
