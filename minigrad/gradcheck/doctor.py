@@ -1,4 +1,4 @@
-"""From somebody's numbers to the mistake behind them: `study.mistakes.doctor`, under the check's name for it."""
+"""From someone's numbers to the mistake behind them: `study.mistakes.doctor` under another name."""
 from .above import handed_on
 
 __getattr__, __dir__ = handed_on("study.mistakes.doctor")

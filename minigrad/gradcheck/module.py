@@ -2,6 +2,7 @@
 
 A module is anything that has `named_parameters()` and can be called.
 """
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
@@ -113,10 +114,7 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
     with problem.preserved():
         point = Point(problem, problem.outputs(), generator)
         arrived = problem.gradients(point.outputs, point.upstream)
-        uses = {}
-        for node in nodes_below(point.outputs):
-            for parent in node.parents if isinstance(node, Op) else ():
-                uses[parent] = uses.get(parent, 0) + 1
+        uses = Counter(parent for node in nodes_below(point.outputs) if isinstance(node, Op) for parent in node.parents)
         rows = Census()
         for i, (name, leaf) in enumerate(problem.leaves.items()):
             direction = random_direction(leaf.array, generator)
@@ -133,6 +131,6 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
                 status = "cancelled"
             else:
                 status = {PASS: "ok", FAIL: "partial", INCONCLUSIVE: "unclear"}[report.verdict]
-            rows.append(CensusRow(name, leaf.shape, status, uses.get(leaf.node, 0), fraction,
+            rows.append(CensusRow(name, leaf.shape, status, uses[leaf.node], fraction,
                                   float(np.mean(gradient == 0)) if gradient.size else 0.0))
     return rows

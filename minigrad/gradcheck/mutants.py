@@ -1,4 +1,4 @@
-"""Wrong backwards, to try a gradient check on, or a student: `study.mistakes`, under the check's name for it."""
+"""Wrong backwards to test a gradient check, or a student, with: `study.mistakes` under another name."""
 from .above import handed_on
 
 __getattr__, __dir__ = handed_on("study.mistakes")

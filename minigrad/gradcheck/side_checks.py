@@ -79,8 +79,7 @@ def linear(point: Point, generator: np.random.Generator) -> str:
     other, is_here = generator.standard_normal(upstream.shape), generator.random(upstream.shape) < 0.5
     for a, b in ((upstream, other), (np.where(is_here, upstream, 0.0), np.where(is_here, 0.0, upstream))):
         parts = [x + y for x, y in zip(point.backward(a), point.backward(b))]
-        detail = close(point, parts, point.backward(a + b))
-        if detail:
+        if detail := close(point, parts, point.backward(a + b)):
             return f"backward(u + w) is not backward(u) + backward(w); {detail}"
     return SAME
 
@@ -133,8 +132,7 @@ def each_op(point: Point, saved: dict[Op, list]) -> str:
     with no_grad():
         arrived = tape.gradients(roots(point.outputs, point.upstream), list(saved), EAGER, True)
         for op, dout in zip(saved, arrived):
-            detail = SAME if dout is None else op_contract(op, np.array(dout), saved[op], point.terms)
-            if detail:
+            if dout is not None and (detail := op_contract(op, np.array(dout), saved[op], point.terms)):
                 return f"{op.title}.backward {detail}"
     return SAME
 

@@ -74,8 +74,7 @@ class Differentiable:
 
     def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple:
         parts = {name: value for name, value in self.changes.items() if name != "fresh_gradients"}
-        found = self.backward(dout, *arrays, **parts)
-        return tuple(found) if isinstance(found, tuple) else (found,)
+        return as_tuple(self.backward(dout, *arrays, **parts))
 
     def __call__(self, *tensors: Any) -> Tensor:
         return apply(self.op, *tensors)
@@ -147,6 +146,11 @@ def replaced(part: str, wrong: dict[str, tuple]) -> dict[str, tuple]:
     """{name: (the mistake in a sentence, what replaces `part`, or {part: its replacement} for others)} for `family`."""
     return {name: (sentence, change if isinstance(change, dict) else {part: change})
             for name, (sentence, change) in wrong.items()}
+
+
+def as_tuple(found: Any) -> tuple:
+    """What a function of several results, or of one, returned."""
+    return tuple(found) if isinstance(found, tuple) else (found,)
 
 
 def same(a: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from minigrad.gradcheck.blame import told
 
-from .base import FUNCTIONS, Differentiable
+from .base import FUNCTIONS, Differentiable, as_tuple
 from .doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
 
 DRAWS = 6  # inputs that a backward is tried on
@@ -48,11 +48,10 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
         inputs = dict(zip(routine.arguments, (dout, *arrays)))
         try:
             with np.errstate(all="ignore"):
-                found = backward(dout.copy(), *[a.copy() for a in arrays])
+                found = as_tuple(backward(dout.copy(), *[a.copy() for a in arrays]))
         except Exception as error:  # noqa: BLE001  whatever it raises is described
             raised.append(f"it raises {told(error)}")
             continue
-        found = found if type(found) is tuple else (found,)
         if len(found) == len(function.arguments):  # with a None for each input that needs no gradient
             found = tuple(g for g, argument in zip(found, function.arguments) if argument in function.learned)
         if len(found) != len(routine.results):

@@ -5,7 +5,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..base import FUNCTIONS, MUTANTS
+from ..base import FUNCTIONS, MUTANTS, as_tuple
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class Routine:
         """The results by name, for inputs by name, with these parts replaced. The inputs are copied."""
         arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in (inputs[name] for name in self.arguments)]
         with np.errstate(all="ignore"):
-            found = self.right(*arrays, **(changes or {}))
-        found = found if type(found) is tuple else (found,)
+            found = as_tuple(self.right(*arrays, **(changes or {})))
         return dict(zip(self.results, found, strict=True))
 
 
@@ -43,8 +42,7 @@ def routine_of(name: str) -> Routine:
     wanted = [function.arguments.index(argument) for argument in function.learned]
 
     def right(dout, *inputs, **parts):
-        found = function.backward(dout, *inputs, **parts)
-        found = found if type(found) is tuple else (found,)
+        found = as_tuple(function.backward(dout, *inputs, **parts))
         return tuple(found[i] for i in wanted)
 
     mistakes = tuple(
