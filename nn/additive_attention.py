@@ -15,8 +15,7 @@ class AdditiveAttention(Module):
     W_s s + W_h h is one matrix times [h, s]. The result is (c (B, Tq, memory_width), weights (B, Tq, Tk)).
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> c, weights = nn.AdditiveAttention(4, 6, hidden=5)(mg.randn(2, 3, 4), mg.randn(2, 7, 6))
+    >>> c, weights = AdditiveAttention(4, 6, hidden=5)(mg.randn(2, 3, 4), mg.randn(2, 7, 6))
     >>> c.shape, weights.shape
     ((2, 3, 6), (2, 3, 7))
     """

@@ -53,9 +53,8 @@ class Attention(Module):
 
     The input may be unbatched, (T, D). A ValueError names switches that contradict each other, and the way out.
 
-    >>> import nn
     >>> x = mg.randn(5, 8)
-    >>> plain = nn.Attention(8, query_key="none", value=False, output_projection="none", scale="none")
+    >>> plain = Attention(8, query_key="none", value=False, output_projection="none", scale="none")
     >>> bool((plain(x) - (x @ x.T).softmax(-1) @ x).abs().max() < 1e-5), sum(p.numel() for p in plain.parameters())
     (True, 0)
     """

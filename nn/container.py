@@ -190,8 +190,7 @@ class ParameterList(_Parameters, _Indexed):
     """A list of parameters, which the module above lists among its own. Tensors become parameters.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.ParameterList(mg.zeros(n, 3) for n in (1, 2))
+    >>> ParameterList(mg.zeros(n, 3) for n in (1, 2))
     ParameterList(
       (0): Parameter of shape (1, 3), float32
       (1): Parameter of shape (2, 3), float32
@@ -207,8 +206,7 @@ class ParameterDict(_Parameters, _Dict):
     """A dict of parameters, which the module above lists among its own. Tensors become parameters.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> gains = nn.ParameterDict({"left": mg.ones(2), "right": mg.ones(3)})
+    >>> gains = ParameterDict({"left": mg.ones(2), "right": mg.ones(3)})
     >>> gains["left"].requires_grad, list(gains.state_dict())
     (True, ['left', 'right'])
     """

@@ -11,8 +11,7 @@ class Dropout(Module):
     `inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.Dropout(0.5).eval()(mg.ones(3)).tolist()
+    >>> Dropout(0.5).eval()(mg.ones(3)).tolist()
     [1.0, 1.0, 1.0]
     """
 

@@ -20,10 +20,9 @@ class Embedding(Module):
     Row padding_idx is for ids that only pad short sequences: it starts as zeros and gets no gradient, so it stays zero,
     under weight decay too.
 
-    >>> import nn
-    >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape
+    >>> Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape
     (1, 3, 4)
-    >>> nn.Embedding(10, 2, padding_idx=0)(mg.tensor([0])).tolist()
+    >>> Embedding(10, 2, padding_idx=0)(mg.tensor([0])).tolist()
     [[0.0, 0.0]]
     """
 

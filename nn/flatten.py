@@ -15,8 +15,7 @@ class Flatten(FunctionModule, function=_flatten):
     """Merge the axes from start_dim to end_dim; by default all but the first, the batch.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.Flatten()(mg.zeros(2, 3, 4)).shape, nn.Flatten(0, 1)(mg.zeros(2, 3, 4)).shape
+    >>> Flatten()(mg.zeros(2, 3, 4)).shape, Flatten(0, 1)(mg.zeros(2, 3, 4)).shape
     ((2, 12), (6, 4))
     """
 
@@ -25,7 +24,6 @@ class Unflatten(FunctionModule, function=_unflatten):
     """Split axis `dim` into axes of `unflattened_size`, of which one may be -1: it is inferred.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.Unflatten(1, (3, -1))(mg.zeros(2, 12)).shape
+    >>> Unflatten(1, (3, -1))(mg.zeros(2, 12)).shape
     (2, 3, 4)
     """

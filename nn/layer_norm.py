@@ -35,8 +35,7 @@ class LayerNorm(Norm):
     sqrt(sqrt(variance)) + eps, a misprint worth studying. `unbiased` divides the variance by n - 1. With eps = 0 a
     constant row becomes NaN. Only the default denominator has a kernel.
 
-    >>> import nn
-    >>> nn.LayerNorm(2)(mg.tensor([[1.0, 3.0]])).detach()
+    >>> LayerNorm(2)(mg.tensor([[1.0, 3.0]])).detach()
     tensor([[-1.,  1.]])
     """
 

@@ -18,8 +18,7 @@ class Linear(Module):
     weight (out_features, in_features), bias (out_features,); x (..., in_features) -> y (..., out_features).
     Both start uniform in ±1/sqrt(in_features). The activation is None or one of F.ACTIVATIONS, such as "relu".
 
-    >>> import nn
-    >>> layer = nn.Linear(4, 3)
+    >>> layer = Linear(4, 3)
     >>> layer.weight.shape, layer(mg.ones(2, 4)).shape
     ((3, 4), (2, 3))
     """

@@ -31,8 +31,7 @@ class MultiHeadAttention(Module):
     out_proj. The batch always comes first; `MultiheadAttention` has PyTorch's arguments. positions="rotary" rotates queries
     and keys by their positions; for rotary_base and rotary_scaling see `nn.position.rotary_frequencies`.
 
-    >>> import nn
-    >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
+    >>> attention = MultiHeadAttention(embed_dim=8, num_heads=2)
     >>> x = mg.randn(1, 5, 8)
     >>> attention(x, is_causal=True).shape
     (1, 5, 8)
@@ -196,9 +195,8 @@ class MultiheadAttention(MultiHeadAttention):
     mask or the hint, depending on need_weights. A query that sees no key gives zeros to out_proj, and in PyTorch NaN if
     need_weights.
 
-    >>> import nn
     >>> x = mg.randn(5, 1, 8)
-    >>> output, weights = nn.MultiheadAttention(embed_dim=8, num_heads=2)(x, x, x)
+    >>> output, weights = MultiheadAttention(embed_dim=8, num_heads=2)(x, x, x)
     >>> output.shape, weights.shape
     ((5, 1, 8), (1, 5, 5))
     """

@@ -30,8 +30,7 @@ class PatchEmbedding(Module):
     """The tokens of an image: y = patchify(images) Wᵀ + b, (B, channels, height, width) -> (B, patches, embed_dim).
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.PatchEmbedding(size=2, channels=1, embed_dim=6)(mg.zeros(3, 1, 8, 8)).shape
+    >>> PatchEmbedding(size=2, channels=1, embed_dim=6)(mg.zeros(3, 1, 8, 8)).shape
     (3, 16, 6)
     """
 

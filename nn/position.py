@@ -62,10 +62,9 @@ class PositionEncoding(Module):
     `kind` is one of KINDS; "learned" is a table (size, D) of parameters. p is as wide as x if it is added, and has
     `position_width` features if it is concatenated. x (..., T, D) -> y (..., T, D or D + position_width).
 
-    >>> import nn
-    >>> nn.PositionEncoding("sinusoidal", 8)(mg.zeros(2, 5, 8)).shape
+    >>> PositionEncoding("sinusoidal", 8)(mg.zeros(2, 5, 8)).shape
     (2, 5, 8)
-    >>> nn.PositionEncoding("integer", 8, combine="concatenate", position_width=1)(mg.zeros(5, 8))[:, 8].tolist()
+    >>> PositionEncoding("integer", 8, combine="concatenate", position_width=1)(mg.zeros(5, 8))[:, 8].tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """
 

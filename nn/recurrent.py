@@ -22,8 +22,7 @@ class RNN(Module):
     layer in the same form, H or 2H wide, and the last state of each layer and direction, (layers * directions, B, H),
     without B if unbatched. h_0, the initial states, has that shape, too, and is zero by default.
 
-    >>> import nn
-    >>> states, last = nn.RNN(3, 4, num_layers=2, bidirectional=True)(mg.zeros(7, 5, 3))
+    >>> states, last = RNN(3, 4, num_layers=2, bidirectional=True)(mg.zeros(7, 5, 3))
     >>> states.shape, last.shape
     ((7, 5, 8), (4, 5, 4))
     """

@@ -15,8 +15,7 @@ class RMSNorm(Norm):
     eps is the dtype's machine epsilon unless given. x (..., *normalized_shape) -> y, the same shape.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.RMSNorm(2)(mg.tensor([[1.0, 7.0]])).detach()
+    >>> RMSNorm(2)(mg.tensor([[1.0, 7.0]])).detach()
     tensor([[0.2, 1.4]])
     """
 

@@ -77,8 +77,7 @@ class TransformerEncoderLayer(_Layer):
     F.ACTIVATIONS. src -> the same form.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> layer = TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, batch_first=True)
     >>> layer(mg.randn(3, 5, 8), src_key_padding_mask=mg.zeros(3, 5, dtype=mg.bool)).shape
     (3, 5, 8)
     """
@@ -102,8 +101,7 @@ class TransformerDecoderLayer(_Layer):
     tgt (T, B, C) and memory (S, B, C), or (B, T, C) and (B, S, C) if batch_first, or unbatched -> the form of tgt.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> layer = TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
     >>> layer(mg.randn(5, 3, 8), mg.randn(7, 3, 8)).shape
     (5, 3, 8)
     """
@@ -141,9 +139,8 @@ class TransformerEncoder(_Stack):
     """num_layers copies of a layer, with the same initial parameters, one after the other, then `norm`, if given.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
-    >>> nn.TransformerEncoder(layer, num_layers=2, norm=nn.LayerNorm(8))(mg.randn(5, 3, 8)).shape
+    >>> layer = TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> TransformerEncoder(layer, num_layers=2, norm=LayerNorm(8))(mg.randn(5, 3, 8)).shape
     (5, 3, 8)
     """
 
@@ -160,9 +157,8 @@ class TransformerDecoder(_Stack):
     """num_layers copies of a layer, with the same initial parameters, one after the other, then `norm`, if given.
 
     >>> import minigrad as mg
-    >>> import nn
-    >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
-    >>> nn.TransformerDecoder(layer, num_layers=2)(mg.randn(5, 3, 8), mg.randn(7, 3, 8)).shape
+    >>> layer = TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> TransformerDecoder(layer, num_layers=2)(mg.randn(5, 3, 8), mg.randn(7, 3, 8)).shape
     (5, 3, 8)
     """
 
