@@ -19,7 +19,6 @@ MAY_HOLD_MODULES = nn.Module, list, dict, tuple, set  # the types of attributes 
 
 
 def has_attention(model: nn.Module) -> bool:
-    """Does the model have an attention layer?"""
     return any(isinstance(module, tuple(NEEDS)) for module in model.modules())
 
 

@@ -238,7 +238,6 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def _data(run: Run) -> str:
-    """The task or text that was learnt."""
     return run.settings.get("task") or run.settings.get("text_sha256", "")
 
 

@@ -182,7 +182,6 @@ class GradientSums:
             parameter.grad = mg.from_numpy(view)
 
     def _send(self) -> None:
-        """Send the next bucket."""
         bucket = self.buckets[len(self.requests)]
         self.requests.append(self.ranks.communicator.Iallreduce(self.ranks.mpi.IN_PLACE, bucket))
 

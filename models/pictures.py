@@ -46,7 +46,6 @@ class LabelledMap:
         return dataclasses.replace(self, weights=self.weights[number - 1 : number], heads=[f"head {number}"])
 
     def titles(self) -> list[str]:
-        """The titles of the heads."""
         return [f"{self.title}, {head}" for head in self.heads or [f"head {i + 1}" for i in range(len(self.weights))]]
 
 

@@ -115,7 +115,6 @@ def save(trainer: Trainer, folder: pathlib.Path, row: dict[str, Any]) -> None:
 
 
 def draw(trainer: Trainer, folder: pathlib.Path) -> list[str]:
-    """Draw the pictures, and return their names."""
     tqdm.tqdm.write("drawing pictures ...", file=sys.stderr)  # above the bar, if there is one
     trainer.model.eval()
     return plot_losses(folder / METRICS, folder / PLOT) + trainer.dataset.illustrate(trainer.model, folder)

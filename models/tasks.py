@@ -1,7 +1,9 @@
 """The table of tasks; they need no download."""
+from collections.abc import Callable
+
 import numpy as np
 
-from models.task import FIRST, Task
+from models.task import FIRST, Make, Task
 
 IMAGE_SIZE, PATCH_SIZE = 8, 2  # pixels of the striped images
 LETTERS = tuple("abcdefghij")
@@ -9,23 +11,13 @@ DIGITS = tuple("0123456789")
 KEYS, VALUES = LETTERS[:5], DIGITS[:4]
 
 
-def random_letters(generator, count, length):
-    return generator.integers(FIRST, FIRST + len(LETTERS), (count, length))
+def letters_to(answer: Callable[[np.ndarray], np.ndarray]) -> Make:
+    """Random letters, and their answer."""
+    def make(generator, count, length):
+        source = generator.integers(FIRST, FIRST + len(LETTERS), (count, length))
+        return source, answer(source).copy()
 
-
-def copy(generator, count, length):
-    source = random_letters(generator, count, length)
-    return source, source.copy()
-
-
-def reverse(generator, count, length):
-    source = random_letters(generator, count, length)
-    return source, source[:, ::-1].copy()
-
-
-def sort(generator, count, length):
-    source = random_letters(generator, count, length)
-    return source, np.sort(source, axis=1)
+    return make
 
 
 def digits_of(numbers: np.ndarray, width: int) -> np.ndarray:
@@ -115,9 +107,10 @@ def stripes(generator, count, length):
 
 
 TASKS = {task.name: task for task in (
-    Task("copy", "write the letters again", LETTERS, copy, (3, 8)),
-    Task("reverse", "write the letters backwards", LETTERS, reverse, (3, 8)),
-    Task("sort", "write the letters in alphabetical order", LETTERS, sort, (3, 8)),
+    Task("copy", "write the letters again", LETTERS, letters_to(lambda letters: letters), (3, 8)),
+    Task("reverse", "write the letters backwards", LETTERS, letters_to(lambda letters: letters[:, ::-1]), (3, 8)),
+    Task("sort", "write the letters in alphabetical order", LETTERS, letters_to(lambda letters: np.sort(letters, axis=1)),
+         (3, 8)),
     Task("addition", "add two numbers", (*DIGITS, "+"), addition, (1, 2)),
     Task("parity", "write the parity of the bits so far", ("0", "1"), parity, (3, 8)),
     Task("translation", "7 words of one language to 6 of another", ENGLISH + TOY, translation, (1, 3)),

@@ -88,7 +88,6 @@ def checked(given: dict[str, Any], folder: pathlib.Path) -> Index:
 
 
 def report(index: Index, folder: pathlib.Path) -> None:
-    """Say what is in the folder."""
     counts = " and ".join(f"{index.tokens(split):,} tokens of {index.bytes(split):,} bytes for {purpose}"
                           for split, purpose in zip(SPLITS, ("training", "validation")))
     files = sum(map(len, index.shards.values()))

@@ -137,14 +137,12 @@ class OnRanks:
         self._executor, self.count = executor, count
 
     def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future:
-        """A future of what `train_run` returns."""
         return self._executor.submit(train_run, given, folder.absolute())
 
     def stop(self, at_once: bool = False) -> None:
         """Nothing to do: after Ctrl-C, mpiexec ends all ranks."""
 
     def close(self) -> None:
-        """Start no more, and wait for running ones."""
         self._executor.shutdown(cancel_futures=True)
 
 

@@ -131,7 +131,6 @@ def as_flags(values: Mapping[str, Any]) -> str:
 
 
 def start(given: dict[str, Any], ranks: Alone) -> None:
-    """Start a new run, in a folder of its own."""
     trainer, name = new_trainer(given, ranks)
     check_text(trainer.dataset, ranks)
     folder = ranks.of_first(new_folder, given.get("out"), name)
@@ -275,7 +274,6 @@ def named_run(given: dict) -> str | pathlib.Path:
 
 
 def chosen(given: dict, config_class: type) -> dict:
-    """The fields of a config that were given as flags."""
     return {field.name: given[field.name] for field in dataclasses.fields(config_class) if field.name in given}
 
 

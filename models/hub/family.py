@@ -89,7 +89,6 @@ def projection(theirs: str, third: int, ours: str, change: Change = AS_IS) -> tu
 
 
 def layer(theirs: str, ours: str, change: Change = AS_IS) -> tuple[Row, Row]:
-    """The rows of a layer's weight and bias."""
     return tuple(Row(f"{theirs}.{name}", f"{ours}.{name}", change) for name in ("weight", "bias"))
 
 

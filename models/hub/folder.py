@@ -50,7 +50,9 @@ class Folder:
         self._check_names(rows, parameters)
         for row in rows:
             held = row.part_of(parameters[row.ours].data)
-            array = row.change.read(self._finite(row.theirs), self.config.head_width)
+            array = row.change.read(self.tensors[row.theirs].read(), self.config.head_width)
+            if not np.isfinite(array).all():
+                raise CheckpointError(f"{self.path} is unusable: {row.theirs} contains NaN or infinity")
             held[...] = array[: len(held)] if row.ours == "position_embedding.weight" else array
 
     def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
@@ -61,12 +63,6 @@ class Folder:
         if others or {row.ours for row in rows} != dict(model.named_parameters()).keys():
             raise CheckpointError(f"the model in {self.path} has {', '.join(others) or 'other parameters'}; leave out "
                                   "flags that change the model")
-
-    def _finite(self, name: str) -> np.ndarray:
-        array = self.tensors[name].read()
-        if not np.isfinite(array).all():
-            raise CheckpointError(f"{self.path} is unusable: {name} contains NaN or infinity")
-        return array
 
     def _check_names(self, rows: list[Row], parameters: dict[str, nn.Parameter]) -> None:
         expected = {row.theirs: self._shape(row, parameters[row.ours]) for row in rows}

@@ -57,7 +57,6 @@ class Vocabulary(Tokenizer):
         return ids
 
     def decode(self, ids) -> str:
-        """The text of a sequence of token ids."""
         return "".join(self.symbols[i] for i in ids)
 
     def state(self) -> dict[str, Any]:
