@@ -112,7 +112,7 @@ class TransformerConfig:
     dropout: float = 0.0  # the fraction of values zeroed in training, for larger models on small texts
     bias: bool = True  # do linear layers and layer norms have a bias?
     dtype: str = "float32"  # dtype of parameters and activations: float32 or float64
-    placement: str = "pre"  # places of norms and residual connections in a block: a key of PLACEMENTS
+    placement: str = "pre"  # of norms and residuals: pre, post, residual, none, inner, mixed, post_attention_only
     final_norm: bool = True  # is there a norm before the output projection?
     activation: str = "gelu"  # activation of an MLP: gelu, gelu_tanh, relu, tanh, sigmoid, silu or, with a gate, swiglu
     mlp_ratio: int = 4  # the hidden width of an MLP, in multiples of C

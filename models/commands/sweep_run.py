@@ -91,10 +91,10 @@ class Processes:
         self._pool.shutdown(cancel_futures=True)
 
     def _run(self, given: dict[str, Any], folder: pathlib.Path) -> str | None:
-        task = json.dumps({"given": given, "folder": str(folder.absolute()), "threads": self._threads})
+        job = json.dumps({"given": given, "folder": str(folder.absolute()), "threads": self._threads})
         try:
             for _ in range(MOST_DEATHS):
-                answer, code = self._ask(task, folder)
+                answer, code = self._ask(job, folder)
                 if self._is_stopped or answer:
                     return json.loads(answer or '"stopped"')
         except OSError as error:
@@ -102,7 +102,7 @@ class Processes:
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
         return fail(folder, f"its process ended {how}, {MOST_DEATHS} times; is there enough memory? See {folder / LOG}")
 
-    def _ask(self, task: str, folder: pathlib.Path) -> tuple[str, int]:
+    def _ask(self, job: str, folder: pathlib.Path) -> tuple[str, int]:
         """(The answer of a new process, its exit code)."""
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / LOG, "a", encoding="utf-8") as log:
@@ -113,7 +113,7 @@ class Processes:
                 self._running.add(process)
             with process:  # its input stays open as long as this process lives
                 with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(task + "\n")
+                    process.stdin.write(job + "\n")
                     process.stdin.flush()
                 answer = process.stdout.read()
                 process.wait()
@@ -147,10 +147,10 @@ class OnRanks:
 
 
 def main() -> None:
-    task = json.loads(sys.stdin.readline())
+    job = json.loads(sys.stdin.readline())
     threading.Thread(target=end_with_parent, args=[sys.stdin.fileno()], daemon=True).start()
-    mg.set_num_threads(task["threads"])
-    reason = train_run(task["given"], pathlib.Path(task["folder"]))
+    mg.set_num_threads(job["threads"])
+    reason = train_run(job["given"], pathlib.Path(job["folder"]))
     print(json.dumps(reason), flush=True)
 
 

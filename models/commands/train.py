@@ -61,15 +61,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "if taken)")
     parser.add_argument("--resume", metavar="RUN", nargs="?", const=None,
                         help="resume this run (default: the one saved last)")
-    parser.add_argument("--init-from", metavar="RUN", help="start a new run from the parameters of this run, or Hugging "
+    parser.add_argument("--init-from", metavar="RUN", help="start a new run from the parameters of this run or Hugging "
                         "Face folder")
     recipe, plain, of_tasks = RECIPES[DEFAULT], NANOGPT, TASKS["copy"].config
     for name, kind, defaults, others, with_task in (
             ("training", TrainingConfig, recipe.training, plain.training, DEFAULTS),
             ("model", TransformerConfig, recipe.model, plain.model, {size: getattr(of_tasks, size) for size in SIZES})):
         group = parser.add_argument_group(name, (
-            f"defaults for preset nano and recipe {DEFAULT}; with recipe nanogpt, --init-from or --task "
-            f"{as_flags(others)}; with --task also {as_flags(with_task)}"))
+            f"defaults for preset nano and recipe {DEFAULT}; with recipe nanogpt, --init-from or --task: "
+            f"{as_flags(others)}; with --task also: {as_flags(with_task)}"))
         add_fields(group, kind, defaults)
 
 
