@@ -11,7 +11,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from cases import CASES
+from cases import CASES, Case
 from minigrad.gradcheck.mutants import MUTANTS
 from minigrad.ops.attention import PackedAttention
 from minigrad.tracing import Trace, page
@@ -260,17 +260,25 @@ def test_a_block_is_computed_where_it_is_spelled_out(browser, opened):
 # ------------------------------------------------------------------------------------------------ op by op
 
 
-def traced_case(random, case) -> dict:
-    """The trace of one op, back from a random gradient, on new numbers."""
-    def tensor(x):
-        if not isinstance(x, (np.ndarray, np.floating)):
-            return x
-        is_new = x.dtype.kind == "f" and np.isfinite(x).all() and case.op.__name__ != "Pow"
-        array = np.array(x * (1 + 0.1 * random.standard_normal(np.shape(x))) if is_new else x)
-        return mg.tensor(array, requires_grad=type(x).__name__ != "Constant")
+NAMED = {case.op.__name__: case.op for case in CASES}
+X = np.round(3 * np.random.default_rng(1).normal(size=(3, 4, 2)))  # several are equal
+MORE_CASES = [Case(NAMED["Softmax"], [300 * X], None, {"dim": -1}), Case(NAMED["Maximum"], [X, X[::-1].copy()], None)] + [Case(NAMED[name], [X], None, options) for name, options in [
+    *(("Index", {"index": index}) for index in [
+        (slice(-2, None), None, slice(None, None, -1)), (1, slice(-9, -1, 2), -1), (Ellipsis, np.array([1, -2, 0])),
+        (slice(None), np.array([3, 0, -4])), (slice(None), np.array([3, 0]), None, np.array([0, 1])),  # apart
+        (slice(None), np.array([[0, 1], [-1, 2]]), np.array([0, 1])), (slice(None, None, -2), slice(3, 0, -2)),
+    ]),
+    *((name, {"axis": (0, 2), "keepdims": keepdims}) for name in ("Sum", "Mean", "Max") for keepdims in (False, True)),
+    ("Permute", {"axes": (2, 0, 1)}), ("Softmax", {"dim": 0}), ("Softmax", {"dim": -2}), ("Erf", {}), ("Gelu", {"approximate": "none"}),
+]]
 
+
+def traced_case(random, case) -> dict:
+    """The trace of one op, back from a random gradient."""
+    inputs = [mg.tensor(np.array(x), requires_grad=type(x).__name__ != "Constant")
+              if isinstance(x, (np.ndarray, np.floating)) else x for x in case.inputs]
     with mg.trace() as t:
-        out = case.op.call(*map(tensor, case.inputs), **case.options)
+        out = case.op.call(*inputs, **case.options)
         if out.requires_grad:
             out.backward(mg.tensor(random.standard_normal(out.shape)))
     return t.as_dict()
@@ -284,10 +292,10 @@ def is_known(case, ops: set[str]) -> bool:
 
 
 def test_every_op_of_the_page_computes_as_the_engine(browser, random, opened):
-    """All rows of cases.py on new numbers: values, gradients, and terms."""
+    """Rows of cases.py and MORE_CASES: values, gradients, and terms."""
     opened(trace_of(draw(random, 2, 2)))
     known = set(browser.run("return Object.keys(OPS)"))
-    cases = [case for case in CASES if is_known(case, known)]
+    cases = [case for case in CASES if is_known(case, known)] + MORE_CASES
     assert known == {case.op.__name__ for case in cases}
     for part in np.array_split(np.array(cases, object), len(cases) // 10):
         traces = [traced_case(random, case) for case in part]
