@@ -13,6 +13,7 @@ from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig
 from models import run as runs
 from models import task
 from refusals import one_line
+from small_runs import TEXT
 from tables import each
 
 
@@ -99,6 +100,12 @@ def here(trained):
         return pathlib.Path(name)
 
     return copy
+
+
+@pytest.fixture
+def text_run(here, text_file) -> pathlib.Path:
+    """A copy of a run on `text_file`, as `here`."""
+    return here("--text", text_file, *TEXT)
 
 
 @pytest.fixture

@@ -18,11 +18,6 @@ from refusals import one_line
 from small_runs import COPY, SIZES, STEPS, TEXT
 
 
-@pytest.fixture
-def text_run(here, text_file) -> pathlib.Path:
-    return here("--text", text_file, *TEXT)
-
-
 # ---- what flags do ----
 
 def test_presets_recipes_and_flags_reach_the_checkpoint(run, text_file):

@@ -35,11 +35,6 @@ def flags(request, text_file) -> list:
 
 
 @pytest.fixture
-def text_run(here, text_file) -> pathlib.Path:
-    return here("--text", text_file, *TEXT)
-
-
-@pytest.fixture
 def at_step(monkeypatch):
     """A function that has something happen once, before the step that follows the given one."""
     train_step = Trainer.train_step
@@ -91,14 +86,20 @@ def test_every_task_with_its_default_model(trained, task):
     assert rows[-1]["accuracy"] == pytest.approx(np.mean(list(rows[-1]["accuracy_by_length"].values())))
 
 
-def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, pictures):
-    trainer, evaluated, figures = make_trainer(), [], []
+@pytest.fixture
+def figures(monkeypatch) -> list:
+    """(figure, panels) of each plot of losses drawn during the test."""
+    drawn, new_figure = [], runs.new_figure
+    monkeypatch.setattr(runs, "new_figure", lambda *size, **options: drawn.append(new_figure(*size, **options)) or drawn[-1])
+    return drawn
+
+
+def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, pictures, figures):
+    trainer, evaluated = make_trainer(), []
     corpus, context = trainer.dataset, trainer.model.config.context
     windows = data.windows
     monkeypatch.setattr(data, "windows", lambda tokens, context, batch_size, limit: evaluated.append(
         (len(tokens), batch_size, limit)) or windows(tokens, context, batch_size, limit))
-    monkeypatch.setattr(runs, "new_figure", lambda *size, make=runs.new_figure, **options: (
-        figures.append(made := make(*size, **options)), made)[1])
     runs.train(trainer, tmp_path)
     assert set(os.listdir()) == {*runs.FILES, PICTURE}
     last = data.LAST_TOKENS // context
@@ -131,10 +132,7 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     assert [text.get_text() for text in legend.get_texts()] == list(rows[9]["layers"])
 
 
-def test_the_plot_of_many_layers_and_of_none(tmp_path, monkeypatch):
-    figures = []
-    monkeypatch.setattr(runs, "new_figure", lambda *size, make=runs.new_figure, **options: (
-        figures.append(made := make(*size, **options)), made)[1])
+def test_the_plot_of_many_layers_and_of_none(tmp_path, figures):
     layers = {f"blocks.{i}": {"grad_norm": i, "update_to_weight": None} for i in range(45)}
     row = {"loss": 1.0, "val_loss": None}
     for name, rows in (("many", [row | {"step": 1, "layers": layers}, row | {"step": 2}]),
