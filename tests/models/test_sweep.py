@@ -23,7 +23,7 @@ from models.sweep_folder import FAILURE, PLAN, read_plan
 from models.train import Trainer, TrainingError
 from ranks import ROOT, children, has_ended, started
 from refusals import all_refused, one_line
-from small_runs import SIZES, TEXT, metrics_of
+from small_runs import SIZES, TEXT, assert_same_runs
 
 MICRO = "--task", "copy", *SIZES, "--batch-size", 4, "--eval-windows", 6, "--steps", 6, "--eval-every", 3
 GRID = "--lr", "1e-3,0.01", "--seed", "0,1"
@@ -196,7 +196,7 @@ def test_a_sweep_is_the_same_runs_one_by_one(run, swept):
     for name in FOLDERS:
         lr, seed = (part.split("=")[1] for part in name.split(","))
         assert run("train", *MICRO, "--lr", lr, "--seed", seed, "--out", name)[0] == 0
-        assert metrics_of(swept / name) == metrics_of(name)
+        assert_same_runs(swept / name, name)
         assert pathlib.Path(name, runs.SAMPLE).read_text() in (swept / name / sweep_run.LOG).read_text()
     assert run("compare", *FOLDERS, "--csv", "alone.csv")[0] == 0 and table_of("alone.csv") == table_of(f"all/{sweep.TABLE}")
     assert run("sample", "--checkpoint", f"all/{FOLDERS[0]}", "--prompt", "abc")[0] == 0
@@ -262,9 +262,7 @@ def test_runs_that_fail_are_rows_and_are_retried(run, swept, monkeypatch):
 
 def assert_same_sweeps(one, other) -> None:
     for name in FOLDERS:
-        assert metrics_of(pathlib.Path(one, name)) == metrics_of(pathlib.Path(other, name))
-        a, b = (checkpoints.load(f"{folder}/{name}") for folder in (one, other))
-        assert all((array == b.model[key]).all() for key, array in a.model.items())
+        assert_same_runs(pathlib.Path(one, name), pathlib.Path(other, name))
     assert table_of(f"{one}/{sweep.TABLE}") == table_of(f"{other}/{sweep.TABLE}")
 
 
