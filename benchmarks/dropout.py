@@ -10,15 +10,10 @@ import time
 from collections.abc import Callable
 
 from benchmarks import minigrad_steps, torch_steps
+from benchmarks.common import seconds_of
 from models import PRESETS
 
 SECONDS = 4  # for each row
-
-
-def milliseconds(step: Callable[[], list]) -> float:
-    start = time.perf_counter()
-    step()
-    return 1e3 * (time.perf_counter() - start)
 
 
 def compare(plain: Callable[[], list], dropping: Callable[[], list]) -> tuple[float, float, float]:
@@ -27,7 +22,7 @@ def compare(plain: Callable[[], list], dropping: Callable[[], list]) -> tuple[fl
         step()
     rounds, end = [], time.perf_counter() + SECONDS
     while time.perf_counter() < end or len(rounds) < 3:
-        a, b, c, d = (milliseconds(step) for step in (plain, dropping, dropping, plain))
+        a, b, c, d = (1e3 * seconds_of(step) for step in (plain, dropping, dropping, plain))
         rounds.append(((a + d) / 2, (b + c) / 2))
     return (*map(statistics.median, zip(*rounds)), statistics.median(b / a for a, b in rounds))
 

@@ -12,12 +12,12 @@ import argparse
 import queue
 import statistics
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 import minigrad as mg
+from benchmarks.common import seconds_of
 from models import PRESETS, Trainer, TrainingConfig, load_corpus
 from models.architectures import make_model
 from models.distributed import BUCKET_BYTES, GradientSums, Ranks, connected
@@ -69,12 +69,7 @@ class Kinds(GradientSums):
 
 
 def median(function: Callable[[], object], times: int) -> float:
-    seconds = []
-    for _ in range(times):
-        started = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+    return statistics.median(seconds_of(function) for _ in range(times))
 
 
 def step(ranks, options: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ import torch  # before minigrad: the libgomp that is loaded first serves both
 
 import minigrad as mg
 from benchmarks import ops_report
+from benchmarks.common import seconds_of
 from benchmarks.contest import ALLOCATOR
 from benchmarks.op_rows import ROWS, Row
 from benchmarks.report import describe_machine
@@ -113,11 +114,7 @@ def alternate(functions: list[Callable], seconds: float) -> list[float]:
     A block is one call, or as many as fill BLOCK_SECONDS, so that reading the clock costs nothing. A mean would include
     every interruption by the machine, which most users' calls do not meet.
     """
-    once = []
-    for function in functions:  # called before
-        started = time.perf_counter()
-        function()
-        once.append(time.perf_counter() - started)
+    once = [seconds_of(function) for function in functions]  # called before
     turns = max(3, min(TURNS, int(seconds / max(once))))
     counts = [math.ceil(BLOCK_SECONDS / took) for took in once]
     times = [[] for _ in functions]

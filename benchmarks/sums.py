@@ -4,12 +4,12 @@ Errors are relative to float64's largest element; times are medians, with PyTorc
 """
 import statistics
 import sys
-import time
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
 import minigrad as mg
+from benchmarks.common import seconds_of
 from nn import functional as F
 
 FUNCTIONS = {
@@ -36,13 +36,8 @@ def error(found: np.ndarray, exact: np.ndarray) -> float:
 
 def milliseconds(functions: list[Callable], repeats: int = 5) -> list[float]:
     """The median time of each function; they alternate."""
-    times = [[] for _ in functions]
-    for _ in range(repeats + 1):
-        for function, taken in zip(functions, times):
-            start = time.perf_counter()
-            function()
-            taken.append(1e3 * (time.perf_counter() - start))
-    return [statistics.median(taken[1:]) for taken in times]
+    rounds = [[1e3 * seconds_of(function) for function in functions] for _ in range(repeats + 1)]
+    return [statistics.median(taken[1:]) for taken in zip(*rounds)]
 
 
 def main(elements: int = 10_000_000) -> None:
