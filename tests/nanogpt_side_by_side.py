@@ -2,12 +2,12 @@
 
     python tests/nanogpt_side_by_side.py MODEL.PY [--steps 50] [--layers 4 --heads 4 --width 128 --context 64 --batch 12]
 
-Only import lines are changed, as README says. The file has GPTConfig and GPT, with configure_optimizers and generate.
-It is run with fused attention and with attention spelled out, dropout 0 and float32. What is printed are the largest
-differences: of losses and parameters absolute; of the first gradients relative to the largest element of each parameter's,
-and while training, to the largest element of all: Adam divides by its own size what is rounding alone, such as the gradient
-of the keys' bias, which is zero, so that small ones drift apart. The exit code is 1 if a difference is over 1e-4, or if the
-text that both generate, always the likeliest, differs.
+Only import lines are changed, as README says. The file has GPTConfig and GPT, with configure_optimizers and generate. It
+runs with fused attention and with attention spelled out, without dropout, in float32. The script prints the largest
+differences: absolute for losses and parameters, relative to the parameter's largest element for the first gradients, and
+relative to the largest element of all for later ones. (A gradient that is only rounding, such as that of the keys' bias,
+Adam scales up to a full step, so that small gradients drift apart.) The exit code is 1 if a difference is above 1e-4, or if
+the two models generate different text, with top_k=1.
 """
 import argparse
 import contextlib
@@ -38,7 +38,7 @@ def quiet() -> Iterator[None]:
 
 
 class SideBySide:
-    """The same model twice, with the same weights, and an optimizer of each."""
+    """The same model in both libraries, with the same weights, and an optimizer for each."""
 
     def __init__(self, source: str, is_fused: bool, sizes: dict[str, int], seed: int = 0):
         torch.manual_seed(seed)
@@ -51,7 +51,7 @@ class SideBySide:
         self.random, self.sizes = np.random.default_rng(seed), sizes
 
     def batch(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """A text that can be learned: each token is the one before plus 1, or drawn anew."""
+        """A learnable text: each token is the previous one plus 1, or random."""
         shape = size, self.sizes["block_size"] + 1
         starts, jumps = self.random.integers(0, self.sizes["vocab_size"], shape), self.random.random(shape) < 0.2
         last = np.maximum.accumulate(np.where(jumps, np.arange(shape[1]), 0), axis=1)
@@ -60,7 +60,7 @@ class SideBySide:
         return tokens[:, :-1].copy(), tokens[:, 1:].copy()
 
     def losses(self, batch: tuple[np.ndarray, np.ndarray]) -> list[float]:
-        """Both losses; the gradients are there then, clipped."""
+        """Both losses, with backward done and the gradients clipped."""
         losses = []
         for library, model, optimizer, clip in zip(
                 (torch, mg), (self.theirs, self.ours), self.optimizers, (torch.nn.utils, nn.utils)):
@@ -73,14 +73,14 @@ class SideBySide:
         return losses
 
     def pairs(self, read: Callable) -> list[tuple[np.ndarray, np.ndarray]]:
-        """read(parameter) of both, as arrays."""
+        """read(parameter) for both models, as arrays."""
         ours, theirs = (dict(model.named_parameters()) for model in (self.ours, self.theirs))
         if ours.keys() != theirs.keys():
             raise KeyError(f"parameters differ: {sorted(ours.keys() ^ theirs.keys())}")
         return [(read(ours[name]).numpy(), read(theirs[name]).numpy()) for name in theirs]
 
     def texts(self, tokens: int) -> list[list]:
-        """What both generate from one prompt, always the likeliest token, past the context too."""
+        """What both generate from one prompt, always the likeliest token, beyond the context, too."""
         prompt, texts = self.random.integers(0, self.sizes["vocab_size"], (2, 3)), []
         for library, model in ((torch, self.theirs), (mg, self.ours)):
             model.eval()
@@ -100,7 +100,7 @@ def size(pairs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def compared(source: str, is_fused: bool, sizes: dict[str, int], batch: int, steps: int) -> dict[str, float]:
-    """The largest differences, by what differs; "text" is 0 if both generate the same."""
+    """The largest differences by name; "text" is 0 if both generate the same."""
     pair, of_losses, of_gradients = SideBySide(source, is_fused, sizes), [], []
     for step in range(steps):
         ours, theirs = pair.losses(pair.batch(batch))

@@ -1,4 +1,4 @@
-"""PyTorch as the reference: the same function there and here must have the same values and gradients of both orders."""
+"""PyTorch as the reference: a function has the same values and gradients of both orders there and here."""
 import numpy as np
 import pytest
 
@@ -20,7 +20,7 @@ def as_torch(array, dtype, requires_grad=False):
 
 
 def everything(library, functional, grad, tensor, function, arrays, dtype):
-    """The value, the gradients for a random upstream, and the gradients of a random sum of these."""
+    """The value, the gradients for a random upstream, and the gradients of a random weighted sum of these."""
     random = np.random.default_rng(0)
 
     def normal(shape, **options):
@@ -30,7 +30,7 @@ def everything(library, functional, grad, tensor, function, arrays, dtype):
     out = function(library, functional, *leaves)
     upstream = normal(out.shape, requires_grad=True)
     first = grad(out, leaves, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
-    total = upstream.sum() * 0.0  # so that it depends on something where the gradients are constant
+    total = upstream.sum() * 0.0  # so that it depends on an input even if the gradients are constant
     for gradient in first:
         total = total + (gradient * normal(gradient.shape)).sum()
     second = grad(total, [*leaves, upstream], allow_unused=True, materialize_grads=True)

@@ -1,6 +1,7 @@
-"""Files written for PyTorch, such as those in tests/for_pytorch, run with their import lines changed and nothing else."""
+"""Files written for PyTorch, such as those in tests/for_pytorch, run with only their import lines changed."""
 import builtins
 import pathlib
+import re
 import sys
 import types
 
@@ -16,20 +17,13 @@ IMPORTS = {  # the start of a line in a file written for PyTorch, and here
 
 
 def with_our_imports(source: str) -> str:
-    return "\n".join(map(_with_our_import, source.split("\n")))
-
-
-def _with_our_import(line: str) -> str:
-    for theirs, ours in IMPORTS.items():
-        if line.startswith(theirs):
-            return ours + line.removeprefix(theirs)
-    return line
+    return re.sub(f"^({'|'.join(map(re.escape, IMPORTS))})", lambda match: IMPORTS[match[0]], source, flags=re.MULTILINE)
 
 
 def loaded(source: str, name: str, is_fused: bool = True) -> types.ModuleType:
-    """The module that the source defines. If not `is_fused`, it does not find fused attention, and spells it out."""
+    """The module that the source defines. If not `is_fused`, it finds no fused attention, and spells it out."""
     module = types.ModuleType(name)
-    sys.modules[name] = module  # a dataclass asks for it
+    sys.modules[name] = module  # a dataclass looks it up
     if not is_fused:
         module.hasattr = lambda owner, name: name != "scaled_dot_product_attention" and builtins.hasattr(owner, name)
     exec(compile(source, name, "exec"), module.__dict__)
@@ -37,5 +31,5 @@ def loaded(source: str, name: str, is_fused: bool = True) -> types.ModuleType:
 
 
 def ours(name: str, is_fused: bool = True) -> types.ModuleType:
-    """A file of the folder, running here."""
+    """A file of the folder, run with this library."""
     return loaded(with_our_imports((FOLDER / name).read_text(encoding="utf-8")), f"ours_{name}", is_fused)

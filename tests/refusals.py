@@ -1,10 +1,10 @@
-"""What is said when something is refused."""
+"""Checks of error messages."""
 from collections.abc import Callable, Iterable
 from typing import Any
 
 
 def one_line(code_and_output: tuple[int, str, str], says: str, codes: tuple[int, ...] = (1, 2)) -> None:
-    """AssertionError unless the command ended with one of the codes, and one line on stderr that says this."""
+    """AssertionError unless the command ended with one of the codes and one line on stderr that says this."""
     code, out, err = code_and_output
     assert code in codes, err
     assert out == ""
@@ -13,8 +13,7 @@ def one_line(code_and_output: tuple[int, str, str], says: str, codes: tuple[int,
 
 
 def all_refused(call: Callable[[Any], Any], rows: Iterable[tuple[Any, str]], error: type[Exception] = ValueError) -> None:
-    """AssertionError that names every row (argument, words) for which call(argument) raises no error of one line with these
-    words."""
+    """AssertionError that names every row (argument, words) whose call(argument) raises no one-line error with these words."""
     wrong = []
     for argument, says in rows:
         try:

@@ -1,4 +1,4 @@
-"""What PyTorch has is here, or says what to use instead: by the tables of minigrad/extend/left_out.py and nn/left_out.py."""
+"""A name of PyTorch's exists here, or its error says what to take instead: the tables of minigrad/extend and nn/left_out.py."""
 import importlib
 import inspect
 import math
@@ -21,7 +21,7 @@ README = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="u
 
 
 @pytest.mark.parametrize("module", TABLES)
-def test_a_name_that_is_left_out_says_so(module):
+def test_a_left_out_name_says_so(module):
     found = importlib.import_module(module)
     for names, reason in TABLES[module].items():
         for name in names.split():
@@ -33,14 +33,14 @@ def test_a_name_that_is_left_out_says_so(module):
     assert raised.value.obj is found  # from which Python makes "Did you mean ...?"
 
 
-def test_each_name_stands_once():
+def test_each_name_is_listed_once():
     for module, table in TABLES.items():
         names = " ".join(table).split()
         assert not {name for name in names if names.count(name) > 1}, module
 
 
 @pytest.mark.parametrize("module", TABLES)
-def test_what_to_use_instead_exists(module):
+def test_replacements_exist(module):
     for reason in TABLES[module].values():
         for path in re.findall(r"\b(?:mg|nn|np|math|models)(?:\.\w+)+", reason):
             library, *names = path.split(".")
@@ -52,7 +52,7 @@ def test_what_to_use_instead_exists(module):
 
 
 a, b, x, y = (np.random.default_rng(seed).uniform(0.5, 2, (5, 5)) * (-1) ** seed for seed in range(4))
-SAME = {  # name: the call in PyTorch, which the alternative computes
+SAME = {  # name: the call in PyTorch that the replacement computes
     "cdist": "torch.cdist(a, b)", "chain_matmul": "torch.chain_matmul(a, b, c)", "copysign": "torch.copysign(x, y)",
     "deg2rad": "torch.deg2rad(x)", "rad2deg": "torch.rad2deg(x)", "diff": "torch.diff(x, dim=0)",
     "float_power": "torch.float_power(x, 2 * (y > 0))", "heaviside": "torch.heaviside(x, y)", "hypot": "torch.hypot(x, y)",
@@ -66,7 +66,7 @@ SAME = {  # name: the call in PyTorch, which the alternative computes
 
 @pytest.mark.filterwarnings("ignore:torch.chain_matmul")
 @pytest.mark.parametrize("name", SAME)
-def test_what_to_use_instead_computes_the_same(name):
+def test_replacements_compute_the_same(name):
     torch = pytest.importorskip("torch")
     arrays = {"a": a, "b": b, "c": a + 1, "x": x, "y": y, "p": a / 3, "edges": np.array([-1.0, 0.6, 0.8, 1.5]), "values": x[0, :2]}
     numbers = {"start": -1.0, "end": 2.0, "steps": 4, "math": math}
@@ -92,14 +92,14 @@ def public(module, library, torch):
     if module in ("minigrad", "nn.functional"):
         functions = torch.overrides.get_overridable_functions()
         found = [f.__name__ for space in ([library, torch.functional] if library is torch else [library]) for f in functions[space]]
-        if library is torch:  # of layers, torch has some functions of F without documentation, too
+        if library is torch:  # torch also has some undocumented functions of F
             found = [name for name in found if name not in SHARED_WITH_F and not hasattr(torch.nn.functional, name)]
         return {name for name in found if not NOT_PUBLIC.search(name)}
     return {name for name, value in vars(library).items() if not name.startswith("_") and (
         inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("torch.")} - INTERNAL
 
 
-INTERNAL = {  # functions and classes that PyTorch's modules import, or keep for themselves
+INTERNAL = {  # functions and classes that PyTorch's modules import or keep to themselves
     "Tensor", "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic",
     "runtime_validation", "runtime_validation_disabled", "factory_kwargs", "swap_in_optimizer_params_and_state",
 }
@@ -107,7 +107,7 @@ INTERNAL = {  # functions and classes that PyTorch's modules import, or keep for
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("module", TABLES)
-def test_what_pytorch_has_is_there_or_left_out(module):
+def test_pytorchs_names_exist_or_are_left_out(module):
     torch = pytest.importorskip("torch")
     theirs = importlib.import_module(THEIRS[module]) if module != "minigrad" else torch
     known = set(" ".join(TABLES[module]).split())
@@ -116,11 +116,11 @@ def test_what_pytorch_has_is_there_or_left_out(module):
 
 
 def test_readme_names_what_is_left_out():
-    """What the table of README says is not there, is not; its names are in the tables."""
+    """The names in README's column "not there" are in the tables."""
     rows = [row.split("|")[-2] for row in README.split("| | there | not there |")[1].split("\n\n")[0].splitlines()[2:]]
     names = {name.split(".")[-1] for row in rows for name in re.findall(r"`([\w.]+)`", row)}
     assert len(names) > 20
     assert names - {name for _, name in REASONS} == OF_A_KIND
 
 
-OF_A_KIND = {"float16", "bfloat16", "int32", "where", "num_workers", "compile"}  # there, and not as PyTorch has it
+OF_A_KIND = {"float16", "bfloat16", "int32", "where", "num_workers", "compile"}  # there, but not as in PyTorch
