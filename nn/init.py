@@ -1,4 +1,4 @@
-"""Initialisation: each function fills a Tensor in place, from the generator of `mg.manual_seed`, and returns it.
+"""Initialisation: each function fills a Tensor in place, with the generator of `mg.manual_seed`, and returns it.
 
 For a weight (out, in): fan_in = in and fan_out = out; further axes multiply both.
 """
@@ -16,7 +16,7 @@ _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "s
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much to scale up the weights before this function; `param` is leaky_relu's negative slope.
+    """The factor by which to scale the weights before this function; `param` is leaky_relu's negative slope.
 
     >>> calculate_gain("tanh")
     1.6666666666666667

@@ -1,4 +1,4 @@
-"""What torch.nn and torch.optim have and this library leaves out on purpose, by module; see minigrad/extend/left_out.py."""
+"""What torch.nn and torch.optim have and this library leaves out on purpose; see minigrad/extend/left_out.py."""
 from collections.abc import Callable
 
 from minigrad.extend import left_out
@@ -25,7 +25,7 @@ LEFT_OUT = {
         "LocalResponseNorm SyncBatchNorm": NORMS,
         "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d "
         "LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear "
-        "UninitializedBuffer UninitializedParameter": "use layers that are given their sizes, as nn.Linear",
+        "UninitializedBuffer UninitializedParameter": "use layers with given sizes, such as nn.Linear",
         "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
         "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d "
         "ZeroPad3d": PADS,
@@ -98,7 +98,7 @@ LEFT_OUT = {
             "compute the weight in forward, and use nn.functional.linear",
         "prune": "write zeros to p.data",
         "rnn": "pad with mg.zeros and mg.cat; no layer accepts packed sequences",
-        "skip_init": "use the layer: its first values cost little",
+        "skip_init": "use the layer: initialising it costs little",
         "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format convert_parameters fuse_conv_bn_eval "
         "fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights fusion memory_format stateless":
             "there is nothing to convert or to fuse",

@@ -1,4 +1,4 @@
-"""A name of PyTorch's exists here, or its error says what to take instead: the tables of minigrad/extend and nn/left_out.py."""
+"""A name of PyTorch's exists here, or its error says what to use instead: the tables of minigrad/extend and nn/left_out.py."""
 import importlib
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Datasets, and batches of them: a Dataset is whatever has __getitem__ and __len__, a DataLoader goes through it.
+"""Datasets and batches: a dataset is anything with __getitem__ and __len__, and a DataLoader iterates over it.
 
 >>> import minigrad as mg
 >>> x, y = mg.arange(10).float().unsqueeze(1), mg.arange(10)
@@ -24,7 +24,7 @@ __getattr__ = says_what_is_left_out(__name__)
 
 
 class Dataset:
-    """Samples by their position: a subclass has __getitem__ and __len__."""
+    """Samples by position: a subclass has __getitem__ and __len__."""
 
     def __getitem__(self, index: int) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__(): define it in the class")
@@ -34,7 +34,7 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Samples one after the other: a subclass has __iter__."""
+    """Samples in sequence: a subclass has __iter__."""
 
     def __iter__(self) -> Iterator:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__(): define it in the class")
@@ -46,9 +46,9 @@ class TensorDataset(Dataset):
     def __init__(self, *tensors: Tensor):
         if not all(isinstance(tensor, Tensor) for tensor in tensors):
             raise TypeError(f"TensorDataset: expected Tensors, got {', '.join(type(t).__name__ for t in tensors)}; "
-                            "minigrad.from_numpy makes them of arrays")
+                            "minigrad.from_numpy converts arrays")
         if not tensors or any(len(tensor) != len(tensors[0]) for tensor in tensors):
-            raise ValueError(f"TensorDataset: expected tensors with as many rows, got {[t.shape for t in tensors]}")
+            raise ValueError(f"TensorDataset: expected tensors of equal length, got {[t.shape for t in tensors]}")
         self.tensors = tensors
 
     def __getitem__(self, index) -> tuple[Tensor, ...]:
@@ -90,7 +90,7 @@ class ConcatDataset(Dataset):
 
 
 def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
-    """The dataset in parts without overlap, drawn at random: of these lengths, or of these fractions, which add up to 1.
+    """Split a dataset at random into parts without overlap, with these lengths, or fractions that add up to 1.
 
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]
@@ -98,7 +98,7 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generato
     n, lengths = len(dataset), list(lengths)
     if math.isclose(sum(lengths), 1):
         lengths = [math.floor(n * fraction) for fraction in lengths]
-        for i in range(n - sum(lengths)):  # what is left over, one by one
+        for i in range(n - sum(lengths)):  # the remainder, one by one
             lengths[i % len(lengths)] += 1
     if sum(lengths) != n or any(length < 0 or length != int(length) for length in lengths):
         raise ValueError(f"random_split: expected lengths that add up to {n}, the number of samples, or fractions that add "
@@ -108,9 +108,9 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generato
 
 
 def default_collate(batch: Sequence) -> Any:
-    """One batch of samples: tensors, arrays and numbers side by side in a new first axis, in the samples' own structure.
+    """A batch of samples: tensors, arrays and numbers are stacked along a new first axis, in the samples' own structure.
 
-    Of tuples and lists comes a list, of mappings a dict, of strings a list. Python floats become float64, as in PyTorch.
+    Tuples, lists and strings become lists, mappings dicts, and Python floats float64, as in PyTorch.
 
     >>> default_collate([{"x": mg.zeros(3), "y": 1}, {"x": mg.ones(3), "y": 2}])["y"]
     tensor([1, 2])
@@ -128,19 +128,19 @@ def default_collate(batch: Sequence) -> Any:
         return {key: default_collate([sample[key] for sample in batch]) for key in first}
     if isinstance(first, (tuple, list)):
         if any(len(sample) != len(first) for sample in batch):
-            raise ValueError(f"default_collate: samples of one batch have {sorted(set(map(len, batch)))} elements; give "
-                             "collate_fn to put them together")
+            raise ValueError(f"default_collate: samples of one batch have {sorted(set(map(len, batch)))} elements; give a "
+                             "collate_fn that combines them")
         columns = [default_collate(column) for column in zip(*batch)]
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     raise TypeError(f"default_collate: expected tensors, arrays, numbers, strings, dicts, tuples or lists, got "
-                    f"{type(first).__name__}; give collate_fn to put them together")
+                    f"{type(first).__name__}; give a collate_fn that combines them")
 
 
 class DataLoader:
-    """Goes through a dataset in batches, each epoch anew: in order, or shuffled by `mg.manual_seed`, or by `generator`.
+    """Iterates over a dataset in batches, once per epoch, in order or shuffled by the global or the given generator.
 
-    `sampler` gives the positions in another order, `batch_sampler` lists of them; `collate_fn` makes a batch of a list of
-    samples. With batch_size=None there are no batches. All is done in this process: `num_workers` can only be 0.
+    `sampler` yields positions in another order, `batch_sampler` lists of them; `collate_fn` makes a batch from a list of
+    samples. With batch_size=None there are no batches. Everything runs in this process: `num_workers` can only be 0.
     """
 
     def __init__(
@@ -150,13 +150,13 @@ class DataLoader:
         generator: Generator | None = None,
     ):
         if num_workers != 0:
-            raise ValueError(f"DataLoader: num_workers can only be 0, got {num_workers}: batches are made in this process")
+            raise ValueError(f"DataLoader: num_workers can only be 0, got {num_workers}: everything runs in this process")
         if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):
             raise ValueError(f"DataLoader: batch_size must be a positive integer or None, got {batch_size!r}")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
             raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
         if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
-            raise ValueError("DataLoader: shuffle excludes sampler, and an IterableDataset has an order of its own")
+            raise ValueError("DataLoader: shuffle excludes sampler, and an IterableDataset has its own order")
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: without batches (batch_size=None) there is no last one to drop")
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, bool(shuffle), drop_last
@@ -164,12 +164,14 @@ class DataLoader:
 
     def __iter__(self) -> Iterator:
         if isinstance(self.dataset, IterableDataset):
-            return self._of_samples(self.dataset)
+            if self.batch_size is None:
+                return map(self._collated, self.dataset)
+            return map(self.collate_fn or default_collate, self._cut(self.dataset))
         if self.batch_sampler is not None:
-            return (self._batch(positions) for positions in self.batch_sampler)
+            return map(self._batch, self.batch_sampler)
         if self.batch_size is None:
             return (self._collated(self.dataset[i]) for i in self._order())
-        return (self._batch(positions) for positions in self._cut(self._order()))
+        return map(self._batch, self._cut(self._order()))
 
     def __len__(self) -> int:
         if self.batch_sampler is not None:
@@ -187,15 +189,11 @@ class DataLoader:
         return mg.randperm(n, generator=self.generator).tolist() if self.shuffle else range(n)
 
     def _cut(self, values: Iterable) -> Iterator[list]:
-        """Values in lists of the batch size; the last may be shorter, or is dropped."""
+        """Values in lists of batch_size; a shorter last one is kept or dropped."""
         values = iter(values)
         while batch := list(itertools.islice(values, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch
-
-    def _of_samples(self, samples: Iterable) -> Iterator:
-        collate = self.collate_fn or default_collate
-        return map(self._collated, samples) if self.batch_size is None else map(collate, self._cut(samples))
 
     def _collated(self, sample: Any) -> Any:
         return sample if self.collate_fn is None else self.collate_fn(sample)
@@ -206,6 +204,6 @@ class DataLoader:
             return self.collate_fn([dataset[i] for i in positions])
         while type(dataset) is Subset:
             dataset, positions = dataset.dataset, [dataset.indices[i] for i in positions]
-        if type(dataset) is TensorDataset:  # all rows at once: 25 times as fast as one by one
+        if type(dataset) is TensorDataset:  # all rows at once: 25 times faster than one by one
             return list(dataset[positions])
         return default_collate([dataset[i] for i in positions])

@@ -196,9 +196,9 @@ REFUSED = {
     DataLoader(samples, shuffle=True, sampler=(0,))  # ValueError: shuffle excludes sampler
     DataLoader(samples, batch_sampler=((0,),), drop_last=True)  # ValueError: batch_sampler excludes
     DataLoader(samples, None, drop_last=True)  # ValueError: no last one to drop
-    TensorDataset(zeros(2), zeros(3))  # ValueError: TensorDataset: expected tensors with as many rows, got [(2,), (3,)]
+    TensorDataset(zeros(2), zeros(3))  # ValueError: TensorDataset: expected tensors of equal length, got [(2,), (3,)]
     TensorDataset(zeros(2), zeros(2).numpy())  # TypeError: TensorDataset: expected Tensors, got Tensor, Versioned
-    default_collate([{1}])  # TypeError: default_collate: expected tensors * got set; give collate_fn
+    default_collate([{1}])  # TypeError: default_collate: expected tensors * got set; give a collate_fn
     default_collate([(1,), (1, 2)])  # ValueError: samples of one batch have [1, 2] elements
     random_split(range(10), [5, 4])  # ValueError: random_split: expected lengths that add up to 10
     random_split(range(10), [0.5, 0.4])  # ValueError: random_split: expected lengths that add up to 10
