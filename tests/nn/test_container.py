@@ -1,4 +1,4 @@
-"""Containers of modules and of parameters: lists and dicts of both, and Sequential."""
+"""Containers: lists and dicts of modules and of parameters, and Sequential."""
 import pytest
 
 import minigrad as mg

@@ -1,4 +1,4 @@
-"""Schedules by their rates, the same in PyTorch, and resumed in the middle; a schedule is text, for both libraries."""
+"""Schedules by their rates, compared with PyTorch, and resumed; each is text, to be evaluated for both libraries."""
 import json
 
 import pytest
@@ -79,18 +79,18 @@ def test_a_rate_changed_by_hand_stays_changed():
 
 @over_schedules
 def test_scheduler_resumes(text):
-    """By its state, of which the schedule's numbers are part; or by the optimizer's, and the epoch."""
+    """From its state, options included; or from the optimizer's and the epoch."""
     first, second = make(text, make_optimizer()), make(text, make_optimizer())
     for _ in range(3):
         first.step()
     second.optimizer.load_state_dict(first.optimizer.state_dict())
-    for name, value in vars(second).items():  # as if made with others
+    for name, value in vars(second).items():  # as if made with other options
         if isinstance(value, (int, float)):
             setattr(second, name, value + 1)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     optimizer = make_optimizer()
     optimizer.load_state_dict(first.optimizer.state_dict())
-    third = make(text, optimizer, last_epoch=3)  # goes on to the next epoch
+    third = make(text, optimizer, last_epoch=3)  # continues with the next epoch
     for _ in range(3):
         first.step()
         second.step()
@@ -123,6 +123,6 @@ def test_misuse(text):
 
 
 @pytest.mark.parametrize("schedule", [LRScheduler, FactorLR])
-def test_a_schedule_without_rates(schedule):
+def test_a_schedule_without_a_formula(schedule):
     with pytest.raises(NotImplementedError):
         schedule(make_optimizer())

@@ -1,4 +1,4 @@
-"""Optimizers against their formulas, one parameter at a time, and against PyTorch's; what they keep, and clipping."""
+"""Optimizers against their formulas, one parameter at a time, and against PyTorch's; their state; and clipping."""
 import copy
 import functools
 import json
@@ -12,7 +12,7 @@ import nn
 from nn.optim import SGD, Adam, AdamW, Joined, Muon, Optimizer, clip_grad_norm_, clip_grad_value_
 from stepping import make_parameters, set_gradients, steps_beside_pytorch, values
 
-SHAPES = [(), (1,), (3, 4), (0, 2), (9000,), (2, 5, 3)]  # a 0-d, an empty one, and one of two blocks
+SHAPES = [(), (1,), (3, 4), (0, 2), (9000,), (2, 5, 3)]  # 0-d, empty, and two blocks of a kernel
 MATRICES = [(4, 4), (3, 7), (9, 2), (1, 5), (6, 1), (70, 66)]
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
 
@@ -45,7 +45,7 @@ def adamw(p, g, state, lr, weight_decay=1e-2, **options):
 
 def muon(p, g, state, lr, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=COEFFICIENTS, eps=1e-7,
          ns_steps=5, adjust_lr_fn=None):
-    """By the singular values, which the iteration maps one by one."""
+    """On the singular values, which the iteration maps one by one."""
     m = state["m"] = momentum * state.get("m", 0) + (1 - momentum) * g
     u, s, v = np.linalg.svd((1 - momentum) * g + momentum * m if nesterov else m, full_matrices=False)
     s = s / max(np.sqrt((s * s).sum()), eps)
@@ -115,7 +115,7 @@ def test_steps_are_those_of_the_formula(optimizer, options, dtype, tolerance):
         set_gradients(others, seed=t)
         Optimizer.step(steps[1])
         for i, (p, q) in enumerate(zip(parameters, others)):
-            np.testing.assert_array_equal(p.grad.data, q.grad.data)  # and they stay what they were set to
+            np.testing.assert_array_equal(p.grad.data, q.grad.data)  # a step leaves them alone
             expected[i] = formula(expected[i].astype(float), p.grad.data.astype(float), states[i], **options)
     for p, q, value in zip(parameters, others, expected):
         assert p.dtype == q.dtype == dtype
@@ -140,7 +140,7 @@ def test_ten_steps_are_pytorchs(optimizer, options, dtype, tolerance, monkeypatc
 
 @case
 def test_a_parameter_frozen_after_backward_takes_this_step_and_no_other(optimizer, options):
-    """As in PyTorch: what counts is the gradient, which is there until it is cleared."""
+    """As in PyTorch: what counts is the gradient, until it is cleared."""
     free, frozen = parameters_of(optimizer), parameters_of(optimizer)
     steps = [optimizer(parameters, **options) for parameters in (free, frozen)]
     for parameters in (free, frozen):
@@ -180,7 +180,7 @@ def test_groups_missing_gradients_and_changed_rates(optimizer, options):
 
 
 def in_json(state):
-    """The state, with all but its arrays through JSON."""
+    """The state, with all but its arrays passed through JSON."""
     arrays = {(str(number), name): array for number, entries in state["state"].items() for name, array in entries.items()
               if isinstance(array, np.ndarray)}
     plain = {number: {name: value for name, value in entries.items() if (str(number), name) not in arrays}
@@ -192,8 +192,8 @@ def in_json(state):
 
 
 @case
-def test_a_loaded_or_copied_state_goes_on_bit_for_bit_and_is_its_own(optimizer, options):
-    """The options of the groups come with it, and what the optimizer had done before does not count."""
+def test_a_loaded_or_copied_state_continues_bit_for_bit_and_shares_nothing(optimizer, options):
+    """It brings the groups' options with it, and replaces all that the optimizer had before."""
     firsts, seconds = parameters_of(optimizer), parameters_of(optimizer, seed=1)
     first = optimizer([{"params": firsts[:3]}, {"params": firsts[3:], "weight_decay": 0.3}], **options)
     second = optimizer([{"params": seconds[:3]}, {"params": seconds[3:]}], lr=0.7)
@@ -226,7 +226,7 @@ def test_a_loaded_state_has_the_dtype_of_the_parameters(optimizer):
 
 @pytest.mark.parametrize("optimizer", [Adam, AdamW])
 def test_amsgrad_of_one_group_among_several(optimizer):
-    """Each group by itself, and the state of each is what it needs."""
+    """Each group steps as if alone, and has only the state that it needs."""
     together, apart = (make_parameters([(3,), (9000,), (4,)]) for _ in range(2))
     options = [{}, {"amsgrad": True, "maximize": True}, {}]
     optimizers = [optimizer([{"params": p, **o} for p, o in zip(together, options)], lr=0.1, betas=(0.9, 0.5)),
@@ -255,8 +255,8 @@ def test_amsgrad_switched_on_and_off_between_steps():
         assert ("max_exp_avg_sq" in optimizer.state[p]) == amsgrad
 
 
-def test_a_state_of_before_amsgrad_and_maximize_loads():
-    """Options that a saved state does not know keep the optimizer's own values."""
+def test_a_state_from_before_amsgrad_and_maximize_loads():
+    """Options missing in a saved state keep the optimizer's values."""
     [p] = make_parameters([(5,)])
     optimizer = AdamW([p], maximize=True)
     step(optimizer, [p], seed=0)
@@ -308,7 +308,7 @@ def test_parameters_added_later_copied_or_replaced():
 
 
 @each_optimizer
-def test_gradients_of_before_a_step_do_not_matter_to_it_and_graphs_are_refused(optimizer):
+def test_a_step_keeps_no_gradient_and_older_graphs_are_refused(optimizer):
     kept, spoilt = (make_parameters([(3, 2)]) for _ in range(2))
     optimizers, loss = (optimizer(kept), optimizer(spoilt)), (kept[0] * kept[0]).sum()
     for t in range(3):
@@ -323,7 +323,7 @@ def test_gradients_of_before_a_step_do_not_matter_to_it_and_graphs_are_refused(o
             graph.backward()
 
 
-def test_gradients_are_forgotten_or_zero():
+def test_zero_grad_drops_or_clears_gradients():
     parameters = make_parameters([(3,), (2,)])
     optimizer = SGD(parameters)
     set_gradients(parameters, seed=0)
@@ -334,7 +334,7 @@ def test_gradients_are_forgotten_or_zero():
     assert all(p.grad is None for p in parameters)
 
 
-def test_gradients_that_do_not_fit():
+def test_gradients_of_another_shape_or_dtype():
     [p] = make_parameters([(3,)])
     set_gradients([p], seed=0)
     p.grad.array = np.ones(4)
@@ -392,7 +392,7 @@ def test_the_number_of_threads_changes_no_bit(optimizer):
 
 
 @pytest.mark.parametrize("dtype, amsgrad", [(np.float32, False), (np.float64, False), (np.float64, True)])
-def test_moments_that_die_become_zero_and_nan_stays_nan(dtype, amsgrad):
+def test_vanishing_moments_become_zero_and_nan_stays_nan(dtype, amsgrad):
     dead, live, broken = parameters = make_parameters([(5,)] * 3, dtype)
     optimizer = AdamW(parameters, betas=(1e-3, 1e-3), weight_decay=0.0, amsgrad=amsgrad)
     set_gradients(parameters, seed=0)
@@ -407,8 +407,8 @@ def test_moments_that_die_become_zero_and_nan_stays_nan(dtype, amsgrad):
         np.testing.assert_array_equal(np.isnan(array), [False, False, True, False, False])
 
 
-def test_a_gradient_counts_when_it_is_there_whichever_array_it_is():
-    p, up, down = nn.Parameter(mg.tensor([1.0])), mg.tensor([-1.0]), mg.tensor([1.0])  # kept, as a compiled step has them
+def test_a_gradient_array_may_change_go_and_come_back():
+    p, up, down = nn.Parameter(mg.tensor([1.0])), mg.tensor([-1.0]), mg.tensor([1.0])  # kept, as in compiled steps
     optimizer = AdamW([p], lr=0.1, betas=(0.0, 0.0), weight_decay=0.0)
     for gradient, expected in ((up, 1.1), (down, 1.0), (up, 1.1), (None, 1.1), (up, 1.2)):
         p.grad = gradient
@@ -505,8 +505,8 @@ def cut(matrix, blocks):
 
 
 @pytest.mark.parametrize("blocks", [1, 3, (1, 2), (3, 2)])
-def test_blocks_are_orthogonalised_apart(blocks):
-    """Also those that are changed between steps."""
+def test_blocks_are_orthogonalised_separately(blocks):
+    """Also after a change between steps."""
     for take_step in (Muon.step, Optimizer.step):
         [whole] = make_parameters([(12, 10)])
         down, across = blocks if np.ndim(blocks) else (blocks, 1)
@@ -529,8 +529,8 @@ def test_blocks_are_orthogonalised_apart(blocks):
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e30])
-def test_the_size_of_gradients_does_not_count_for_muon(size):
-    """Also where their squares would leave the range of float32; but below eps, the step shrinks with them."""
+def test_muon_ignores_the_size_of_gradients(size):
+    """Even if their squares leave the range of float32. (Below eps, the step shrinks with them.)"""
     parameters = make_parameters([(5, 8), (8, 5)], np.float32)
     before = values(parameters)
     set_gradients(parameters, seed=0)
@@ -543,7 +543,7 @@ def test_the_size_of_gradients_does_not_count_for_muon(size):
         np.testing.assert_allclose(p.data, value, atol=2e-5)
 
 
-def test_no_gradient_zero_gradients_and_nan_for_muon():
+def test_muon_without_gradients_and_with_zero_or_nan():
     parameters = make_parameters([(3, 3)] * 3)
     before = values(parameters)
     optimizer = Muon(parameters, lr=0.1, weight_decay=0.5)
@@ -554,7 +554,7 @@ def test_no_gradient_zero_gradients_and_nan_for_muon():
     assert np.isnan(parameters[2].data).all() and (optimizer.state[parameters[0]]["momentum_buffer"] == 0).all()
 
 
-# ---- several as one ----
+# ---- joined optimizers ----
 
 def joined(max_grad_norm=None):
     matrices, others = make_parameters([(4, 4), (6, 3)]), make_parameters([(3,), (2, 2)], seed=1)
@@ -562,7 +562,7 @@ def joined(max_grad_norm=None):
     return matrices + others, Joined([muon, adamw], max_grad_norm)
 
 
-def test_joined_optimizers_step_as_each_by_itself():
+def test_joined_optimizers_step_as_if_alone():
     together, optimizer = joined(max_grad_norm=2.0)
     apart, parts = joined()
     for t in range(3):

@@ -1,3 +1,4 @@
+"""Images as patches."""
 import numpy as np
 import pytest
 

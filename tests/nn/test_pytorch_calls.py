@@ -1,4 +1,4 @@
-"""The same source here and in PyTorch: what runs in both computes the same, and has the same arguments and defaults."""
+"""The same source here and in PyTorch: it computes the same in both, and arguments and defaults are the same."""
 import inspect
 import pathlib
 import re
@@ -11,7 +11,7 @@ from oracle import mg, torch
 import nn
 
 rng = np.random.default_rng(0)
-T, B, S, C = 5, 3, 4, 8  # no two alike: a layout that is taken for another is seen
+T, B, S, C = 5, 3, 4, 8  # all different, so that a confused layout is an error
 ARRAYS = {
     "x": rng.normal(size=(T, B, C)), "y": rng.normal(size=(S, B, C)), "narrow": rng.normal(size=(S, B, 6)),
     "row": rng.normal(size=(T, C)), "other": rng.normal(size=(S, C)), "h": rng.normal(size=(4, B, C)),
@@ -146,21 +146,21 @@ FUNCTIONS = [
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:reduction. 'mean' divides the total loss")  # PyTorch's
 @pytest.mark.parametrize("source, call", CALLS, ids=[f"{source} {call}" for source, call in CALLS])
-def test_a_layer_is_called_as_pytorchs_and_gives_the_same(source, call):
+def test_a_layer_is_called_like_pytorchs_and_computes_the_same(source, call):
     assert_same(source, call)
 
 
 @pytest.mark.parametrize("source", FUNCTIONS)
-def test_a_function_is_called_as_pytorchs_and_gives_the_same(source):
+def test_a_function_is_called_like_pytorchs_and_computes_the_same(source):
     assert_same(source)
 
 
-ASKED = {  # what runs in PyTorch, and what is asked here instead of computing something else
+REFUSED = {  # what runs in PyTorch, and the error here, where the result would be another
     "nn.Softmax()(x)": "missing a required argument: 'dim'",  # PyTorch takes axis 0 or 1, and warns
     "nn.LogSoftmax()(x)": "missing a required argument: 'dim'",
     "nn.Softmin()(x)": "missing a required argument: 'dim'",
     "F.softmax(x)": "missing 1 required positional argument: 'dim'",
-    "F.mse_loss(p, q, False)": "takes 2 positional arguments but 3 were given",  # there size_average
+    "F.mse_loss(p, q, False)": "takes 2 positional arguments but 3 were given",  # it is size_average there
     "F.l1_loss(p, q, False)": "takes 2 positional arguments but 3 were given",
     "F.smooth_l1_loss(p, q, False)": "takes 2 positional arguments but 3 were given",
     "F.kl_div(p, q, False)": "takes 2 positional arguments but 3 were given",
@@ -172,20 +172,20 @@ ASKED = {  # what runs in PyTorch, and what is asked here instead of computing s
     "nn.MultiheadAttention(8, 2, add_zero_attn=True).double()(x, x, x)[0]": "left out",
     "nn.MultiheadAttention(8, 2).double()(x, x, x, attn_mask=~causal, is_causal=True)[0]": "attn_mask is another",
     "nn.TransformerEncoderLayer(8, 2, batch_first=True).double().eval().requires_grad_(False)(x.detach(), is_causal=True)":
-        "Need attn_mask",  # which PyTorch says only where it wants a gradient, and else computes without
+        "Need attn_mask",  # PyTorch says so only if gradients are needed, and otherwise ignores the hint
 }
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("source", ASKED)
-def test_what_would_be_something_else_is_asked(source):
+@pytest.mark.parametrize("source", REFUSED)
+def test_what_would_differ_is_refused(source):
     tensors = {**ARRAYS, **CONSTANTS}
     scope = {name: torch.tensor(array, requires_grad=name in ARRAYS) for name, array in tensors.items()}
     assert eval(source, {**scope, "torch": torch, "nn": torch.nn, "F": torch.nn.functional}).shape is not None
     scope = {name: mg.tensor(array) for name, array in tensors.items()}
     with pytest.raises((TypeError, ValueError)) as raised:
         eval(source, {**scope, "torch": mg, "nn": nn, "F": nn.functional})
-    assert ASKED[source] in str(raised.value)
+    assert REFUSED[source] in str(raised.value)
 
 
 # ---- arguments and defaults ----
@@ -194,18 +194,18 @@ EMPTY, BY_NAME = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
 ANY = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 MODULES = {"nn": torch.nn, "nn.functional": torch.nn.functional, "nn.init": torch.nn.init, "nn.utils": torch.nn.utils,
            "nn.optim": torch.optim, "nn.optim.lr_scheduler": torch.optim.lr_scheduler, "nn.utils.data": torch.utils.data}
-OUR_NAMES = {  # of what is given by place
+OUR_NAMES = {  # of positional arguments
     "input": {"x", "ids", "logits", "p", "log_probabilities"}, "target": {"targets"}, "tensor": {"ids"}, "hx": {"h_0"},
     "modules": {"members"}, "parameters": {"members"},
 }
-DOCUMENTED = {  # where PyTorch has only *args, **kwargs, or forgets a *
+DOCUMENTED = {  # where PyTorch's signature is only *args, **kwargs, or lacks a *
     "scaled_dot_product_attention": "(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, "
                                     "enable_gqa=False)",
     "RNN": "(input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False, dropout=0.0, "
            "bidirectional=False, device=None, dtype=None)",
     "LogSigmoid": "()", "Sigmoid": "()", "Softsign": "()", "Tanh": "()", "Tanhshrink": "()", "Module": "()",
 }
-OTHER_DEFAULTS = {  # {name: {argument: why another}}
+OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
     **{name: {"dim": "required: PyTorch takes axis 0 or 1 by the number of axes, and warns"} for name in (
         "softmax", "log_softmax", "softmin", "Softmax", "LogSoftmax", "Softmin")},
     "Parameter": {"data": "required: a parameter of nothing is None"},
@@ -226,7 +226,7 @@ LEFT_OUT = {  # {argument: why}
     "out": "results have memory of their own",
     "enable_gqa": "of attention: k.repeat_interleave(groups, -3), or nn.Attention(key_value_heads=)",
     "generator": "of nn.init: mg.manual_seed",
-    "foreach fused capturable differentiable decoupled_weight_decay": "of optimizers: how they compute is their own affair; AdamW",
+    "foreach fused capturable differentiable decoupled_weight_decay": "of optimizers: implementation details; for decoupled decay, AdamW",
     "timeout worker_init_fn multiprocessing_context prefetch_factor persistent_workers pin_memory_device in_order":
         "of DataLoader: it has no workers",
 }
@@ -245,7 +245,7 @@ def shared():
 
 
 def parameters(name, function):
-    """{name: inspect.Parameter} of a function of PyTorch; of one without a signature, by the first line of its docs."""
+    """{name: inspect.Parameter} of a function of PyTorch, from the first line of its docs if it has no signature."""
     if name in DOCUMENTED:
         text = DOCUMENTED[name]
     else:
@@ -266,7 +266,7 @@ SHARED = list(shared())
 def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
     wanted, got = parameters(name, theirs), dict(inspect.signature(ours).parameters)
     named = {p.name: p for p in got.values() if p.kind not in ANY}
-    for p, q in zip(got.values(), wanted.values()):  # by place
+    for p, q in zip(got.values(), wanted.values()):  # by position
         if BY_NAME in (p.kind, q.kind) or {p.kind, q.kind} & ANY:
             break
         assert p.name == q.name or p.name in OUR_NAMES.get(q.name, ()), f"{p.name} stands where PyTorch has {q.name}"

@@ -1,4 +1,4 @@
-"""What nn refuses: a call on each line, then the error, and words of its message."""
+"""What nn refuses: on each line a call, the error, and words of its message."""
 import math
 
 import pytest
@@ -259,7 +259,7 @@ REFUSED = {
 
 
 def said(call):
-    """What is raised."""
+    """The error that the call raises."""
     try:
         return f"nothing, but {eval(call, SCOPE)!r:.100}"
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
