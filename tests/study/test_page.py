@@ -79,7 +79,7 @@ def test_a_head_is_what_the_fused_kernels_compute(head):
 
 
 def test_the_default_is_small_and_readable():
-    assert DEFAULT.causal and DEFAULT.tokens == (4, 4) and DEFAULT.inputs["q"].shape == (4, 3)
+    assert DEFAULT.causal and DEFAULT.tokens == (4, 4) and DEFAULT.inputs["q"].shape == (4, 2)
     for array in [*DEFAULT.inputs.values(), DEFAULT.upstream]:
         assert (array == array.round(2)).all()
 
@@ -250,7 +250,7 @@ def test_the_page_has_gradchecks_judgement(monkeypatch):
     monkeypatch.setattr(pages, "MISTAKES", chosen)
     found = [one["check"] for one in pages.page_of_head(DEFAULT).extras["mistakes"]]
     assert found == ["\n".join(mistakes.check(DEFAULT, mistake)) for mistake in chosen]
-    assert found[0].startswith("gradcheck: PASS") and ("backward / differences is 1.73205 everywhere: sqrt(N) with N = 3 "
+    assert found[0].startswith("gradcheck: PASS") and ("backward / differences is 1.41421 everywhere: sqrt(N) with N = 2 "
                                                        "(dim 1 of q)") in " ".join(found[1].split())
     assert_checked(*CHECKED["large"], chosen)
 
