@@ -55,7 +55,7 @@ def assert_close(got, expected):
 @pytest.mark.parametrize("options, activation", [
     ({}, F.relu), ({"norm_first": True}, F.relu), ({"activation": "gelu"}, F.gelu), ({"activation": F.silu}, F.silu),
     ({"activation": nn.SiLU()}, F.silu), ({"dropout": 0.9, "norm_first": True}, F.relu),
-], ids=str)
+], ids=["default", "norm_first", "gelu", "silu", "SiLU", "dropout"])
 def test_layers_are_the_reference_with_every_option(make, inputs, options, activation):
     layer = randomised(make(**options))
     assert_close(layer(*inputs), reference(layer, activation, *inputs))

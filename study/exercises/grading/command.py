@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from tqdm import tqdm
 
 from minigrad.serialization import replacing
-from models.commands.shared import CheckFailed, UsageError, check_writable, cores
+from models.commands.shared import CheckFailed, UsageError, check_writable
+from models.distributed import own_cores
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
 from study.exercises.files import exercise_called
@@ -91,7 +92,7 @@ def judged(found: list[Submission], called: dict[str, str], grades: Kept, given:
     count = len(tasks) + len(results)
     try:
         with tqdm(total=count, initial=len(results), desc="judged", unit="", leave=False, disable=None) as bar:
-            for task, result in judges.judge_all(list(tasks), given.get("jobs", cores())):
+            for task, result in judges.judge_all(list(tasks), given.get("jobs", len(own_cores()))):
                 submission, key = tasks[task]
                 results[submission] = result
                 if not result.get("failed") and grades.key(submission.path, task.exercise) == key:

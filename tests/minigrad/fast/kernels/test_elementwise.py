@@ -9,7 +9,8 @@ from minigrad.fast.elementwise import CASTS, FORMULAS, POWERS, elementwise, form
 from minigrad.fast.kernels import elementwise as kernels
 from minigrad.fast.kernels.elementwise import FLOAT, Formula
 from minigrad.fast.kernels.recorded import Recorded
-from minigrad.ops import activations, arithmetic, binary_cross_entropy, comparison, difference_losses, elementary, statistics
+from minigrad.ops import activations, arithmetic, comparison, difference_losses, elementary, statistics
+from minigrad.ops.binary_cross_entropy import BinaryCrossEntropy, BinaryCrossEntropyWithLogits
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
 COUNTS = {operator.neg: 1, np.where: 3, np.zeros_like: 1}  # of operands
@@ -146,12 +147,11 @@ def binary_cross_entropies():
     of_p, of_logits = (random.uniform(0, 1, (3, 5000)).astype(np.float32), random.standard_normal((4, 5000)).astype(np.float32))
     of_p[1:, :8] = [[0, 1, 1e-30, 1e-44, math.nan, 0.5, 0, 1], [0, 1, 1, 1, 0, math.nan, 1, 0]]
     of_logits[1:3, :8] = [[-80, 80, -20, 20, math.nan, math.inf, -math.inf, 0], [0, 1, 0, 1, 0, 1, 0, 0]]
-    for name in ("", "_backward_a", "_backward_b", "_backward_c"):
-        first, function = int(not name), getattr(binary_cross_entropy, f"logits_loss{name}")
-        yield function, of_logits[first:], 1e-5, 2e-7
-        yield function, of_logits[first:, :8], 1e-5, 1e-40
-        if name != "_backward_c":
-            yield getattr(binary_cross_entropy, f"loss{name}"), of_p[first:], 1e-5, 1e-6
+    for op, operands, error in ((BinaryCrossEntropyWithLogits, of_logits, 2e-7), (BinaryCrossEntropy, of_p, 1e-6)):
+        for first, function in ((1, op.function), *((0, gradient) for gradient in op.gradients)):
+            yield function, operands[first:], 1e-5, error
+            if op is BinaryCrossEntropyWithLogits:
+                yield function, operands[first:, :8], 1e-5, 1e-40
 
 
 FINITE = WIDE[~np.isinf(WIDE)]
