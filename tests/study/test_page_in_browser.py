@@ -129,3 +129,16 @@ def test_every_step_is_explained_and_fits_on_the_screen(browser, opened, name, s
         assert wide == []
     assert all(any(title in step for step in seen) for title in titles)
     assert browser.accessibility() == []
+
+
+def test_the_address_leads_to_the_step_and_a_number_goes_with_it(browser, opened):
+    opened(page_of("default"))
+    browser.run("goTo(5)")
+    browser.focus("q", "1,0")
+    browser.click("next")
+    assert browser.run("return document.getElementById('number').hidden") and not browser.driver.find_elements("css selector", ".pointed, .source")
+    assert browser.driver.current_url.endswith("#step=6")
+    browser.driver.refresh()
+    assert browser.run("return document.querySelector('[data-step]').dataset.step") == "6"
+    browser.run("goTo(0)")
+    assert browser.driver.current_url.endswith("#")

@@ -158,7 +158,7 @@ function drawAll() {
   listenToControls();
   new ResizeObserver(measureBar).observe(byId("controls"));
   update();
-  drawStep();
+  goTo(state.step);
 }
 
 drawAll();

@@ -15,6 +15,14 @@ const symbol = ({name, kind}) => (kind === "gradient" ? "d" : "") + symbolOf(nam
 const paragraphs = text => [text ?? []].flat().map(line => element("p", {}, line));
 const isFloat = t => t.dtype.startsWith("float");
 
+/** What the page keeps in its address, as in #step=9, so that a link leads to the same place. */
+const address = new URLSearchParams(location.hash.slice(1));
+
+function keepInAddress(key, value) {
+  if (value) address.set(key, value); else address.delete(key);
+  history.replaceState(null, "", `#${address}`);
+}
+
 const asLoaded = () => ({
   edits: new Map(), // name: all numbers of an input of which some are edited
   switches: extras.switches.map(s => s.number ? Number(s.number.value) : 0), // a number, or the index of a choice
@@ -23,7 +31,7 @@ const state = {
   ...asLoaded(),
   past: [], // edits and switches, for undo
   mistake: -1, // none
-  step: 0, // 0: all; then the steps forward; then those backward
+  step: Number(address.get("step")) || 0, // 0: all; then the steps forward; then those backward
   pointed: null, // {name, index, kind}
   h: 1e-5,
   isForced: false, // to recompute what the trace has, for tests

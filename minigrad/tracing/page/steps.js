@@ -27,6 +27,9 @@ const steps = listSteps();
 
 function goTo(step) {
   state.step = Math.min(Math.max(step, 0), steps.length);
+  keepInAddress("step", state.step);
+  state.pointed = null;
+  drawPointed();
   drawStep();
 }
 
