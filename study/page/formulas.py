@@ -8,7 +8,7 @@ from study.page.attention import Head
 
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
-    "scores": "S", "masked_scores": "M", "weights": "P", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
+    "scores": "S", "weights": "P", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
 }
 
 
@@ -45,20 +45,18 @@ SCORES_WITH_BIAS = step(
     ("S_ij = s sum_d Q_id K_jd + B_ij", "`S = s Q K^T + B`, where `B` is what the model learned for each distance `i - j`.",
      VARIANCE),
     SCORES_BACK, joins=("k_transposed", "products", "scaled_products"))
-MASKED = step(
-    "Mask: no token attends to later ones",
-    ("M = S, and -∞ where masked", "A masked score is `-∞`, so its weight will be `e^(-∞) = 0`."),
-    ("dS = dM, and 0 where masked",
-     "A masked score has weight 0, and `dM` is a multiple of the weight, so it is 0 there already. This is why textbooks "
-     "write one `dS` for both."))
 WEIGHTS = step(
     "Softmax: from scores to weights",
-    ("P_ij = e^(M_ij) / (sum_n e^(M_in))", "Each row is positive and sums to 1: what one key gains, the others lose."),
-    ("dM_ij = P_ij (dP_ij - sum_n dP_in P_in)",
-     "By the quotient rule `(∂P_in) / (∂M_ij) = P_in ([n = j] - P_ij)`: raising a score adds to its weight, and takes "
+    ("P_ij = e^(S_ij) / (sum_k e^(S_ik))", "Each row is positive and sums to 1: what one key gains, the others lose.",
+     "The sum runs over the keys that query `i` sees. Masked scores, which are hatched, count as `-inf`, so their weights "
+     "are 0."),
+    ("dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
+     "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik ([k = j] - P_ij)`: raising a score adds to its weight, and takes "
      "a proportional share from every weight of the row.",
-     "Summed over the row's weights, `dM_ij = sum_n dP_in P_in ([n = j] - P_ij)`; factoring out `P_ij` gives the formula.",
-     "The last sum is one number per row, and each row of `dM` sums to 0."))
+     "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik ([k = j] - P_ij)`; factoring out `P_ij` gives the formula.",
+     "The last sum is one number per row, and each row of `dS` sums to 0. Where the mask hides a score, `P_ij = 0`, so "
+     "`dS_ij = 0`."),
+    joins=("masked_scores",))
 READ_OUT = step(
     "Loss",
     ("L = sum_id O_id U_id", "Any loss has some gradient at the output. This one has `U`, which you can edit."),
@@ -84,7 +82,7 @@ PROJECTED = step(
 
 def of_head(head: Head) -> dict[str, dict]:
     """What the page says of each step of a head."""
-    steps = {"scores": SCORES if head.bias is None else SCORES_WITH_BIAS, "masked_scores": MASKED, "weights": WEIGHTS,
+    steps = {"scores": SCORES if head.bias is None else SCORES_WITH_BIAS, "weights": WEIGHTS,
              "loss": READ_OUT}
     if not head.starts_from_x:
         return steps | {"output": product("output", "Output: weighted values")}
@@ -105,7 +103,7 @@ BLOCK_TITLES = {
 def of_block(names: Container[str]) -> dict[str, dict]:
     """What the page says of each step that a block has."""
     words = {name: {"title": title} for name, title in BLOCK_TITLES.items()}
-    words |= {"scores": SCORES, "masked_scores": MASKED, "weights": WEIGHTS,
+    words |= {"scores": SCORES, "weights": WEIGHTS,
               "attended": product("attended", "Weighted values"), "loss": READ_OUT}
     return {name: step for name, step in words.items() if name in names}
 

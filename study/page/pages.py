@@ -30,6 +30,7 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
         "title": title,
         "introduction": [*introduction, STORY],
         "layout": layout(head),
+        "hidden": HIDDEN,
         "labels": labels(head),
         "symbols": formulas.SYMBOLS,
         "editable": [*head.inputs, "upstream"],
@@ -51,6 +52,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "title": "A block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
         "layout": block_layout({tensor.name for tensor in trace.tensors}),
+        "hidden": HIDDEN,
         "symbols": formulas.SYMBOLS,
         "editable": [*numbers.inputs, "upstream"],
         "steps": formulas.of_block([step.output.name for step in trace.steps]),
@@ -59,6 +61,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
     })
 
 
+HIDDEN = ["masked_scores"]  # the mask belongs to the softmax's step
 STORY = ("Forward above, backward below. Point at a number to see how it is computed; change an input, and everything "
          "downstream updates.")
 
@@ -74,7 +77,7 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 
 def layout(head: Head) -> list[list[str]]:
     """The rows of matrices."""
-    weights = ["scores", "masked_scores", "weights"]
+    weights = ["scores", "weights"]
     if head.starts_from_x:
         return [["x", "w_q", "w_k", "w_v"], ["q", "k", "v"], weights, ["attended", "w_o", "output"], ["upstream", "loss"]]
     return [["q", "k", "v"], weights, ["output", "upstream", "loss"]]
@@ -83,7 +86,7 @@ def layout(head: Head) -> list[list[str]]:
 def block_layout(names: Container[str]) -> list[list[str]]:
     """The rows of a block's matrices, of those that it has."""
     rows = [["x", "gain_attention", "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
-            ["scores", "masked_scores", "weights"], ["attended", "w_o", "attention"],
+            ["scores", "weights"], ["attended", "w_o", "attention"],
             ["attention_sum", "attention_output"], ["gain_mlp", "mlp_input", "w_in"], ["hidden", "activated"],
             ["w_out", "mlp", "mlp_sum"], ["output", "upstream", "loss"]]
     return [there for row in rows if (there := [name for name in row if name in names])]
@@ -96,7 +99,7 @@ def labels(head: Head) -> dict[str, dict[str, list[str]]]:
     rows = {"rows": list(head.labels)}
     both = {**rows, "columns": list(head.labels)}
     return {name: rows for name in ("x", "q", "k", "v", "attended", "output", "upstream")} | {
-        name: both for name in ("scores", "bias", "masked_scores", "weights")}
+        name: both for name in ("scores", "bias", "weights")}
 
 
 def causal_switch(causal: bool, mask: np.ndarray) -> dict[str, Any]:

@@ -20,6 +20,7 @@ optional. Names are those of the trace's tensors; a step has the name of its out
     introduction    text, or a list of paragraphs, below the heading
     layout          [[name, ...], ...]: the rows of tensors. The tensors left out form a last row, "Intermediate results".
                     Default: a row of inputs and constants, then a row of results
+    hidden          [name, ...]: tensors without a matrix. Join their steps to others, whose terms then write out theirs
     labels          {name: {"rows": [...], "columns": [...]}}, of the last two axes, such as tokens. Default: 0, 1, 2, ...
     symbols         {name: "P"}: what a tensor is called in formulas and in terms. Default: its name
     editable        [name, ...]: the tensors that can be edited. Default: all inputs
@@ -71,7 +72,7 @@ SCRIPTS = (
     "number.js", "difference.js", "edits.js", "page.js",
 )
 EXTRAS = {
-    "title", "introduction", "layout", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
+    "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
 }
 
 
@@ -176,7 +177,7 @@ def _names(extras: Mapping) -> Iterator[str]:
     """The tensors and steps that have to be there."""
     for row in extras.get("layout", ()):
         yield from row
-    for part in ("steps", "editable"):
+    for part in ("steps", "editable", "hidden"):
         yield from extras.get(part, ())
     for words in extras.get("steps", {}).values():
         yield from words.get("joins", ())

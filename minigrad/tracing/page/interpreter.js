@@ -228,6 +228,14 @@ class Computation {
     return total;
   }
 
+  /** Does a mask hide this number of a tensor, so that a softmax sees -inf in its place? */
+  isMasked(pass, t, index) {
+    return this.steps.some(({op, inputs, number}) => {
+      const c = inputs[0] === t && op === OPS.Where && pass.contexts[number];
+      return c && !optionAt(c, "condition", index) && c.x(1, index) === -Infinity;
+    });
+  }
+
   /* ---------------------------------------------------------------------------------------------- backward */
 
   /** All gradients of a pass, perhaps with a mistake; backward reads the values of the pass `from`. */

@@ -58,8 +58,20 @@ class Grid {
     return td;
   }
 
+  /** Hatch the values that a mask hides. */
+  markMasked() {
+    if (this.kind === "gradient") return;
+    this.cells.forEach(({box, place}) => {
+      const isMasked = computation.isMasked(pass, this.t, unravel(this.t.shape, place));
+      box.classList.toggle("masked", isMasked);
+      if (isMasked) box.title = "masked: the softmax does not see it";
+      else box.removeAttribute("title");
+    });
+  }
+
   /** Show numbers; `original` ones are marked where they changed, and wrong ones where another is `expected`. */
   show(data, original, wrong, expected) {
+    this.markMasked();
     const largest = Math.max(...data.map(x => Number.isFinite(x) ? Math.abs(x) : 0), 1e-300);
     const isWhole = !isFloat(this.t);
     this.cells.forEach((cell, i) => {
@@ -85,7 +97,7 @@ class Grid {
 function drawGrids() {
   const isResult = name => Boolean(computation.tensors.get(name).step);
   const rows = extras.layout || [names.filter(name => !isResult(name)), names.filter(isResult)];
-  const placed = new Set(rows.flat()), rest = names.filter(name => !placed.has(name));
+  const placed = new Set(rows.flat()), rest = names.filter(name => !placed.has(name) && !extras.hidden.includes(name));
   for (const kind of ["value", "gradient"]) {
     const section = byId(kind === "value" ? "forward" : "backward");
     const has = name => kind === "value" || computation.tensors.get(name).gradient;

@@ -3,7 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent), {trace} = data;
 const extras = {
-  introduction: [], labels: {}, symbols: {}, steps: {}, switches: [], mistakes: [], ...data.extras,
+  introduction: [], labels: {}, symbols: {}, steps: {}, switches: [], mistakes: [], hidden: [], ...data.extras,
 };
 const computation = new Computation(trace);
 const names = [...computation.tensors.keys()];

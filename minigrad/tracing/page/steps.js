@@ -97,7 +97,7 @@ function drawFormulas() {
     return;
   }
   const touched = computation.touches(current.steps, current.isBackward);
-  const list = all => all.map(one => symbol(one)).join(", ") || "nothing";
+  const list = all => all.filter(gridOf).map(one => symbol(one)).join(", ") || "nothing";
   section.replaceChildren(
     element("h2", {}, element("span", {}, current.isBackward ? "Backward" : "Forward"), ` ${current.title}`),
     ...formulaOf(current).map(node => element("div", {class: "formula"}, node)),
