@@ -51,9 +51,9 @@ WEIGHTS = step(
      "The sum runs over the keys that query `i` sees. Masked scores, which are hatched, count as `-inf`, so their weights "
      "are 0."),
     ("dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
-     "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik ([k = j] - P_ij)`: raising a score adds to its weight, and takes "
-     "a proportional share from every weight of the row.",
-     "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik ([k = j] - P_ij)`; factoring out `P_ij` gives the formula.",
+     "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik (delta_jk - P_ij)`, where `delta_jk` is 1 for j = k, else 0: raising a "
+     "score adds to its weight, and takes a proportional share from every weight of the row.",
+     "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik (delta_jk - P_ij)`; factoring out `P_ij` gives the formula.",
      "The last sum is one number per row, and each row of `dS` sums to 0. Where the mask hides a score, `P_ij = 0`, so "
      "`dS_ij = 0`."),
     joins=("masked_scores",))
