@@ -298,6 +298,18 @@ const approximation = c => c.options.approximate ?? "none";
 const dot = (m, n, left, right) => m.sum(n, k => m.mul(left(k), right(k)));
 const last = index => index[index.length - 1];
 const lead = index => index.slice(0, -1);
+
+/** How the output of a product is indexed: a vector on the left has no row there, and one on the right no column. */
+function matrixProduct(c) {
+  const [hasRows, hasColumns] = c.shapes.map(shape => shape.length > 1), axes = hasRows + hasColumns;
+  return {
+    rows: hasRows ? c.shapes[0][c.shapes[0].length - 2] : 1, columns: hasColumns ? last(c.shapes[1]) : 1,
+    leading: index => index.slice(0, index.length - axes),
+    at: index => ({i: hasRows ? index[index.length - axes] : 0, j: hasColumns ? last(index) : 0}),
+    b: (leading, k, j) => c.x(1, hasColumns ? [...leading, k, j] : [k]),
+    dout: (leading, i, j) => c.dout([...leading, ...(hasRows ? [i] : []), ...(hasColumns ? [j] : [])]),
+  };
+}
 const rowsOf = shape => ({n: product(lead(shape)), at: (r, i) => [...unravel(lead(shape), r), i]});
 
 /* ------------------------------------------------------------------------------------------------ rows */
@@ -437,16 +449,20 @@ const OPS = {
   MatMul: {
     names: ["a", "b"],
     formula: "out_ij = sum_k a_ik b_kj", backward: ["da_ik = sum_j dout_ij b_kj", "db_kj = sum_i a_ik dout_ij"],
-    shape({shapes: [a, b]}) { return [...broadcast(a.slice(0, -2), b.slice(0, -2)), ...a.slice(-2, -1), last(b)]; },
-    gradientShape: (c, i) => [...c.shape.slice(0, -2), ...c.shapes[i].slice(-2)],
+    shape: ({shapes: [a, b]}) => [
+      ...broadcast(a.slice(0, -2), b.slice(0, -2)), ...a.slice(-2, -1), ...(b.length > 1 ? [last(b)] : []),
+    ],
+    gradientShape: (c, i) => [...matrixProduct(c).leading(c.shape), ...c.shapes[i].slice(-2)],
     value(c, index) {
-      const [i, j] = index.slice(-2), leading = index.slice(0, -2);
-      return dot(c.m, last(c.shapes[0]), k => c.x(0, [...leading, i, k]), k => c.x(1, [...leading, k, j]));
+      const {leading, at, b} = matrixProduct(c), before = leading(index), {i, j} = at(index);
+      return dot(c.m, last(c.shapes[0]), k => c.x(0, [...before, i, k]), k => b(before, k, j));
     },
     gradient(c, slot, index) {
-      const [i, j] = index.slice(-2), leading = index.slice(0, -2);
-      if (slot === 0) return dot(c.m, last(c.shape), n => c.dout([...leading, i, n]), n => c.x(1, [...leading, j, n]));
-      return dot(c.m, c.shape[c.shape.length - 2], n => c.x(0, [...leading, n, i]), n => c.dout([...leading, n, j]));
+      const {rows, columns, dout, b} = matrixProduct(c), isVector = c.shapes[slot].length === 1;
+      const before = index.slice(0, isVector ? -1 : -2), [i, j] = index.slice(-2);
+      if (slot === 0) return dot(c.m, columns, n => dout(before, isVector ? 0 : i, n), n => b(before, last(index), n));
+      const [k, column] = isVector ? [last(index), 0] : [i, j];
+      return dot(c.m, rows, n => c.x(0, [...before, n, k]), n => dout(before, n, column));
     },
   },
   Linear: {
