@@ -1,8 +1,10 @@
 """Names of traced tensors: the variables that hold them in the user's code, and the paths of parameters."""
 import dis
 import functools
+import inspect
 import itertools
 import os
+import re
 import sys
 import types
 from collections import Counter
@@ -10,10 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..backend import is_tensor
+from ..tensor import Tensor
 from .steps import TracedTensor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-INSIDE = tuple(os.path.join(ROOT, package) + os.sep for package in ("minigrad", "nn", "models"))  # not the user's code
+INSIDE = tuple(os.path.join(ROOT, package) + os.sep for package in ("minigrad", "nn", "models", "study"))  # the library
 
 Find = Callable[[Any], TracedTensor | None]  # the record of a Tensor, if there is one
 
@@ -23,32 +26,36 @@ class Naming:
 
     def __init__(self):
         self.outermost = None  # the frame whose variables name tensors, and those of the frames inside it
-        self._traced = None  # the code of the traced function, or around the block
+        self._folder = None  # of the code that traces: the user's, even if it is inside the library
         self._depth: dict[TracedTensor, int] = {}  # of the variable that named it: how many frames inside the outermost
         self._suggested: dict[TracedTensor, tuple[str, int]] = {}  # (name, depth) for what no variable holds
         self._instruction = None  # the user's instruction that made the last output
         self._previous = None  # that output
+        self._calls = 0  # of the user's instructions so far
         self._expected = None  # (output, frame, instruction, variable) of an assignment that is still to run
 
-    def start(self, outermost: types.FrameType, traced: types.CodeType | None) -> None:
-        self.outermost, self._traced = outermost, traced
+    def start(self, outermost: types.FrameType, tracer: types.FrameType) -> None:
+        self.outermost, self._folder = outermost, os.path.dirname(tracer.f_code.co_filename)
 
     def suggest(self, tensor: TracedTensor, name: str) -> None:
         """A name that any variable's goes before."""
         self._suggested[tensor] = name, sys.maxsize
 
-    def expect(self, output: TracedTensor, innermost: types.FrameType) -> None:
-        """Suggest the variable that the user's code is about to assign the output to."""
+    def expect(self, output: TracedTensor, innermost: types.FrameType) -> int:
+        """Suggest the variable that the user's code is about to assign the output to, and return the number of its call."""
         frames = frames_within(innermost, self.outermost)
-        depth = max((i for i, frame in enumerate(frames) if has_names(frame, self._traced)), default=0)
+        depth = max((i for i, frame in enumerate(frames) if self._has_names(frame)), default=0)
         frame = frames[depth]
-        instruction, name = (id(frame), frame.f_lasti), assigned(frame)
+        instruction, name = (frame, frame.f_lasti), assigned(frame)
         if instruction == self._instruction:  # the output before was only a part of the assigned expression
             self._suggested.pop(self._previous, None)
+        else:
+            self._calls += 1
         if name is not None:
             self._suggested[output] = name, depth
             self._expected = output, frame, frame.f_lasti, name
         self._instruction, self._previous = instruction, output
+        return self._calls
 
     def check_expected(self, find: Find) -> None:
         """Drop the suggestion if the variable now holds a collection, or another tensor."""
@@ -68,14 +75,19 @@ class Naming:
     def read_variables(self, innermost: types.FrameType, find: Find) -> None:
         """Name what variables hold now; a tensor's first name stays."""
         for depth, frame in enumerate(frames_within(innermost, self.outermost)):
-            for name, tensor in tensors_in(frame, has_names(frame, self._traced)):
+            for name, tensor in tensors_in(frame, self._has_names(frame)):
                 kept = find(tensor)
                 if kept is not None and not kept.name:
                     kept.name, self._depth[kept] = name, depth
 
+    def _has_names(self, frame: types.FrameType) -> bool:
+        """Do this frame's variables name tensors? In the user's code, and in the definition of a fused op."""
+        file = frame.f_code.co_filename
+        return not file.startswith(INSIDE) or os.path.dirname(file) == self._folder or _is_spelled_out(frame)
+
     def finish(self, tensors: list[TracedTensor], ops: dict[TracedTensor, str]) -> None:
         """Name the rest after their ops, and make all names different."""
-        self.outermost = self._expected = None
+        self.outermost = self._expected = self._instruction = None
         found = [self._name_and_rank(tensor, i) for i, tensor in enumerate(tensors)]
         names = [name or ops.get(tensor, tensor.kind) for tensor, (name, _) in zip(tensors, found)]
         for tensor, name in zip(tensors, numbered(names, [rank for _, rank in found])):
@@ -100,12 +112,6 @@ def frames_within(frame: types.FrameType, outermost: types.FrameType) -> list[ty
     return found[::-1]
 
 
-def has_names(frame: types.FrameType, traced: types.CodeType) -> bool:
-    """Do this frame's variables name tensors? In users' code, in the traced code whoever wrote it, and in the definition of
-    a fused op."""
-    return frame.f_code is traced or _is_spelled_out(frame) or not frame.f_code.co_filename.startswith(INSIDE)
-
-
 def _is_spelled_out(frame: types.FrameType) -> bool:
     """Is it an op's `definition`, or a function of the same file called from there?"""
     before = frame.f_back
@@ -127,6 +133,25 @@ def tensors_in(frame: types.FrameType, has_names: bool) -> Iterator[tuple[str, A
                 yield name, value
         elif hasattr(value, "named_parameters"):
             yield from value.named_parameters()
+
+
+def name_of_op(title: str) -> str:
+    """How users call an op.
+
+    >>> [name_of_op(title) for title in ("MatMul", "ScaledDotProductAttention", "RMSNorm")]
+    ['matmul', 'scaled_dot_product_attention', 'rms_norm']
+    """
+    joined, words = title.lower(), re.sub("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", title)
+    return joined if hasattr(Tensor, joined) else words.lower()
+
+
+def parameters(function: Callable) -> list[str]:
+    """The names of a function's positional parameters; none if it does not say."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [parameter.name for parameter in found if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD]
 
 
 def assigned(frame: types.FrameType) -> str | None:

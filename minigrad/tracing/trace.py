@@ -1,6 +1,6 @@
 """`trace` records each operation with its inputs, its output and its gradients, forward and backward."""
 import html
-import inspect
+import itertools
 import os
 import pathlib
 import sys
@@ -19,8 +19,9 @@ from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Op
 from ..tensor import Tensor
 from . import page
+from .folding import folded
 from .formulas import formula
-from .names import Naming
+from .names import Naming, name_of_op, parameters
 from .plain import plain
 from .steps import Step, Text, TracedTensor, as_table
 
@@ -34,6 +35,8 @@ class Trace(Observer):
         self.steps: list[Step] = []
         self.title = "Trace"  # of its page: the function's name, if it has one
         self.result: Any = None  # what the traced function returned
+        self._ran: tuple[list[TracedTensor], list[Step]] = self.tensors, self.steps  # before reshapes are folded
+        self._calls: dict[Step, int] = {}  # which of the user's calls made a step
         self._known: dict[Any, tuple[Any, TracedTensor]] = {}  # by node, else by id; the tensor keeps its id taken
         self._step_of: dict[Op, Step] = {}
         self._walked: list[Op] = []  # the ops of the last backward pass
@@ -48,13 +51,17 @@ class Trace(Observer):
         super().__enter__()
         if self._naming.outermost is None:
             frame = sys._getframe(1)
-            self._naming.start(frame, frame.f_code)
+            self._naming.start(frame, frame)
+        self.tensors, self.steps = self._ran
         return self
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
         self._name_variables(self._naming.outermost)
-        self._naming.finish(self.tensors, {step.output: step.op.lower() for step in self.steps})
+        self.steps = folded(self.steps, self._calls)
+        gone = {step.output for step in self._ran[1]} - {step.output for step in self.steps}
+        self.tensors = [tensor for tensor in self.tensors if tensor not in gone]
+        self._naming.finish(self.tensors, {step.output: name_of_op(step.op) for step in self.steps})
 
     def forward(self, op, inputs, arrays, options):
         if self._is_inside:
@@ -89,7 +96,7 @@ class Trace(Observer):
             step = Step(op.title, *formula(type(op)), inputs, options, output)
             self.steps.append(step)
             self._step_of[op] = step
-            self._naming.expect(output, sys._getframe(1))
+            self._calls[step] = self._naming.expect(output, sys._getframe(1))
         return tensor
 
     def backward(self, op, dout, sums):
@@ -230,8 +237,9 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     operations by their definition. Everything is copied, so keep tensors small.
 
     A tensor's name is its `name` attribute, its path if it is a parameter, or else the variable that holds it in your code;
-    a result without any is named after its op. A variable that is rebound, as in a loop, names its last value; those before
-    are h_1, h_2, ... An input keeps its name: what is later bound to x is x_2, x_3, ...
+    a result without any is named after its op: matmul, matmul_2, ... If a variable is rebound, as in a loop, t["h"] is the
+    value after the loop, as in Python; those before it are h_1, h_2, ... in order. An input keeps its name: what is later
+    bound to x is x_2, x_3, ... The reshapes by which `w @ x[i]` turns a vector into a matrix and back are part of its step.
 
     >>> import minigrad as mg
     >>> def attend(q, k, v):
@@ -258,10 +266,13 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     if getattr(function, "__name__", "<lambda>") != "<lambda>":
         recorded.title = function.__name__
     inputs = [value if is_tensor(value) else _leaf(value) for value in inputs]
-    recorded._naming.start(inspect.currentframe(), getattr(function, "__code__", None))
+    here = sys._getframe()
+    recorded._naming.start(here, here.f_back)
     with recorded:
-        for value in inputs:
-            recorded._traced(value).kind = "input"
+        for value, name in itertools.zip_longest(inputs, parameters(function)[: len(inputs)], fillvalue=""):
+            kept = recorded._traced(value)
+            kept.kind = "input"
+            recorded._naming.suggest(kept, name)
         recorded.result = result = function(*inputs)
         if not is_tensor(result) and gradient is not None:
             raise TypeError(f"trace: a gradient was given, but the function returned {type(result).__name__}, not a Tensor")

@@ -228,6 +228,20 @@ def test_every_explanation_adds_up_to_its_number(browser, random, opened, build)
         browser.run("point(arguments[0])", cell)
 
 
+@pytest.mark.parametrize("product, shapes", [
+    (lambda a, b: a @ b, [(2, 3), (3,)]), (lambda a, b: a @ b, [(3,), (3, 2)]), (lambda a, b: a @ b[1], [(4, 2, 3), (2, 3)]),
+    (lambda a, b: a[0] @ b, [(2, 3), (4, 3, 2)]), (lambda a, b: a @ b, [(2, 1, 2, 3), (2, 3, 2)]),
+])
+def test_products_with_vectors(browser, random, opened, product, shapes):
+    a, b = (random.standard_normal(shape) for shape in shapes)
+    upstream = random.standard_normal(product(a, b).shape)
+    opened(mg.trace(product, a, b, gradient=upstream))
+    assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
+    browser.type("b", ",".join("1" * b.ndim), "7.5")
+    b[(1,) * b.ndim] = 7.5
+    assert_is_engine(browser, mg.trace(product, a, b, gradient=upstream))
+
+
 def block_trace(spelled_out: bool) -> Trace:
     """GPT-2's block on three characters, and the loss: fused ops, or their definitions."""
     mg.manual_seed(0)

@@ -13,6 +13,7 @@ from minigrad.random import key_of_batch
 from minigrad.runner import EAGER, current
 from minigrad.tape import Fused
 from minigrad.tensor import apply
+from study.page.attention import DEFAULT, attention
 
 random = np.random.default_rng(0)
 GAIN = mg.tensor([2.0, 3.0], dtype=mg.float64, requires_grad=True)  # a global, used in a traced function
@@ -165,14 +166,60 @@ def attended(tokens):
 
 @pytest.mark.parametrize("function, inputs, has, has_not", [
     (lambda x, w: F.gelu(x @ w).sum(), 2, ["x", "w", "matmul", "gelu", "sum"], ["x_2"]),
-    (lambda q, k: F.scaled_dot_product_attention(q, k, k), 2, ["q", "k", "scaleddotproductattention"], ["query", "q4", "out"]),
+    (lambda q, k: F.scaled_dot_product_attention(q, k, k), 2, ["q", "k", "scaled_dot_product_attention"], ["query", "q4", "reshape"]),
     (attended, 1, ["tokens", "query.weight", "output"], ["query", "q", "x", "out"]),
-    (F.gelu, 1, ["x", "gelu"], []),  # names its own variables, as the traced function
-    (nn.Sequential(nn.Linear(4, 4), nn.GELU()), 1, ["0.weight", "linear", "gelu"], ["x", "input_2"]),
+    (F.gelu, 1, ["x", "gelu"], []),
+    (F.scaled_dot_product_attention, 3, ["query", "key", "value", "scaled_dot_product_attention"], ["q", "q4", "out"]),
+    (lambda x: F.layer_norm(F.layer_norm(x, (4,)), (4,)), 1, ["layer_norm", "layer_norm_2"], ["flat"]),
+    (lambda _: attention(DEFAULT, DEFAULT.tensors()), 1, ["q", "softmax", "matmul", "matmul_2"], ["scores", "weights", "head"]),
 ])
 def test_variables_of_the_library_name_nothing(function, inputs, has, has_not):
     names = {tensor.name for tensor in mg.trace(function, *(mg.randn(4, 4) for _ in range(inputs))).tensors}
     assert names >= set(has) and not names & set(has_not)
+
+
+@pytest.mark.parametrize("function, shapes, ops", [
+    (lambda w, x: w @ x[1], [(2, 3), (4, 3)], ["Index", "MatMul"]),
+    (lambda w, x: x[1] @ w, [(3, 2), (4, 3)], ["Index", "MatMul"]),
+    (lambda w, x: w @ x, [(2, 4, 3), (3,)], ["MatMul"]),
+    (lambda w, x: x @ w, [(2, 3, 4), (3,)], ["MatMul"]),
+    (lambda w, x: w @ (w @ x), [(3, 3), (3,)], ["MatMul", "MatMul"]),
+    (lambda w, x: powers(w, x), [(3, 3), (3,)], ["MatMul"] * 3),  # one instruction
+    (lambda w, x: w @ x[0, None].mT, [(2, 3), (4, 3)], ["Index", "Permute", "MatMul"]),
+    (lambda w, x: (x.reshape(1, 3) @ w).reshape(2), [(3, 2), (3,)], ["Reshape", "MatMul", "Reshape"]),  # the user's own
+    (lambda w, x: F.scaled_dot_product_attention(w, x, x), [(2, 3), (4, 3)], ["ScaledDotProductAttention"]),
+    (lambda w, x: F.scaled_dot_product_attention(w, x, x), [(2, 2, 3), (2, 4, 3)], ["ScaledDotProductAttention"]),
+])
+def test_reshapes_that_a_product_needs_are_part_of_its_step(function, shapes, ops):
+    leaves = [leaf(*shape) for shape in shapes]
+    with mg.trace() as t:
+        result = function(*leaves)
+        weighted(result).backward()
+    assert [step.op for step in t.steps[:-2]] == ops and len({tensor.name for tensor in t.tensors}) == len(t.tensors)
+    assert np.array_equal(t.steps[-3].output.value, result.array)
+    for tensor in t.tensors:
+        sent = [gradient for step in t.steps for value, gradient in zip(step.inputs, step.gradients) if value is tensor]
+        if tensor.kind != "constant" and sent:
+            assert {gradient.shape for gradient in sent} == {tensor.shape} and np.allclose(sum(sent), tensor.gradient)
+    for x in leaves:
+        assert np.array_equal(t._of(x).gradient, x.grad.array)
+
+
+def powers(w, x):
+    for _ in range(3):
+        x = w @ x
+    return x
+
+
+def test_a_trace_entered_again_goes_on_and_starts_a_new_walk():
+    w, x = leaf(2, 3), leaf(3)
+    t = mg.trace()
+    with t:
+        y = w @ x
+    with t:
+        y.sum().backward(retain_graph=True)
+        y.sum().backward()
+    assert [step.op for step in t.steps] == ["MatMul", "Sum", "Sum"] and np.array_equal(2 * t["x"].gradient, x.grad.array)
 
 
 def test_a_rebound_variable_names_its_last_value():
