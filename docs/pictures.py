@@ -14,6 +14,7 @@ from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 from PIL import Image
 
 import minigrad as mg
+from study.page.shares import INITIALISATIONS, down, stack
 
 INK, MUTED, PAPER, MASKED = "#1f2328", "#59636e", "#fbfaf7", "#e4e2dc"
 VALUE, GRADIENT = "#0a5fb4", "#b3400a"  # what goes forward, and what goes backward
@@ -210,11 +211,46 @@ def draw_tiles() -> Figure:
     return figure
 
 
+# ------------------------------------------------------------------------------------------------ the guide: shares
+
+DEPTHS, SEEDS = (1, 2, 4, 8, 12, 16, 20, 24), range(5)
+PLACED = {"pre": "#2f6f4f", "post": "#7a4a9e"}
+
+
+def draw_shares_over_depth() -> Figure:
+    """How a gradient of length 1 comes down a stack of blocks at initialisation: as a whole, along the residual connections
+    alone, and the share of these in each of 24 blocks; medians and ranges of five seeds."""
+    figure = Figure(figsize=(11.5, 3.9), dpi=130, facecolor=PAPER)
+    panels = figure.subplots(1, 3, gridspec_kw=dict(left=0.055, right=0.985, top=0.88, bottom=0.27, wspace=0.22))
+    for name, style in zip(INITIALISATIONS, ("-", (0, (2, 1.5)))):
+        for placement, colour in PLACED.items():
+            runs = [[down(*stack(placement, depth, seed, name)) for depth in DEPTHS] for seed in SEEDS]
+            lines = [(DEPTHS, [[run[i] for run in of_seed] for of_seed in runs]) for i in (0, 1)]
+            lines.append((range(1, DEPTHS[-1] + 1), [of_seed[-1][2] for of_seed in runs]))
+            for axes, (at, found) in zip(panels, lines):
+                axes.plot(at, np.median(found, axis=0), color=colour, linestyle=style, label=f"{placement}-norm, {name}")
+                axes.fill_between(at, np.min(found, axis=0), np.max(found, axis=0), color=colour, alpha=0.15, linewidth=0)
+    titles = ("|dx|, of |dy| = 1", "|dx| along residual connections alone", "their share of dx, block by block")
+    for axes, title, below in zip(panels, titles, ("blocks", "blocks", "block of 24, from the input")):
+        axes.set_title(title, fontsize=11, color=INK)
+        axes.set_xlabel(below, color=MUTED)
+        axes.set(facecolor=PAPER, xticks=(1, 4, 8, 12, 16, 20, 24))
+        axes.grid(color=MASKED)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[:2]:
+        axes.set(yscale="log", ylim=(2e-6, 100))
+    panels[1].text(24, 1.5, "pre-norm: 1 with both", ha="right", color=INK)
+    panels[2].set(ylim=(0, 1.04), yticks=(0, 0.5, 1), yticklabels=("0", "50%", "100%"))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncols=4, frameon=False, labelcolor=INK)
+    return figure
+
+
 PICTURES = {
     "attention.png": draw_attention,
     "backprop/softmax.png": draw_softmax,
     "backprop/flow.png": draw_flow,
     "backprop/tiles.png": draw_tiles,
+    "study/shares_over_depth.png": draw_shares_over_depth,
 }
 
 if __name__ == "__main__":
