@@ -13,7 +13,8 @@ OPENING = """\
 Five lecture notes on transformers, claim by claim, in their own order. Each row has what the note says, with its \
 formula as printed; the counterpart in this project, with a link to the code; and the verdict, with the measurements \
 behind it. For a misprint, both the printed formula and the right one are run. Numbers such as 1.2 (0.9 to 1.4) are the \
-median and the range over several seeds.
+median and the range over several seeds. A row that trains models ends with the optimizers, rates and steps it used: its \
+verdict holds for these.
 
 `minigrad notes --write` runs every claim and writes this document; do not edit it. `minigrad notes --row A5` runs one, \
 `minigrad notes --note 003` those of a note. A row's number links to its code."""
@@ -87,7 +88,7 @@ def cells(outcome: Outcome, root: str) -> list[str]:
     number = f"{anchor(claim.row.lower())}[{claim.row}]({root}/{source_of(claim)}#L{claim.line})"
     says = lines(claim.text, code(claim.formula))
     here = lines(code(claim.ours), *(link_to_code(part.strip(), root) for part in claim.code.split(",") if part))
-    return [number, says, here, f"**{outcome.verdict}**: {outcome.finding}"]
+    return [number, says, here, lines(f"**{outcome.verdict}**: {outcome.finding}", outcome.training)]
 
 
 def name_with_link(claim: Claim, note: str) -> str:

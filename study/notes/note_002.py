@@ -8,8 +8,9 @@ from models.transformer import TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, largest, layer_norm, make_block, normal, over_seeds, plain_attention, refusal,
-    require_block, require_equal, silence, softmax, trained,
+    require_block, require_equal, silence, softmax,
 )
+from study.notes.training import trained
 
 claim = claims_of("002")
 

@@ -13,7 +13,7 @@ from minigrad.drawing.figures import new_figure
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
-from study.notes.helpers import shift_map, trained
+from study.notes import helpers, training
 
 SEEDS = range(5)
 
@@ -140,7 +140,7 @@ def lengths():
         config = TransformerConfig(context=32, layers=2, heads=4, width=48, positions=positions)
         right = []
         for seed in SEEDS:
-            model = trained(task, name, config, steps=steps, lr=lr, batch_size=32, seed=seed)
+            model = training.trained(task, name, config, steps=steps, lr=lr, batch_size=32, seed=seed)
             right.append([task.accuracy(model, count=200, length=length) for length in tested])
         line_with_spread(axes, tested, np.array(right), label, marker=marker)
     finish(axes, {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}, xlabel="letters", ylabel="right answers",
@@ -191,7 +191,7 @@ def positions(T: int = 64, D: int = 16, k: int = 5):
     figure, panels = new_figure(2, 3, 12, 7)
     for row, (name, encoding) in zip(panels, (("sinusoidal", sinusoidal), ("sine only", sine_only))):
         table = encoding(T, D)
-        M, error = shift_map(encoding(10_000, D), k)
+        M, error = helpers.shift_map(encoding(10_000, D), k)
         gram = table @ table.T
         for axes, values, limit, title, labels in zip(
             row, (table.T, gram, M.T), (1, np.abs(gram).max(), 1),

@@ -5,7 +5,7 @@ import textwrap
 import time
 from collections.abc import Iterable
 
-from study.notes import CLAIMS, Claim, Refuted
+from study.notes import CLAIMS, Claim, Refuted, training
 from study.notes.contents import NOTES
 
 FAMILIES = {
@@ -30,6 +30,7 @@ class Outcome:
     holds: bool
     finding: str  # a sentence with numbers
     seconds: float
+    training: str = ""  # how it trained models, if it did
 
     @property
     def verdict(self) -> str:
@@ -38,6 +39,7 @@ class Outcome:
 
 def check(claim: Claim) -> Outcome:
     """Run a claim. One that crashes does not hold."""
+    training.SEEDS.clear()
     started = time.perf_counter()
     try:
         holds, finding = True, claim.check()
@@ -45,7 +47,7 @@ def check(claim: Claim) -> Outcome:
         holds, finding = False, str(reason)
     except Exception as error:  # noqa: BLE001  it is reported
         holds, finding = False, f"{type(error).__name__}: {error}"
-    return Outcome(claim, holds, finding, time.perf_counter() - started)
+    return Outcome(claim, holds, finding, time.perf_counter() - started, training.in_words(training.SEEDS))
 
 
 # which claims, in which order
@@ -114,6 +116,7 @@ def in_full(outcome: Outcome, picture: str) -> str:
         "here": claim.ours,
         "verdict": outcome.verdict,
         "finding": f"{outcome.finding} ({outcome.seconds:.2f} s)",
+        "training": outcome.training,
         "picture": picture,
         "see": f"{claim.code}; {DOCUMENT}#{claim.row.lower()}; the claim's code: {source_of(claim)}:{claim.line}",
         "also in": others,

@@ -1,13 +1,16 @@
 """`minigrad notes`: its table, document and exit codes, on made-up claims and a few real ones."""
+import dataclasses
 import pathlib
 import re
 
 import pytest
 
 import minigrad as mg
+import nn
+import nn.functional as F
 from minigrad.command import main
 from minigrad.drawing.figures import new_figure
-from study.notes import CLAIMS, Claim, Refuted, document, plots, report
+from study.notes import CLAIMS, Claim, Refuted, document, plots, report, training
 from study.notes.claims import FALSE, TRUE, claims_of, require
 from study.notes.contents import NOTES
 
@@ -87,6 +90,26 @@ def test_outcomes():
     outcome = report.check(FLOAT)
     assert (outcome.holds, outcome.verdict, outcome.finding) == (False, "REFUTED", "none of 3 floated")
     assert report.check(CRASH).finding == "ZeroDivisionError: by zero" and not report.check(CRASH).holds
+
+
+def test_training_is_recorded():
+    recipe = training.Recipe("Adam", 300, 3e-3, 32)
+    seeds_of = {recipe: {0, 1}, dataclasses.replace(recipe, lr=0.01): {0, 1}, dataclasses.replace(recipe, optimizer="SGD"): {0}}
+    assert training.in_words({}) == ""
+    assert training.in_words(seeds_of) == (
+        "Trained with Adam: 300 steps at a rate of 0.003 on batches of 32, 300 steps at a rate of 0.01 on batches of 32; 2 seeds "
+        "each. SGD: 300 steps at a rate of 0.003 on batches of 32; 1 seeds each")
+
+    def train():
+        """It trains."""
+        for lr in (0.1, 0.2, 0.1):
+            training.after_fit(lambda: nn.Linear(2, 2), lambda generator: (generator.random((3, 2)).astype("f"), [0, 1, 1]),
+                               lambda *_: 0.0, 1, lr, lambda model, x, y: F.cross_entropy(model(x), y))
+        return "it learns"
+
+    outcome = report.check(dataclasses.replace(WET, check=train))
+    assert outcome.training.endswith("1 steps at a rate of 0.1 on batches of 3, 1 steps at a rate of 0.2 on batches of 3; 5 seeds each")
+    assert report.check(WET).training == ""
 
 
 def test_claims_are_registered_and_require_refutes():

@@ -9,10 +9,11 @@ from models.train import TrainingError
 from models.transformer import MLP, Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, of_one_length,
-    over_seeds, require_block, require_equal, silence, slope_of, train, trained,
+    EXACT, Spread, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, over_seeds,
+    require_block, require_equal, silence, slope_of,
 )
 from study.notes.note_000.shared import TRANSFORMER
+from study.notes.training import of_one_length, train, trained
 
 claim = claims_of("000")
 

@@ -14,8 +14,9 @@ from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import EXACT, Spread, largest, normal, of_one_length, over_seeds, require_equal, softmax
+from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal, softmax
 from study.notes.note_000.shared import small_model
+from study.notes.training import of_one_length
 
 claim = claims_of("000")
 

@@ -10,10 +10,11 @@ from models.task import FIRST
 from models.transformer import Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    Spread, after_fit, check_gradients, heads_of, influence, largest, matrices, normal, of_one_length, over_seeds,
-    require_causal, require_equal, trained,
+    Spread, check_gradients, heads_of, influence, largest, matrices, normal, over_seeds, require_causal,
+    require_equal,
 )
 from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
+from study.notes.training import after_fit, of_one_length, trained
 
 claim = claims_of("001")
 

@@ -8,9 +8,9 @@ import nn
 from models.transformer import PLACEMENTS, Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, largest, normal, normalised, of_one_length, over_seeds, require_equal, silence,
-    train,
+    EXACT, Spread, check_gradients, largest, normal, normalised, over_seeds, require_equal, silence,
 )
+from study.notes.training import of_one_length, train
 
 claim = claims_of("001")
 

@@ -10,9 +10,10 @@ from models.encoder_decoder import Encoder
 from models.transformer import MLP, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    Spread, after_fit, check_gradients, heads_of, influence, largest, matrices, mhsa, normal, refusal, require_causal,
+    Spread, check_gradients, heads_of, influence, largest, matrices, mhsa, normal, refusal, require_causal,
     require_equal, softmax,
 )
+from study.notes.training import after_fit
 
 claim = claims_of("001")
 

@@ -10,9 +10,9 @@ from models.task import FIRST
 from models.tasks import TASKS
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    Tagger, after_fit, attend, check_gradients, choices, heads_of, matrices, mhsa, normal, plain_attention, refusal,
-    require_equal, softmax,
+    attend, check_gradients, heads_of, matrices, mhsa, normal, plain_attention, refusal, require_equal, softmax,
 )
+from study.notes.training import Tagger, after_fit, choices
 
 claim = claims_of("003")
 

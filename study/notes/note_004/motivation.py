@@ -10,11 +10,9 @@ from models.task import FIRST
 from models.tasks import TASKS
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import (
-    Tagger, after_fit, check_gradients, choices, influence, over_seeds, read_out_loss, require_causal, require_equal,
-    trained,
-)
+from study.notes.helpers import check_gradients, influence, over_seeds, require_causal, require_equal
 from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
+from study.notes.training import Tagger, after_fit, choices, read_out_loss, trained
 
 claim = claims_of("004")
 

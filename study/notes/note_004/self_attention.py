@@ -8,10 +8,11 @@ from models.tasks import TASKS
 from models.transformer import TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, after_fit, check_gradients, heads_of, influence, largest, matrices, over_seeds, read_out_loss, refusal,
-    require_causal, require_equal, softmax,
+    EXACT, check_gradients, heads_of, influence, largest, matrices, over_seeds, refusal, require_causal,
+    require_equal, softmax,
 )
 from study.notes.note_004.shared import ATTENTION, RNN, in_two_places, randn
+from study.notes.training import after_fit, read_out_loss
 
 claim = claims_of("004")
 

@@ -12,8 +12,9 @@ from models.tasks import ENGLISH, SENTIMENT, TASKS, TOY
 from models.transformer import TransformerConfig
 from models.translate import greedy
 from study.notes.claims import claims_of, require
-from study.notes.helpers import Spread, influence, over_seeds, trained
+from study.notes.helpers import Spread, influence, over_seeds
 from study.notes.note_004.shared import SEQ2SEQ, randn
+from study.notes.training import trained
 
 claim = claims_of("004")
 
