@@ -8,15 +8,18 @@ from study.page.attention import Head
 
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
-    "scores": "S", "weights": "P", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
+    "scores": "S", "weights": "P", "row_sum": "r", "attended": "A", "output": "O", "upstream": "U",
+    "loss": "L",
 }
 
 
-def step(title: str, forward: tuple[str, ...], backward: tuple[str, ...], joins: tuple[str, ...] = ()) -> dict:
-    """A step in the form of the page's extras; `forward` and `backward` are a formula and the lines of its derivation."""
+def step(title: str, forward: tuple = (), backward: tuple = (), joins: tuple[str, ...] = (),
+         derives: dict[str, str] | None = None) -> dict:
+    """A step in the form of the page's extras; `forward` and `backward` are a formula, or a list of them, and the lines of
+    its derivation."""
     words = {way: {"formula": lines[0], "derivation": list(lines[1:])}
-             for way, lines in (("forward", forward), ("backward", backward))}
-    return {"title": title, "joins": list(joins), **words}
+             for way, lines in (("forward", forward), ("backward", backward)) if lines}
+    return {"title": title, "joins": list(joins), "derives": derives or {}, **words}
 
 
 def projection(name: str, title: str) -> dict:
@@ -50,13 +53,26 @@ WEIGHTS = step(
     ("P_ij = e^(S_ij) / (sum_k e^(S_ik))", "Each row is positive and sums to 1: what one key gains, the others lose.",
      "The sum runs over the keys that query `i` sees. Masked scores, which are hatched, count as `-inf`, so their weights "
      "are 0."),
-    ("dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
-     "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik (delta_jk - P_ij)`, where `delta_jk` is 1 for j = k, else 0: raising a "
-     "score adds to its weight, and takes a proportional share from every weight of the row.",
-     "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik (delta_jk - P_ij)`; factoring out `P_ij` gives the formula.",
-     "The last sum is one number per row, and each row of `dS` sums to 0. Where the mask hides a score, `P_ij = 0`, so "
-     "`dS_ij = 0`."),
-    joins=("masked_scores",))
+    ("dS_ij = P_ij (dP_ij - r_i)",
+     "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik (delta_jk - P_ij)`, where `delta_jk` is 1 for j = k, else 0: "
+     "raising a score adds to its weight, and takes a proportional share from every weight of the row.",
+     "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik (delta_jk - P_ij)`. Factoring out `P_ij` leaves `dP_ij` less "
+     "the row sum `r_i = sum_k dP_ik P_ik`.",
+     "So a score's gradient is positive where `dP_ij` is above the row's weighted mean of `dP`, and negative below. Each "
+     "row of `dS` sums to 0. Where the mask hides a score, `P_ij = 0`, so `dS_ij = 0`."),
+    joins=("masked_scores",), derives={"row_sum": "row_sum"})
+
+
+def row_sum(out: str) -> dict:
+    """The row sum, from weights and from `out`, the symbol of weights @ v."""
+    return step("Row sum: one number for each query", backward=(
+        f"r_i = sum_k dP_ik P_ik = sum_d d{out}_id {out}_id",
+        "The mean of the row's `dP_ik`, weighted by `P_ik`: what a score must beat for its gradient to be positive.",
+        f"The two sums are equal: `sum_k dP_ik P_ik` `= sum_k sum_d d{out}_id V_kd P_ik` `= sum_d d{out}_id {out}_id`, as "
+        f"`{out}_id = sum_k P_ik V_kd`.",
+        f"The second needs no row of `P`, so flash attention, which never stores `P`, takes it from `d{out}` and `{out}`."))
+
+
 READ_OUT = step(
     "Loss",
     ("L = sum_id O_id U_id", "Any loss has some gradient at the output. This one has `U`, which you can edit."),
@@ -83,7 +99,7 @@ PROJECTED = step(
 def of_head(head: Head) -> dict[str, dict]:
     """What the page says of each step of a head."""
     steps = {"scores": SCORES if head.bias is None else SCORES_WITH_BIAS, "weights": WEIGHTS,
-             "loss": READ_OUT}
+             "row_sum": row_sum("A" if head.starts_from_x else "O"), "loss": READ_OUT}
     if not head.starts_from_x:
         return steps | {"output": product("output", "Output: weighted values")}
     projections = {"q": "Queries", "k": "Keys", "v": "Values"}
@@ -103,9 +119,9 @@ BLOCK_TITLES = {
 def of_block(names: Container[str]) -> dict[str, dict]:
     """What the page says of each step that a block has."""
     words = {name: {"title": title} for name, title in BLOCK_TITLES.items()}
-    words |= {"scores": SCORES, "weights": WEIGHTS,
+    words |= {"scores": SCORES, "weights": WEIGHTS, "row_sum": row_sum("A"),
               "attended": product("attended", "Weighted values"), "loss": READ_OUT}
-    return {name: step for name, step in words.items() if name in names}
+    return {name: step for name, step in words.items() if name in names or name == "row_sum"}
 
 
 def placement_in_words(name: str) -> str:

@@ -35,7 +35,8 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
         "symbols": formulas.SYMBOLS,
         "editable": [*head.inputs, "upstream"],
         "steps": formulas.of_head(head),
-        "switches": [causal_switch(head.causal, head.mask), scale_switch(head)],
+        "switches": [causal_switch(head.causal, head.mask), scale_switch(head),
+                     row_sum_switch("attended" if head.starts_from_x else "output")],
         "mistakes": [
             {"name": mistake.name, "title": mistake.title, "sentence": mistake.sentence,
              "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
@@ -56,7 +57,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "symbols": formulas.SYMBOLS,
         "editable": [*numbers.inputs, "upstream"],
         "steps": formulas.of_block([step.output.name for step in trace.steps]),
-        "switches": [causal_switch(numbers.causal, numbers.mask)],
+        "switches": [causal_switch(numbers.causal, numbers.mask), row_sum_switch("attended")],
         "shares": tables(shares.paths_in_block(trace, numbers.placement)),
     })
 
@@ -77,7 +78,7 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 
 def layout(head: Head) -> list[list[str]]:
     """The rows of matrices."""
-    weights = ["scores", "weights"]
+    weights = ["scores", "weights", "row_sum"]
     if head.starts_from_x:
         return [["x", "w_q", "w_k", "w_v"], ["q", "k", "v"], weights, ["attended", "w_o", "output"], ["upstream", "loss"]]
     return [["q", "k", "v"], weights, ["output", "upstream", "loss"]]
@@ -86,10 +87,10 @@ def layout(head: Head) -> list[list[str]]:
 def block_layout(names: Container[str]) -> list[list[str]]:
     """The rows of a block's matrices, of those that it has."""
     rows = [["x", "gain_attention", "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
-            ["scores", "weights"], ["attended", "w_o", "attention"],
+            ["scores", "weights", "row_sum"], ["attended", "w_o", "attention"],
             ["attention_sum", "attention_output"], ["gain_mlp", "mlp_input", "w_in"], ["hidden", "activated"],
             ["w_out", "mlp", "mlp_sum"], ["output", "upstream", "loss"]]
-    return [there for row in rows if (there := [name for name in row if name in names])]
+    return [there for row in rows if (there := [name for name in row if name in names or name == "row_sum"])]
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:
@@ -98,7 +99,7 @@ def labels(head: Head) -> dict[str, dict[str, list[str]]]:
         return {}
     rows = {"rows": list(head.labels)}
     both = {**rows, "columns": list(head.labels)}
-    return {name: rows for name in ("x", "q", "k", "v", "attended", "output", "upstream")} | {
+    return {name: rows for name in ("x", "q", "k", "v", "row_sum", "attended", "output", "upstream")} | {
         name: both for name in ("scores", "bias", "weights")}
 
 
@@ -116,6 +117,16 @@ def scale_switch(head: Head) -> dict[str, Any]:
     """A field for the scale."""
     step = "scores" if head.bias is None else "scaled_products"
     return {"name": "scale", "label": "scale", "number": {"step": step, "input": 1, "value": head.factor}}
+
+
+def row_sum_switch(out: str) -> dict[str, Any]:
+    """A switch between the two sums that give softmax's row sum; `out` is weights @ v."""
+    symbol = formulas.SYMBOLS[out]
+    return {"name": "row_sum", "label": "Row sum", "choices": [
+        {"label": "from dP and P", "sets": []},
+        {"label": f"from d{symbol} and {symbol}",
+         "sets": [{"step": "weights", "option": "row_sum_from", "value": out}]},
+    ]}
 
 
 def tables(paths_to: dict[str, shares.Paths]) -> list[dict[str, Any]]:

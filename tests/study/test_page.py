@@ -160,7 +160,8 @@ PAGES = {
 def test_pages_can_be_made(name):
     page = PAGES[name]()
     html(page.trace, page.extras)
-    assert page.extras["steps"].keys() <= {step["output"] for step in page.trace["steps"]}
+    derived = {name for step in page.extras["steps"].values() for name in step.get("derives", {}).values()}
+    assert page.extras["steps"].keys() <= {step["output"] for step in page.trace["steps"]} | derived
 
 
 @pytest.mark.parametrize("head", [DEFAULT, dataclasses.replace(DEFAULT, causal=False), small_head(bias=np.eye(4))],

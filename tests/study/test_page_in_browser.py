@@ -46,6 +46,20 @@ def opened(browser, tmp_path):
     return call
 
 
+ROW_SUMS = {  # of the weights p and their gradient, with a mistake of this name
+    "": lambda p, dp: (p * dp).sum(-1, keepdims=True),
+    "attention: rowsum averaged": lambda p, dp: (p * dp).mean(-1, keepdims=True),
+    "attention: rowsum without weights": lambda p, dp: dp.sum(-1, keepdims=True),
+    "attention: rowsum of the weights": lambda p, dp: p.sum(-1, keepdims=True),
+}
+
+
+def weights_of(head: Head, changes: dict) -> tuple[np.ndarray, np.ndarray]:
+    """The weights and their gradient in this backward."""
+    values, gradients = mistakes.run(head, head.inputs, head.upstream, changes)
+    return values["weights"], gradients["weights"]
+
+
 def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
     """Each gradient on the page is the wrong one, marked exactly where it is wrong."""
     numbers, marked = browser.arrays(), browser.arrays("wrong")
@@ -56,6 +70,10 @@ def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
         assert numbers[name, "gradient"] == expected, (mistake.name, name)
         differs = abs(wrong[name] - right[name]) > WRONG * abs(right[name]).max()
         assert (marked[name, "gradient"] == differs).all(), (mistake.name, name)
+    expected, true = (ROW_SUMS.get(name, ROW_SUMS[""])(*weights_of(head, changes))
+                      for name, changes in ((mistake.name, mistake.changes), ("", {})))
+    assert numbers["row_sum", "gradient"] == pytest.approx(expected, abs=1e-9 * max(1, abs(expected).max())), mistake.name
+    assert (marked["row_sum", "gradient"] == (abs(expected - true) > WRONG * abs(true).max())).all(), mistake.name
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -68,6 +86,56 @@ def test_mistakes_are_those_in_numpy(browser, opened, name):
         browser.choose("#mistakes", i)
         assert mistake.sentence in browser.text("#mistake"), mistake.name
         assert_mistake(browser, head, mistake)
+
+
+def roles(browser) -> tuple[set, set]:
+    """The tensors that the step shown reads and writes."""
+    found = browser.run("""return ["read", "written"].map(role => [...document.querySelectorAll(`[data-role=${role}]`)].map(
+        one => [one.dataset.name, one.dataset.of]))""")
+    return tuple({tuple(one) for one in role} for role in found)
+
+
+def go_to(browser, title: str) -> None:
+    browser.run("goTo(steps.findIndex(step => step.isBackward && step.title.startsWith(arguments[0])) + 1)", title)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, name):
+    head = HEADS[name]
+    opened(page_of(name))
+    out = "attended" if head.starts_from_x else "output"
+    inputs = {tensor: array.copy() for tensor, array in head.inputs.items()}
+    first = next(iter(inputs))
+    for spelling, read in ((0, {("weights", "value"), ("weights", "gradient")}), (1, {(out, "value"), (out, "gradient")})):
+        browser.choose("#switch-row_sum", spelling)
+        inputs[first][1, 0] += 0.75
+        browser.type(first, "1,0", repr(float(inputs[first][1, 0])))
+        values, gradients = mistakes.run(head, inputs, head.upstream, {})
+        gradients["row_sum"] = (values["weights"] * gradients["weights"]).sum(-1, keepdims=True)
+        found = browser.arrays()
+        assert found["row_sum", "gradient"].shape == (len(head.upstream), 1)
+        for tensor in ("row_sum", *inputs):
+            assert found[tensor, "gradient"] == pytest.approx(gradients[tensor], abs=1e-9), (spelling, tensor)
+        go_to(browser, "Row sum")
+        assert roles(browser) == (read, {("row_sum", "gradient")})
+        go_to(browser, "Softmax")
+        assert roles(browser) == ({("weights", "value"), ("weights", "gradient"), ("row_sum", "gradient")},
+                                  {("scores", "gradient")})
+        symbol = {"output": "O", "attended": "A"}[out] if spelling else "P"
+        terms = {f"d{symbol}[2,0] · {symbol}[2,0]", f"{symbol}[2,0] · d{symbol}[2,0]"}
+        assert any(term in browser.focus("row_sum", "2,0", "gradient") for term in terms)
+        assert ("row_sum", "value") not in found
+
+
+def test_a_mistake_in_the_weights_gradient_spares_the_row_sum_of_the_output(browser, opened):
+    """As in flash attention, whose row sum does not read dP."""
+    opened(page_of("square"))
+    names = [one["name"] for one in page_of("square").extras["mistakes"]]
+    for spelling in (0, 1):
+        browser.choose("#switch-row_sum", spelling)
+        browser.choose("#mistakes", names.index("attention: dweights without transpose"))
+        marked = browser.arrays("wrong")
+        assert marked["row_sum", "gradient"].any() == (spelling == 0) and marked["scores", "gradient"].any()
 
 
 def test_mistakes_after_an_edit_and_another_scale(browser, opened):
@@ -93,7 +161,7 @@ def test_the_mask_belongs_to_the_softmax(browser, opened):
     assert browser.run(masked) == []
     browser.choose("#switch-causal", 0)
     lines = [line.strip() for line in browser.focus("scores", "1,0", "gradient").splitlines() if line.strip()]
-    assert any(line.startswith("= P[1,0] · (dP[1,0] − (dP[1,0] · P[1,0] + dP[1,1] · P[1,1]") for line in lines)
+    assert "= P[1,0] · (dP[1,0] − r[1,0])" in lines
     assert lines[-1] == "= -0.311" == f"= {browser.cells()['scores', 'gradient']['1,0']['text']}"
 
 

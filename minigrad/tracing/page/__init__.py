@@ -24,9 +24,11 @@ optional. Names are those of the trace's tensors; a step has the name of its out
     labels          {name: {"rows": [...], "columns": [...]}}, of the last two axes, such as tokens. Default: 0, 1, 2, ...
     symbols         {name: "P"}: what a tensor is called in formulas and in terms. Default: its name
     editable        [name, ...]: the tensors that can be edited. Default: all inputs
-    steps           {name: {"title": ..., "joins": [name, ...], "forward": WORDS, "backward": WORDS}}
+    steps           {name: {"title": ..., "joins": [name, ...], "derives": ..., "forward": WORDS, "backward": WORDS}}
                     joins: earlier steps shown as one with this one; terms write out what they computed
-                    WORDS = {"formula": ..., "derivation": [line, ...]}; in a line, `...` encloses a formula
+                    derives: {"row_sum": NAME}: what its op derives (`derived` in ops.js) becomes a tensor of that name,
+                    with a step of its own if `steps` has one of that name
+                    WORDS = {"formula": ... or a list, "derivation": [line, ...]}; in a line, `...` encloses a formula
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace itself, so its sets are empty; or a field for a number,
                     [{"name": ..., "label": ..., "number": SET}], where SET's "value" is the trace's own
@@ -169,6 +171,8 @@ def _check(trace: Mapping, extras: Mapping) -> None:
     if unknown := extras.keys() - EXTRAS:
         raise ValueError(f"extras: unknown {sorted(unknown)}; known are {sorted(EXTRAS)}")
     names = {tensor["name"] for tensor in trace["tensors"]}
+    for step in extras.get("steps", {}).values():
+        names.update(step.get("derives", {}).values())
     if missing := sorted(set(_names(extras)) - names):
         raise ValueError(f"extras name tensors that are not in the trace: {missing}; it has {sorted(names)}")
 

@@ -47,7 +47,7 @@ const derivation = (line, rename) => element("p", {}, ...line.split("`").map(
 ));
 
 const GREEK = {
-  alpha: "α", beta: "β", gamma: "γ", eps: "ε", mu: "μ", sigma: "σ", pi: "π", delta: "δ", lambda: "λ", theta: "θ",
+  alpha: "α", beta: "β", gamma: "γ", eps: "ε", mu: "μ", sigma: "σ", pi: "π", delta: "δ", lambda: "λ", theta: "θ", Phi: "Φ", phi: "φ",
 };
 const SIGNS = {"*": "⋅", "-": "−", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "+=": "+="};
 const FUNCTIONS = new Set((
@@ -90,8 +90,12 @@ class FormulaText {
 
   scripted() {
     const isSum = this.tokens[this.next] === "sum";
-    const base = this.atom();
-    let below = null, above = null;
+    let base = this.atom(), below = null, above = null;
+    if (this.tokens[this.next] === "_" && this.tokens[this.next + 1] === "hat") { // x_hat
+      this.next += 2;
+      base = math("mover", base, math("mo", "^"));
+      base.setAttribute("accent", "true");
+    }
     while ((this.tokens[this.next] === "_" && !below) || (this.tokens[this.next] === "^" && !above)) {
       const sign = this.tokens[this.next++];
       const script = this.script(sign === "_" ? name => name : this.rename);

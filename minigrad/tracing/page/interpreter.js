@@ -3,21 +3,21 @@
 
 /** What a rule sees of one step; see ops.js. Numbers and terms of a step share its intermediate arrays. */
 class Context {
-  constructor(m, inputs, options, kept, ways, plain) {
-    Object.assign(this, {m, inputs, options, kept, ways, plain: plain || this});
+  constructor(m, step, inputs, options, kept, arrays, plain) {
+    Object.assign(this, {m, step, inputs, options, kept, arrays, plain: plain || this, shown: step.derived, wrong: {}});
     this.shapes = inputs.map(input => input ? input.shape : []);
   }
 
   get terms() {
-    const c = new Context(terms, this.inputs, this.options, this.kept, this.ways, this);
-    return Object.assign(c, {output: this.output, gradient: this.gradient, shape: this.shape, valueOf: this.valueOf});
+    const {step, inputs, options, kept, arrays, ...rest} = this;
+    return Object.assign(new Context(terms, step, inputs, options, kept, arrays, this), rest, {m: terms, plain: this});
   }
 
   /** The same step with another upstream gradient. */
   with(dout) {
-    const c = new Context(this.m, this.inputs, this.options, this.kept, new Map());
+    const c = new Context(this.m, this.step, this.inputs, this.options, this.kept, new Map());
     const arriving = this.dout.bind(this);
-    Object.assign(c, {output: this.output, shape: this.shape, dout: index => dout(arriving, index)});
+    Object.assign(c, {output: this.output, shape: this.shape, shown: [], dout: index => dout(arriving, index)});
     if (this.m === terms) c.plain = this.plain.with(dout);
     return c;
   }
@@ -36,26 +36,24 @@ class Context {
     return this.m === numbers ? this.numbersOf(name, shape, rule) : index => rule(this, within(shape, index));
   }
 
-  aside(name, shape, rule) {
-    if (!this.ways.has(name)) this.ways.set(name, {shape, rule});
-    return this.read(name);
-  }
-
-  read(name) {
-    const {shape, rule} = this.ways.get(name);
-    const read = this.plain.numbersOf(name, shape, rule);
+  derived(name, kind = "value") {
+    const rule = this.ruleOf(name, kind), read = this.plain.numbersOf(`${kind} ${name}`, this.shapeOf(name), rule);
     if (this.m === numbers) return read;
+    const shown = this.shown.find(t => t.derived === name);
+    if (shown) return index => term("source", [], read(index), {of: {name: shown.name, kind}, index});
     return index => term("aside", [], read(index), {name, index, written: () => rule(this, index)});
   }
 
+  shapeOf(name) { return this.step.op.derived[name].shape(this); }
+  ruleOf(name, kind) { return this.wrong[name] || this.step.op.derived[name][kind]; }
+
   numbersOf(name, shape, rule) {
-    const way = this.ways.get(name) || {shape, rule};
-    this.ways.set(name, way);
-    if (!way.data) {
-      way.data = new Float64Array(product(shape));
-      for (let place = 0; place < way.data.length; place++) way.data[place] = rule(this, unravel(shape, place));
+    if (!this.arrays.has(name)) {
+      const data = new Float64Array(product(shape));
+      this.arrays.set(name, data); // first, since rules may ask for it again
+      for (let place = 0; place < data.length; place++) data[place] = rule(this, unravel(shape, place));
     }
-    return index => way.data[ravel(shape, index)];
+    return index => this.arrays.get(name)[ravel(shape, index)];
   }
 }
 
@@ -63,8 +61,9 @@ const asNumbers = nested => Float64Array.from(flatten(nested), Number);
 
 const SUMS = new Set(["Add", "Sub", "Sum", "Mean"]);
 
+/** A trace, and `derives`, {step: {what its op derives: its name as a tensor}}, of arrays to be tensors themselves. */
 class Computation {
-  constructor(trace) {
+  constructor(trace, derives = {}) {
     this.tensors = new Map();
     for (const t of trace.tensors) {
       this.tensors.set(t.name, {
@@ -73,7 +72,7 @@ class Computation {
       });
     }
     this.steps = trace.steps.map((step, number) => ({
-      ...step, number, op: OPS[step.op], opName: step.op, kept: new Map(), problem: null,
+      ...step, number, op: OPS[step.op], opName: step.op, kept: new Map(), problem: null, derived: [],
       inputs: step.inputs.map(input => "tensor" in input ? this.tensors.get(input.tensor) : this.constant(input.constant)),
     }));
     for (const step of this.steps) {
@@ -88,6 +87,7 @@ class Computation {
     /* Where backward starts: gradients that no step sends. */
     this.seeds = [...this.tensors.values()].filter(t => t.gradient && !t.uses.length && t.step);
     this.asTraced = this.tracedPass();
+    for (const step of this.steps) this.addDerived(step, derives[step.output.name] || {});
     this.steps.forEach(step => { step.problem = this.differs(step); });
     this.isClosed = this.steps.every(step => !step.problem);
   }
@@ -110,6 +110,30 @@ class Computation {
       Object.assign(pass.contexts[step.number], {output: pass.values.get(step.output.name), shape: step.output.shape});
     }
     return pass;
+  }
+
+  /** Make tensors of arrays that a step's op derives. They have values, a gradient, or both. */
+  addDerived(step, called) {
+    const pass = this.asTraced, c = pass.contexts[step.number];
+    step.derived = Object.entries(called).map(([key, name]) => (
+      {name, shape: c.shapeOf(key), kind: "derived", derived: key, dtype: "float64", uses: [], step}));
+    if (!step.derived.length) return;
+    this.derive(pass, step, c, "value");
+    this.backwardContext(pass, step); // derives gradients
+    for (const t of step.derived) {
+      for (const kind of ["value", "gradient"]) t[kind] = (pass[`${kind}s`].get(t.name) || {data: null}).data;
+      this.tensors.set(t.name, t);
+    }
+  }
+
+  /** The arrays of one kind that a step derives, as tensors of a pass. */
+  derive(pass, step, c, kind) {
+    for (const t of step.derived) {
+      if (!step.op.derived[t.derived][kind]) continue;
+      const read = c.derived(t.derived, kind);
+      const data = Float64Array.from({length: product(t.shape)}, (_, place) => read(unravel(t.shape, place)));
+      pass[`${kind}s`].set(t.name, this.label(t, kind, data));
+    }
   }
 
   label(t, kind, data) { return {name: t.name, kind, shape: t.shape, data}; }
@@ -181,7 +205,7 @@ class Computation {
       return constant && {name: null, kind: "value", shape: constant.shape, data: constant.value};
     });
     const options = (sets.options || new Map()).get(step.output.name);
-    const c = new Context(numbers, inputs, {...step.options, ...options}, options ? new Map() : step.kept, new Map());
+    const c = new Context(numbers, step, inputs, {...step.options, ...options}, options ? new Map() : step.kept, new Map());
     c.valueOf = name => pass.values.get(name);
     return c;
   }
@@ -214,6 +238,7 @@ class Computation {
       c.output = this.label(step.output, "value", this.run(step, c).data);
       if (`${c.shape}` !== `${step.output.shape}`) throw new Error(`${step.output.name} would have another shape`);
       pass.values.set(step.output.name, c.output);
+      this.derive(pass, step, c, "value");
     }
     return pass;
   }
@@ -272,19 +297,28 @@ class Computation {
       const from = pass.readFrom, c = this.context(step, from, gather(from.sets));
       Object.assign(c, {output: from.values.get(step.output.name), shape: step.output.shape});
       c.gradient = pass.gradients.get(step.output.name);
+      c.gradientOf = name => pass.gradients.get(name);
+      c.wrong = this.wrongRule(step, pass.mistake, "object") || {};
       pass.back[step.number] = c;
+      if (c.gradient) this.derive(pass, step, c, "gradient");
     }
     return pass.back[step.number];
   }
 
   gradientShape(step, c, slot) { return step.op.gradientShape ? step.op.gradientShape(c, slot) : c.shapes[slot]; }
 
+  /** What a mistake has for a step: a function, which is a rule of gradients, or an object, with rules of derived arrays. */
+  wrongRule(step, mistake, type) {
+    const asked = mistake && mistake.steps && mistake.steps[step.output.name], wrong = asked && MISTAKES[asked.rule];
+    return typeof wrong === type ? wrong : undefined;
+  }
+
   /** The rule of a step's gradient; a mistake's, if it changes this step. */
   rule(step, mistake) {
     const right = (c, slot, index) => step.op.gradient(c, slot, index);
-    const asked = mistake && mistake.steps && mistake.steps[step.output.name];
-    if (!asked) return right;
-    const wrong = MISTAKES[asked.rule];
+    const wrong = this.wrongRule(step, mistake, "function");
+    if (!wrong) return right;
+    const asked = mistake.steps[step.output.name];
     return (c, slot, index) => (asked.input ?? slot) === slot ? wrong(c, slot, index, asked, right) : right(c, slot, index);
   }
 
@@ -304,6 +338,10 @@ class Computation {
   /** The terms of a number: for a gradient, one part for each step that sent one. */
   explain(pass, name, index, kind) {
     const t = this.tensors.get(name);
+    if (t.derived) {
+      const c = kind === "value" ? pass.contexts[t.step.number] : this.backwardContext(pass, t.step);
+      return {parts: [{step: t.step, term: c.ruleOf(t.derived, kind)(c.terms, index)}]};
+    }
     if (kind === "value") {
       if (!t.step) return {parts: [], kind: t.kind};
       const c = pass.contexts[t.step.number];
@@ -324,11 +362,18 @@ class Computation {
 
   inputsOf(step) { return step.inputs.filter(input => input && input.name); }
 
-  /** The tensors that a step reads and writes, forward or backward: [{name, kind}]. */
-  touches(steps, isBackward) {
+  /** The tensors that steps read and write in a pass, forward or backward: [{name, kind}]. `derived` are tensors that the
+      steps derive and which belong here too. */
+  touches({steps, derived, isBackward}, pass) {
     const made = new Set(steps.map(step => step.output.name));
     const key = (name, kind) => `${kind} ${name}`, reads = new Map(), writes = new Map();
     const note = (map, name, kind) => map.set(key(name, kind), {name, kind});
+    const noteSources = root => { for (const {name, kind} of sourcesOf(root)) note(reads, name, kind); };
+    for (const t of derived) {
+      const kind = isBackward ? "gradient" : "value";
+      note(writes, t.name, kind);
+      if (product(t.shape)) noteSources(this.explain(pass, t.name, t.shape.map(n => n - 1), kind).parts[0].term);
+    }
     for (const step of steps) {
       if (!isBackward) {
         for (const input of this.inputsOf(step)) if (!made.has(input.name)) note(reads, input.name, "value");
@@ -338,11 +383,9 @@ class Computation {
       step.sent.forEach((sent, slot) => {
         if (!sent) return;
         note(writes, step.inputs[slot].name, "gradient");
-        const c = this.backwardContext(this.asTraced, step), over = c && this.gradientShape(step, c, slot);
-        if (c && product(over)) {
-          const index = over.map(n => n - 1);
-          for (const source of sourcesOf(step.op.gradient(c.terms, slot, index))) note(reads, source.name, source.kind);
-        } else note(reads, step.output.name, "gradient");
+        const c = this.backwardContext(pass, step), over = c && this.gradientShape(step, c, slot);
+        if (c && product(over)) noteSources(step.op.gradient(c.terms, slot, over.map(n => n - 1)));
+        else note(reads, step.output.name, "gradient");
       });
     }
     for (const name of writes.keys()) reads.delete(name);

@@ -100,7 +100,7 @@ function drawGrids() {
   const placed = new Set(rows.flat()), rest = names.filter(name => !placed.has(name) && !extras.hidden.includes(name));
   for (const kind of ["value", "gradient"]) {
     const section = byId(kind === "value" ? "forward" : "backward");
-    const has = name => kind === "value" || computation.tensors.get(name).gradient;
+    const has = name => computation.tensors.get(name)[kind];
     const figures = row => row.filter(has).map(name => new Grid(computation.tensors.get(name), kind).figure);
     for (const row of rows) if (row.some(has)) section.append(element("div", {class: "row"}, ...figures(row)));
     if (rest.some(has)) {

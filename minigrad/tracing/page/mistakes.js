@@ -1,22 +1,21 @@
 "use strict";
 /* Wrong rules, to replace the right rule of a step: gradient(c, slot, index, asked, right) is the wrong number. They have
    the names of study/mistakes where those have one. `asked` is what the extras say of the mistake: {"rule": name, "input":
-   slot, ...}; without "input" the rule is for all inputs of the step.
+   slot, ...}; without "input" the rule is for all inputs of the step. An object has wrong rules of arrays that the op derives,
+   {name: (c, index) => ...}, from which the gradients follow.
 
    The first group fits every step; the names of the others say for which op they are. */
 
 const swapped = index => [...index.slice(0, -2), index[index.length - 1], index[index.length - 2]];
 
-/** Softmax's dx = outer (dout - total of product), with replaceable parts. */
-function wrongSoftmax({outer, total, product: of, inside}) {
-  return (c, slot, index) => {
-    const {n, at} = row(c), m = c.m;
-    const sum = k => (of || ((c, i) => c.m.mul(c.dout(i), c.out(i))))(c, at(index, k));
-    const subtracted = total ? total(c, index, sum, n) : m.sum(n, sum);
-    const difference = inside ? inside(c, index, subtracted) : m.sub(c.dout(index), subtracted);
-    return m.mul((outer || ((c, i) => c.out(i)))(c, index), difference);
-  };
-}
+/** Softmax's dx = outer (dout - total), with replaceable parts. */
+const wrongSoftmax = ({outer = (c, i) => c.out(i), total = rowSum, inside = (c, i, sum) => c.m.sub(c.dout(i), sum)}) =>
+  (c, slot, index) => c.m.mul(outer(c, index), inside(c, index, total(c, index)));
+
+/** Softmax's row sum over other terms. */
+const wrongRowSum = rule => ({
+  row_sum(c, i) { const {n, at} = row(c); return rule(c, n, k => at(i, k)); },
+});
 
 const only = (slot, rule) => (c, i, index, asked, right) =>
   i === slot ? rule(c, index, asked, right) : right(c, i, index);
@@ -41,12 +40,10 @@ const MISTAKES = {
     const {rows} = lengthsOf(c), column = last(index), i = k => at(index, k, column);
     return c.m.sum(rows, k => c.m.mul(c.dout(i(k)), c.out(i(k))));
   }}),
-  "softmax: mean": wrongSoftmax({total: (c, index, sum, n) => c.m.div(c.m.sum(n, sum), c.m.number(n))}),
-  "softmax: no upstream in the sum": wrongSoftmax({product: (c, i) => c.out(i)}),
-  "softmax: no p in the sum": (c, slot, index) => {
-    const {n, at} = row(c), m = c.m;
-    return m.sub(m.mul(c.out(index), c.dout(index)), m.mul(c.out(index), m.sum(n, k => c.dout(at(index, k)))));
-  },
+  "softmax: mean": wrongRowSum((c, n, at) =>
+    c.m.div(dot(c.m, n, k => c.dout(at(k)), k => c.out(at(k))), c.m.number(n))),
+  "softmax: no upstream in the sum": wrongRowSum((c, n, at) => c.m.sum(n, k => c.out(at(k)))),
+  "softmax: no p in the sum": wrongRowSum((c, n, at) => c.m.sum(n, k => c.dout(at(k)))),
   "softmax: sum is added": wrongSoftmax({inside: (c, index, sum) => c.m.add(c.dout(index), sum)}),
   "softmax: no weights": wrongSoftmax({outer: (c, i) => c.m.number(c.m.valueOf(c.out(i)) === 0 ? 0 : 1)}),
 

@@ -11,8 +11,8 @@
        c.out(index)            a number of the output, in gradient
        c.dout(index)           a number of the output's gradient, in gradient
        c.once(name, shape, rule)   an intermediate array, computed once; terms write it out where it is used
-       c.aside(name, shape, rule)  the same, but terms use its name, and write it out below
-       c.read(name)            an aside again
+       c.derived(name, kind)   a number of an array that the op declares in `derived`, {name: {shape(c), value(c, index),
+                               gradient(c, index)}}; terms use its name, and write it out below, or show its matrix
        c.keep(name, make)      anything that depends on shapes and options only, made once
        c.shapes, c.shape       the shapes of the inputs and of the output; c.options
 
@@ -197,11 +197,13 @@ const kept = (shape, dim) => along(shape, dim, 1);
 const dimOf = c => positive(c.options.dim ?? -1, c.shapes[0].length);
 const row = c => ({dim: dimOf(c), n: c.shapes[0][dimOf(c)], at: (index, k) => along(index, dimOf(c), k)});
 
+const perSoftmax = c => kept(c.shapes[0], dimOf(c));
+const rowSum = (c, index) => c.derived("row_sum", "gradient")(row(c).at(index, 0));
+
 /** e^(x - largest) of a row, and their sum. */
 function softmaxParts(c) {
   const {dim, n, at} = row(c), m = c.m;
-  const largest = c.aside("largest", kept(c.shapes[0], dim), (c, i) => c.m.max(n, k => c.x(0, at(i, k))));
-  const power = i => m.exp(m.sub(c.x(0, i), largest(at(i, 0))));
+  const power = i => m.exp(m.sub(c.x(0, i), c.derived("largest")(at(i, 0))));
   const total = c.once("total", kept(c.shapes[0], dim), (c, i) => {
     const parts = softmaxParts(c);
     return c.m.sum(n, k => parts.power(at(i, k)));
@@ -288,8 +290,8 @@ const normalDensity = {
   none: x => Math.exp(-x * x / 2) / Math.sqrt(2 * Math.PI),
   tanh: x => (1 - (2 * normalBelow.tanh(x) - 1) ** 2) / 2 * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x),
 };
-const gelu = (m, x, kind) => m.mul(x, m.call("P", normalBelow[kind], x));
-const geluSlope = (m, x, kind) => m.add(m.call("P", normalBelow[kind], x), m.mul(x, m.call("P'", normalDensity[kind], x)));
+const gelu = (m, x, kind) => m.mul(x, m.call("Φ", normalBelow[kind], x));
+const geluSlope = (m, x, kind) => m.add(m.call("Φ", normalBelow[kind], x), m.mul(x, m.call("φ", normalDensity[kind], x)));
 const approximation = c => c.options.approximate ?? "none";
 
 /* ------------------------------------------------------------------------------------------------ matrix products */
@@ -314,20 +316,50 @@ const rowsOf = shape => ({n: product(lead(shape)), at: (r, i) => [...unravel(lea
 
 /* ------------------------------------------------------------------------------------------------ rows */
 
-const byRow = c => ({
-  n: last(c.shapes[0]), rows: kept(c.shapes[0], c.shapes[0].length - 1), at: (i, k) => [...lead(i), k],
-});
+const inRow = (i, k) => [...lead(i), k];
+const perRow = c => kept(c.shapes[0], c.shapes[0].length - 1);
+const meanOf = (c, rule) => { const n = last(c.shapes[0]); return c.m.div(c.m.sum(n, rule), c.m.number(n)); };
+const reciprocalRoot = (c, square) => c.m.div(c.m.number(1), c.m.sqrt(c.m.add(square, c.m.number(c.options.eps ?? 1e-5))));
 
-function normalised(c) {
-  const {n, rows, at} = byRow(c);
-  c.aside("mean", rows, (c, i) => c.m.div(c.m.sum(n, k => c.x(0, at(i, k))), c.m.number(n)));
-  c.aside("rstd", rows, (c, i) => {
-    const m = c.m, mean = c.read("mean")(i);
-    const variance = m.div(m.sum(n, k => m.pow(m.sub(c.x(0, at(i, k)), mean), m.number(2))), m.number(n));
-    return m.div(m.number(1), m.sqrt(m.add(variance, m.number(c.options.eps ?? 1e-5))));
-  });
-  const hat = (c, i) => c.m.mul(c.m.sub(c.x(0, i), c.read("mean")(at(i, 0))), c.read("rstd")(at(i, 0)));
-  return {n, rows, at, hat};
+/** Norms, out = x_hat * w + b, where x_hat = (x - mean) * scale; RMS norm has no mean. `derived` are those two. */
+function normalising({derived, scale, formula, backward}) {
+  const hasMean = "mean" in derived;
+  return {
+    names: ["x", "w", "b"], formula, backward,
+    shape: c => c.shapes[0],
+    derived: {
+      ...derived,
+      x_hat: {
+        shape: c => c.shapes[0],
+        value(c, i) {
+          const x = c.x(0, i), centred = hasMean ? c.m.sub(x, c.derived("mean")(inRow(i, 0))) : x;
+          return c.m.mul(centred, c.derived(scale)(inRow(i, 0)));
+        },
+        gradient: (c, i) => c.has(1) ? c.m.mul(c.dout(i), c.x(1, [last(i)])) : c.dout(i),
+      },
+      "mean of dx_hat": {shape: perRow, gradient: (c, i) => meanOf(c, k => c.derived("x_hat", "gradient")(inRow(i, k)))},
+      "mean of dx_hat x_hat": {
+        shape: perRow,
+        gradient: (c, i) => meanOf(c, k => c.m.mul(c.derived("x_hat", "gradient")(inRow(i, k)), c.derived("x_hat")(inRow(i, k)))),
+      },
+    },
+    value(c, index) {
+      const m = c.m, i = [last(index)], hat = c.derived("x_hat")(index);
+      const scaled = c.has(1) ? m.mul(hat, c.x(1, i)) : hat;
+      return c.has(2) ? m.add(scaled, c.x(2, i)) : scaled;
+    },
+    gradient(c, slot, index) {
+      const m = c.m;
+      if (slot > 0) {
+        const all = rowsOf(c.shape), dout = r => c.dout(all.at(r, index[0]));
+        return slot === 1 ? dot(m, all.n, dout, r => c.derived("x_hat")(all.at(r, index[0]))) : m.sum(all.n, dout);
+      }
+      const r = inRow(index, 0), dhat = c.derived("x_hat", "gradient")(index);
+      const centred = hasMean ? m.sub(dhat, c.derived("mean of dx_hat", "gradient")(r)) : dhat;
+      const along = m.mul(c.derived("x_hat")(index), c.derived("mean of dx_hat x_hat", "gradient")(r));
+      return m.mul(c.derived(scale)(r), m.sub(centred, along));
+    },
+  };
 }
 
 /* ------------------------------------------------------------------------------------------------ the table */
@@ -395,7 +427,7 @@ const OPS = {
     gradients: [(m, dout, x) => m.valueOf(x) > 0 ? dout : zero(m)],
   }),
   Gelu: elementwise({
-    formula: "out = x * P(x)", backward: ["dx = dout * (P(x) + x * P'(x))"],
+    formula: "out = x * Phi(x)", backward: ["dx = dout * (Phi(x) + x * phi(x))"],
     value: (m, x, c) => gelu(m, x, approximation(c)),
     gradients: [(m, dout, x, c) => m.mul(dout, geluSlope(m, x, approximation(c)))],
   }),
@@ -439,10 +471,22 @@ const OPS = {
       return c.m.div(power(index), total(index));
     },
     gradient(c, i, index) {
-      const {dim, n, at} = row(c), m = c.m;
-      const rowsum = c.once("rowsum", kept(c.shape, dim),
-        (c, i) => dot(c.m, n, k => c.dout(at(i, k)), k => c.out(at(i, k))));
-      return m.mul(c.out(index), m.sub(c.dout(index), rowsum(at(index, 0))));
+      return c.m.mul(c.out(index), c.m.sub(c.dout(index), rowSum(c, index)));
+    },
+    derived: {
+      largest: {
+        shape: perSoftmax,
+        value(c, i) { const {n, at} = row(c); return c.m.max(n, k => c.x(0, at(i, k))); },
+      },
+      row_sum: { // sum of dout * out; where another op computes o = out @ v, option row_sum_from = "o" sums do * o, its equal
+        shape: perSoftmax,
+        gradient(c, i) {
+          const {n, at} = row(c), m = c.m, name = c.options.row_sum_from;
+          if (!name) return dot(m, n, k => c.dout(at(i, k)), k => c.out(at(i, k)));
+          const o = c.valueOf(name), dO = c.gradientOf(name);
+          return dot(m, last(o.shape), d => m.source(dO, inRow(i, d)), d => m.source(o, inRow(i, d)));
+        },
+      },
     },
   },
 
@@ -483,35 +527,37 @@ const OPS = {
     },
   },
 
-  LayerNorm: {
-    names: ["x", "w", "b"],
-    formula: "out_i = (x_i - mean) * rstd * w_i + b_i",
+  LayerNorm: normalising({
+    formula: ["out_i = x_hat_i * w_i + b_i", "x_hat_i = (x_i - mean) * rstd,  rstd = 1 / sqrt(variance + eps)"],
     backward: [
-      "dx_i = rstd * (dout_i w_i - mean(dout w) - h_i * mean(dout w h)),  h = (x - mean) * rstd",
-      "dw_i = sum dout_i h_i", "db_i = sum dout_i",
+      ["dx_i = rstd * (dx_hat_i - mean(dx_hat) - x_hat_i * mean(dx_hat x_hat))", "dx_hat_i = dout_i w_i"],
+      "dw_i = sum dout_i x_hat_i", "db_i = sum dout_i",
     ],
-    shape: c => c.shapes[0],
-    value(c, index) {
-      const m = c.m, {hat} = normalised(c), i = [last(index)];
-      const scaled = c.has(1) ? m.mul(hat(c, index), c.x(1, i)) : hat(c, index);
-      return c.has(2) ? m.add(scaled, c.x(2, i)) : scaled;
+    scale: "rstd",
+    derived: {
+      mean: {shape: perRow, value: (c, i) => meanOf(c, k => c.x(0, inRow(i, k)))},
+      rstd: {
+        shape: perRow,
+        value(c, i) {
+          const m = c.m, mean = c.derived("mean")(i);
+          return reciprocalRoot(c, meanOf(c, k => m.pow(m.sub(c.x(0, inRow(i, k)), mean), m.number(2))));
+        },
+      },
     },
-    gradient(c, slot, index) {
-      const {n, rows, at, hat} = normalised(c), m = c.m;
-      if (slot > 0) {
-        const all = rowsOf(c.shape), dout = r => c.dout(all.at(r, index[0]));
-        return slot === 1 ? dot(m, all.n, dout, r => hat(c, all.at(r, index[0]))) : m.sum(all.n, dout);
-      }
-      const scaled = (c, i) => c.has(1) ? c.m.mul(c.dout(i), c.x(1, [last(i)])) : c.dout(i);
-      const mean = c.aside("mean of dout w", rows,
-        (c, i) => c.m.div(c.m.sum(n, k => scaled(c, at(i, k))), c.m.number(n)));
-      const stretch = c.aside("mean of dout w h", rows,
-        (c, i) => c.m.div(dot(c.m, n, k => scaled(c, at(i, k)), k => hat(c, at(i, k))), c.m.number(n)));
-      const r = at(index, 0);
-      return m.mul(c.read("rstd")(r),
-        m.sub(m.sub(scaled(c, index), mean(r)), m.mul(hat(c, index), stretch(r))));
+  }),
+  RMSNorm: normalising({
+    formula: ["out_i = x_hat_i * w_i", "x_hat_i = x_i * rrms,  rrms = 1 / sqrt(mean(x^2) + eps)"],
+    backward: [
+      ["dx_i = rrms * (dx_hat_i - x_hat_i * mean(dx_hat x_hat))", "dx_hat_i = dout_i w_i"], "dw_i = sum dout_i x_hat_i",
+    ],
+    scale: "rrms",
+    derived: {
+      rrms: {
+        shape: perRow,
+        value: (c, i) => reciprocalRoot(c, meanOf(c, k => c.m.pow(c.x(0, inRow(i, k)), c.m.number(2)))),
+      },
     },
-  },
+  }),
 
   Reshape: moves({
     formula: "out = x in another shape", backward: ["dx = dout in the shape of x"],

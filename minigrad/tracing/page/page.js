@@ -10,7 +10,7 @@ function drawMistake() {
   if (!mistake) return;
   const counts = names.flatMap(name => {
     const grid = gridOf({name, kind: "gradient"}), wrong = grid ? wrongPlaces(name).size : 0;
-    return wrong ? [`${wrong} of ${grid.cells.length} in d${symbolOf(name)}`] : [];
+    return wrong ? [`${wrong} of ${grid.cells.length} in ${symbol({name, kind: "gradient"})}`] : [];
   });
   section.replaceChildren(
     element("h2", {}, element("span", {}, "Mistake"), ` ${mistake.title || mistake.name}`),
@@ -79,6 +79,7 @@ function update() {
   document.body.classList.toggle("edited", !isAsTraced());
   drawMistake();
   drawShares();
+  drawStep(); // a switch can change what a step reads
   drawPointed();
 }
 

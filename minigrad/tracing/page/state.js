@@ -5,13 +5,16 @@ const data = JSON.parse(document.getElementById("data").textContent), {trace} = 
 const extras = {
   introduction: [], labels: {}, symbols: {}, steps: {}, switches: [], mistakes: [], hidden: [], ...data.extras,
 };
-const computation = new Computation(trace);
+const computation = new Computation(
+  trace, Object.fromEntries(Object.entries(extras.steps).map(([name, words]) => [name, words.derives || {}])));
 const names = [...computation.tensors.keys()];
 const obstacles = new Map(names.map(name => [name, computation.obstacle(name)]));
 
 const byId = id => document.getElementById(id);
 const symbolOf = name => extras.symbols[name] || name;
-const symbol = ({name, kind}) => (kind === "gradient" ? "d" : "") + symbolOf(name);
+/** A gradient is dX; a number that only backward derives, such as a row sum, has its own letter. */
+const symbol = ({name, kind}) =>
+  (kind === "gradient" && computation.asTraced.values.has(name) ? "d" : "") + symbolOf(name);
 const paragraphs = text => [text ?? []].flat().map(line => element("p", {}, line));
 const isFloat = t => t.dtype.startsWith("float");
 

@@ -4,7 +4,11 @@
 /** {a step: the one that it is shown with} */
 const joined = new Map(Object.entries(extras.steps).flatMap(([name, words]) => (words.joins || []).map(other => [other, name])));
 
-/** The steps as they are shown: [{name, steps, isBackward, title, words}], each of one or more steps of the computation. */
+const derivedBy = (steps, isBackward) =>
+  steps.flatMap(step => step.derived).filter(t => isBackward ? t.gradient : t.value);
+
+/** The steps as they are shown: [{name, steps, derived, isBackward, title, words}], each of one or more steps of the
+    computation, and of the tensors that they derive. */
 function listSteps() {
   const groups = new Map();
   for (const step of computation.steps) {
@@ -12,14 +16,17 @@ function listSteps() {
     groups.set(name, [...(groups.get(name) || []), step]);
   }
   const order = [...groups].sort((a, b) => a[1][a[1].length - 1].number - b[1][b[1].length - 1].number);
-  const make = ([name, steps], isBackward) => {
+  const make = ([name, steps], isBackward, derived = derivedBy(steps, isBackward).filter(t => !extras.steps[t.name])) => {
     const words = extras.steps[name] || {};
     const title = words.title || `${symbolOf(name)}: ${steps.map(step => step.opName).join(", ")}`;
-    return {name, steps, isBackward, title, words: (isBackward ? words.backward : words.forward) || {}};
+    return {name, steps, derived, isBackward, title, words: (isBackward ? words.backward : words.forward) || {}};
   };
+  const ownSteps = (steps, isBackward) => // of derived tensors that the extras explain
+    derivedBy(steps, isBackward).filter(t => extras.steps[t.name]).map(t => make([t.name, []], isBackward, [t]));
   return [
-    ...order.map(group => make(group, false)),
-    ...order.filter(([, steps]) => steps.some(step => step.sent.some(Boolean))).reverse().map(group => make(group, true)),
+    ...order.flatMap(group => [...ownSteps(group[1], false), make(group, false)]),
+    ...order.filter(([, steps]) => steps.some(step => step.sent.some(Boolean))).reverse().flatMap(
+      group => [...ownSteps(group[1], true), make(group, true)]),
   ];
 }
 
@@ -31,6 +38,9 @@ function goTo(step) {
   state.pointed = null;
   drawPointed();
   drawStep();
+  const written = [...document.querySelectorAll("[data-role=written]")];
+  const shown = written.find(figure => !figure.closest("details")) || written[0];
+  if (shown) shown.scrollIntoView({block: "nearest"}); // between the controls and the panel, by the page's scroll-padding
 }
 
 function drawStep() {
@@ -47,26 +57,23 @@ function drawStep() {
   for (const {figure} of grids.values()) delete figure.dataset.role;
   drawFormulas();
   if (!current) return;
-  const {reads, writes} = computation.touches(current.steps, current.isBackward);
+  const {reads, writes} = computation.touches(current, pass);
   const figures = list => list.map(gridOf).filter(Boolean).map(grid => grid.figure);
   const mark = (figure, role) => {
     figure.dataset.role = role;
     const details = figure.closest("details");
     if (details) details.open = true;
   };
-  const written = figures(writes);
   figures(reads).forEach(figure => mark(figure, "read"));
-  written.forEach(figure => mark(figure, "written"));
-  const shown = written.find(figure => !figure.closest("details")) || written[0];
-  if (shown) shown.scrollIntoView({block: "nearest"}); // between the controls and the panel, by the page's scroll-padding
+  figures(writes).forEach(figure => mark(figure, "written"));
 }
 
 /** The formulas of a step: those of the extras, or those of its ops in the trace's names. */
-function formulaOf({steps: [step], steps: all, isBackward, words}) {
-  if (words.formula) return [formula(words.formula, symbolOf)];
+function formulaOf({steps: all, isBackward, words}) {
+  if (words.formula) return [words.formula].flat().map(line => formula(line, symbolOf));
   return all.flatMap(step => {
     if (!step.op) return [element("p", {}, (isBackward ? step.backward : step.formula) || step.opName)];
-    const lines = isBackward ? (step.op.backward || []).filter((_, i) => step.sent[i]) : [step.op.formula];
+    const lines = (isBackward ? (step.op.backward || []).filter((_, i) => step.sent[i]) : [step.op.formula]).flat();
     const names = new Map([["out", symbolOf(step.output.name)], ["dout", `d${symbolOf(step.output.name)}`]]);
     (step.op.names || []).forEach((name, i) => {
       const input = step.inputs[i];
@@ -82,9 +89,9 @@ function formulaOf({steps: [step], steps: all, isBackward, words}) {
 function drawFormulas() {
   const section = byId("formulas");
   const {pointed} = state;
-  const made = pointed && steps.find(({steps, isBackward}) => isBackward === (pointed.kind === "gradient")
-    && steps.some(step => isBackward ? step.inputs.some((input, i) => input && input.name === pointed.name && step.sent[i])
-      : step.output.name === pointed.name));
+  const made = pointed && steps.find(({steps, derived, isBackward}) => isBackward === (pointed.kind === "gradient")
+    && (derived.some(t => t.name === pointed.name) || steps.some(step => isBackward ? step.inputs.some((input, i) => input && input.name === pointed.name && step.sent[i])
+      : step.output.name === pointed.name)));
   const current = steps[state.step - 1] || made;
   section.hidden = !current && Boolean(pointed);
   if (!current) {
@@ -96,7 +103,7 @@ function drawFormulas() {
     ]));
     return;
   }
-  const touched = computation.touches(current.steps, current.isBackward);
+  const touched = computation.touches(current, pass);
   const list = all => all.filter(gridOf).map(one => symbol(one)).join(", ") || "nothing";
   section.replaceChildren(
     element("h2", {}, element("span", {}, current.isBackward ? "Backward" : "Forward"), ` ${current.title}`),

@@ -457,10 +457,11 @@ def test_pointing_writes_out_the_terms_and_marks_their_sources(browser, random, 
     cells = browser.cells()
     text = browser.focus("masked_scores", "1,0", "gradient")
     assert "dmasked_scores[1,0]" in text and repr(float(trace["masked_scores"].gradient[1, 0])) in text
-    assert ("= weights[1,0] · (dweights[1,0] − (dweights[1,0] · weights[1,0] + dweights[1,1] · weights[1,1]))") in text
+    assert "= weights[1,0] · (dweights[1,0] − row_sum[1,0])" in text
+    assert "row_sum[1,0] = dweights[1,0] · weights[1,0] + dweights[1,1] · weights[1,1] = " in text
     p, dp = ([cells["weights", kind][index]["text"] for index in ("1,0", "1,1")] for kind in ("value", "gradient"))
     a, b = (f"({text})" if text.startswith("-") else text for text in dp)
-    assert f"= {p[0]} · ({dp[0]} − ({a} · {p[0]} + {b} · {p[1]}))" in text
+    assert f"= {a} · {p[0]} + {b} · {p[1]} = " in text
     assert lit(browser) == {("weights", "1,0", "value"), ("weights", "1,1", "value"), ("weights", "1,0", "gradient"),
                             ("weights", "1,1", "gradient")}
     assert len(browser.driver.find_elements("css selector", ".pointed")) == 1
