@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from minigrad.drawing.figures import has_glyph, new_figure
+from minigrad.drawing.palette import sizes
 
 PICTURE = "attention.png"  # in a run's folder
 MOST_LABELS = 64  # tokens on an axis; longer ones show positions instead
@@ -126,8 +127,7 @@ def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
 
 
 def _draw_head(axes, layer: LabelledMap, head: int, font: float):
-    image = axes.imshow(layer.shown()[head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_facecolor("lightgrey")  # shows where weights are masked
+    image = axes.imshow(layer.shown()[head], cmap=sizes(), vmin=0, vmax=1, interpolation="nearest")
     axes.set_title(layer.titles()[head], fontsize=9, parse_math=False)
     axes.tick_params(labelsize=font, length=2)
     for axis, what, labels in ((axes.yaxis, "query: who looks", layer.queries),

@@ -3,15 +3,16 @@ from html import escape
 
 import numpy as np
 
+from .palette import HIDDEN, NEGATIVE, POSITIVE, css, tint
+
 MOST_NUMBERS, MOST_COLUMNS = 400, 24  # of a tensor that is shown number by number
 DIGITS = 4
 COLOURS = {"pass": "#1a7f37", "fail": "#cf222e", "inconclusive": "#9a6700"}  # of verdicts
-BLUE, RED, GREY = (33, 102, 172), (178, 24, 43), (211, 211, 211)  # positive, negative, not finite
 
 
 def html_of_tensor(array: np.ndarray, gradient: np.ndarray | None, title: str) -> str:
-    """A tensor: its title, its numbers, on blue if they are positive and on red if they are negative, and next to them its
-    gradient, if there is one. A large tensor is only summarised."""
+    """A tensor: its title, its numbers, on orange if they are positive and on blue if they are negative, and next to them
+    its gradient, if there is one. A large tensor is only summarised."""
     values = array, *(() if gradient is None else (gradient,))
     cells = "".join(f'<div><div style="color:gray">{escape(name)}</div>{_numbers(value)}</div>'
                     for name, value in zip((title, "gradient"), values))
@@ -39,15 +40,10 @@ def _numbers(array: np.ndarray) -> str:
 
 def _cell(value: np.generic, largest: float) -> str:
     """A cell with a number, in a colour that is stronger for larger numbers."""
-    if not np.isfinite(value):
-        (r, g, b), text = GREY, "black"
-    else:
-        share = abs(float(value)) / largest if largest else 0.0
-        strongest = BLUE if value > 0 else RED
-        r, g, b = (round(255 + share * (part - 255)) for part in strongest)
-        text = "white" if share > 0.8 else "black"
+    share = abs(float(value)) / largest if largest and np.isfinite(value) else 0.0
+    colour = tint(POSITIVE if value > 0 else NEGATIVE, share) if np.isfinite(value) else HIDDEN
     shown = f"{value:.{DIGITS}g}" if isinstance(value, np.floating) else str(value)
-    return (f'<td style="background:rgb({r},{g},{b});color:{text};text-align:right;padding:2px 6px;font-family:monospace">'
+    return (f'<td style="background:{css(colour)};color:black;text-align:right;padding:2px 6px;font-family:monospace">'
             f"{escape(shown)}</td>")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..drawing.figures import new_figure
 from ..drawing.html import html_of_report
+from ..drawing.palette import signed
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, largest_finite, overall
 
@@ -194,7 +195,7 @@ class GradcheckReport:
                 f"backward - {entry.reference}: {entry.verdict}": (difference, worst),
             }
             for axis, (title, (values, scale)) in zip(row, pictures.items()):
-                image = axis.imshow(values, cmap="RdBu_r", vmin=-scale, vmax=scale, aspect="auto", interpolation="nearest")
+                image = axis.imshow(values, cmap=signed(), vmin=-scale, vmax=scale, aspect="auto", interpolation="nearest")
                 axis.set_title(title, fontsize=9)
                 is_direction = entry.columns[0].startswith("direction")
                 axis.set_xlabel("direction" if is_direction else "element of the input", fontsize=8)

@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.drawing.figures import new_figure
 from minigrad.drawing.html import html_of_report
+from minigrad.drawing.palette import signed
 from study.exercises.answer import Answer
 from study.exercises.exercise import Exercise, Inputs
 
@@ -233,7 +234,7 @@ def draw_row(axes: Iterable, name: str, given: np.ndarray, right: np.ndarray) ->
         if values is None:
             axis.set_axis_off()
             continue
-        image = axis.imshow(values, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
+        image = axis.imshow(values, cmap=signed(), vmin=-limit, vmax=limit, interpolation="nearest")
         axis.set_title(title, fontsize=9)
         axis.tick_params(labelsize=7)
         axis.figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)

@@ -10,6 +10,7 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.drawing.figures import new_figure
+from minigrad.drawing.palette import signed
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
@@ -198,7 +199,7 @@ def positions(T: int = 64, D: int = 16, k: int = 5):
             (f"{name}: encoding", f"{name}: scalar products", f"{name}: shift by {k}, error {error:.2g}"),
             (("position", "feature"), ("position", "position"), ("feature at t", f"feature at t + {k}")),
         ):
-            image = axes.imshow(values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+            image = axes.imshow(values, cmap=signed(), vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
             axes.set_title(title, fontsize=10)
             axes.set(xlabel=labels[0], ylabel=labels[1])
             figure.colorbar(image, ax=axes)

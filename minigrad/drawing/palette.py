@@ -1,0 +1,46 @@
+"""The colours of pictures, notebooks and pages: positive is orange, negative is blue. page.css has the same values."""
+from .figures import matplotlib
+
+RGB = tuple[int, int, int]
+
+POSITIVE, NEGATIVE = (226, 128, 32), (56, 118, 214)
+DARK_POSITIVE, DARK_NEGATIVE = (214, 116, 22), (52, 108, 208)  # on a dark page
+HIDDEN = (211, 211, 211)  # masked, or not finite
+WHITE = (255, 255, 255)
+
+# of curves, which people who are colour-blind can tell from one another (Okabe and Ito, Tol); each has its marker as well
+CURVES = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#882255"
+MARKERS = "osD^vP<X"
+
+
+def signed():
+    """Matplotlib's colour map for numbers from -m to m: blue, white, orange; grey where they are masked or NaN."""
+    return _colour_map("signed", NEGATIVE, WHITE, POSITIVE)
+
+
+def sizes():
+    """Matplotlib's colour map for numbers from 0 up: white to orange; grey where they are masked or NaN."""
+    return _colour_map("sizes", WHITE, POSITIVE)
+
+
+def css(colour: RGB) -> str:
+    """
+    >>> css(HIDDEN)
+    'rgb(211,211,211)'
+    """
+    return f"rgb({','.join(map(str, colour))})"
+
+
+def tint(colour: RGB, share: float) -> RGB:
+    """The colour on white: 0 is white, 1 the colour itself.
+
+    >>> tint(NEGATIVE, 0.5)
+    (156, 186, 234)
+    """
+    return tuple(round(255 + share * (part - 255)) for part in colour)
+
+
+def _colour_map(name: str, *colours: RGB):
+    shares = [[part / 255 for part in colour] for colour in (*colours, HIDDEN)]
+    found = matplotlib("colors").LinearSegmentedColormap.from_list(name, shares[:-1])
+    return found.with_extremes(bad=shares[-1])
