@@ -83,7 +83,7 @@ def columns_are_rows_transposed():
 @claim("A25", "Self-attention",
        formula="attention weights are adaptive ...; in CNNs they are fixed and shared across all inputs",
        ours='nn.Attention(D); as fixed weights: positions="relative", with query and key zero', code=ATTENTION,
-       also=("000: Connection to Convolutional Neural Networks (CNNs)",))
+       also=("000: Connection to Convolutional Neural Networks (CNNs)", "004: Self-Attention"))
 def attention_weights_are_adaptive():
     """Attention weights are computed from the input itself. Convolutional networks also use weighted sums, but their
     weights are fixed and shared by all inputs."""
@@ -172,6 +172,27 @@ def one_projection_makes_attention_symmetric():
     return (f"with one projection only the logits are symmetric (within {logits:.0e}), as note 000 says of the numerators; "
             "since each row is then normalised separately, the weights of two tokens for each other differ by up to "
             f"{shared:.2f} (5 seeds); with two projections the logits differ as well, by {separate:.0f} or more")
+
+
+@claim("A27", "Self-attention",
+       formula="attention between different sequences ... cross-attention, and we defer its discussion for later",
+       ours='nn.Attention(D, memory_width=D_memory, layout="columns")(X, memory)', code=ATTENTION)
+def self_attention_generalises_to_cross_attention():
+    """Self-attention can be generalised to attention between different sequences, as for joint modelling of text and
+    images: cross-attention."""
+    patches = 9
+    text, image = normal(0, D, N), normal(1, 6, patches)
+    layer = projecting_attention(layout="columns", memory_width=6)
+    Y, A = layer(mg.tensor(text), mg.tensor(image), need_weights=True)
+    expected = softmax((layer.query.weight.array @ text).T @ (layer.key.weight.array @ image)).T
+    difference = max(require_equal(A[0], expected), require_equal(Y, image @ expected), require_equal(A[0].sum(0), 1.0))
+    check_gradients(layer, text, image)
+    own = projecting_attention(layout="columns")
+    same = require_equal(own(mg.tensor(text), mg.tensor(text)), own(mg.tensor(text)))
+    return (f"{N} words attend to {patches} patches of an image: A is {patches} x {N}, its columns sum to 1, and it "
+            f"matches this note's formula, with the patches as keys, within {difference:.0e}; between a sequence and "
+            f"itself it is self-attention, within {same:.0e}. The discussion that is deferred for later does not come; "
+            "note 001 has the formulas (row A18)")
 
 
 @claim("E12", "Self-attention", FALSE,

@@ -6,9 +6,11 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.encoder_decoder import Encoder
-from models.transformer import TransformerConfig
+from models.transformer import MLP, TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import attend, largest, longest_chain, mhsa, normal, normalised, plain_attention, require_equal
+from study.notes.helpers import (
+    attend, influence, largest, longest_chain, mhsa, normal, normalised, plain_attention, require_equal,
+)
 from study.notes.note_000.shared import ATTENTION
 
 claim = claims_of("000")
@@ -69,7 +71,8 @@ def rows_are_tokens():
 
 @claim("L4", "Preliminaries",
        formula="the tokens could be a vector embedding of a word, sub-word, or character ... fixed or learned",
-       ours="nn.Embedding(V, D), nn.Embedding(V, D).requires_grad_(False)", code="nn/embedding.py:Embedding")
+       ours="nn.Embedding(V, D), nn.Embedding(V, D).requires_grad_(False)", code="nn/embedding.py:Embedding",
+       also=("002: Modelling with tokens",))
 def embeddings_are_learned_or_fixed():
     """A token is the embedding of a word, sub-word or character, either learned with the model or fixed."""
     words = [["un", "lock"], ["re", "lock"], ["un", "lock", "ed"]]  # in sub-words; the command tokenises by characters
@@ -129,3 +132,31 @@ def blocks_keep_the_shape():
     require(changes[0] == 0 and min(changes[1:]) > 0, f"the input changed by {changes}")
     return ("a batch (2, 5, 8), positions added, keeps its shape through 0 to 4 blocks, applied one after another; zero "
             f"blocks are the identity, and four change it by up to {changes[4]:.1f}")
+
+
+@claim("A28", "Preliminaries", "true if attention has no values or read-out: these mix features, too",
+       formula="one that operates vertically, combining information across the sequence length; another that operates "
+               "horizontally, combining information across feature dimensions",
+       ours="nn.Attention(D, value=False, output_projection=\"none\"), models.transformer.MLP",
+       code=f"{ATTENTION}, models/transformer.py:MLP", also=("002: Transformer block", "003: Transformer processing"))
+def a_block_mixes_tokens_and_then_features():
+    """A block has two stages: the first combines information across the sequence, the second across features. In note 003's
+    words, the first mixes the corresponding features of different tokens, and the second acts on each row alone."""
+    T, D, x = 4, 6, mg.tensor(normal(0, 4, 6))
+    mg.manual_seed(0)
+    mlp = MLP(TransformerConfig(heads=1, width=D)).double()
+    others_of_mlp = np.delete(influence(mlp, x.array[None]), np.arange(0, T * T, T + 1))
+    mixed = {}
+    for name, switches in (("plain", {}), ("with values", {"value": True, "output_projection": "concat"})):
+        layer = plain_attention(D, **switches)
+        A = layer(x, need_weights=True)[1].detach()
+        change = np.zeros((T, D))
+        change[:, 0] = normal(1, T)  # of the first feature alone, of what is averaged
+        moved = A[0] @ mg.tensor(change) if name == "plain" else layer.out(A[0] @ layer.value(mg.tensor(change)))
+        mixed[name] = float(np.abs(moved.array[:, 1:]).max())
+        require(largest(moved[:, 0]) > 0.01, "the first feature does not change")
+    require(mixed["plain"] == 0 < mixed["with values"] and not others_of_mlp.any(), f"{mixed}, {others_of_mlp.max():.0e}")
+    return ("the MLP passes nothing from one token to another (0 exactly). The average A X combines corresponding "
+            "features only: if the first feature of all tokens changes in what is averaged, the other features stay "
+            "the same (0 exactly); with values and a read-out, as in the blocks that follow, they change by up to "
+            f"{mixed['with values']:.2f}")

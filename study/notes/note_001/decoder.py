@@ -142,6 +142,23 @@ def a_heads_output_is_a_vector():
             f"numbers for each word (the layer's heads match within {difference:.0e})")
 
 
+@claim("E29", "Multi-headed attention", FALSE, formula="output = [output_1; ...; output_h] Y, where Y in R^(d x d)",
+       ours="nn.Attention(12, heads=3)", code="nn/attention.py:Attention")
+def outputs_of_heads_are_stacked_like_words():
+    """The outputs of the heads are combined as [output_1; ...; output_h] Y, in the notation that stacks words as the rows
+    of X = [x_1; ...; x_n]."""
+    mg.manual_seed(0)
+    n, d, h = 5, 12, 3
+    X, layer = normal(0, n, d), nn.Attention(d, heads=h).double()
+    outputs, Y = np.split(heads_of(layer, X), h, axis=1), layer.out.weight.array.T
+    message = refusal(lambda: mg.tensor(np.vstack(outputs)) @ mg.tensor(Y))
+    require("cannot be multiplied" in message, message)
+    difference = require_equal(layer(mg.tensor(X)), np.hstack(outputs) @ Y)
+    return (f"stacked like words, the {h} outputs are {h * n} x {d // h}, and cannot be multiplied by Y, {d} x {d}; "
+            f"side by side, [output_1, ..., output_h], they are {n} x {d}, and the product matches the layer within "
+            f"{difference:.0e}")
+
+
 @claim("C4", "Multi-headed attention", "true if multiply-adds are counted, and not the h n^2 exponentials",
        formula="Even though we compute h many attention heads, it's not really more costly",
        ours="nn.Attention(16, heads=h)", code="nn/attention.py:Attention")

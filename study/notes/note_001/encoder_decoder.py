@@ -90,7 +90,8 @@ def an_encoder_and_a_decoder_are_put_together():
 
 
 @claim("A18", "Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
-       ours="nn.Attention(8, heads=2, memory_width=6)(z, h)", code="nn/attention.py:Attention")
+       ours="nn.Attention(8, heads=2, memory_width=6)(z, h)", code="nn/attention.py:Attention",
+       also=("002: Self-attention",))
 def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder():
     """In self-attention, keys, queries and values come from the same source. In cross-attention, keys and values are
     drawn from the encoder's outputs h, like a memory, and queries from the decoder's inputs z."""

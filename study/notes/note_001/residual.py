@@ -8,7 +8,7 @@ import nn
 from models.transformer import PLACEMENTS, Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, largest, normal, normalised, over_seeds, require_equal, silence,
+    EXACT, Spread, check_gradients, largest, normal, normalised, over_seeds, refusal, require_equal, silence,
 )
 from study.notes.training import of_one_length, train
 
@@ -65,12 +65,12 @@ def steps_until_learnt(placement: str, layers: int) -> Spread:
     return over_seeds(measure)
 
 
-@claim("R18", "Residual Connections", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
+@claim("R18", "Residual Connections", "true if training is short", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
        ours='TransformerConfig(placement="none" or "residual")', code="models/transformer.py:PLACEMENTS",
        also=("003: Transformer layers",))
 def residual_connections_help_models_train_better():
     """Residual connections are a trick to help models train better."""
-    without, added = final_loss("none"), final_loss("residual")  # at this rate "none" gets there after 2,000 steps
+    without, added = final_loss("none"), final_loss("residual")
     # of 5 tokens 4 are one of 10 letters, and 1 is STOP
     nothing = 0.8 * math.log(10) - 0.8 * math.log(0.8) - 0.2 * math.log(0.2)
     require(added.median < 0.05 and without.median > 0.9 * nothing, f"without {without:.2f}, with {added:.4f} nats")
@@ -148,6 +148,37 @@ def layer_norm_gives_mean_1_and_divides_by_the_root_of_the_deviation():
     return (f"the mean is 0, not 1; sigma already is a root, and dividing by its root leaves a standard deviation of "
             f"{printed:.2f}, the root of the input's 9, where dividing by sigma leaves 1: {shown}. GPT-2 and PyTorch use "
             f"the last form (each matches its formula within {difference:.0e})")
+
+
+@claim("N19", "Layer Normalization", formula="we've broadcasted the mu and sigma across the d dimensions of x",
+       ours="x.mean(-1, keepdim=True), nn.LayerNorm(d)", code="nn/layer_norm.py:LayerNorm, minigrad/ops/reduce.py:Mean")
+def mean_and_deviation_are_broadcast():
+    """The mean mu and the deviation sigma are broadcast across the d dimensions of x, so that whole vectors are computed at
+    once."""
+    n, d = 4, 6
+    x, upstream, layer = normal(0, n, d), normal(1, n, d), nn.LayerNorm(d, eps=0.0, elementwise_affine=False)
+
+    def by_broadcasting(x):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / centred.square().mean(-1, keepdim=True).sqrt()
+
+    one_by_one = [[(x[i, j] - x[i].mean()) / x[i].std() for j in range(d)] for i in range(n)]
+    forms = by_broadcasting, layer
+    (y, gradient), (of_layer, expected) = (mg.vjp(form, mg.tensor(x), mg.tensor(upstream)) for form in forms)
+    forward = max(require_equal(each, one_by_one) for each in (y, of_layer))
+    backward = require_equal(gradient, expected)
+    mu = mg.tensor(x.mean(-1, keepdims=True), requires_grad=True)
+    (mg.tensor(x) - mu).backward(mg.tensor(upstream))
+    summed = require_equal(mu.grad, -upstream.sum(axis=-1, keepdims=True))
+    refusal(lambda: mg.tensor(x) - mg.tensor(x).mean(-1))
+    square = mg.tensor(x[:, :n])
+    silent = largest(square - square.mean(-1), square - square.mean(-1, keepdim=True))
+    require(silent > 0.1, f"the wrong axis is off by {silent:.0e}")
+    return (f"mu and sigma are {n} x 1, one number for each word; the broadcast form matches loops over features "
+            f"within {forward:.0e}, and its gradient that of the layer within {backward:.0e}. The backward of "
+            "broadcasting is a sum: the gradient of mu in x - mu is minus the sum of the upstream gradient's row "
+            f"(within {summed:.0e}). Without keepdim the {n} numbers are aligned with the features: an error, or, if n "
+            f"= d, a result that is off by {silent:.1f}")
 
 
 @claim("N5", "Layer Normalization", formula="gamma in R^d and beta in R^d (Can omit!)",

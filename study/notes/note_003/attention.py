@@ -148,7 +148,8 @@ def the_variance_of_a_dot_product():
 
 @claim("A13", "Multi-head attention", formula="Y = (H_1, ..., H_C) W^(o)",
        ours='nn.Attention(D, heads=C, output_projection="concat"), or "sum" of a matrix for each head',
-       code=ATTENTION, also=("000: Queries, Keys, and Values", "001: Multi-headed attention", "004: Self-Attention"))
+       code=ATTENTION, also=("000: Multi-Headed Self-Attention", "000: Queries, Keys, and Values",
+                             "001: Multi-headed attention", "004: Self-Attention"))
 def concatenated_heads_times_a_matrix():
     """The heads are concatenated, and one matrix maps them to the output, Y = (H_1, ..., H_C) W^(o)."""
     heads, D_v = 3, 5

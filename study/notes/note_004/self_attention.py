@@ -33,6 +33,35 @@ def attention_is_not_limited_to_the_past():
             f"{reach.min():.3f}; for a recurrent network, the 15 with respect to the future are exactly 0")
 
 
+@claim("A48", "Self-Attention", "true if an input is a whole image; along a sequence, a filter reads several inputs",
+       formula="Convnets map single inputs to single outputs. In self-attention, we map sets of inputs to sets of outputs",
+       ours="nn.patchify(images, 2), nn.Attention(D)", code=f"nn/patches.py:patchify, {ATTENTION}")
+def convnets_map_single_inputs():
+    """Convnets map single inputs to single outputs; self-attention maps sets to sets, and captures, by design, the
+    interaction between data points."""
+    mg.manual_seed(0)
+    images, points = randn(6, 1, 4, 4), randn(1, 6, 4)
+    filters, attention = nn.Linear(4, 4).double(), nn.Attention(4).double()
+    taps = [randn(4, 4, seed=1 + seed) for seed in range(3)]
+
+    def convnet(images):
+        """(1, images, features)"""
+        return filters(nn.patchify(images, 2)).relu().mean(1)[None]
+
+    def along_the_sequence(x):
+        return sum(x[:, place : place + 4] @ tap for place, tap in enumerate(taps))
+
+    jacobian = np.abs(mg.jacobian(convnet, images).array).max(axis=(0, 2, 4, 5, 6))
+    reach, of_filters = influence(attention, points), influence(along_the_sequence, points)
+    require(np.array_equal(jacobian > 0, np.eye(6, dtype=bool)), "in a convnet, an image depends on another")
+    require(bool(reach.all()), "in attention, a point does not depend on another")
+    require(set((of_filters > 0).sum(axis=1)) == {3}, f"a filter of 3 taps reads {(of_filters > 0).sum(axis=1)} inputs")
+    return ("of 6 images given to a small convnet, each output depends on its own image alone: the other 30 "
+            f"derivatives are exactly 0; of attention over 6 points, all 36 are at least {reach.min():.3f}. Along a "
+            "sequence, each output of a filter with 3 taps depends on 3 neighbouring inputs, where attention's depends "
+            "on all")
+
+
 @claim("E36", "Self-Attention", FALSE, formula="W_ij = exp w_ij / sum_j exp w_ij",
        ours='nn.Attention(D, query_key="none", scale="none"), weights.softmax(-1)', code=ATTENTION)
 def one_index_for_two_keys():
@@ -52,7 +81,8 @@ def one_index_for_two_keys():
 @claim("A22", "Self-Attention", "true if there are neither positions nor a causal mask",
        formula="if I permute the order of x, the output of y is exactly the same, but permuted",
        ours='Encoder(TransformerConfig(positions="none"))', code=f"{ATTENTION}, models/encoder_decoder.py:Encoder",
-       also=("000: Positional Encodings", "003: Positional encoding", "004: Transformers: Wrapup"))
+       also=("000: Positional Encodings", "001: 1. Sequence order", "003: Positional encoding",
+             "004: Transformers: Wrapup"))
 def permuted_tokens_give_permuted_features():
     """Self-attention is permutation-equivariant: permuted tokens give the same outputs, permuted."""
     order = np.random.default_rng(0).permutation(7)
