@@ -13,6 +13,7 @@ from study.exercises.files import check_file, exercise_called
 from study.exercises.grading import command as grading
 from study.exercises.report import ERROR, Report
 from study.exercises.submission import SubmissionError
+from study.exercises.training import command as training
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -169,6 +170,7 @@ ACTIONS = {
     "start": ("Write a file to start from; it never overwrites anything.", add_start_flags, start),
     "show": ("Show the statement of an exercise.", add_show_flags, show),
     "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
+    "train": ("Train a small transformer with your own backwards in it.", training.add_flags, training.run),
     "grade": ("Grade all answers of a class.", grading.add_flags, grading.run),
     "new": ("Write a template for an exercise of your own.", add_new_flags, new),
 }

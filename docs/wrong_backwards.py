@@ -1,0 +1,55 @@
+"""Print the table of docs/backprop_through_attention.md on what wrong backwards do to learning. It takes five minutes:
+
+    PYTHONPATH=. python docs/wrong_backwards.py
+"""
+import numpy as np
+
+from study.exercises.answer import Direct
+from study.exercises.course import COURSE
+from study.exercises.training.answers import with_backward
+from study.exercises.training.ops import LIBRARY, Ops
+from study.exercises.training.run import Run, train
+
+SEEDS = range(5)
+BOTH = "attention", "causal_attention"
+MISTAKES = {  # {what is wrong: (exercises, the name of the mistake in them)}
+    "softmax: the row sum is missing": (BOTH, "no rowsum"),
+    "softmax: the mean of the row for its sum": (BOTH, "rowsum averaged"),
+    "attention: 1 / sqrt(D) is missing in dQ and dK": (BOTH, "no scale"),
+    "attention: dK without the transpose of dS": (BOTH, "dk without transpose"),
+    "attention: only V gets a gradient": (BOTH, "weights constant"),
+    "attention: the mask is forgotten in backward": (("causal_attention",), "no mask"),
+    "layer norm: mean and variance as constants": (("layer_norm",), "statistics constant"),
+    "layer norm: not divided by the deviation": (("layer_norm",), "no rstd"),
+    "linear: db is averaged over the rows": (("linear",), "bias averaged"),
+    "GELU: x Phi'(x) is missing": (("gelu",), "no density"),
+    "embedding: a repeated letter is added once": (("embedding",), "adds once"),
+    "cross-entropy: 1 is not subtracted at the target": (("cross_entropy",), "no target"),
+}
+
+
+def ops_with(exercises: tuple[str, ...], mistake: str) -> Ops:
+    """The library's ops, these with a known mistake in their backward."""
+    ops = dict(LIBRARY)
+    for name in exercises:
+        routine = COURSE[name].routine
+        (known,) = (known for known in routine.mistakes if known.name == mistake)
+
+        def wrong(*inputs, routine=routine, known=known):
+            return tuple(routine.run(dict(zip(routine.arguments, inputs)), known.changes).values())
+
+        ops[name] = with_backward(LIBRARY[name], COURSE[name], Direct(wrong))
+    return ops
+
+
+def row(title: str, runs: list[Run]) -> str:
+    losses, reversed_ = ([getattr(run, what) for run in runs] for what in ("last", "reversed"))
+    return (f"| {title} | {np.median(losses):.3g} ({min(losses):.3g} to {max(losses):.3g}) | {100 * np.median(reversed_):.0f} "
+            f"({100 * min(reversed_):.0f} to {100 * max(reversed_):.0f}) |")
+
+
+if __name__ == "__main__":
+    print("| mistake | loss at the end | words reversed, % |\n|---|---|---|")
+    print(row("none", [train(LIBRARY, seed) for seed in SEEDS]), flush=True)
+    for title, (exercises, mistake) in MISTAKES.items():
+        print(row(title, [train(ops_with(exercises, mistake), seed) for seed in SEEDS]), flush=True)
