@@ -43,9 +43,12 @@ def ops_with(exercises: tuple[str, ...], mistake: str) -> Ops:
 
 
 def row(title: str, runs: list[Run]) -> str:
-    losses, reversed_ = ([getattr(run, what) for run in runs] for what in ("last", "reversed"))
-    return (f"| {title} | {np.median(losses):.3g} ({min(losses):.3g} to {max(losses):.3g}) | {100 * np.median(reversed_):.0f} "
-            f"({100 * min(reversed_):.0f} to {100 * max(reversed_):.0f}) |")
+    """A line of the table."""
+    return f"| {title} | {spread([run.last for run in runs])} | {spread([100 * run.reversed for run in runs])} |"
+
+
+def spread(numbers: list[float]) -> str:
+    return f"{np.median(numbers):.3g} ({min(numbers):.3g} to {max(numbers):.3g})"
 
 
 if __name__ == "__main__":

@@ -93,12 +93,12 @@ def said(report: Report, is_used: bool) -> str:
 
 def trained(used: dict[str, Source], seed: int, steps: int, theirs: Run) -> Run:
     """Train with these answers, and print each loss next to the library's."""
-    largest = max(theirs.losses)
-    every = max(steps // LINES, 1)
+    largest, every = max(theirs.losses), max(steps // LINES, 1)
 
     def show(step: int, loss: float) -> None:
         if step % every == 0 or step == steps - 1 or not math.isfinite(loss):
-            print(f"{step:6} {loss:9.4f} {theirs.losses[step]:9.4f}  {bars(loss, theirs.losses[step], largest)}", flush=True)
+            other = theirs.losses[step]
+            print(f"{step:6} {loss:9.4f} {other:9.4f}  {bars(loss, other, largest)}", flush=True)
 
     print(f"{'step':>6} {'yours':>9} {'library':>9}  * yours, | the library's")
     with contextlib.ExitStack() as running:
@@ -140,8 +140,8 @@ def conclusions(yours: Run, theirs: Run, are_right: bool) -> Iterator[str]:
             ": your backward trains a model." if are_right else ", but a check says that your backward is wrong.")
     elif not yours.failed:
         reached = next((step for step, loss in enumerate(theirs.losses) if loss <= yours.last), len(theirs.losses))
-        yield (f"At the end your loss is {yours.last:.4f}, and the library's {theirs.last:.4f}; the library's was down to yours "
-               f"after {reached} steps.")
+        yield (f"At the end your loss is {yours.last:.4f}, and the library's {theirs.last:.4f}, which was down to yours after "
+               f"{reached} steps.")
         if not are_right and yours.reversed > theirs.reversed - LEARNT:
             yield "A wrong backward can still learn: training does not find such a mistake, a gradient check does."
 

@@ -27,9 +27,9 @@ MODELS = [  # (answered, the ops that the model then uses)
     (("matmul",), HEADS | {"scores", "softmax", "masked_softmax", "matmul"}),
     (("scores", "attention"), HEADS | {"attention", "scores", "masked_softmax", "matmul"}),
     (("multi_head", "blockwise_attention"), HEADS | {"multi_head", "blockwise_attention"}),
-    (("rms_norm", "tanh", "log_softmax"), (HEADS | {"rms_norm", "tanh", "log_softmax", "attention", "causal_attention"})
-     - {"layer_norm", "gelu", "cross_entropy"}),
-    (("gelu_tanh",), (HEADS | {"gelu_tanh", "attention", "causal_attention"}) - {"gelu"}),
+    (("rms_norm", "tanh"), (HEADS | {"rms_norm", "tanh", "attention", "causal_attention"}) - {"layer_norm", "gelu"}),
+    (("gelu_tanh", "log_softmax"), (HEADS | {"gelu_tanh", "log_softmax", "attention", "causal_attention"})
+     - {"gelu", "cross_entropy"}),
 ]
 
 
@@ -89,10 +89,14 @@ def test_an_answer_for_stacks_gets_them_whole():
     assert asked == [2] * 6 + [4] * 3
 
 
+def divided(found):
+    return 1 / 0  # a message quotes this line
+
+
 @pytest.mark.parametrize("change, says", [
     (lambda found: found[:2], "backward returned 2 gradients, and there are 3 to return: dx, dweight, dbias"),
     (lambda found: (*found[:2], np.ones((3, 4))), r"linear_backward: dbias has shape \(3, 4\), and bias has shape \(4,\)"),
-    (lambda found: 1 / 0, "linear_backward: ZeroDivisionError: division by zero"),
+    (divided, "linear_backward: ZeroDivisionError: division by zero"),
 ])
 def test_an_answer_without_gradients_says_why(change, says):
     x, weight, bias = (mg.tensor(np.ones(shape), requires_grad=True) for shape in ((3, 2), (4, 2), (4,)))
@@ -128,6 +132,7 @@ def test_right_answers_train_as_the_library_does(answered):
     assert right.losses[-1] < right.losses[0] and not right.failed
 
 
+@pytest.mark.long
 def test_the_library_learns_to_reverse_words_and_no_row_sum_does_not():
     def no_row_sum(dout, x):
         p = np.exp(x - x.max(axis=-1, keepdims=True))
