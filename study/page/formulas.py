@@ -1,16 +1,19 @@
-"""What the page says of each step of attention and of a block, forward and backward: its formula, and a short derivation.
+"""What the page says of each step of attention and of a block, forward and backward: its formulas, and a short derivation.
 Tensors have the SYMBOLS of textbooks.
 """
-from collections.abc import Container
-
+from minigrad.tracing import Trace
 from models.transformer import PLACEMENTS
-from study.page.attention import Head
 
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
-    "scores": "S", "weights": "P", "row_sum": "r", "attended": "A", "output": "O", "upstream": "U",
-    "loss": "L",
+    "scores": "S", "weights": "P", "row_sum": "r", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
+    # of a block; what a norm makes is N, in front of its sublayer or behind
+    "attention_input": "N_1", "attention": "Z", "attention_sum": "R_1", "attention_output": "N_1",
+    "mlp_input": "N_2", "w_in": "W_in", "hidden": "F", "activated": "G", "w_out": "W_out", "mlp": "E", "mlp_sum": "R_2",
+    **{f"{name}_{sublayer}": f"{symbol}_{number}" for number, sublayer in ((1, "attention"), (2, "mlp"))
+       for name, symbol in {"gain": "g", "mean": "mean", "rstd": "rstd", "x_hat": "x̂"}.items()},
 }
+NORMS = {"LayerNorm": ("mean", "rstd", "x_hat")}  # what each derives, by the page's ops
 
 
 def step(title: str, forward: tuple = (), backward: tuple = (), joins: tuple[str, ...] = (),
@@ -22,32 +25,31 @@ def step(title: str, forward: tuple = (), backward: tuple = (), joins: tuple[str
     return {"title": title, "joins": list(joins), "derives": derives or {}, **words}
 
 
-def projection(name: str, title: str) -> dict:
-    """x @ w_q, x @ w_k or x @ w_v"""
-    out, weight = SYMBOLS[name], SYMBOLS[f"w_{name}"]
+def linear(title: str, out: str, x: str, w: str, *lines: str) -> dict:
+    """out = x @ w"""
     return step(
         title,
-        (f"{out} = X {weight}", f"Each row of `{out}` is that token's row of `X`, multiplied by `{weight}`."),
-        (f"d{weight} = X^T d{out}",
-         f"A matrix product sends a gradient to both factors: `d{weight} = X^T d{out}`, and `d{out} {weight}^T` to `X`.",
-         "`X` is used three times, so `dX` is the sum of what arrives through `Q`, `K` and `V`."))
+        (f"{out} = {x} {w}", f"Each row of `{out}` is that row of `{x}`, multiplied by `{w}`."),
+        ([f"d{x} = d{out} {w}^T", f"d{w} = {x}^T d{out}"],
+         f"A number of `{x}` goes into its whole row of `{out}`, times a row of `{w}`. So its gradient is the scalar "
+         f"product of that row of `d{out}` with the row of `{w}`: `d{out} {w}^T`.",
+         f"A number of `{w}` is used by every token, so its gradient is a sum over the tokens: `{x}^T d{out}`.", *lines))
 
 
-SCORES_BACK = (
-    "dQ = s dS K,  dK = s dS^T Q",
-    "`S_ij = s sum_d Q_id K_jd`, so raising `Q_id` raises `S_ij` by `s K_jd`.",
-    "`Q_id` is in all scores of row `i`: `dQ_id = s sum_j dS_ij K_jd`, the keys weighted by the gradients of their scores.",
-    "`K_jd` is in all scores of column `j`: `dK_jd = s sum_i dS_ij Q_id`. Hence the transpose.")
-VARIANCE = "`s = 1 / sqrt(D)` keeps the variance of the scores the same for every `D`."
-SCORES = step(
-    "Scores: how well each query matches each key",
-    ("S_ij = s sum_d Q_id K_jd", "`S = s Q K^T`: the scalar product of query `i` and key `j`, times a scale.", VARIANCE),
-    SCORES_BACK, joins=("k_transposed", "products"))
-SCORES_WITH_BIAS = step(
-    "Scores: how well each query matches each key, plus a bias by distance",
-    ("S_ij = s sum_d Q_id K_jd + B_ij", "`S = s Q K^T + B`, where `B` is what the model learned for each distance `i - j`.",
-     VARIANCE),
-    SCORES_BACK, joins=("k_transposed", "products", "scaled_products"))
+def scores(has_bias: bool) -> dict:
+    return step(
+        "Scores: how well each query matches each key" + (", plus a bias by distance" if has_bias else ""),
+        ("S_ij = s sum_d Q_id K_jd" + (" + B_ij" if has_bias else ""),
+         "`S = s Q K^T + B`, where `B` is what the model learned for each distance `i - j`." if has_bias else
+         "`S = s Q K^T`: the scalar product of query `i` and key `j`, times a scale.",
+         "`s = 1 / sqrt(D)` keeps the variance of the scores the same for every `D`."),
+        (["dQ = s dS K", "dK = s dS^T Q"],
+         "`S_ij = s sum_d Q_id K_jd`, so raising `Q_id` raises `S_ij` by `s K_jd`.",
+         "`Q_id` is in all scores of row `i`: `dQ_id = s sum_j dS_ij K_jd`, the keys, weighted by the scores' gradients.",
+         "`K_jd` is in all scores of column `j`: `dK_jd = s sum_i dS_ij Q_id`. Hence the transpose."),
+        joins=("k_transposed", "products", *(["scaled_products"] if has_bias else [])))
+
+
 WEIGHTS = step(
     "Softmax: from scores to weights",
     ("P_ij = e^(S_ij) / (sum_k e^(S_ik))", "Each row is positive and sums to 1: what one key gains, the others lose.",
@@ -73,55 +75,96 @@ def row_sum(out: str) -> dict:
         f"The second needs no row of `P`, so flash attention, which never stores `P`, takes it from `d{out}` and `{out}`."))
 
 
+def weighted_values(title: str, out: str) -> dict:
+    """weights @ v"""
+    return step(
+        title,
+        (f"{out}_id = sum_j P_ij V_jd", f"`{out} = P V`: each row is a mean of the values, weighted by that row of `P`."),
+        ([f"dP = d{out} V^T", f"dV = P^T d{out}"],
+         f"Raising `P_ij` adds that much of `V_j` to row `i`: `dP_ij = sum_d d{out}_id V_jd`.",
+         f"Raising `V_jd` raises `{out}_id` by `P_ij` for each query `i`: `dV_jd = sum_i P_ij d{out}_id`. "
+         "Hence the transpose."))
+
+
 READ_OUT = step(
     "Loss",
     ("L = sum_id O_id U_id", "Any loss has some gradient at the output. This one has `U`, which you can edit."),
     ("dO = U", "`L` is linear in `O`: raising `O_id` raises `L` by `U_id` times as much."), joins=("read_out",))
 
 
-def product(name: str, title: str) -> dict:
-    """weights @ v"""
-    out = SYMBOLS[name]
+def layer_norm(title: str, out: str, x: str, gain: str) -> dict:
+    n = gain.removeprefix("g_")
     return step(
         title,
-        (f"{out}_id = sum_j P_ij V_jd", f"`{out} = P V`: each row is a mean of the values, weighted by that row of `P`."),
-        (f"dP = d{out} V^T,  dV = P^T d{out}",
-         f"Raising `P_ij` adds that much of `V_j` to row `i`: `dP_ij = sum_d d{out}_id V_jd`.",
-         f"Raising `V_jd` raises `{out}_id` by `P_ij` for each query `i`: `dV_jd = sum_i P_ij d{out}_id`. "
-         "Hence the transpose."))
+        ([f"x_hat_{n} = ({x} - mean_{n}) rstd_{n}", f"{out} = x_hat_{n} {gain}"],
+         f"Each row is shifted to mean 0 and scaled to variance 1: `mean_{n}` is the row's mean, and `rstd_{n}` is 1 over "
+         "the square root of its variance.",
+         f"Then each column is multiplied by its gain `{gain}`."),
+        ([f"dx_hat_{n} = d{out} {gain}", f"d{gain} = columnsum(d{out} x_hat_{n})", "a = mean(dx_hat),  b = mean(dx_hat x_hat)",
+          f"d{x} = rstd_{n} (dx_hat - a - x_hat b)"],
+         f"The gain is a factor: `d{out}` is multiplied by it, and its own gradient sums over the rows, which all use it.",
+         "Through the mean: each number also goes into the mean of its row, which is subtracted from all of them. So the "
+         "mean `a` of `dx_hat` is subtracted.",
+         "Through the variance: raising number i of a row by a little `delta` scales the whole row by 1 less "
+         f"`{{delta x_hat_i rstd_{n}}} / C`. This subtracts the part of `dx_hat` along `x_hat`, which is `x_hat b`.",
+         "That is as it should be: shifting or scaling a row does not change the result, so the gradient has no part in "
+         "these two directions."))
 
 
-PROJECTED = step(
-    "Output projection", ("O = A W_o", "Maps what the head has gathered back to the width of the tokens."),
-    ("dA = dO W_o^T,  dW_o = A^T dO", "A matrix product sends a gradient to both factors."))
+def residual(title: str, out: str, x: str, added: str) -> dict:
+    return step(
+        title,
+        (f"{out} = {x} + {added}", "The sublayer adds to what it was given, and does not replace it."),
+        ([f"d{x} = d{out}", f"d{added} = d{out}"],
+         f"A sum sends its gradient to both terms unchanged: `d{x}` gets `d{out}` past the sublayer, whatever that does.",
+         f"What comes back through the sublayer is added to `d{x}`."))
 
 
-def of_head(head: Head) -> dict[str, dict]:
-    """What the page says of each step of a head."""
-    steps = {"scores": SCORES if head.bias is None else SCORES_WITH_BIAS, "weights": WEIGHTS,
-             "row_sum": row_sum("A" if head.starts_from_x else "O"), "loss": READ_OUT}
-    if not head.starts_from_x:
-        return steps | {"output": product("output", "Output: weighted values")}
-    projections = {"q": "Queries", "k": "Keys", "v": "Values"}
-    return {name: projection(name, title) for name, title in projections.items()} | steps | {
-        "attended": product("attended", "Weighted values"), "output": PROJECTED}
+GELU = step(
+    "MLP: gelu",
+    ("G = F Phi(F)", "`Phi(z)` is the probability that a standard normal number is less than `z`. So large numbers pass, "
+     "and negative ones become almost 0, without a corner."),
+    ("dF = dG (Phi(F) + F phi(F))", "The product rule: both factors depend on `F`. The slope of `Phi` is the normal "
+     "density, `phi(z) = e^(-z^2 / 2) / sqrt(2 pi)`.",
+     "Each number has a gradient of its own: nothing is summed."))
 
-
-BLOCK_TITLES = {
-    "q": "Queries", "k": "Keys", "v": "Values",
-    "attention_input": "Layer norm before attention", "attention": "Output projection",
-    "attention_sum": "Residual connection around attention", "attention_output": "Layer norm after attention",
-    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: expand", "activated": "MLP: gelu",
-    "mlp": "MLP: project back", "mlp_sum": "Residual connection around the MLP", "output": "Output of the block",
+TITLES = {
+    "q": "Queries", "k": "Keys", "v": "Values", "attention": "Output projection", "output": "Output projection",
+    "attention_input": "Layer norm before attention", "attention_output": "Layer norm after attention",
+    "attention_sum": "Residual connection around attention", "mlp_sum": "Residual connection around the MLP",
+    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: expand", "mlp": "MLP: project back",
 }
 
 
-def of_block(names: Container[str]) -> dict[str, dict]:
-    """What the page says of each step that a block has."""
-    words = {name: {"title": title} for name, title in BLOCK_TITLES.items()}
-    words |= {"scores": SCORES, "weights": WEIGHTS, "row_sum": row_sum("A"),
-              "attended": product("attended", "Weighted values"), "loss": READ_OUT}
-    return {name: step for name, step in words.items() if name in names or name == "row_sum"}
+def of_trace(trace: Trace) -> dict[str, dict]:
+    """What the page says of each step of a head or a block."""
+    made = {step.output.name: step for step in trace.steps}
+    found = {}
+    for name, traced in made.items():
+        symbols = [SYMBOLS.get(name) for name in (name, *(getattr(value, "name", None) for value in traced.inputs))]
+        title = TITLES.get(name, "")
+        if traced.op in NORMS:
+            title = title if name in TITLES and name != "output" else "Layer norm after the MLP: the block's output"
+            found[name] = layer_norm(title, *symbols[:3])
+            sublayer = traced.inputs[1].name.removeprefix("gain_")
+            found[name]["derives"] = {part: f"{part}_{sublayer}" for part in NORMS[traced.op]}
+        elif name == "output" and "weights" in (value.name for value in traced.inputs):
+            found[name] = weighted_values("Output: weighted values", "O")
+        elif traced.op == "Add" and name in ("attention_sum", "mlp_sum", "output"):
+            found[name] = residual(title if name != "output" else TITLES["mlp_sum"] + ": the block's output", *symbols)
+        elif name in ("q", "k", "v"):
+            found[name] = linear(title, *symbols, f"`{symbols[1]}` goes into `Q`, `K` and `V`, so its gradient is the sum "
+                                 "of what arrives through each.")
+        elif traced.op == "MatMul" and name in TITLES:
+            is_mlp = name == "output" and "activated" in made
+            found[name] = linear(f"{TITLES['mlp']}: the block's output" if is_mlp else title, *symbols)
+    found |= {"scores": scores("scaled_products" in made), "weights": WEIGHTS, "loss": READ_OUT,
+              "row_sum": row_sum("A" if "attended" in made else "O")}
+    if "attended" in made:
+        found["attended"] = weighted_values("Weighted values", "A")
+    if "activated" in made:
+        found["activated"] = GELU
+    return found
 
 
 def placement_in_words(name: str) -> str:

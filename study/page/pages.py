@@ -34,7 +34,7 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
         "labels": labels(head),
         "symbols": formulas.SYMBOLS,
         "editable": [*head.inputs, "upstream"],
-        "steps": formulas.of_head(head),
+        "steps": formulas.of_trace(trace),
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head),
                      row_sum_switch("attended" if head.starts_from_x else "output")],
         "mistakes": [
@@ -49,14 +49,16 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
 def page_of_block(numbers: block.BlockInputs) -> Page:
     """The page of a block, with the shares of its inputs' gradients."""
     trace = trace_of(block.block, numbers)
+    words = formulas.of_trace(trace)
+    names = {tensor.name for tensor in trace.tensors}.union(*(step["derives"].values() for step in words.values()))
     return Page(trace.as_dict(), {
         "title": "A block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
-        "layout": block_layout({tensor.name for tensor in trace.tensors}),
+        "layout": block_layout(names),
         "hidden": HIDDEN,
         "symbols": formulas.SYMBOLS,
         "editable": [*numbers.inputs, "upstream"],
-        "steps": formulas.of_block([step.output.name for step in trace.steps]),
+        "steps": words,
         "switches": [causal_switch(numbers.causal, numbers.mask), row_sum_switch("attended")],
         "shares": tables(shares.paths_in_block(trace, numbers.placement)),
     })
@@ -86,11 +88,12 @@ def layout(head: Head) -> list[list[str]]:
 
 def block_layout(names: Container[str]) -> list[list[str]]:
     """The rows of a block's matrices, of those that it has."""
-    rows = [["x", "gain_attention", "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
+    norms = [[f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat", "gain")] for sublayer in ("attention", "mlp")]
+    rows = [["x", *norms[0], "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
             ["scores", "weights", "row_sum"], ["attended", "w_o", "attention"],
-            ["attention_sum", "attention_output"], ["gain_mlp", "mlp_input", "w_in"], ["hidden", "activated"],
+            ["attention_sum", "attention_output"], [*norms[1], "mlp_input", "w_in"], ["hidden", "activated"],
             ["w_out", "mlp", "mlp_sum"], ["output", "upstream", "loss"]]
-    return [there for row in rows if (there := [name for name in row if name in names or name == "row_sum"])]
+    return [there for row in rows if (there := [name for name in row if name in names])]
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:

@@ -34,7 +34,7 @@ def paths_in_block(trace: Trace, placement: str) -> dict[str, Paths]:
             kept = x if rule.residual == "x" else inner
             found[x][adder(trace, kept, name), kept] = "the residual" + (after if rule.residual == "inner" else "")
         for taker in takers:
-            found[x][taker, inner] = SYMBOLS.get(taker, "the MLP") + after
+            found[x][taker, inner] = ("the MLP" if name == "mlp" else SYMBOLS[taker]) + after
         x = f"{name}_output" if rule.norm_after else f"{name}_sum" if rule.residual is not None else name
     return found
 

@@ -160,8 +160,21 @@ PAGES = {
 def test_pages_can_be_made(name):
     page = PAGES[name]()
     html(page.trace, page.extras)
-    derived = {name for step in page.extras["steps"].values() for name in step.get("derives", {}).values()}
-    assert page.extras["steps"].keys() <= {step["output"] for step in page.trace["steps"]} | derived
+    joined, derived = ({name for step in page.extras["steps"].values() for name in names(step)}
+                       for names in (lambda step: step["joins"], lambda step: step["derives"].values()))
+    steps = page.extras["steps"]
+    assert steps.keys() == {step["output"] for step in page.trace["steps"]} - joined | {"row_sum"} and derived >= {"row_sum"}
+    for name, words in steps.items():
+        ways = [words[way] for way in ("forward", "backward") if way in words]
+        assert ways and all(way["formula"] and len(" ".join(way["derivation"])) > 40 for way in ways), name
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_blocks_letters_mean_one_thing_each(placement):
+    """The tensors with matrices have different symbols."""
+    page = pages.page_of_block(block.draw(placement))
+    shown = [page.extras["symbols"][name] for row in page.extras["layout"] for name in row]
+    assert len(set(shown)) == len(shown)
 
 
 @pytest.mark.parametrize("head", [DEFAULT, dataclasses.replace(DEFAULT, causal=False), small_head(bias=np.eye(4))],

@@ -165,6 +165,33 @@ def test_the_mask_belongs_to_the_softmax(browser, opened):
     assert lines[-1] == "= -0.311" == f"= {browser.cells()['scores', 'gradient']['1,0']['text']}"
 
 
+@pytest.mark.parametrize("placement", ["pre", "post", "inner"])
+def test_a_norms_mean_rstd_and_x_hat_are_matrices(browser, opened, placement):
+    numbers = block.draw(placement)
+    opened(pages.page_of_block(numbers))
+    for edited in (False, True):
+        if edited:
+            browser.type("x", "1,2", "2.25")
+            browser.type("gain_mlp", "1", "-0.5")
+        found = browser.arrays()
+        for sublayer, x, out in (("attention", "x", "attention_input"), ("mlp", "attention_sum", "mlp_input")):
+            if placement == "post":
+                x, out = f"{sublayer}_sum", "attention_output" if sublayer == "attention" else "output"
+            x, gain, dout = found[x, "value"], found[f"gain_{sublayer}", "value"], found[out, "gradient"]
+            rstd = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+            x_hat = (x - x.mean(-1, keepdims=True)) * rstd
+            expected = {("mean", "value"): x.mean(-1, keepdims=True), ("rstd", "value"): rstd, ("x_hat", "value"): x_hat,
+                        ("x_hat", "gradient"): dout * gain}
+            for (part, kind), array in expected.items():
+                assert found[f"{part}_{sublayer}", kind] == pytest.approx(array, abs=1e-9), (part, kind, edited)
+            assert found[f"gain_{sublayer}", "gradient"] == pytest.approx((dout * x_hat).sum(0), abs=1e-9)
+            assert (f"mean_{sublayer}", "gradient") not in found
+    go_to(browser, "Layer norm after attention" if placement == "post" else "Layer norm before attention")
+    reads, writes = roles(browser)
+    assert {("rstd_attention", "value"), ("x_hat_attention", "value"), ("gain_attention", "value")} <= reads
+    assert {("x_hat_attention", "gradient"), ("gain_attention", "gradient")} <= writes and len(writes) == 3
+
+
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_shares_in_a_block(browser, opened, placement):
     numbers = block.draw(placement)

@@ -90,12 +90,8 @@ class FormulaText {
 
   scripted() {
     const isSum = this.tokens[this.next] === "sum";
-    let base = this.atom(), below = null, above = null;
-    if (this.tokens[this.next] === "_" && this.tokens[this.next + 1] === "hat") { // x_hat
-      this.next += 2;
-      base = math("mover", base, math("mo", "^"));
-      base.setAttribute("accent", "true");
-    }
+    const base = this.atom();
+    let below = null, above = null;
     while ((this.tokens[this.next] === "_" && !below) || (this.tokens[this.next] === "^" && !above)) {
       const sign = this.tokens[this.next++];
       const script = this.script(sign === "_" ? name => name : this.rename);
@@ -137,9 +133,18 @@ class FormulaText {
     if (token === "sum") return math("mo", "∑");
     if (token === "inf") return math("mi", "∞");
     if (/^\d/.test(token)) return math("mn", token);
+    if (this.tokens[this.next] === "_" && this.tokens[this.next + 1] === "hat") return this.hat(token);
     if (/^\p{L}/u.test(token)) return this.word(token);
     if (token === "|") { const bar = math("mo", "|"); bar.setAttribute("stretchy", "false"); return bar; }
     return math("mo", SIGNS[token] || token);
+  }
+
+  /** x_hat or dx_hat, whose x is no tensor's name. */
+  hat(token) {
+    this.next += 2;
+    const hat = math("mover", math("mi", token.at(-1)), math("mo", "^"));
+    hat.setAttribute("accent", "true");
+    return token.length > 1 ? math("mrow", math("mi", token.slice(0, -1)), hat) : hat;
   }
 
   word(token) {
