@@ -1,5 +1,6 @@
 """`minigrad study`: attention's backward on an interactive page."""
 import argparse
+import dataclasses
 import pathlib
 import webbrowser
 
@@ -8,6 +9,7 @@ from models.commands.shared import UsageError, check_writable
 from models.transformer import PLACEMENTS
 from study.page import block, inputs, pages, trained
 from study.page.attention import DEFAULT
+from study.page.stations import STATIONS
 
 PAGE = "study.html"
 OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
@@ -22,6 +24,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
                         help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
+    parser.add_argument("--station", metavar="N", type=int, choices=range(1, len(STATIONS) + 1),
+                        help=f"open the guided path at station N, 1 to {len(STATIONS)}")
     parser.add_argument("--out", metavar="PAGE", default=PAGE, help=f"the file to write (default: {PAGE})")
     parser.add_argument("--force", action="store_true", help="overwrite the file even if it is not such a page")
     parser.add_argument("--no-open", action="store_true", help="write the page without opening a browser")
@@ -58,12 +62,13 @@ def page_of(given: dict) -> pages.Page:
             return pages.page_of_head(inputs.read(given["input"]))
         except OSError as error:
             raise ValueError(f"cannot read {given['input'] or repr('')} ({error.strerror or error})") from None
-    return pages.page_of_head(DEFAULT)
+    page = pages.page_of_head(DEFAULT)
+    return dataclasses.replace(page, extras=page.extras | {"station": given.get("station", 0)})
 
 
 def check_flags(given: dict) -> None:
     """UsageError for flags that exclude or need each other."""
-    if len(sources := [name for name in ("input", "checkpoint", "block") if name in given]) > 1:
+    if len(sources := [name for name in ("input", "checkpoint", "block", "station") if name in given]) > 1:
         raise UsageError(f"--{sources[0]} and --{sources[1]} ask for different pages; give one of them")
     if "checkpoint" in given and "text" not in given:
         raise UsageError("--checkpoint needs a text for the model to read; give one with --text")

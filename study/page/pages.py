@@ -10,8 +10,9 @@ import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
 from study.page import block, formulas, shares
-from study.page.attention import Head, attention
+from study.page.attention import DEFAULT, Head, attention
 from study.page.mistakes import MISTAKES, check
+from study.page.stations import STATIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,7 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
             for mistake in MISTAKES if mistake.fits(head)
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
+        "stations": STATIONS if head is DEFAULT else [],
     })
 
 

@@ -394,6 +394,11 @@ def test_a_page_is_written_and_opened(run, opened, tmp_path):
     assert len(opened) == 1
 
 
+def test_a_page_opens_at_a_station(run):
+    assert run("--no-open", "--station", "3")[0] == 0
+    assert data_in("study.html")["extras"]["station"] == 3
+
+
 @pytest.mark.parametrize("answer", [False, webbrowser.Error("none"), OSError("none")])
 def test_without_a_browser_the_page_is_written_all_the_same(run, monkeypatch, answer, tmp_path):
     monkeypatch.setattr(webbrowser, "open", mock.Mock(side_effect=[answer]))
@@ -502,6 +507,8 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--input", "/dev/zero"], "/dev/zero is a pipe, socket or device"),
     (["--input", "numbers.json", "--block"], "--input and --block ask for different pages; give one of them"),
     (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint ask for different pages; give one of them"),
+    (["--block", "--station", "3"], "--block and --station ask for different pages; give one of them"),
+    (["--station", "10"], "--station: invalid choice: 10"),
     (["--text", "abc"], "--text needs --checkpoint RUN, a trained model; give both"),
     (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
     (["--head", "1"], "--head needs --checkpoint RUN"),

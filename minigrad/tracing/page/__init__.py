@@ -11,6 +11,7 @@ op it shows the trace's numbers, and what they depend on cannot be edited.
     interpreter.js            runs a trace by these rules: forward, backward, shares
     state.js                  what the user can change, and the numbers that follow from it
     matrices.js, steps.js, number.js, difference.js, edits.js    draw a part each, and change the state
+    stations.js             the guided path: questions that are answered on the page
     page.js                   draws mistakes, shares and the whole, and listens
 
 `write` and `html` take the dict of `Trace.as_dict()` and `extras`, a dict of what a trace cannot know. Every key of it is
@@ -44,6 +45,19 @@ optional. Names are those of the trace's tensors; a step has the name of its out
     shares          [{"tensor": "x", "through": [{"label": ..., "tensor": step, "input": name}, ...]}]: the paths by which
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its
                     input, carried on to x. Default: each tensor that several steps use, with these steps
+    stations        [{"title": ..., "text": [line, ...], "step": name, "way": "forward" or "backward",
+                    "guide": "3. Keys compete", "question": QUESTION}, ...]: a guided path. Each opens a step, asks a
+                    question, and names the guide's section on it. The page's address keeps what was answered
+                    turns: {name of a switch: choice, ...}, while the station is open. Optional
+                    QUESTION = {"text": line, "reason": line, ...} and one of
+                        "number": CELL    how large is it? with "term": k, only that term of the sum that it is
+                        "sign": CELL      positive, negative or zero?
+                        "smallest" or "largest": [CELL, ...]    which one?
+                        "changes": {"tensor": ..., "kind": ...}, "edit": {"tensor": ..., "index": ..., "by": 1}
+                                          which numbers of the tensor change by this edit of an input?
+                    CELL = {"tensor": ..., "index": [3, 1], "kind": "value" or "gradient"}
+                    The page computes the answers. The cells asked for are veiled until then
+    station         the number of the station that is open at first. Default: none
 
 A formula is text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, `a / b`, `sqrt(D)`, `dS^T`, in which the
 names of tensors are replaced by their symbols. All other text is shown as it is, never as markup.
@@ -71,11 +85,13 @@ MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 400_000  # of a page
 SCRIPTS = (
     "formulas.js", "terms.js", "ops.js", "mistakes.js", "interpreter.js", "state.js", "matrices.js", "steps.js",
-    "number.js", "difference.js", "edits.js", "page.js",
+    "number.js", "difference.js", "edits.js", "stations.js", "page.js",
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
+    "stations", "station",
 }
+QUESTIONS = {"number", "sign", "smallest", "largest", "changes"}
 
 
 def write(
@@ -170,6 +186,10 @@ def _check(trace: Mapping, extras: Mapping) -> None:
         )
     if unknown := extras.keys() - EXTRAS:
         raise ValueError(f"extras: unknown {sorted(unknown)}; known are {sorted(EXTRAS)}")
+    for i, station in enumerate(extras.get("stations", ()), 1):
+        if len(station["question"].keys() & QUESTIONS) != 1:
+            raise ValueError(f"extras: the question of station {i} must have one of {sorted(QUESTIONS)}, has "
+                             f"{sorted(station['question'])}")
     names = {tensor["name"] for tensor in trace["tensors"]}
     for step in extras.get("steps", {}).values():
         names.update(step.get("derives", {}).values())
@@ -191,6 +211,11 @@ def _names(extras: Mapping) -> Iterator[str]:
     for mistake in extras.get("mistakes", ()):
         yield from mistake.get("steps", ())
         yield from _set_names(mistake.get("recomputes", ()))
+    for station in extras.get("stations", ()):
+        question = station["question"]
+        asked = next(question[key] for key in QUESTIONS if key in question)
+        cells = [*(asked if isinstance(asked, list) else [asked]), *([question["edit"]] if "edit" in question else [])]
+        yield from [station["step"], *(cell["tensor"] for cell in cells)]
     for row in extras.get("shares", ()):
         yield row["tensor"]
         for share in row["through"]:

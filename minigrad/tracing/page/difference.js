@@ -21,7 +21,7 @@ function drawDifference() {
   const t = pointed && computation.tensors.get(pointed.name);
   const place = t && ravel(t.shape, pointed.index);
   const canDiffer = t && !t.step && isFloat(t) && t.gradient && computation.seeds.length && !obstacles.get(t.name)
-    && Number.isFinite(pass.values.get(t.name).data[place]);
+    && Number.isFinite(pass.values.get(t.name).data[place]) && !isVeiled(cellAt({...pointed, kind: "gradient"}));
   section.hidden = !canDiffer;
   clearTimeout(plotTimer);
   if (!canDiffer) return;

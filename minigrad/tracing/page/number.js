@@ -23,6 +23,10 @@ function drawPointed(isSpoken = false) {
   if (!pointed) return;
   const {name, kind, index} = pointed, cell = cellAt(pointed);
   mark(cell, "pointed");
+  if (isVeiled(cell)) {
+    section.replaceChildren(element("h2", {}, symbol(pointed), placed(index)), element("p", {}, "Veiled until you answer."));
+    return;
+  }
   const value = (kind === "value" ? pass.values : pass.gradients).get(name).data[cell.place];
   const lines = writeOut(computation.explain(pass, name, index, kind), value);
   const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");
@@ -37,15 +41,15 @@ function drawPointed(isSpoken = false) {
 }
 
 /** A term in which numbers of joined steps are written out. */
-function unfold(node) {
+function unfold(node, of = pass) {
   if (node.is === "source" && joined.has(node.of.name)) {
-    const {parts} = computation.explain(pass, node.of.name, node.index, node.of.kind);
+    const {parts} = computation.explain(of, node.of.name, node.index, node.of.kind);
     if (parts.length && parts.every(part => part.term)) {
-      const sent = parts.map(part => unfold(part.term));
+      const sent = parts.map(part => unfold(part.term, of));
       return sent.length === 1 ? sent[0] : over("sum", sent);
     }
   }
-  return {...node, parts: node.parts.map(unfold)};
+  return {...node, parts: node.parts.map(part => unfold(part, of))};
 }
 
 const line = (...nodes) => element("p", {class: "line"}, ...nodes);
@@ -80,8 +84,8 @@ function writeOut(explained, value) {
 
 /** A number in a term, which marks its cell while it is pointed at. */
 function reference(node, text) {
-  const span = element("span", {class: "ref"}, ...text);
   const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
+  const span = element("span", {class: "ref"}, ...(isVeiled(source) && text.length === 1 ? ["?"] : text));
   span.addEventListener("pointerenter", () => source.box.classList.add("source-hover"));
   span.addEventListener("pointerleave", () => source.box.classList.remove("source-hover"));
   return span;

@@ -80,6 +80,7 @@ function update() {
   drawMistake();
   drawShares();
   drawStep(); // a switch can change what a step reads
+  drawPath();
   drawPointed();
 }
 
@@ -160,6 +161,7 @@ function drawAll() {
   new ResizeObserver(measureBar).observe(byId("controls"));
   update();
   goTo(state.step);
+  startPath();
 }
 
 drawAll();

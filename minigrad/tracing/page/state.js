@@ -37,6 +37,9 @@ const state = {
   step: Number(address.get("step")) || 0, // 0: all; then the steps forward; then those backward
   pointed: null, // {name, index, kind}
   h: 1e-5,
+  station: 0, // none, or the station of the guided path that is open
+  answers: new Map(), // {number of a station: {isRight, text}}
+  chosen: new Set(), // places of the cells that are an answer so far
   isForced: false, // to recompute what the trace has, for tests
 };
 let pass = computation.asTraced; // the numbers shown

@@ -1,0 +1,327 @@
+"use strict";
+/* The guided path: stations with a question each. Its answer is computed from the numbers shown, so edits and switches
+   cannot break it. Until it is answered, the cells asked for are veiled. The page's address keeps what was answered. */
+
+const stations = extras.stations || [];
+const station = () => stations[state.station - 1];
+const answerOf = number => state.answers.get(number); // {isRight, text}
+const given = () => answerOf(state.station);
+
+/* ------------------------------------------------------------------------------------------------ answers */
+
+const toCell = ({tensor, index, kind}) => cellAt({name: tensor, index, kind});
+const numberAt = ({tensor, index, kind}, of = right) => {
+  const {shape, data} = (kind === "value" ? of.values : of.gradients).get(tensor);
+  return data[ravel(shape, index)];
+};
+const named = ({tensor, index, kind}) => formula(`${symbol({name: tensor, kind})}_${index.join("")}`, name => name, "inline");
+
+/** The terms of a number asked for, or one of the terms that it is the sum of. */
+function termOf({number, sign, term: k}) {
+  const {tensor, index, kind} = number || sign, [{term: all}] = computation.explain(right, tensor, index, kind).parts;
+  const whole = unfold(all, right);
+  return k === undefined ? whole : whole.parts[k];
+}
+
+const tolerance = x => 0.05 * Math.max(1, Math.abs(x));
+const isSmall = (x, {tensor, kind}) => { // but for rounding
+  const all = (kind === "value" ? right.values : right.gradients).get(tensor).data;
+  return Math.abs(x) <= 1e-9 * Math.max(...all.map(Math.abs));
+};
+const signOf = q => isSmall(numberAt(q.sign), q.sign) ? "zero" : numberAt(q.sign) > 0 ? "positive" : "negative";
+
+/** What changes by a question's edit: [{place, before, after}]. */
+function changesBy({changes: {tensor, kind}, edit}) {
+  const run = edits => computation.backward(computation.forward(edits, activeSets()));
+  const edits = trial ? trial.before.edits : state.edits;
+  const [before, after] = [edits, withEdit(edits, edit)].map(run).map(
+    one => (kind === "value" ? one.values : one.gradients).get(tensor).data);
+  const largest = Math.max(...before.map(Math.abs));
+  return [...before.keys()].map(place => ({place, before: before[place], after: after[place]}))
+    .filter(one => Math.abs(one.after - one.before) > 1e-9 * largest);
+}
+
+function withEdit(edits, {tensor, index, by}) {
+  const t = computation.tensors.get(tensor), data = (edits.get(tensor) || t.value).slice();
+  data[ravel(t.shape, index)] += by;
+  return new Map(edits).set(tensor, data);
+}
+
+const extreme = (q, cells, best) => {
+  const target = best(...cells.map(one => numberAt(one)));
+  return cells.filter(one => isSmall(numberAt(one) - target, one));
+};
+const byExtreme = (name, best) => ({
+  veils: q => q[name],
+  choices: q => q[name].map(one => [one.index.join(","), named(one), toCell(one).label]),
+  isRight: (q, text) => extreme(q, q[name], best).some(one => one.index.join(",") === text),
+  answer: q => [
+    ...extreme(q, q[name], best).slice(0, 1).flatMap(one => ["It is ", named(one), ". "]),
+    ...q[name].flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
+  ],
+  lines: () => [],
+});
+
+/** By the key that a question has: the cells it veils; `choices`, [[text, label, label as text], ...], unless the answer is
+    typed or clicked; whether a text is right; and the answer, in words and in terms. */
+const QUESTIONS = {
+  number: {
+    veils: q => [q.number],
+    isRight: (q, text) => Math.abs(parsed(text) - termOf(q).value) <= tolerance(termOf(q).value),
+    answer: (q, text) => {
+      const {value} = termOf(q), isOpposite = !given().isRight && Math.abs(parsed(text) + value) <= tolerance(value);
+      return [`It is ${shown(value)}, and you said ${text}${isOpposite ? ": the size is right, the sign is not" : ""}.`];
+    },
+    lines: q => writePart({term: termOf(q)}),
+  },
+  sign: {
+    veils: q => [q.sign],
+    choices: () => ["positive", "negative", "zero"].map(sign => [sign, sign, sign]),
+    isRight: (q, text) => text === signOf(q),
+    answer: q => ["It is ", signOf(q) === "zero" ? "zero" : `${signOf(q)}, ${shown(numberAt(q.sign))}`, "."],
+    lines: q => writePart({term: termOf(q)}),
+  },
+  smallest: byExtreme("smallest", Math.min),
+  largest: byExtreme("largest", Math.max),
+  changes: {
+    veils: () => [],
+    isRight: (q, text) => text === changesBy(q).map(one => one.place).join(" "),
+    answer: (q, text) => {
+      const count = changesBy(q).length, chosen = text ? text.split(" ").length : 0;
+      return [count ? `${count} ${count === 1 ? "number changes" : "numbers change"}` : "No number changes",
+        `, and you chose ${chosen || "none"}.`];
+    },
+    lines: q => changesBy(q).map(({place, before, after}) => line(
+      named({...q.changes, index: unravel(computation.tensors.get(q.changes.tensor).shape, place)}),
+      `: ${shown(before)} → ${shown(after)}`)),
+  },
+};
+const kindOf = q => QUESTIONS[Object.keys(QUESTIONS).find(key => key in q)];
+
+/* ------------------------------------------------------------------------------------------------ cells asked for */
+
+let veiled = []; // cells
+const isVeiled = cell => veiled.includes(cell);
+
+function drawVeils() {
+  veiled.forEach(cell => { cell.box.classList.remove("veiled"); cell.textContent = shown(Number(cell.dataset.value)); });
+  veiled = station() && !given() ? kindOf(station().question).veils(station().question).map(toCell) : [];
+  veiled.forEach(cell => { cell.box.classList.add("veiled"); cell.textContent = "?"; cell.removeAttribute("aria-label"); });
+}
+
+const gridAsked = () => station() && station().question.changes
+  && gridOf({name: station().question.changes.tensor, kind: station().question.changes.kind});
+
+function drawChosen() {
+  for (const {cells} of grids.values()) {
+    cells.forEach(({box}) => { box.classList.remove("choosable", "chosen", "moved"); box.removeAttribute("aria-selected"); });
+  }
+  const grid = gridAsked();
+  if (!grid) return;
+  const chosen = new Set(given() ? given().text.split(" ").filter(Boolean).map(Number) : state.chosen);
+  const moved = new Set(given() ? changesBy(station().question).map(one => one.place) : []);
+  grid.cells.forEach((cell, place) => {
+    cell.box.classList.toggle("choosable", !given());
+    cell.box.classList.toggle("chosen", chosen.has(place));
+    cell.box.classList.toggle("moved", moved.has(place));
+    cell.box.setAttribute("aria-selected", chosen.has(place));
+  });
+}
+
+function toggleChosen(cell) {
+  if (!cell || cell.grid !== gridAsked() || given()) return;
+  if (!state.chosen.delete(cell.place)) state.chosen.add(cell.place);
+  drawChosen();
+  const text = `${state.chosen.size} ${state.chosen.size === 1 ? "cell" : "cells"} chosen`;
+  byId("path").querySelector(".count").textContent = `${text}.`;
+  byId("spoken").textContent = `${cell.label} ${state.chosen.has(cell.place) ? "chosen" : "left out"}, ${text}`;
+}
+
+let trial = null; // {before, depth}: the edit that an answer makes, or the switches that a station turns
+
+function startTrial() {
+  const {turns = {}, question: {edit}} = station(), isEdit = edit && given();
+  if (!isEdit && !Object.keys(turns).length) return;
+  trial = {before: snapshot(), depth: state.past.push(snapshot())};
+  if (isEdit) state.edits = withEdit(state.edits, edit);
+  extras.switches.forEach(({name}, i) => { state.switches[i] = turns[name] ?? state.switches[i]; });
+  drawSwitchValues();
+}
+
+/** Undo it, unless the user went on from there. */
+function endTrial() {
+  if (trial && state.past.length === trial.depth) restore(state.past.pop());
+  trial = null;
+}
+
+/* ------------------------------------------------------------------------------------------------ the stations */
+
+function openStation(number) {
+  endTrial();
+  Object.assign(state, {station: number, pointed: null});
+  state.chosen.clear();
+  if (station()) {
+    const {step, way} = station();
+    startTrial();
+    goTo(1 + steps.findIndex(one => one.name === step && one.isBackward === (way === "backward")));
+  }
+  keepInAddress("station", number);
+  update();
+  drawStation();
+}
+
+/** Open a station by a button, which is gone then. */
+function visit(number) {
+  openStation(number);
+  byId("panel").scrollTop = 0;
+  (byId("path").querySelector("h2") || byId("invitation").lastElementChild).focus({preventScroll: true});
+}
+
+function keepAnswer(answer, number = state.station) {
+  if (answer) state.answers.set(number, answer); else state.answers.delete(number);
+  keepInAddress(number, answer && `${verdictOf(number)} ${answer.text}`);
+}
+
+function answer(text) {
+  const {question} = station();
+  keepAnswer({isRight: kindOf(question).isRight(question, text), text});
+  if (question.edit) startTrial();
+  update();
+  drawStation();
+  byId("path").querySelector(".verdict").focus();
+}
+
+function askAgain() {
+  keepAnswer(null);
+  visit(state.station);
+}
+
+const button = (text, action, attributes = {}) => {
+  const made = element("button", {type: "button", ...attributes}, text);
+  made.addEventListener("click", action);
+  return made;
+};
+const verdictOf = number => !answerOf(number) ? "none" : answerOf(number).isRight ? "right" : "wrong";
+const IN_WORDS = {none: "not answered", right: "answered right", wrong: "answered, not right"};
+
+/** All of the section, when a station opens or was answered. */
+function drawStation() {
+  const section = byId("path"), here = station();
+  section.hidden = !here;
+  drawInvitation();
+  if (!here) return section.replaceChildren();
+  const list = stations.map(({title}, i) => element("li", {}, button(String(i + 1), () => visit(i + 1), {
+    "aria-label": `Station ${i + 1}, ${title}, ${IN_WORDS[verdictOf(i + 1)]}`, title,
+    "data-answer": verdictOf(i + 1),
+    ...(state.station === i + 1 ? {"aria-current": "step"} : {}),
+  })));
+  const isLast = state.station === stations.length;
+  section.replaceChildren(
+    element("ol", {class: "stations", "aria-label": "Stations"}, ...list),
+    element("h2", {tabindex: -1}, element("span", {}, `Station ${state.station}`), ` ${here.title}`),
+    ...here.text.map(text => derivation(text, symbolOf)),
+    given() ? element("div", {class: "verdict", tabindex: -1}) : drawQuestion(here.question),
+    element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of docs/backprop_through_attention.md.`),
+    element("p", {class: "onward"},
+      ...(state.station > 1 ? [button("Back", () => visit(state.station - 1))] : []),
+      ...(given() ? [button("Ask again", askAgain)] : []),
+      button(isLast ? "Finish" : given() ? "Next" : "Skip", () => visit(isLast ? 0 : state.station + 1), {class: "go"}),
+      ...(isLast ? [] : [button("Leave the path", () => visit(0))])),
+  );
+  drawVerdict();
+}
+
+function drawQuestion(question) {
+  const kind = kindOf(question), form = element("form", {class: "question"});
+  const text = derivation(question.text, symbolOf);
+  text.id = "question";
+  const labelled = {"aria-labelledby": "question"};
+  let read = () => [...state.chosen].sort((a, b) => a - b).join(" ");
+  if (kind.choices) {
+    const labels = kind.choices(question).map(([value, label, spoken]) => element("label", {},
+      element("input", {type: "radio", name: "answer", value, "aria-label": spoken}), label));
+    form.append(text, element("div", {role: "radiogroup", ...labelled}, ...labels));
+    read = () => (form.querySelector(":checked") || {value: ""}).value;
+  } else if (question.changes) {
+    form.append(text, element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
+      element("b", {class: "count"}, "0 cells chosen.")));
+  } else {
+    const typing = {type: "text", inputmode: "decimal", autocomplete: "off"};
+    const field = element("input", {...typing, "aria-describedby": "within", ...labelled});
+    form.append(text, element("div", {}, field),
+      element("p", {class: "hint", id: "within"}, "Right if within 0.05, or within 5% of a number larger than 1."));
+    read = () => Number.isFinite(parsed(field.value)) ? String(parsed(field.value)) : "";
+  }
+  form.append(element("button", {class: "go"}, "Check"));
+  form.addEventListener("submit", event => {
+    event.preventDefault();
+    const said = read();
+    const isGiven = said || question.changes;
+    say(isGiven ? "" : kind.choices ? "Choose an answer first." : "Type a number first.");
+    if (isGiven) answer(said);
+  });
+  return form;
+}
+
+/** The answer with its terms, by the numbers as they are now. */
+function drawVerdict() {
+  const box = byId("path").querySelector(".verdict");
+  if (!box || !given()) return;
+  const {question} = station(), kind = kindOf(question), {isRight, text} = given();
+  box.dataset.answer = isRight ? "right" : "wrong";
+  box.replaceChildren(
+    element("p", {}, element("b", {}, isRight ? "Right. " : "Not quite. "), ...kind.answer(question, text)),
+    ...kind.lines(question, text), derivation(question.reason, symbolOf),
+  );
+}
+
+function drawInvitation() {
+  const first = stations.findIndex((_, i) => !state.answers.has(i + 1)) + 1, count = state.answers.size;
+  const isRight = [...state.answers.values()].filter(one => one.isRight).length;
+  const all = stations.length, startOver = () => { stations.forEach((_, i) => keepAnswer(null, i + 1)); visit(1); };
+  const [text, label, action] = !count
+    ? [`New to this? A guided path of ${all} stations goes from one score to the whole backward.`, "Start", () => visit(1)]
+    : first ? [`${count} of ${all} stations of the guided path are answered.`, "Go on", () => visit(first)]
+      : [`All ${all} stations of the guided path are answered, ${isRight} right. Now choose a mistake, and see which numbers `
+        + "it spoils.", "Start over", startOver];
+  byId("invitation").replaceChildren(text, " ", button(label, action));
+  byId("invitation").hidden = Boolean(station());
+}
+
+/* ------------------------------------------------------------------------------------------------ address and start */
+
+/** What the address keeps, as far as it makes sense. */
+function readAddress() {
+  stations.forEach(({question}, i) => {
+    const [, verdict, text] = /^(right|wrong) (.*)$/.exec(address.get(i + 1)) || [];
+    const kind = kindOf(question);
+    const makesSense = kind.choices ? kind.choices(question).some(([value]) => value === text)
+      : question.changes ? /^(\d+( \d+)*)?$/.test(text) : Number.isFinite(parsed(text || ""));
+    if (verdict && makesSense) state.answers.set(i + 1, {isRight: verdict === "right", text});
+  });
+  const number = Number(address.get("station") ?? extras.station ?? 0);
+  return number in [0, ...stations] ? number : 0;
+}
+
+/** After each change of the numbers. */
+function drawPath() {
+  drawVeils();
+  drawChosen();
+  drawVerdict();
+}
+
+function startPath() {
+  if (!stations.length) return;
+  byId("introduction").append(element("p", {id: "invitation"}));
+  const main = byId("numbers");
+  main.addEventListener("click", event => toggleChosen(cellOf(event)));
+  main.addEventListener("keydown", event => {
+    const cell = cellOf(event);
+    if (!cell || cell.grid !== gridAsked() || ![" ", "Enter"].includes(event.key)) return;
+    event.preventDefault();
+    toggleChosen(cell);
+  });
+  const at = address.has("step") ? state.step : null;
+  openStation(readAddress());
+  if (at !== null) goTo(at);
+}

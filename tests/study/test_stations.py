@@ -1,0 +1,229 @@
+"""The guided path on the default page: in a browser, each question is answered right, by NumPy, and wrong."""
+import dataclasses
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from minigrad.tracing import page
+from study.page import pages
+from study.page.attention import DEFAULT, Head
+
+PATH = "#path"
+MOVES = {"weights": ("k", (3, 0)), "v": ("upstream", (2, 0))}  # whose numbers are asked for: the number that is raised by 1
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        made = pages.page_of_head(DEFAULT)
+    return page.write(made.trace, tmp_path_factory.mktemp("path") / "page.html", extras=made.extras)
+
+
+@pytest.fixture
+def visited(browser, path):
+    """A function that opens a station by the page's address."""
+    def call(station: int) -> None:
+        browser.driver.get("about:blank")
+        browser.driver.get(f"{path.as_uri()}#station={station}")
+        assert browser.errors() == browser.requests() == []
+    return call
+
+
+def gradients(head: Head) -> dict[str, np.ndarray]:
+    """What the stations ask for, in NumPy."""
+    q, k, v = (head.inputs[name] for name in ("q", "k", "v"))
+    S = np.where(head.mask, q @ k.T * head.factor, -np.inf)
+    P = np.exp(S) / np.exp(S).sum(axis=1, keepdims=True)
+    dP = head.upstream @ v.T
+    r = (dP * P).sum(axis=1)
+    dS = P * (dP - r[:, None])
+    return {"weights": P, "dP": dP, "r": r, "dS": dS, "dK": dS.T @ q * head.factor, "v": P.T @ head.upstream}
+
+
+def raised(head: Head, name: str, index: tuple[int, int], by: float) -> Head:
+    array = (head.upstream if name == "upstream" else head.inputs[name]).copy()
+    array[index] += by
+    if name == "upstream":
+        return dataclasses.replace(head, upstream=array)
+    return dataclasses.replace(head, inputs={**head.inputs, name: array})
+
+
+def changed(head: Head, name: str) -> list[str]:
+    """The indices of the numbers that an edit changes."""
+    before, after = (gradients(one)[name] for one in (head, raised(head, *MOVES[name], 1)))
+    return [f"{i},{j}" for i, j in np.argwhere(abs(after - before) > 1e-12)]
+
+
+def right_answers(head: Head) -> list:
+    """A number, the value of a choice, or a list of cells."""
+    made = gradients(head)
+    dS = made["dS"]
+    return [
+        dS[3, 1] * head.factor * head.inputs["k"][1, 0],
+        made["dP"][2, 1],
+        changed(head, "weights"),
+        made["r"][1],
+        f"3,{dS[3].argmin()}",
+        {1: "positive", -1: "negative", 0: "zero"}[int(np.sign(dS[0, 0]))],
+        made["dK"][3, 0],
+        changed(head, "v"),
+        made["r"][3],
+    ]
+
+
+def wrong(answer):
+    if isinstance(answer, float):
+        return answer + 0.06 * max(1, abs(answer))
+    if isinstance(answer, list):
+        return answer[1:] or ["0,0"]
+    return "zero" if answer != "zero" and "," not in answer else "positive" if answer == "zero" else "3,0"
+
+
+def give(browser, answer) -> None:
+    """Answer the question of the station that is open."""
+    if isinstance(answer, list):
+        asked = browser.run("return station().question.changes")
+        for index in answer:
+            browser.run("arguments[0].click()", browser.cell(asked["tensor"], index, asked["kind"]))
+    elif isinstance(answer, str):
+        browser.run("document.querySelector(`#path input[value='${arguments[0]}']`).click()", answer)
+    else:
+        browser.run("document.querySelector('#path input').value = arguments[0]", f"{answer:.3f}")
+    browser.run("document.querySelector('#path form button').click()")
+
+
+def press(browser, text: str) -> None:
+    (button,) = [one for one in browser.driver.find_elements("css selector", f"{PATH} button, #invitation button")
+                 if one.text == text]
+    browser.run("arguments[0].click()", button)
+
+
+def verdict(browser) -> str:
+    return browser.text(f"{PATH} .verdict b").strip()
+
+
+# How the page is changed, and the head that it then shows:
+SITUATIONS = {
+    "as it is": (lambda browser: None, DEFAULT),
+    "all tokens": (lambda browser: browser.choose("#switch-causal", 1), dataclasses.replace(DEFAULT, causal=False)),
+    "another number": (lambda browser: browser.type("q", "3,0", "-2"), raised(DEFAULT, "q", (3, 0), -2.5)),
+    "another scale": (lambda browser: browser.choose("#switch-scale", 0.2), dataclasses.replace(DEFAULT, scale=0.2)),
+    "a mistake": (lambda browser: browser.choose("#mistakes", 1), DEFAULT),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_question_is_answered_by_the_numbers_that_the_page_shows(browser, visited, situation):
+    change, head = SITUATIONS[situation]
+    visited(1)
+    change(browser)
+    for number, answer in enumerate(right_answers(head), 1):
+        browser.run("visit(arguments[0])", number)
+        give(browser, wrong(answer))
+        assert verdict(browser) == "Not quite.", number
+        press(browser, "Ask again")
+        give(browser, answer)
+        assert verdict(browser) == "Right.", number
+        if isinstance(answer, float):
+            assert f"It is {browser.run('return shown(arguments[0])', answer)}," in browser.text(f"{PATH} .verdict")
+        if isinstance(answer, list):
+            moved = browser.run("return [...document.querySelectorAll('.moved')].map(cell => cell.dataset.index)")
+            assert moved == answer
+
+
+VEILED = [["q 3,0"], ["weights 2,1"], [], ["row_sum 1,0"], [f"scores 3,{j}" for j in range(4)], ["scores 0,0"], ["k 3,0"], [],
+          ["row_sum 3,0"]]  # gradients
+
+
+def test_what_is_asked_is_veiled(browser, visited):
+    visited(1)
+    before = browser.arrays()
+    for expected in VEILED:
+        cells = {f"{tensor} {index}": (tensor, index, kind) for (tensor, kind), of in browser.cells().items()
+                 for index, cell in of.items() if cell["text"] == "?"}
+        assert list(cells) == expected
+        for cell in cells.values():
+            assert browser.focus(*cell).splitlines()[-1] == "Veiled until you answer."
+            assert browser.run("return getComputedStyle(arguments[0]).backgroundColor", browser.cell(*cell)) == "rgba(0, 0, 0, 0)"
+        browser.run("document.querySelector('#path .onward .go').click()")  # Skip
+    assert browser.text(PATH) == ""
+    assert all((array == before[key]).all() for key, array in browser.arrays().items())
+    assert "?" not in browser.text("#numbers")
+
+
+def test_no_term_and_no_difference_shows_what_is_veiled(browser, visited):
+    visited(2)
+    assert "· ?" in browser.focus("row_sum", "2,0", "gradient") or "? ·" in browser.text("#number")
+    visited(7)
+    browser.focus("k", "3,0")
+    assert browser.run("return document.getElementById('difference').hidden")
+    browser.focus("k", "3,1")
+    assert not browser.run("return document.getElementById('difference').hidden")
+
+
+def test_the_address_keeps_station_and_answers(browser, visited, path):
+    visited(1)
+    answers = right_answers(DEFAULT)
+    for i, answer in enumerate(answers):
+        give(browser, wrong(answer) if i % 3 == 1 else answer)
+        if i < len(answers) - 1:
+            press(browser, "Next")
+    press(browser, "Back")
+    before = browser.text(PATH), browser.driver.current_url, browser.arrays()["v", "gradient"]
+    browser.driver.get("about:blank")
+    browser.driver.get(before[1])
+    assert (browser.text(PATH), browser.driver.current_url) == before[:2]
+    assert (browser.arrays()["v", "gradient"] == before[2]).all()
+    marks = browser.run("return [...document.querySelectorAll('.stations button')].map(one => one.dataset.answer)")
+    assert marks == ["wrong" if i % 3 == 1 else "right" for i in range(len(answers))]
+    press(browser, "Next")
+    press(browser, "Finish")
+    assert "All 9 stations of the guided path are answered, 6 right." in browser.text("#invitation")
+
+
+@pytest.mark.parametrize("address, answered", [
+    ("station=99", 0), ("station=-1", 0), ("station=1.5&1=right", 0), ("1=right+abc&2=maybe+1&6=right+blue", 0),
+    ("3=right+<b>&6=wrong+zero&10=right+1", 1), ("1=right+-0.21&3=wrong+", 2),
+])
+def test_what_makes_no_sense_in_an_address_is_left_out(browser, path, address, answered):
+    browser.driver.get("about:blank")
+    browser.driver.get(f"{path.as_uri()}#{address}")
+    assert browser.errors() == []
+    assert browser.run("return [state.station, state.answers.size]") == [0, answered]
+
+
+def test_the_edit_of_an_answer_lasts_as_long_as_its_station(browser, visited):
+    visited(3)
+    before = browser.arrays()
+    give(browser, [])
+    assert browser.arrays()["k", "value"][3, 0] == before["k", "value"][3, 0] + 1
+    press(browser, "Next")
+    assert all((array == before[key]).all() for key, array in browser.arrays().items())
+    assert browser.run("return document.getElementById('undo').disabled")
+    press(browser, "Back")
+    browser.type("q", "0,0", "7")  # who goes on from there keeps it
+    press(browser, "Next")
+    assert browser.arrays()["k", "value"][3, 0] == before["k", "value"][3, 0] + 1
+
+
+def test_cells_are_chosen_by_keys(browser, visited):
+    visited(3)
+    browser.focus("weights", "3,0")
+    browser.cell("weights", "3,0").send_keys("\ue007", "\ue014", " ", "\ue014", " ", " ")
+    assert browser.run("return [...state.chosen]") == [12, 13]
+    assert browser.text(f"{PATH} .count") == "2 cells chosen."
+    assert browser.cell("weights", "3,1").get_attribute("aria-selected") == "true"
+
+
+@pytest.mark.parametrize("size, scheme", [("wide", "light"), ("narrow", "dark")])
+def test_stations_are_accessible_and_fit(browser, visited, size, scheme):
+    browser.resize(size)
+    browser.scheme(scheme)
+    visited(1)
+    for answer in right_answers(DEFAULT):
+        assert browser.accessibility() == []
+        give(browser, answer)
+        assert browser.accessibility() == []
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+        browser.run("document.querySelector('#path .onward .go').click()")  # Next
