@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 
-from minigrad.drawing.figures import new_figure
+from minigrad.drawing.figures import new_figure, save
 from models.comparison import BITS, Comparison, Group
 
 PICTURE = "minigrad: comparison of runs"  # in the metadata of the file
@@ -44,7 +44,7 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
                    + (f"; {left_out} groups are not shown" if left_out else ""), fontsize=10)
     for axes in (curves, dots):
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=90, metadata={"Software": PICTURE})
+    save(figure, path, PICTURE, dpi=90)
     return True
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from minigrad.drawing.figures import has_glyph, new_figure
+from minigrad.drawing.figures import has_glyph, new_figure, save
 from minigrad.drawing.palette import sizes
 
 PICTURE = "attention.png"  # in a run's folder
@@ -17,6 +17,7 @@ LONGEST_NAME = 20  # characters of a label
 MOST_PANELS = 144  # heads in one picture; further layers are left out
 LARGEST = 8000  # pixels per side
 OURS = "minigrad: attention maps"  # in the metadata of the file
+NUMBERED = re.compile(r"(?:(.+)\.)?\w+\.(\d+)(?:\.(.+))?")  # the path of a block, or of a layer in it
 VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
 
@@ -59,14 +60,22 @@ def labelled(maps: dict[str, np.ndarray], axes: Callable[[str], tuple[Sequence[s
     """
     found = []
     for i, (path, weights) in enumerate(maps.items(), 1):
-        layer, title = i, path
-        numbered = re.fullmatch(r"(?:(.+)\.)?\w+\.(\d+)\.(.+)", path)
-        if numbered:
-            layer = int(numbered[2]) + 1
-            parts = numbered[1], f"layer {layer}", numbered[3]
-            title = ", ".join(part for part in parts if part not in (None, "model", "attention"))
-        found.append(LabelledMap(title.replace("_", "-"), layer, weights, *axes(path)))
+        numbered = NUMBERED.fullmatch(path)
+        found.append(LabelledMap(in_words(path), int(numbered[2]) + 1 if numbered else i, weights, *axes(path)))
     return found
+
+
+def in_words(path: str) -> str:
+    """What pictures call a layer: blocks count from 1.
+
+    >>> in_words("blocks.0"), in_words("encoder.blocks.1"), in_words("token_embedding")
+    ('layer 1', 'encoder, layer 2', 'token_embedding')
+    """
+    numbered = NUMBERED.fullmatch(path)
+    if not numbered:
+        return path
+    parts = numbered[1], f"layer {int(numbered[2]) + 1}", numbered[3]
+    return ", ".join(part for part in parts if part not in (None, "model", "attention")).replace("_", "-")
 
 
 def visible(symbols: Sequence[str]) -> list[str]:
@@ -113,7 +122,7 @@ def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathL
     figure.colorbar(image, cax=scale, label="weight")
     figure.suptitle(title, y=1 - 0.1 / height, va="top", parse_math=False)
     if path is not None:
-        figure.savefig(path, dpi=min(100, LARGEST / max(width, height)), metadata={"Description": OURS})
+        save(figure, path, OURS, dpi=min(100, LARGEST / max(width, height)))
     return figure
 
 

@@ -21,7 +21,7 @@ except ImportError:  # Windows
 from minigrad.drawing.figures import new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
-from models.pictures import PICTURE
+from models.pictures import PICTURE, in_words
 from models.progress import Progress
 from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
@@ -263,7 +263,7 @@ def _plot_layers(axes, rows: list[dict], measure: str, label: str) -> None:
     for i, (name, colour) in enumerate(zip(names, colours)):
         points = [(row["step"], row["layers"][name][measure]) for row in rows if name in row["layers"]]
         steps, values = zip(*[(step, math.nan if value is None else value) for step, value in points])
-        axes.plot(steps, values, color=colour, marker=".", linewidth=1, label=name if i % every == 0 else None)
+        axes.plot(steps, values, color=colour, marker=".", linewidth=1, label=in_words(name) if i % every == 0 else None)
     axes.set(xlabel="step", ylabel=label, yscale="log")
     axes.locator_params(axis="x", integer=True)
     axes.grid(alpha=0.3)

@@ -4,6 +4,7 @@ from .figures import matplotlib
 RGB = tuple[int, int, int]
 
 POSITIVE, NEGATIVE = (226, 128, 32), (56, 118, 214)
+STRONGEST = (96, 40, 0)  # where numbers are only positive, the colours reach further, so that small ones can be seen
 DARK_POSITIVE, DARK_NEGATIVE = (214, 116, 22), (52, 108, 208)  # on a dark page
 HIDDEN = (211, 211, 211)  # masked, or not finite
 WHITE = (255, 255, 255)
@@ -19,8 +20,8 @@ def signed():
 
 
 def sizes():
-    """Matplotlib's colour map for numbers from 0 up: white to orange; grey where they are masked or NaN."""
-    return _colour_map("sizes", WHITE, POSITIVE)
+    """Matplotlib's colour map for numbers from 0 up: white, orange, brown; grey where they are masked or NaN."""
+    return _colour_map("sizes", WHITE, POSITIVE, STRONGEST)
 
 
 def css(colour: RGB) -> str:

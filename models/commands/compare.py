@@ -10,7 +10,8 @@ MARKS = {"csv": "val_loss_mean", "json": comparison.FORMAT, "plot": comparison_p
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run, or of a sweep")
-    parser.add_argument("--plot", metavar="PNG", help="plot the losses, and the results with one dot per seed")
+    parser.add_argument("--plot", metavar="PICTURE", help="plot the losses, and the results with one dot per seed; "
+                        "a .png, .pdf or .svg file")
     parser.add_argument("--csv", metavar="FILE", help="write the table, one line per group of runs")
     parser.add_argument("--json", metavar="FILE", help="write the table, with all settings and each run")
 
@@ -19,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options)
     paths = {kind: pathlib.Path(given[kind]) for kind in MARKS if kind in given}
     for kind, path in paths.items():
-        check_output(path, f"--{kind}", "comparison of runs", MARKS[kind], is_png=kind == "plot")
+        check_output(path, f"--{kind}", "comparison of runs", MARKS[kind], is_picture=kind == "plot")
     compared = comparison.compare(comparison.read_runs(options.runs))
     print(compared.table())
     write(compared, paths)

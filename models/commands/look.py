@@ -16,7 +16,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", help="the text to read, or a task's source (default: an example of the task)")
     parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
     parser.add_argument("--head", type=int, help="this head only, from 1 (default: all)")
-    parser.add_argument("--out", metavar="PNG", help=f"file of the picture (default: {PICTURE} in the run's folder)")
+    parser.add_argument("--out", metavar="PICTURE", help="file of the picture, .png, .pdf or .svg "
+                        f"(default: {PICTURE} in the run's folder)")
 
 
 def run(options: argparse.Namespace) -> int:

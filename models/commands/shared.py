@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import difflib
 import inspect
+import os
 import pathlib
 import re
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import minigrad as mg
+from minigrad.drawing.figures import FORMATS, is_of_kind
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra
@@ -120,11 +122,18 @@ def show_progress() -> Iterator[Show]:
         yield show
 
 
-def check_output(path: pathlib.Path, flag: str, kind: str, mark: str, is_png: bool = True) -> None:
+def check_ending(path: str | os.PathLike, flag: str) -> None:
+    """UsageError if a picture's file has an ending that no picture can be written for."""
+    if pathlib.Path(path).suffix not in FORMATS:
+        raise UsageError(f"{flag} is {str(path)!r}, but pictures are PNG, PDF or SVG; choose a name that ends with "
+                         f"{', '.join(FORMATS)}")
+
+
+def check_output(path: pathlib.Path, flag: str, kind: str, mark: str, is_picture: bool = True) -> None:
     """UsageError if a file cannot be written, or would replace anything but an earlier one of its kind, which is marked."""
-    if is_png and path.suffix != ".png":
-        raise UsageError(f"the picture is a PNG, but {flag} is {str(path)!r}; choose a name that ends with .png")
+    if is_picture:
+        check_ending(path, flag)
     check_writable(path.parent, flag)
-    start = path.read_bytes()[:4096] if path.is_file() else b""
-    if path.exists() and not (mark.encode() in start and (start.startswith(b"\x89PNG") or not is_png)):
+    is_marked = is_of_kind(path, mark) if is_picture else path.is_file() and mark.encode() in path.read_bytes()[:4096]
+    if path.exists() and not is_marked:
         raise UsageError(f"{path} exists and is not a {kind}; choose another {flag}")

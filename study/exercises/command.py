@@ -5,7 +5,7 @@ import itertools
 import json
 import pathlib
 
-from models.commands.shared import Parser, UsageError, check_writable
+from models.commands.shared import Parser, UsageError, check_ending, check_writable
 from study.exercises import own, progress, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
@@ -97,7 +97,8 @@ def add_check_flags(parser: argparse.ArgumentParser) -> None:
                         "the one that the file or its function is named after)")
     parser.add_argument("--hint", action="store_true", help="show the next of three hints")
     parser.add_argument("--solution", action="store_true", help="after a right answer, show a solution")
-    parser.add_argument("--plot", metavar="PICTURE", nargs="?", const="", help="draw your result next to the right one")
+    parser.add_argument("--plot", metavar="PICTURE", nargs="?", const="",
+                        help="draw your result next to the right one (.png, .pdf or .svg)")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--seed", type=int, help="draw the same inputs again")
 
@@ -107,8 +108,10 @@ def check(options: argparse.Namespace) -> int:
     path = pathlib.Path(given["file"])
     if not path.exists():
         raise UsageError(f"there is no file {path}")
-    if given.get("plot") and pathlib.Path(given["plot"]).exists():
-        raise UsageError(f"{given['plot']} already exists; choose another name with --plot")
+    if given.get("plot"):
+        if pathlib.Path(given["plot"]).exists():
+            raise UsageError(f"{given['plot']} already exists; choose another name with --plot")
+        check_ending(given["plot"], "--plot")
     if given.get("seed", 0) < 0:
         raise UsageError(f"--seed: expected a whole number from 0, got {given['seed']}")
     exercise = exercise_of(given["exercise"]) if "exercise" in given else None

@@ -180,8 +180,8 @@ LOOKING_AT_A_TEXT = [
     (["--prompt", "a", "--layer", "one"], "--layer: invalid int value: 'one'"),
     (["--prompt", "a", "--out", "here/loss.png"], "here/loss.png exists and is not a picture of attention"),
     (["--prompt", "a", "--out", "folder.png"], "folder.png exists and is not a picture of attention"),
-    (["--prompt", "a", "--out", "look.txt"], "the picture is a PNG, but --out is 'look.txt'"),
-    (["--prompt", "a", "--out", ""], "the picture is a PNG"),
+    (["--prompt", "a", "--out", "look.txt"], "--out is 'look.txt', but pictures are PNG, PDF or SVG; choose a name that ends with .png, .pdf, .svg"),
+    (["--prompt", "a", "--out", ""], "--out is '.', but pictures are PNG"),
     (["--prompt", "a", "--out", "here/loss.png/x.png"], "cannot write to here/loss.png"),
     (["--prompt", "a", "--tokens", "3"], "unrecognized arguments: --tokens 3"),
 ]

@@ -205,7 +205,7 @@ def test_bad_input(refused, here):
         ([], "the following arguments are required: RUN"),
         (["nowhere"], "nowhere does not exist; give the folder of a run"),
         (["empty"], "empty holds no checkpoint.npz"), ([""], "holds no checkpoint.npz"),
-        (["a", "--plot", "a.pdf"], "the picture is a PNG, but --plot is 'a.pdf'"),
+        (["a", "--plot", "a.jpg"], "--plot is 'a.jpg', but pictures are PNG, PDF or SVG"),
         (["a", "--plot", "a/loss.png"], "a/loss.png exists and is not a comparison of runs; choose another --plot"),
         (["a", "--csv", "a/metrics.jsonl"], "a/metrics.jsonl exists and is not a comparison"),
         (["a", "--json", "empty"], "empty exists and is not a comparison"),
@@ -217,9 +217,9 @@ def test_bad_input(refused, here):
 
 def test_files_are_overwritten(run, here):
     copied(here, "a"), copied(here, "b", lr=0.5)
-    for _ in range(2):
-        code, out, err = run("compare", "a", "b", "--csv", "x/t.csv", "--json", "t.json", "--plot", "t.png")
-        assert (code, err) == (0, "") and out.endswith("x/t.csv and t.json and t.png show it\n")
+    for picture in ("t.png", "t.pdf", "t.svg") * 2:
+        code, out, err = run("compare", "a", "b", "--csv", "x/t.csv", "--json", "t.json", "--plot", picture)
+        assert (code, err) == (0, "") and out.endswith(f"x/t.csv and t.json and {picture} show it\n")
     assert [record["lr"] for record in csv.DictReader(pathlib.Path("x/t.csv").read_text().splitlines())] == ["0.002", "0.5"]
     assert [group["lr"] for group in json.loads(pathlib.Path("t.json").read_text())["groups"]] == [0.002, 0.5]
     assert pathlib.Path("t.png").read_bytes().startswith(b"\x89PNG")

@@ -1,7 +1,10 @@
 """Pictures of attention: panels, weights, labels, titles, the description of where heads look, and which files are ours."""
+import os
+
 import numpy as np
 import pytest
 
+from minigrad.drawing.figures import save
 from models import Vocabulary
 from models import pictures
 from models.architectures import make_model
@@ -112,20 +115,28 @@ def test_titles():
         assert (found.title, found.layer, found.queries, found.keys) == (title, layer, [path], [path])
 
 
-def test_only_our_pictures_are_overwritten(tmp_path):
-    draw_maps([LabelledMap("layer 1", 1, softmax_rows(1, 2, 2), "ab", "ab")], path=tmp_path / "ours.png")
-    other = make_model(TASKS["copy"], "rnn", TASKS["copy"].config)
-    assert TASKS["copy"].illustrate(other.eval(), tmp_path) == []
-    (tmp_path / "other.png").write_bytes(b"\x89PNG precious")
-    (tmp_path / "notes.png").write_text(f"notes on pictures that say {OURS!r}")
-    (tmp_path / "folder.png").mkdir()
+@pytest.mark.parametrize("ending, begins", [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_only_our_pictures_are_overwritten(tmp_path, ending, begins):
+    maps = [LabelledMap("layer 1", 1, softmax_rows(1, 2, 2), "ab", "ab")]
+    draw_maps(maps, path=tmp_path / f"ours{ending}")
+    assert (tmp_path / f"ours{ending}").read_bytes().startswith(begins)
+    save(draw_maps(maps), tmp_path / f"another{ending}", "minigrad: something else", dpi=50)
+    (tmp_path / f"other{ending}").write_bytes(begins + b" precious")
+    (tmp_path / f"notes{ending}").write_text(f"notes on pictures that say {OURS!r}")
+    (tmp_path / f"folder{ending}").mkdir()
 
     def check(name: str) -> None:
-        check_output(tmp_path / name, "--out", "picture", OURS)
+        check_output(tmp_path / f"{name}{ending}", "--out", "picture", OURS)
 
-    check("ours.png")
-    check("new.png")
-    all_refused(check, [(name, f"{name} exists and is not a picture") for name in ("other.png", "notes.png", "folder.png")], UsageError)
+    check("ours")
+    check("new")
+    all_refused(check, [(name, f"{name}{ending} exists and is not a picture") for name in ("another", "other", "notes", "folder")],
+                UsageError)
+
+
+def test_a_task_without_attention_draws_nothing(tmp_path):
+    other = make_model(TASKS["copy"], "rnn", TASKS["copy"].config)
+    assert TASKS["copy"].illustrate(other.eval(), tmp_path) == [] == os.listdir(tmp_path)
 
 
 def look_at(weights: np.ndarray) -> list[str]:

@@ -24,8 +24,8 @@ def test_maps_end_in_the_palettes_colours():
     def shown(colour_map, share):
         return tuple(round(255 * part) for part in colour_map(share)[:3])
 
-    ends = [shown(palette.signed(), share) for share in (0.0, 1.0)] + [shown(palette.sizes(), share) for share in (0.0, 1.0)]
-    assert ends == [palette.NEGATIVE, palette.POSITIVE, palette.WHITE, palette.POSITIVE]
+    ends = [shown(colours, share) for colours in (palette.signed(), palette.sizes()) for share in (0.0, 1.0)]
+    assert ends == [palette.NEGATIVE, palette.POSITIVE, palette.WHITE, palette.STRONGEST]
     assert shown(palette.sizes(), float("nan")) == shown(palette.signed(), float("nan")) == palette.HIDDEN
 
 

@@ -90,6 +90,8 @@ def test_nothing_is_ever_overwritten(run):
     assert "softmax_check_2.png" in run("check", "softmax.py", "--plot")[1]
     code, out, err = run("check", "softmax.py", "--plot", "softmax.py")
     assert code == 2 and "softmax.py already exists" in err
+    assert run("check", "softmax.py", "--plot", "a.svg")[1].endswith("a.svg\n") and pathlib.Path("a.svg").read_text().startswith("<?xml")
+    assert run("check", "softmax.py", "--plot", "a.jpg")[0] == 2 and not pathlib.Path("a.jpg").exists()
     assert pathlib.Path("softmax.py").read_text() == NO_SUM and pathlib.Path("softmax_check.png").read_text() == "mine"
 
 
