@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from docs.notebook import CODE, GUIDE, NOTEBOOK, notebook
-from docs.pictures import DY, X
 from study.page.attention import DEFAULT
 from study.page.mistakes import MISTAKES
 
@@ -86,20 +85,17 @@ def test_numbers_are_found():
     assert sum(bool(NUMBER.search(CODE.sub("", section))) for section in SECTIONS) > 3
 
 
-def test_the_guide_has_the_pages_numbers_and_mistakes():
-    examples, = (section for section in SECTIONS if section.startswith("### 8."))
-    given = re.findall(r"^>>> (\w+) = np.array\((\[\[.*)\)$", examples, re.MULTILINE)
-    page = DEFAULT.inputs | {"dO": DEFAULT.upstream}
-    assert {name: ast.literal_eval(rows) for name, rows in given} == {name: x.tolist() for name, x in page.items()}
+def test_readme_and_guide_have_the_pages_numbers_and_mistakes():
+    page = [x.tolist() for x in (*DEFAULT.inputs.values(), DEFAULT.upstream)]
+    for document, start, names in ((GUIDE, "np.array", ["Q", "K", "V", "dO"]),
+                                   (ROOT / "README.md", "mg.tensor", ["q", "k", "v", "upstream"])):
+        given = re.findall(rf"^>>> (\w+) = {start}\((\[\[.*\]\])", document.read_text(encoding="utf-8"), re.MULTILINE)[:4]
+        assert [(name, ast.literal_eval(rows)) for name, rows in given] == list(zip(names, page))
 
     text, = (" ".join(section.split()) for section in SECTIONS if section.startswith("### 12."))
     named = {mistake.title for mistake in MISTAKES if mistake.title in text}
     assert named == {"no scale", "only the diagonal", "dk not transposed", "not masked again"}
     assert {mistake.title for mistake in MISTAKES if mistake.equivalent} == {"not masked again"}
-
-
-def test_the_picture_of_softmax_has_the_guides_numbers():
-    assert f"x, dy = np.array({X}), np.array({DY})" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_the_notebook_is_up_to_date():
