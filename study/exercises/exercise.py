@@ -53,7 +53,7 @@ class Exercise:
     difficulty: int  # 1 to 5
     statement: str  # about five lines: what is given, what to find, and why it matters
     formula: str  # the forward, as NumPy or mathematics
-    guide: str  # a heading of docs/backprop_through_attention.md, such as "7. Softmax", or another document
+    guide: str  # a heading of docs/backprop_through_attention.md, such as "4. The weighted mean", or another document
     arguments: dict[str, Argument]  # of the forward, in order
     hints: tuple[str, str, str]  # each more helpful than the one before
     solution: Callable  # an answer, with the signature of the exercise; students may see its source

@@ -255,7 +255,7 @@ EXERCISES = [
         Given the gradient of the scores, find those of q and k. Each is a matrix product, times the scale; the question is
         which factor stands on which side, and what is transposed. There may be leading axes, as in (B, H, M, D).
         """,
-        "scores = q @ k^T / sqrt(D)", "9. Attention, backward", {"q": Q, "k": K},
+        "scores = q @ k^T / sqrt(D)", "7. To queries and keys", {"q": Q, "k": K},
         ("Write down one element: scores_ij = sum_d q_id k_jd / sqrt(D). Which scores does q_id reach?",
          "The factor 1 / sqrt(D) multiplies both gradients. The rest is the backward of a matrix product with k^T, whose "
          "gradient is transposed once more to be that of k.",
@@ -273,7 +273,7 @@ EXERCISES = [
         The mask has the shape of the scores, or one that broadcasts to it: (T, T) for scores (B, H, T, T). Find dscores.
         """,
         "out = e^scores / (sum of e^scores where mask), where mask; 0 elsewhere; 0 in a row without any True",
-        "9. Attention, backward",
+        "7. To queries and keys",
         {"scores": Argument("M N", about="each row along the last axis is a softmax of its own"),
          "mask": Argument("M N", some_mask, "True: may look; it gets no gradient")},
         ("Recompute the weights first, with the mask. What is e^-inf? And what goes wrong in a row of -inf alone?",
@@ -296,7 +296,7 @@ EXERCISES = [
         Find dq, dk and dv, without a loop over rows. There are M queries and N keys with a value each. Queries and keys
         have D numbers, values E; q, k and v may have leading axes, as in (B, H, M, D).
         """,
-        "weights = softmax(q @ k^T / sqrt(D));  out = weights @ v", "9. Attention, backward", {"q": Q, "k": K, "v": V},
+        "weights = softmax(q @ k^T / sqrt(D));  out = weights @ v", "7. To queries and keys", {"q": Q, "k": K, "v": V},
         ("Recompute the weights. Then go backwards: out = weights @ v is a matrix product, what are the gradients of its "
          "factors?",
          "dv = weights^T @ dout and dweights = dout @ v^T. From dweights to dscores leads softmax's backward, row by "
@@ -317,7 +317,7 @@ EXERCISES = [
         Find dq, dk and dv. There may be leading axes, as in (B, H, T, D).
         """,
         "scores = q @ k^T / sqrt(D), -inf where j > i;  weights = softmax(scores);  out = weights @ v",
-        "9. Attention, backward", TOKENS,
+        "7. To queries and keys", TOKENS,
         ("Recompute the weights with the same mask: np.tri(T, dtype=bool) is True where j <= i.",
          "A score that was set to -inf had no influence, so its gradient is 0. What does softmax's backward give where the "
          "weight is 0?",
@@ -338,7 +338,7 @@ EXERCISES = [
         all shapes still fit. There is no mask. Find dq, dk and dv, of the shape of q, k and v.
         """,
         "split: (..., T, heads * d) -> (..., heads, T, d);  out = merge(attention(split(q), split(k), split(v)))",
-        "13. From x, and with several heads",
+        "13. From X, and with several heads",
         {"q": Argument("T HD", about="a query for each token, its columns head by head"),
          "k": Argument("T HD", about="a key for each token, its columns head by head"),
          "v": Argument("T HD", about="a value for each token, its columns head by head"),
@@ -364,7 +364,7 @@ EXERCISES = [
         Find dx. The angles get no gradient, and x may have leading axes, as in (B, H, T, D).
         """,
         "out_2i = x_2i cos a - x_2i+1 sin a;  out_2i+1 = x_2i sin a + x_2i+1 cos a;  a = angles[t, i]",
-        "2. No Jacobian is built",
+        "10. No Jacobian is built",
         {"x": Argument("T 2E", about="queries or keys, D = 2E numbers for each token"),
          "angles": Argument("T E", lambda r, shape, sizes: r.uniform(-3, 3, size=shape),
                             "by which angle, in radians, each pair of each token is turned; constant")},

@@ -165,7 +165,7 @@ EXERCISES = [
         is the gradient of the scores; find that of the matrix. As always when something is used twice, it is a sum. And
         an id may stand in several places.
         """,
-        "out = tanh(weight[ids]) @ weight.T", "4. Used twice: gradients add",
+        "out = tanh(weight[ids]) @ weight.T", "8. Gradients add",
         {"ids": Argument("B T", below("V"), "the tokens: each names a row of weight"),
          "weight": Argument("V C", about="the matrix that embeds and reads out: a row for each token")},
         ("Give the two uses two names, out = tanh(a[ids]) @ b.T. What is da, and what is db?",

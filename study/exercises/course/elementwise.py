@@ -63,7 +63,7 @@ EXERCISES = [
         element of x only, and the chain rule is one product: dout times the derivative, element by element. Find dx. All
         functions of this kind (relu, sigmoid, gelu) work like this, and it is the smallest backward that there is.
         """,
-        "out = tanh(x)", "2. No Jacobian is built",
+        "out = tanh(x)", "10. No Jacobian is built",
         {"x": Argument("M N", spread, "any numbers")},
         ("What is the derivative of tanh? It can be written with tanh alone.",
          "tanh'(x) = 1 - tanh(x)^2. Compute out = tanh(x) again first: you are given x, and not out.",
@@ -76,7 +76,7 @@ EXERCISES = [
         1 - p, so that the mean stays the same. Which ones were kept is known: mask is True there. Find dx. Backward has to
         use the mask of forward: a new one would be the gradient of another function.
         """,
-        "out = x * mask / (1 - p)", "2. No Jacobian is built",
+        "out = x * mask / (1 - p)", "10. No Jacobian is built",
         {"x": Argument("M N", about="any numbers"),
          "mask": Argument("M N", lambda r, shape, sizes: r.random(shape) < 0.6, "True where x is kept"),
          "p": Argument("", lambda r, shape, sizes: float(r.uniform(0.1, 0.8)),

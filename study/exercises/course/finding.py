@@ -86,7 +86,7 @@ EXERCISES = [
         and masks (inputs that aren't floats).
         """,
         formula="dout * (forward(x + h v) - forward(x - h v)) / (2 h), summed, is the sum of dx * v",
-        guide="3. How to check a gradient",
+        guide="9. How to check a gradient",
         arguments={"forward": Argument("a function", about="forward(*inputs) gives an array"),
                    "backwards": Argument("a list", about="of four functions"),
                    "inputs": Argument("a list", about="of arrays: floats, and for some functions ids or masks")},
@@ -113,7 +113,7 @@ EXERCISES = [
         a hole, in one head, at one place, drawn anew each time. You cannot see the mask, you can only call the model.
         Return (i, j): the output i that changes with the later token j, counted from 0; or None if nothing leaks.
         """,
-        formula="causal: out[i] depends on x[0], ..., x[i] only", guide="8. Attention, forward",
+        formula="causal: out[i] depends on x[0], ..., x[i] only", guide="6. The mask",
         arguments={"model": Argument("a function", about="model(x) gives an array: a row for each token"),
                    "x": Argument("T C", about="T tokens; a T of 1 is possible")},
         hints=("What happens to out if you change one token of x? Which rows of out may change, and which must not?",
@@ -140,7 +140,7 @@ EXERCISES = [
         them, a wrong shape, or NaN, or raise an exception (let it: then it is found). Leave the inputs as they are.
         """,
         formula="dx[i] = sum of dout * (forward(x + h e_i) - forward(x - h e_i)) / (2 h), e_i: 1 at i, else 0",
-        guide="3. How to check a gradient",
+        guide="9. How to check a gradient",
         arguments={"forward": Argument("a function", about="forward(*inputs) gives an array"),
                    "backward": Argument("a function", about="backward(dout, *inputs) gives a tuple of gradients"),
                    "inputs": Argument("a list", about="of arrays: floats, and for some functions ids or masks")},

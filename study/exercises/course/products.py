@@ -68,7 +68,7 @@ EXERCISES = [
         its uses add. Find da and db, each in the shape of its input. Scales, biases and masks are broadcast everywhere in
         a network, and the sum over the copies is what is forgotten most often.
         """,
-        "out = a * b, broadcast", "5. Broadcast: sum over the copies",
+        "out = a * b, broadcast", "8. Gradients add",
         {"a": Argument("M N", about="the first factor, of any shape"),
          "b": Argument("N", about="the second factor, of any shape that fits the first: (N,), (M, 1), () ...")},
         ("Forget the broadcast at first: if both have the same shape, what is da, and what is db? Both have a factor dout.",
@@ -97,7 +97,7 @@ EXERCISES = [
         Nearly all of a network's work is products of matrices, forward once, and backward twice: both gradients are
         products again. On squares every product fits, also a wrong one, so do not go by the shapes alone.
         """,
-        "out = a @ b", "6. The matrix product",
+        "out = a @ b", "2. A matrix product, backward",
         {"a": Argument("M K", about="a matrix, the left factor"), "b": Argument("K N", about="a matrix, the right factor")},
         ("Write out_ij as a sum over k. Which elements of out depend on a_mk, and with which factor?",
          "da_mk is the sum over j of dout_mj b_kj. Which product of matrices is that? Mind the order of b's indices.",
@@ -111,7 +111,7 @@ EXERCISES = [
         token, as x is (batch, tokens, features). So x may have any axes in front of the last, and weight and bias get a
         gradient from each row, and these add. Find dx, dweight and dbias, each in the shape of its input.
         """,
-        "out = x @ weight.T + bias", "6. The matrix product",
+        "out = x @ weight.T + bias", "2. A matrix product, backward",
         {"x": Argument("N I", about="the input; there may be more axes in front of its features: (..., in)"),
          "weight": Argument("O I", about="(out, in), as PyTorch has it: forward transposes it"),
          "bias": Argument("O", about="(out,), added to each row")},

@@ -77,7 +77,7 @@ EXERCISES = [
         its gradient is the heart of attention's backward. All inputs of a row reach all outputs of it: the Jacobian of
         a row is full. Find dx without building it. There may be more axes than two: a row is always along the last one.
         """,
-        "out = e^x / (sum of e^x along the last axis)", "7. Softmax",
+        "out = e^x / (sum of e^x along the last axis)", "4. The weighted mean",
         {"x": Argument("M N", about="scores; each row along the last axis is a softmax of its own")},
         ("Write p for the output. What is d p_i / d x_j for i = j, and what for i != j?",
          "The Jacobian of a row is diag(p) - p p^T. Multiply it with dout by hand, and never build it.",
@@ -91,7 +91,7 @@ EXERCISES = [
         takes the logarithm of zero, and its gradient is simpler than softmax's. Find dx. There may be more axes than two: a
         row is always along the last one. dout may be anything, and not only one-hot, as in cross-entropy.
         """,
-        "out = x - log(sum of e^x along the last axis)", "7. Softmax",
+        "out = x - log(sum of e^x along the last axis)", "4. The weighted mean",
         {"x": Argument("M N", about="scores; each row along the last axis is one of its own")},
         ("Two things depend on x_j: out_j itself, and the logarithm that is subtracted from all of the row.",
          "The derivative of log(sum of e^x) by x_j is p_j, the softmax. It is subtracted from each out_i of the row.",
