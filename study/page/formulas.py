@@ -100,8 +100,8 @@ def layer_norm(title: str, out: str, x: str, gain: str) -> dict:
          f"Each row is shifted to mean 0 and scaled to variance 1: `mean_{n}` is the row's mean, and `rstd_{n}` is 1 over "
          "the square root of its variance.",
          f"Then each column is multiplied by its gain `{gain}`."),
-        ([f"dx_hat_{n} = d{out} {gain}", f"d{gain} = columnsum(d{out} x_hat_{n})", "a = mean(dx_hat),  b = mean(dx_hat x_hat)",
-          f"d{x} = rstd_{n} (dx_hat - a - x_hat b)"],
+        ([f"dx_hat_{n} = d{out} {gain}", f"d{gain} = columnsum(d{out} x_hat_{n})",
+          "a = mean(dx_hat),  b = mean(dx_hat x_hat)", f"d{x} = rstd_{n} (dx_hat - a - x_hat b)"],
          f"The gain is a factor: `d{out}` is multiplied by it, and its own gradient sums over the rows, which all use it.",
          "Through the mean: each number also goes into the mean of its row, which is subtracted from all of them. So the "
          "mean `a` of `dx_hat` is subtracted.",
