@@ -217,16 +217,17 @@ function drawStation() {
   })));
   const isLast = state.station === stations.length;
   section.replaceChildren(
+    button("×", () => visit(0), {class: "leave", "aria-label": "Leave the path", title: "Leave the path"}),
     element("ol", {class: "stations", "aria-label": "Stations"}, ...list),
     element("h2", {tabindex: -1}, element("span", {}, `Station ${state.station}`), ` ${here.title}`),
     ...here.text.map(text => derivation(text, symbolOf)),
     given() ? element("div", {class: "verdict", tabindex: -1}) : drawQuestion(here.question),
-    element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of docs/backprop_through_attention.md.`),
     element("p", {class: "onward"},
       ...(state.station > 1 ? [button("Back", () => visit(state.station - 1))] : []),
       ...(given() ? [button("Ask again", askAgain)] : []),
-      button(isLast ? "Finish" : given() ? "Next" : "Skip", () => visit(isLast ? 0 : state.station + 1), {class: "go"}),
-      ...(isLast ? [] : [button("Leave the path", () => visit(0))])),
+      button(isLast ? "Finish" : given() ? "Next" : "Skip", () => visit(isLast ? 0 : state.station + 1),
+        given() ? {class: "go"} : {})),
+    element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of docs/backprop_through_attention.md.`),
   );
   drawVerdict();
 }
