@@ -8,10 +8,11 @@ import re
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..backend import is_tensor
+from ..drawing.variables import tensors_in
 from ..tensor import Tensor
 from .steps import TracedTensor
 
@@ -119,20 +120,6 @@ def _is_spelled_out(frame: types.FrameType) -> bool:
         return before is not None
     is_forward = before.f_code.co_name == "definition"
     return is_forward or before.f_code.co_filename == frame.f_code.co_filename and _is_spelled_out(before)
-
-
-def tensors_in(frame: types.FrameType, has_names: bool) -> Iterator[tuple[str, Any]]:
-    """(name, Tensor) of the variables that the code can see: locals, those of enclosing functions, globals that it uses;
-    and of modules their parameters, by path. Without `has_names`, of the parameters only."""
-    used = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
-    for name, value in {**used, **frame.f_locals}.items():
-        if isinstance(value, type):
-            continue
-        if is_tensor(value):
-            if has_names:
-                yield name, value
-        elif hasattr(value, "named_parameters"):
-            yield from value.named_parameters()
 
 
 def name_of_op(title: str) -> str:

@@ -5,10 +5,14 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 
 
 def leaf(*values):
     return mg.tensor(values, dtype=mg.float64, requires_grad=True)
+
+
+GAIN = leaf(2.0)  # a global that a test uses
 
 
 def test_a_hook_sees_the_whole_gradient_once_and_may_replace_it():
@@ -78,8 +82,8 @@ def named_graph():
 
 def test_the_graph_as_text():
     assert [line.split() for line in str(named_graph()).splitlines()] == [
-        ["0", "x", "(2,)", "leaf"],
-        ["1", "w", '"quoted"', "<1>", "(2,)", "leaf"],
+        ["0", "x", "(2,)", "input"],
+        ["1", "w", '"quoted"', "<1>", "(2,)", "input"],
         ["2", "y", "=", "Mul", "(2,)", "from", "0,", "1"],
         ["3", "Add", "(2,)", "from", "2,", "0"],
         ["4", "Sum", "()", "from", "3"],
@@ -95,6 +99,36 @@ def test_the_graph_as_mermaid_and_svg():
     texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
     assert "y = Mul" in texts and 'w "quoted" <1>' in texts
     assert len([e for e in tree.iter("{http://www.w3.org/2000/svg}path") if "marker-end" in e.attrib]) == 5
+
+
+def labels_of(graph):
+    return [graph.label(i) for i in range(len(graph.nodes))]
+
+
+def test_the_graph_has_the_names_that_its_caller_sees():
+    _ = _12 = leaf(2.0)  # what a notebook's cells returned
+    rate, given, layer = leaf(1.0), leaf(3.0), nn.Linear(1, 1).double()
+    given.name = "by hand"
+    hidden = layer(rate * given) + _
+    loss = (hidden * GAIN).sum()
+    assert labels_of(mg.graph(loss)) == [
+        "GAIN", "input", "rate", "by hand", "weight", "bias", "Mul", "Linear", "hidden = Add", "Mul", "loss = Sum"]
+    assert labels_of(mg.graph(loss, names={"last": rate}))[2] == "last"
+
+
+def test_operands_stand_and_arrows_end_in_order():
+    x, w = leaf([1.0, 2.0], [3.0, 4.0]), leaf([1.0, 0.0], [0.0, 1.0])
+    product = w @ x  # x is the older one
+    tree = xml.etree.ElementTree.fromstring(mg.graph(product * product - w).svg())
+    found = list(tree.iter("{http://www.w3.org/2000/svg}text"))
+    left = {text.text: int(text.attrib["x"]) for text in found}
+    assert left["w"] < left["x"]
+    ends = [path.attrib["d"].rpartition("C")[2].split()[-2:] for path in tree.iter("{http://www.w3.org/2000/svg}path")
+            if "marker-end" in path.attrib]
+    assert len(set(map(tuple, ends))) == 6  # two of each of the three results
+    for row in {y for _, y in ends}:
+        x_first, x_second = [int(x) for x, its_row in ends if its_row == row]
+        assert x_first < x_second
 
 
 def test_a_name_is_text_in_mermaid():
