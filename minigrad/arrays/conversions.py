@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..drawing.html import html_of_tensor
+from ..drawing.html import html_of_arrays
 from ..runner import WRITES, notice
 from .dlpack import CPU_TYPE, exported
 from .dtypes import as_array, bool_, float32, int64
@@ -116,7 +116,8 @@ class ConversionMethods:
     def _repr_html_(self) -> str:
         """For notebooks: the numbers on coloured cells, next to those of the gradient."""
         place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
-        return html_of_tensor(self._array, self.grad_array(), f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}")
+        title = f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}"
+        return html_of_arrays([(title, self._array), ("gradient", self.grad_array())])
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:

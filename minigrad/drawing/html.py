@@ -1,22 +1,26 @@
 """Tensors and reports as HTML, for notebooks. All text in it is escaped."""
+from collections.abc import Iterable
 from html import escape
 
 import numpy as np
 
-from .palette import HIDDEN, NEGATIVE, POSITIVE, css, tint
+from .palette import HIDDEN, NEGATIVE, POSITIVE, as_hex, tint
 
 MOST_NUMBERS, MOST_COLUMNS = 400, 24  # of a tensor that is shown number by number
 DIGITS = 4
 COLOURS = {"pass": "#1a7f37", "fail": "#cf222e", "inconclusive": "#9a6700"}  # of verdicts
 
 
-def html_of_tensor(array: np.ndarray, gradient: np.ndarray | None, title: str) -> str:
-    """A tensor: its title, its numbers, on orange if they are positive and on blue if they are negative, and next to them
-    its gradient, if there is one. A large tensor is only summarised."""
-    values = array, *(() if gradient is None else (gradient,))
-    cells = "".join(f'<div><div style="color:gray">{escape(name)}</div>{_numbers(value)}</div>'
-                    for name, value in zip((title, "gradient"), values))
+def html_of_arrays(named: Iterable[tuple[str, np.ndarray | None]]) -> str:
+    """Arrays next to one another, each below its name: numbers on orange if they are positive and on blue if they are
+    negative. A large array is only summarised; None is left out."""
+    cells = "".join(f'<div><div style="color:gray">{escape(name)}</div>{_numbers(array)}</div>'
+                    for name, array in named if array is not None)
     return f'<div style="display:flex;flex-wrap:wrap;gap:2em;font-size:90%">{cells}</div>'
+
+
+def html_of_formula(text: str) -> str:
+    return f'<div style="font-family:monospace;white-space:pre;margin:0.5em 0">{escape(text)}</div>'
 
 
 def html_of_report(text: str, verdict: str) -> str:
@@ -42,8 +46,8 @@ def _cell(value: np.generic, largest: float) -> str:
     """A cell with a number, in a colour that is stronger for larger numbers."""
     share = abs(float(value)) / largest if largest and np.isfinite(value) else 0.0
     colour = tint(POSITIVE if value > 0 else NEGATIVE, share) if np.isfinite(value) else HIDDEN
-    shown = f"{value:.{DIGITS}g}" if isinstance(value, np.floating) else str(value)
-    return (f'<td style="background:{css(colour)};color:black;text-align:right;padding:2px 6px;font-family:monospace">'
+    shown = f"{value + 0.0:.{DIGITS}g}" if isinstance(value, np.floating) else str(value)
+    return (f'<td style="background:{as_hex(colour)};color:black;text-align:right;padding:2px 6px;font-family:monospace">'
             f"{escape(shown)}</td>")
 
 

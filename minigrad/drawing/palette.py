@@ -24,12 +24,13 @@ def sizes():
     return _colour_map("sizes", WHITE, POSITIVE, STRONGEST)
 
 
-def css(colour: RGB) -> str:
+def as_hex(colour: RGB) -> str:
+    """For CSS and matplotlib.
+
+    >>> as_hex(HIDDEN)
+    '#d3d3d3'
     """
-    >>> css(HIDDEN)
-    'rgb(211,211,211)'
-    """
-    return f"rgb({','.join(map(str, colour))})"
+    return f"#{bytes(colour).hex()}"
 
 
 def tint(colour: RGB, share: float) -> RGB:

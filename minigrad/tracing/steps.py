@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from ..drawing.html import html_of_arrays, html_of_formula
 from ..tape import Node
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TracedTensor:
     """A copy of a tensor's value when it was used, and of its gradient."""
 
@@ -21,8 +22,14 @@ class TracedTensor:
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
 
+    def __repr__(self) -> str:
+        return f"<{self.name or 'unnamed'} {self.shape} {self.value.dtype}, {self.kind}>"
 
-@dataclass(eq=False)
+    def _repr_html_(self) -> str:
+        return html_of_arrays([(f"{self.name} {self.shape} {self.value.dtype}", self.value), ("gradient", self.gradient)])
+
+
+@dataclass(eq=False, repr=False)
 class Step:
     """An operation that ran. `gradients` holds what its backward sent to each input, in the input's shape."""
 
@@ -33,6 +40,20 @@ class Step:
     options: dict[str, Any]
     output: TracedTensor
     gradients: list[np.ndarray | None] = field(default_factory=list)  # empty if no backward ran
+
+    def __repr__(self) -> str:
+        return f"<{self.output.name} = {_call(self)}>"
+
+    def _repr_html_(self) -> str:
+        """The formulas forward and backward, each above the numbers that it reads and writes."""
+        read = {value.name: value.value for value in self.inputs if isinstance(value, TracedTensor)}
+        name, output = self.output.name, self.output
+        shown = html_of_formula(f"{name} = {_call(self)}    {self.formula}")
+        shown += html_of_arrays([*read.items(), (name, output.value)])
+        if self.gradients:
+            sent = [(f"to {_short(value)}", gradient) for value, gradient in zip(self.inputs, self.gradients)]
+            shown += html_of_formula(self.backward) + html_of_arrays([(f"d{name}", output.gradient), *sent])
+        return shown
 
 
 class Text(str):

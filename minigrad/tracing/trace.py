@@ -222,7 +222,9 @@ class Trace(Observer):
         }
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self.steps)} steps: {', '.join(step.output.name for step in self.steps)}>"
+        names = [step.output.name for step in self.steps]
+        shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
+        return f"<Trace of {len(names)} steps: {', '.join(shown)}>"
 
 
 def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, spelled_out: bool = False) -> Trace:

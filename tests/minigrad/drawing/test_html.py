@@ -1,7 +1,6 @@
 """How notebooks show tensors and reports."""
 import re
 import warnings
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -12,31 +11,7 @@ from minigrad.drawing import html, palette
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.module import census
 from minigrad.gradcheck.taylor import taylor
-
-
-class Page(HTMLParser):
-    """The cells of a page, (text, background), and its text; every element must be closed."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open, self.cells, self.text, self.tags = [], [], "", set()
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.open.append(tag)
-        self.tags.add(tag)
-        if tag == "td":
-            (rgb,) = re.findall(r"background:rgb\((\d+),(\d+),(\d+)\)", dict(attributes)["style"])
-            self.cells.append(["", tuple(map(int, rgb))])
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data + "\n"
-        if self.open[-1] == "td":
-            self.cells[-1][0] += data
+from notebook_page import Page
 
 
 def shown(value) -> Page:
@@ -63,7 +38,7 @@ def test_the_gradient_is_shown_next_to_it():
 
 
 @pytest.mark.parametrize("values, cells", [
-    ([1, -2], ["1", "-2"]), ([True, False], ["True", "False"]), (3.5, ["3.5"]), ([np.nan, np.inf, -np.inf], ["nan", "inf", "-inf"]),
+    ([1, -2], ["1", "-2"]), ([True, False], ["True", "False"]), (3.5, ["3.5"]), (-0.0, ["0"]), ([np.nan, np.inf, -np.inf], ["nan", "inf", "-inf"]),
     ([1e300, -1e-300], ["1e+300", "-1e-300"]), (np.zeros((2, 1, 2)), ["0"] * 4), (np.arange(16).reshape(2, 2, 2, 2), list(map(str, range(16)))),
 ])
 def test_all_kinds_of_numbers(values, cells):

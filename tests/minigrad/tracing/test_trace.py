@@ -13,6 +13,7 @@ from minigrad.random import key_of_batch
 from minigrad.runner import EAGER, current
 from minigrad.tape import Fused
 from minigrad.tensor import apply
+from notebook_page import Page
 from study.page.attention import DEFAULT, attention
 
 random = np.random.default_rng(0)
@@ -531,6 +532,21 @@ def test_a_notebook_shows_the_page_or_the_table():
     assert large._repr_html_().startswith("<pre>")
     with pytest.raises(ValueError, match="numbers"):
         large.save("never.html")
+
+
+def test_a_notebook_shows_steps_and_tensors_as_numbers_on_colours():
+    t = small_trace()
+    step = next(step for step in t.steps if step.op == "Softmax")
+    assert repr(step) == "<weights = Softmax(masked_scores, dim=1)>" and repr(t["q"]) == "<q (2, 2) float64, input>"
+    assert repr(t) == "<Trace of 9 steps: permute, matmul, scores, masked_scores, ..., mul, loss, mul_2>"
+    tensor = Page(t["weights"]._repr_html_())
+    assert [text for text, _ in tensor.cells] == [f"{x:.4g}" for x in (*t["weights"].value.flat, *t["weights"].gradient.flat)]
+    assert "weights (2, 2) float64" in tensor.text and "gradient" in tensor.text
+    page = Page(step._repr_html_())
+    arrays = t["masked_scores"].value, t["weights"].value, t["weights"].gradient, step.gradients[0]
+    assert [text for text, _ in page.cells] == [f"{x:.4g}" for array in arrays for x in array.flat]
+    assert step.formula in page.text and step.backward in page.text and "to masked_scores" in page.text
+    assert Page(mg.trace(lambda x: x * 2.0, [[1.0]]).steps[0]._repr_html_()).cells[1][0] == "2"  # without a backward
 
 
 @pytest.mark.parametrize("call, says", [
