@@ -8,7 +8,7 @@ from ..drawing.html import html_of_arrays, html_of_formula
 from ..tape import Node
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class TracedTensor:
     """A copy of a tensor's value when it was used, and of its gradient."""
 
@@ -29,7 +29,7 @@ class TracedTensor:
         return html_of_arrays([(f"{self.name} {self.shape} {self.value.dtype}", self.value), ("gradient", self.gradient)])
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Step:
     """An operation that ran. `gradients` holds what its backward sent to each input, in the input's shape."""
 

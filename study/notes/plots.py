@@ -10,7 +10,7 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.drawing.figures import new_figure
-from minigrad.drawing.palette import signed
+from minigrad.drawing.palette import CURVES, MARKERS, signed
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
@@ -27,10 +27,20 @@ def finish(axes, legend: dict | None = None, **settings) -> None:
         axes.legend(**legend)
 
 
-def line_with_spread(axes, x, values: np.ndarray, label: str, style: str = "-", marker: str = ".") -> None:
+def line_with_spread(axes, x, values: np.ndarray, label: str, number: int | None = None) -> None:
     """A line through the medians of values (seeds, len(x)), and a band from the smallest to the largest."""
-    (line,) = axes.plot(x, np.median(values, axis=0), marker=marker, linestyle=style, label=label)
-    axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.15, linewidth=0)
+    number = len(axes.lines) if number is None else number
+    axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=CURVES[number], alpha=0.2, linewidth=0)
+    axes.plot(x, np.median(values, axis=0), color=CURVES[number], marker=MARKERS[number], markersize=5,
+              markevery=max(1, len(x) // 12), label=label)
+
+
+def one_by_one(panels: Iterable, x, curves: dict[str, np.ndarray]) -> None:
+    """A panel for each curve, {label: values (seeds, len(x))}, with the medians of the others in grey."""
+    for number, (axes, (label, values)) in enumerate(zip(panels, curves.items())):
+        for other in curves.values():
+            axes.plot(x, np.median(other, axis=0), color="0.8", linewidth=1)
+        line_with_spread(axes, x, values, label, number)
 
 
 # depth
@@ -65,16 +75,17 @@ def depth():
     """How much tokens still differ after a number of random blocks, and the norm at the input of a gradient of norm 1
     (T = 16, D = 32, median and range of 5 seeds), for every placement of norms and residual connections. With neither
     ("none"), all tokens are the same after 4 blocks."""
-    figure, (left, right) = new_figure(1, 2, 12, 5)
-    for placement in PLACEMENTS:
-        measured = np.array([spread_and_gradient(placement, seed) for seed in SEEDS])  # (seeds, 2, depths)
-        style = "--" if placement == "inner" else "-"  # "post" lies below it
-        line_with_spread(left, DEPTHS, measured[:, 0], placement, style)
-        line_with_spread(right, DEPTHS, measured[:, 1], placement, style)
-    shared = {"yscale": "log", "xlabel": "blocks", "xticks": DEPTHS}
-    finish(left, ylabel="|x - mean token| / |x|", title="how much tokens differ", ylim=(1e-4, 2), **shared)
-    finish(right, ylabel="|u J|, |u| = 1", title="gradient at the input", **shared)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", title="placement")
+    measured = {placement: np.array([spread_and_gradient(placement, seed) for seed in SEEDS]) for placement in PLACEMENTS}
+    figure, panels = new_figure(2, len(measured), 2 * len(measured), 5, sharex=True, sharey="row")
+    for i, row in enumerate(panels):
+        one_by_one(row, DEPTHS, {placement: values[:, i] for placement, values in measured.items()})
+        for axes in row:
+            finish(axes, yscale="log", xticks=DEPTHS[3::2])
+    for axes, placement in zip(panels[0], measured):
+        axes.set_title(placement.replace("_", " "), fontsize=10)
+    panels[0, 0].set(ylabel="how much tokens differ\n|x - mean token| / |x|", ylim=(1e-4, 2))
+    panels[1, 0].set(ylabel="gradient at the input\n|u J|, |u| = 1")
+    figure.supxlabel("blocks (grey: the other placements)", fontsize=10)
     return figure
 
 
@@ -119,11 +130,11 @@ def distance():
 # lengths
 
 ATTEMPTS = {  # {label: (model, positions, steps, learning rate)}
-    "the last state (rnn)": ("rnn", "learned", 3000, 5e-3),
-    "all states (rnn-attention)": ("rnn-attention", "learned", 400, 5e-3),
-    "one transformer for both (causal)": ("causal", "learned", 1200, 2e-3),
-    "encoder-decoder": ("encoder-decoder", "learned", 600, 2e-3),
-    "encoder-decoder, rotary positions": ("encoder-decoder", "rotary", 1500, 4e-3),
+    "the last state\n(rnn)": ("rnn", "learned", 3000, 5e-3),
+    "all states\n(rnn-attention)": ("rnn-attention", "learned", 400, 5e-3),
+    "one transformer for both\n(causal)": ("causal", "learned", 1200, 2e-3),
+    "encoder-decoder,\nlearned positions": ("encoder-decoder", "learned", 600, 2e-3),
+    "encoder-decoder,\nrotary positions": ("encoder-decoder", "rotary", 1500, 4e-3),
 }
 
 
@@ -135,17 +146,22 @@ def lengths():
     letters. With rotary positions, which need no table, the same encoder-decoder learns more slowly, but still works for
     a few more letters."""
     task, tested = TASKS["reverse"], range(2, 12)
-    figure, axes = new_figure(1, 1, 9, 4.5)
-    axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
-    for (label, (name, positions, steps, lr)), marker in zip(ATTEMPTS.items(), "osv^D"):
+    measured = {}
+    for label, (name, positions, steps, lr) in ATTEMPTS.items():
         config = TransformerConfig(context=32, layers=2, heads=4, width=48, positions=positions)
         right = []
         for seed in SEEDS:
             model = training.trained(task, name, config, steps=steps, lr=lr, batch_size=32, seed=seed)
             right.append([task.accuracy(model, count=200, length=length) for length in tested])
-        line_with_spread(axes, tested, np.array(right), label, marker=marker)
-    finish(axes, {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}, xlabel="letters", ylabel="right answers",
-           ylim=(-0.03, 1.03))
+        measured[label] = np.array(right)
+    figure, panels = new_figure(1, len(measured), 13, 3, sharex=True, sharey=True)
+    one_by_one(panels, tested, measured)
+    for axes, label in zip(panels, measured):
+        axes.axvspan(*task.lengths, color="0.94", zorder=0)
+        axes.set_title(label, fontsize=10)
+        finish(axes, xticks=tested[::2], ylim=(-0.03, 1.03))
+    panels[0].set_ylabel("right answers")
+    figure.supxlabel("letters (light band: lengths in training; grey: the other models)", fontsize=10)
     return figure
 
 
@@ -175,7 +191,7 @@ def saturation():
     for scale, label in (("none", r"$q \cdot k$"), ("d_k", r"$q \cdot k / \sqrt{d_k}$")):
         measured = np.array([[saturation_of(scale, size, seed) for size in sizes] for seed in SEEDS])
         for axes, values in zip(panels, np.moveaxis(measured, 2, 0)):
-            line_with_spread(axes, sizes, values, label, marker="o")
+            line_with_spread(axes, sizes, values, label)
     for axes, title in zip(panels, ("largest of 16 weights", "norm of the softmax's Jacobian")):
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, sizes)
