@@ -1,7 +1,9 @@
 """Drawings of the tape: which operations made a tensor, and from what; as text, as a Mermaid diagram, or as SVG."""
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +16,19 @@ LETTER, HEIGHT, LINE, GAP, LANE, MARGIN, BEND = 7, 38, 13, 26, 24, 20, 20  # of 
 
 
 @dataclass
+class Box:
+    """A tensor in a graph."""
+
+    title: str  # of the op that made it; "" for an input
+    name: str | None
+    shape: tuple[int, ...]
+    parents: list[int]  # the numbers of the op's inputs, in order
+    traced: Any = None  # its value and gradient, if `mg.trace` recorded them
+
+
+@dataclass
 class Graph:
-    """The nodes that led to a tensor, oldest first, with the numbers of their parents. Notebooks show it as SVG.
+    """The tensors that led to another, oldest first. Notebooks show it as SVG.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
     >>> print(graph((x * x).sum()))
@@ -24,21 +37,17 @@ class Graph:
     2  Sum   ()    from 1
     """
 
-    nodes: list[Node]
-    parents: list[list[int]]
+    boxes: list[Box]
     values: bool = False  # are the numbers shown that `mg.trace` recorded?
     gradients: bool = False
-    names: dict[Node, str] = field(default_factory=dict)  # of variables
 
     def label(self, i: int) -> str:
         """x for an input, y = Mul for a result."""
-        node = self.nodes[i]
-        name = node.name or getattr(node.traced, "name", None) or self.names.get(node)
-        return " = ".join(filter(None, (name, node.title))) if isinstance(node, Op) else name or "input"
+        return " = ".join(filter(None, (self.boxes[i].name, self.boxes[i].title))) or "input"
 
     def numbers(self, i: int) -> list[str]:
-        """The lines of a node's value and gradient, if they were recorded and are to be shown."""
-        kept, lines = self.nodes[i].traced, []
+        """The lines of a tensor's value and gradient, if they were recorded and are to be shown."""
+        kept, lines = self.boxes[i].traced, []
         if self.values and kept is not None:
             lines += _lines(kept.value)
         if self.gradients and kept is not None and kept.gradient is not None:
@@ -46,12 +55,12 @@ class Graph:
         return lines
 
     def __str__(self) -> str:
-        labels = [self.label(i) for i in range(len(self.nodes))]
-        shapes = [str(node.shape) for node in self.nodes]
+        labels = [self.label(i) for i in range(len(self.boxes))]
+        shapes = [str(box.shape) for box in self.boxes]
         number, width, shape_width = len(str(len(labels) - 1)), max(map(len, labels)), max(map(len, shapes))
         lines = []
-        for i, (label, shape, parents) in enumerate(zip(labels, shapes, self.parents)):
-            origin = f"from {', '.join(map(str, parents))}" if parents else "input"
+        for i, (label, shape, box) in enumerate(zip(labels, shapes, self.boxes)):
+            origin = f"from {', '.join(map(str, box.parents))}" if box.title else "input"
             lines.append(f"{i:{number}}  {label:{max(width, 5)}} {shape:{shape_width}}  {origin}")
             lines += [f"{'':{number}}    {line}".rstrip() for line in self.numbers(i)]
         return "\n".join(lines)
@@ -59,50 +68,50 @@ class Graph:
     def mermaid(self) -> str:
         """A flowchart in Mermaid's notation, which many Markdown viewers draw."""
         lines = ["flowchart TD"]
-        for i, node in enumerate(self.nodes):
-            text = "<br/>".join([line.translate(MERMAID) for line in (self.label(i), str(node.shape), *self.numbers(i))])
-            left, right = ("[", "]") if isinstance(node, Op) else ("([", "])")
+        for i, box in enumerate(self.boxes):
+            text = "<br/>".join([line.translate(MERMAID) for line in (self.label(i), str(box.shape), *self.numbers(i))])
+            left, right = ("[", "]") if box.title else ("([", "])")
             lines.append(f'    n{i}{left}"{text}"{right}')
-        lines += [f"    n{parent} --> n{i}" for i, parents in enumerate(self.parents) for parent in parents]
+        lines += [f"    n{parent} --> n{i}" for i, box in enumerate(self.boxes) for parent in box.parents]
         return "\n".join(lines)
 
     def _rows(self) -> list[int]:
-        """The row of each node: below its lowest parent; an input just above the first node that uses it."""
-        rows, first_use = [0] * len(self.nodes), {}
-        for i, parents in enumerate(self.parents):
-            if parents:
-                rows[i] = 1 + max(rows[p] for p in parents)
-            for p in parents:
+        """The row of each box: below its lowest parent; an input just above the first node that uses it."""
+        rows, first_use = [0] * len(self.boxes), {}
+        for i, box in enumerate(self.boxes):
+            if box.parents:
+                rows[i] = 1 + max(rows[p] for p in box.parents)
+            for p in box.parents:
                 first_use[p] = min(rows[i], first_use.get(p, rows[i]))
-        return [row if parents else first_use.get(i, 1) - 1 for i, (row, parents) in enumerate(zip(rows, self.parents))]
+        return [row if box.parents else first_use.get(i, 1) - 1 for i, (row, box) in enumerate(zip(rows, self.boxes))]
 
     def _from_left(self) -> dict[int, int]:
-        """Numbers for the nodes, so that in each row operands stand in their order."""
-        found, waiting = {}, [len(self.nodes) - 1]
+        """Numbers for the boxes, so that in each row operands stand in their order."""
+        found, waiting = {}, [len(self.boxes) - 1]
         while waiting:
             i = waiting.pop()
             if i not in found:
                 found[i] = len(found)
-                waiting += reversed(self.parents[i])
+                waiting += reversed(self.boxes[i].parents)
         return found
 
     def svg(self) -> str:
         """A self-contained picture: arrows go down from inputs to results, past the boxes of the rows between, and end in
         the order of the operands."""
-        rows, labels = self._rows(), [self.label(i) for i in range(len(self.nodes))]
-        numbers = [self.numbers(i) for i in range(len(self.nodes))]
+        rows, labels = self._rows(), [self.label(i) for i in range(len(self.boxes))]
+        numbers = [self.numbers(i) for i in range(len(self.boxes))]
         longest = max(len(line) for lines in [labels, *numbers] for line in lines)
         box = max(150, LETTER * longest + 16)
         ends = [MARGIN] * (max(rows) + 1)  # how far each row is filled
         heights = [HEIGHT + LINE * max(len(n) for n, r in zip(numbers, rows) if r == row) for row in range(len(ends))]
         tops = [MARGIN + sum(heights[:row]) + GAP * row for row in range(len(ends))]
 
-        edges = [(p, i, slot) for i, parents in enumerate(self.parents) for slot, p in enumerate(parents)]
+        edges = [(p, i, slot) for i, box in enumerate(self.boxes) for slot, p in enumerate(box.parents)]
         passages = [(row, edge) for edge in edges for row in range(rows[edge[0]] + 1, rows[edge[1]])]
         from_left = self._from_left()
         items = [(from_left[i], row, i, box + MARGIN) for i, row in enumerate(rows)]
         items += [(from_left[edge[0]], row, (row, edge), LANE) for row, edge in passages]
-        places = {}  # the left end of each box, by its node, and of each passage, by its row and edge
+        places = {}  # the left end of each box, by its number, and of each passage, by its row and edge
         for _, row, item, width in sorted(items, key=lambda item: item[:2]):
             places[item] = ends[row]
             ends[row] += width
@@ -119,7 +128,7 @@ class Graph:
             x, y = places[p] + box // 2, tops[rows[p]] + HEIGHT + LINE * len(numbers[p])
             path = f"M{x} {y}"
             passed = [(places[row, edge], row) for row in range(rows[p] + 1, rows[i])]
-            for x1, row in [*passed, (places[i] + box * (slot + 1) // (len(self.parents[i]) + 1), rows[i])]:
+            for x1, row in [*passed, (places[i] + box * (slot + 1) // (len(self.boxes[i].parents) + 1), rows[i])]:
                 path += f"C{x} {y + BEND} {x1} {tops[row] - BEND} {x1} {tops[row]}V{tops[row] + heights[row]}"
                 x, y = x1, tops[row] + heights[row]
             path = path[: path.rindex("V")]  # end at the top of the result
@@ -129,14 +138,14 @@ class Graph:
         return "\n".join(parts + ["</svg>"])
 
     def _box(self, i: int, x: int, y: int, width: int, numbers: list[str]) -> list[str]:
-        """A node with its name, shape and numbers."""
-        fill, corner = ("#f1f1ee", 4) if isinstance(self.nodes[i], Op) else ("white", HEIGHT // 2)
+        """A box with its name, shape and numbers."""
+        fill, corner = ("#f1f1ee", 4) if self.boxes[i].title else ("white", HEIGHT // 2)
         middle = x + width // 2
         return [
             f'<rect x="{x}" y="{y}" width="{width}" height="{HEIGHT + LINE * len(numbers)}" rx="{corner}" fill="{fill}" '
             'stroke="#666"/>'
             f'<text x="{middle}" y="{y + 16}">{escape(self.label(i))}</text>'
-            f'<text x="{middle}" y="{y + 31}" fill="#666" font-size="10">{escape(str(self.nodes[i].shape))}</text>',
+            f'<text x="{middle}" y="{y + 31}" fill="#666" font-size="10">{escape(str(self.boxes[i].shape))}</text>',
             *(f'<text x="{middle}" y="{y + 31 + LINE * line}" font-family="monospace" font-size="11" '
               f'xml:space="preserve">{escape(text)}</text>' for line, text in enumerate(numbers, 1)),
         ]
@@ -158,22 +167,31 @@ def graph(tensor: Tensor, names: dict[str, Tensor] | None = None, values: bool =
     found = {}
     for name, held in tensors_in(sys._getframe(1)):
         found.setdefault(held.node, name)
-    return graph_of(tensor.node, values, gradients, found)
-
-
-def graph_of(node: Node, values: bool, gradients: bool, names: dict[Node, str] | None = None) -> Graph:
-    """The graph of what leads to a place on the tape."""
-    reached, waiting = {node}, [node]
-    while waiting:
-        new = {parent for parent in waiting.pop().parents if parent is not None} - reached
-        reached |= new
-        waiting += new
-    nodes = sorted(reached, key=lambda node: node.order)
+    nodes = sorted(led_to(tensor.node, parents_of), key=lambda node: node.order)
     if (values or gradients) and all(node.traced is None for node in nodes):
         raise RuntimeError("graph: no values were recorded; compute this, and run backward, inside `with mg.trace():`")
     number = {node: i for i, node in enumerate(nodes)}
-    parents = [[number[parent] for parent in node.parents if parent is not None] for node in nodes]
-    return Graph(nodes, parents, values, gradients, names or {})
+
+    def box(node: Node) -> Box:
+        name = node.name or getattr(node.traced, "name", None) or found.get(node)
+        parents = [number[parent] for parent in parents_of(node)]
+        return Box(node.title if isinstance(node, Op) else "", name, node.shape, parents, node.traced)
+
+    return Graph([box(node) for node in nodes], values, gradients)
+
+
+def parents_of(node: Node) -> list[Node]:
+    return [parent for parent in node.parents if parent is not None]
+
+
+def led_to(last: Any, parents_of: Callable[[Any], Iterable]) -> set:
+    """All that led to the last one, with itself."""
+    reached, waiting = {last}, [last]
+    while waiting:
+        new = {*parents_of(waiting.pop())} - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
 def _lines(array: np.ndarray) -> list[str]:

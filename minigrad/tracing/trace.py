@@ -13,13 +13,13 @@ from .. import tape
 from ..autograd.grad_mode import no_grad
 from ..arrays import float_errors
 from ..backend import is_tensor
-from ..drawing.graph import Graph, graph_of
+from ..drawing.graph import Box, Graph, led_to
 from ..ops.in_place import Identity
 from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Op
 from ..tensor import Tensor
 from . import page
-from .folding import folded
+from .folding import folded, is_traced
 from .formulas import formula
 from .names import Naming, name_of_op, parameters
 from .plain import plain
@@ -180,11 +180,21 @@ class Trace(Observer):
         return Text(as_table(self.tensors, self.steps))
 
     def graph(self, values: bool = True, gradients: bool = True) -> Graph:
-        """The graph of the last result, with its numbers."""
-        on_tape = [step.output.node for step in self.steps if step.output.node is not None]
-        if not on_tape:
+        """The graph of the last result on the tape, with its numbers: what the block computed, a box for each step."""
+        made_by = {step.output: step for step in self.steps if step.output.node is not None}
+        if not made_by:
             raise RuntimeError("trace: no step is on the tape; a graph needs an input that requires a gradient")
-        return graph_of(on_tape[-1], values, gradients)
+
+        def parents_of(tensor: TracedTensor) -> list[TracedTensor]:
+            inputs = made_by[tensor].inputs if tensor in made_by else []
+            return [value for value in inputs if is_traced(value) and value.node is not None]
+
+        reached = led_to(list(made_by)[-1], parents_of)
+        shown = [tensor for tensor in self.tensors if tensor in reached]
+        number = {tensor: i for i, tensor in enumerate(shown)}
+        boxes = [Box(made_by[tensor].op if tensor in made_by else "", tensor.name, tensor.shape,
+                     [number[parent] for parent in parents_of(tensor)], tensor) for tensor in shown]
+        return Graph(boxes, values, gradients)
 
     def save(self, path: str | os.PathLike, *, title: str = "", overwrite: bool = False) -> pathlib.Path:
         """Write an interactive page, one file that works offline, and return its path. See `minigrad.tracing.page`.

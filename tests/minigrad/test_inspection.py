@@ -102,7 +102,7 @@ def test_the_graph_as_mermaid_and_svg():
 
 
 def labels_of(graph):
-    return [graph.label(i) for i in range(len(graph.nodes))]
+    return [graph.label(i) for i in range(len(graph.boxes))]
 
 
 def test_the_graph_has_the_names_that_its_caller_sees():

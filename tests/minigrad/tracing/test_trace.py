@@ -513,6 +513,16 @@ def test_graphs_show_values_and_gradients():
         mg.trace(lambda x: x * 2, mg.ones(2)).graph()
 
 
+def test_a_traces_graph_has_a_box_for_each_step():
+    t = mg.trace(lambda w, x: (w @ x[0]).exp().sum(), leaf(2, 3), leaf(4, 3))
+    lines = [line.split() for line in str(t.graph(values=False, gradients=False)).splitlines()]
+    assert lines == [["0", "w", "(2,", "3)", "input"], ["1", "x", "(4,", "3)", "input"], ["2", "index", "=", "Index", "(3,)", "from", "1"],
+                     ["3", "matmul", "=", "MatMul", "(2,)", "from", "0,", "2"], ["4", "exp", "=", "Exp", "(2,)", "from", "3"],
+                     ["5", "sum", "=", "Sum", "()", "from", "4"]]
+    shown = str(t.graph())
+    assert str(np.round(t["matmul"].gradient, 4)) in shown and "gradient" not in str(t.graph(gradients=False))
+
+
 def test_a_trace_saves_a_page_and_replaces_no_other_file(tmp_path):
     t, path = small_trace(), tmp_path / "page.html"
     assert t.save(path, title="a < b") == path and "a &lt; b" in path.read_text()
@@ -540,11 +550,11 @@ def test_a_notebook_shows_steps_and_tensors_as_numbers_on_colours():
     assert repr(step) == "<weights = Softmax(masked_scores, dim=1)>" and repr(t["q"]) == "<q (2, 2) float64, input>"
     assert repr(t) == "<Trace of 9 steps: permute, matmul, scores, masked_scores, ..., mul, loss, mul_2>"
     tensor = Page(t["weights"]._repr_html_())
-    assert [text for text, _ in tensor.cells] == [f"{x:.4g}" for x in (*t["weights"].value.flat, *t["weights"].gradient.flat)]
+    assert [text for text, _ in tensor.cells] == [f"{x + 0.0:.4g}" for x in (*t["weights"].value.flat, *t["weights"].gradient.flat)]
     assert "weights (2, 2) float64" in tensor.text and "gradient" in tensor.text
     page = Page(step._repr_html_())
     arrays = t["masked_scores"].value, t["weights"].value, t["weights"].gradient, step.gradients[0]
-    assert [text for text, _ in page.cells] == [f"{x:.4g}" for array in arrays for x in array.flat]
+    assert [text for text, _ in page.cells] == [f"{x + 0.0:.4g}" for array in arrays for x in array.flat]
     assert step.formula in page.text and step.backward in page.text and "to masked_scores" in page.text
     assert Page(mg.trace(lambda x: x * 2.0, [[1.0]]).steps[0]._repr_html_()).cells[1][0] == "2"  # without a backward
 
