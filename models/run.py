@@ -19,6 +19,7 @@ except ImportError:  # Windows
     fcntl = None
 
 from minigrad.drawing.figures import new_figure
+from minigrad.drawing.palette import CURVES
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
 from models.pictures import PICTURE, in_words
@@ -239,10 +240,10 @@ def _plot_losses(axes, rows: list[dict]) -> None:
     evaluated = [(row["step"], row["val_loss"]) for row in rows if row["val_loss"] is not None]
     pieces = min(40, len(rows))
     smooth = [[piece.mean() for piece in np.array_split(values, pieces)] for values in (steps, losses)]
-    axes.plot(steps, losses, color="C0", alpha=0.25, linewidth=0.8, label="training, each batch")
-    axes.plot(*smooth, color="C0", label=f"training, mean of {math.ceil(len(rows) / pieces)} batches")
+    axes.plot(steps, losses, color=CURVES[0], alpha=0.25, linewidth=0.8, label="training, each batch")
+    axes.plot(*smooth, color=CURVES[0], label=f"training, mean of {math.ceil(len(rows) / pieces)} batches")
     if evaluated:
-        axes.plot(*zip(*evaluated), color="C1", marker="o", label="validation")
+        axes.plot(*zip(*evaluated), color=CURVES[1], marker="o", label="validation")
     lowest = min([*losses, *(loss for _, loss in evaluated)])
     axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * lowest, None))
     compared = [row["bits_per_byte"] / row["val_loss"] for row in rows if row.get("bits_per_byte") and row["val_loss"]]
