@@ -79,3 +79,12 @@ def test_words_agree_with_the_numbers(placement):
             (shares_of(trace, "x", [first])[first], trace[middle].gradient),
             (shares_of(trace, middle, residuals[1])[residuals[1][0]], numbers.upstream))]
         assert (words[1] == shares.OF_A_STACK["nothing"]) == all(is_same)
+
+
+def test_the_guide_says_what_the_pages_of_blocks_show():
+    found = {}
+    for placement in ("pre", "post"):
+        trace = pages.trace_of(block.block, block.draw(placement))
+        (path,) = (path for path, label in shares.paths_in_block(trace, placement)["x"].items() if label == "the residual")
+        found[placement] = shares.share(shares_of(trace, "x", [path])[path], trace["x"].gradient)
+    assert found["pre"] < 1 / 3 and found["post"] > 1
