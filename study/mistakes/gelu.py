@@ -68,9 +68,9 @@ UPSTREAM = {name: mistake for name, mistake in upstream_mistakes("the derivative
 
 family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(size=(3, 4))], {
     **UPSTREAM,
-    "no density": ("the term through P is missing: x P(x) is a product, and both of its factors depend on x",
+    "no density": ("the term through Phi is missing: x Phi(x) is a product, and both of its factors depend on x",
                    dict(through=lambda x, bell: 0.0)),
-    "no x": ("the density is not multiplied by x: the product rule gives P(x) + x P'(x)",
+    "no x": ("the density is not multiplied by x: the product rule gives Phi(x) + x Phi'(x)",
              dict(through=lambda x, bell: bell)),
     **replaced("bell", {
         "no sqrt(2 pi)": ("the density is not normalised: it is e^(-x^2 / 2) / sqrt(2 pi)", lambda x: np.exp(-x * x / 2)),
@@ -110,9 +110,9 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "P for its derivative": ("P stands for its own derivative, the density", below),
     }),
     **replaced("switch", {
-        "no P": ("the first term is missing: P(x) itself, from the factor x", lambda x: 0.0),
+        "no P": ("the first term is missing: Phi(x) itself, from the factor x", lambda x: 0.0),
         "P without sqrt(2)": ("P is 0.5 (1 + erf(x)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x))),
-        "one half for P": ("0.5 stands for P(x) in the first term: erf is missing in it", lambda x: 0.5),
+        "one half for P": ("0.5 stands for Phi(x) in the first term: erf is missing in it", lambda x: 0.5),
         "P at x / 2": ("P is 0.5 (1 + erf(x / 2)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x / 2))),
         "P at x sqrt(2)": ("P is 0.5 (1 + erf(x sqrt(2))); its argument is x / sqrt(2)",
                            lambda x: 0.5 * (1 + erf(x * math.sqrt(2)))),
@@ -134,7 +134,7 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "absolute value": ("the density is multiplied by the absolute value of x", lambda x, bell: np.abs(x) * bell),
     }),
     **SUMS,
-    "x in the wrong term": ("x multiplies P and not the density: it has to be P(x) + x P'(x)",
+    "x in the wrong term": ("x multiplies Phi and not the density: it has to be Phi(x) + x Phi'(x)",
                             dict(through=lambda x, bell: bell,
                                  combine=lambda dout, switch, through, x: dout * (x * switch + through))),
     "tanh's": ("the derivative of the tanh form stands for that of the exact one",

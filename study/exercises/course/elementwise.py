@@ -94,14 +94,14 @@ EXERCISES = [
     ),
     Exercise(
         "gelu", "gelu", 2, """
-        gelu multiplies each number by P(x), the probability that a standard normal number is less than x: a relu with a
+        gelu multiplies each number by Phi(x), the probability that a standard normal number is less than x: a relu with a
         soft edge, and the activation of GPT and BERT. x stands in it twice, so the derivative has two terms. Find dx.
         NumPy has no erf; Python's math.erf takes one number, and np.vectorize(math.erf) takes arrays.
         """,
-        "out = x * P(x), P(x) = (1 + erf(x / sqrt(2))) / 2", "20. Gelu",
+        "out = x * Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2", "20. Gelu",
         {"x": Argument("M N", spread, "any numbers")},
-        ("Use the product rule: both factors of x * P(x) depend on x.",
-         "dx = dout * (P(x) + x * P'(x)), and P' is the density of the standard normal distribution.",
+        ("Use the product rule: both factors of x * Phi(x) depend on x.",
+         "dx = dout * (Phi(x) + x * Phi'(x)), and Phi' is the density of the standard normal distribution.",
          "The density is e^(-x^2 / 2) / sqrt(2 pi). It comes from erf'(t) = 2 / sqrt(pi) e^(-t^2) with t = x / sqrt(2)."),
         gelu_backward, routine_of("gelu"), FUNCTIONS["gelu"].forward, special=(large,), beyond={AROUND_1000: very_large},
     ),
