@@ -50,7 +50,8 @@ def adder(trace: Trace, kept: str, added: str) -> str:
 
 IN_WORDS = (
     "A share is how much of a gradient one part of it makes up: the part's length along the gradient, divided by the "
-    "gradient's length. Shares add up to 100%. One exceeds 100% where another part points the other way, and is negative.")
+    "gradient's length. Shares add up to 100%. If one part points against the gradient, its share is negative, and the "
+    "others together exceed 100%.")
 OF_A_STACK = {  # what the residual connections of a stack carry down, by what stands on them
     "nothing": "Along this block's residual connections, the gradient of the output reaches `X` unchanged, and so it does "
                "through any number of such blocks. A small share means that the other parts are large, not that this one "
