@@ -84,7 +84,7 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "inner twice": ("1 / sqrt(2) stands twice in the density", lambda x: density(x) / math.sqrt(2)),
         "density twice": ("the density is twice too large: it is e^(-x^2 / 2) / sqrt(2 pi), the 0.5 of Phi included",
                           lambda x: 2 * density(x)),
-        "density halved": ("the density is half as large as it should be: e^(-x^2 / 2) / sqrt(2 pi) includes the 0.5 of Phi",
+        "density halved": ("the density is half of what it should be: e^(-x^2 / 2) / sqrt(2 pi) includes the 0.5 of Phi",
                            lambda x: density(x) / 2),
         "erf's derivative": ("2 / sqrt(pi) e^(-x^2 / 2) is erf's derivative: the 0.5 of Phi and the inner derivative "
                              "1 / sqrt(2) are missing", lambda x: np.exp(-x * x / 2) * 2 / math.sqrt(math.pi)),
