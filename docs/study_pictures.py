@@ -25,16 +25,16 @@ def untouched(browser: Browser) -> None:
     pass
 
 
-def edited(browser: Browser) -> None:
-    """Another number in q, and what it leads to: a gradient's terms, and the difference beside it."""
-    browser.type("q", "3,1", "1.4")
+def at_station(browser: Browser) -> None:
+    """A station of the guided path, with its question still open."""
+    browser.run("location.hash = 'station=5'; location.reload()")
 
 
 def mistaken(browser: Browser) -> None:
     """The sum over the row is missing; one wrong number in detail."""
     browser.choose("#mistakes", 0)
     browser.run("const cell = arguments[0]; cell.scrollIntoView({block: 'center'}); cell.focus(); point(cell)",
-                browser.cell("masked_scores", "3,1", "gradient"))
+                browser.cell("scores", "3,1", "gradient"))
 
 
 def at_softmax(browser: Browser) -> None:
@@ -71,8 +71,9 @@ def main(run: str) -> None:
                                  "As runs/micro computes it on 'function', in float64.")
     browser = Browser()
     try:
-        for name, page, touch in (("default", default, untouched), ("step", default, at_softmax), ("edit", default, edited),
-                                  ("mistake", default, mistaken), ("trained", trained, at_weights)):
+        for name, page, touch in (
+                ("default", default, untouched), ("step", default, at_softmax), ("station", default, at_station),
+                ("mistake", default, mistaken), ("trained", trained, at_weights)):
             take(browser, page, touch, name)
     finally:
         browser.quit()
