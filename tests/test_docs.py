@@ -14,6 +14,7 @@ import pytest
 from docs.notebook import CODE, GUIDE, NOTEBOOK, notebook
 from study.page.attention import DEFAULT
 from study.page.mistakes import MISTAKES
+from study.page.stations import STATIONS
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
@@ -96,6 +97,16 @@ def test_readme_and_guide_have_the_pages_numbers_and_mistakes():
     named = {mistake.title for mistake in MISTAKES if mistake.title in text}
     assert named == {"no scale", "only the diagonal", "dk not transposed", "not masked again"}
     assert {mistake.title for mistake in MISTAKES if mistake.equivalent} == {"not masked again"}
+
+
+def test_the_guide_names_the_stations_that_cite_it():
+    named = {}
+    for section in SECTIONS:
+        for number, flag in re.findall(r"^\*\*On the page\*\*: station (\d+), `minigrad study --station (\d+)`\.$", section,
+                                       re.MULTILINE):
+            assert number == flag
+            named[section.splitlines()[0].strip("# ")] = int(number)
+    assert named == {station["guide"]: number for number, station in enumerate(STATIONS, 1)}
 
 
 def test_the_notebook_is_up_to_date():
