@@ -4,7 +4,8 @@
     judges.py         processes that judge one submission at a time
     judge_process.py  what runs in one of them
     kept.py           results on disk, so that an interrupted run can resume
-    rows.py           a row of the table, its points, and the mistakes of a class by frequency
+    points.py         what an answer is worth
+    rows.py           a row of the table, and the mistakes of a class by frequency
     tables.py         rows as text, CSV and JSON
     gradescope.py     rows as Gradescope's results.json
     page/             rows as a page

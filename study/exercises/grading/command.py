@@ -5,19 +5,20 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tqdm import tqdm
 
 from minigrad.serialization import replacing
-from models.commands.shared import CheckFailed, UsageError, check_writable
+from models.commands.shared import CheckFailed, UsageError, check_writable, usage_errors
 from models.distributed import own_cores
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
 from study.exercises.files import exercise_called
 from study.exercises.grading import gradescope, judges, page, submissions, tables
 from study.exercises.grading.kept import Elsewhere, Kept
-from study.exercises.grading.rows import NOT_JUDGED, Row, line, worth
+from study.exercises.grading.points import Points, earned, points_of
+from study.exercises.grading.rows import NOT_JUDGED, Row, line
 from study.exercises.grading.submissions import Submission
 from study.exercises.report import RIGHT, TIMEOUT
 from study.exercises.sandbox import Limits
@@ -36,7 +37,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE", help="write an HTML page: mistakes by frequency, each student in full")
     parser.add_argument("--gradescope", metavar="PLACE",
                         help="write results.json for each student into this folder; a .json file: FOLDER is one submission")
-    parser.add_argument("--points", type=float, help="for each right answer (default: its difficulty, 1 to 5)")
+    parser.add_argument("--points", metavar="POINTS", help="a number for each exercise, divided among its gradients, or a "
+                        "TOML file: softmax = 2, attention = {dq = 1, dk = 1, dv = 2} (default: its difficulty, 1 to 5)")
     parser.add_argument("--seed", type=int, help="of the inputs, which are the same for everybody (default: drawn once)")
     parser.add_argument("--seconds", type=float,
                         help=f"limit for one call (default: {SECONDS:g}; for all calls: six times that)")
@@ -49,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
     check_numbers(given)
     folder = pathlib.Path(given["folder"])
     chosen, called = chosen_exercises(given)
+    with usage_errors():
+        points = points_of(given.get("points"), chosen)
     check_places(given, folder)
     one_student = is_file_of_gradescope(given)
     try:
@@ -63,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
         results = judged(found, called, grades, given)
     except judges.NoJudges as error:
         raise CheckFailed(error) from None
-    points = worth(chosen, given.get("points"))
     rows = [row_of(submission, results.get(submission), points, folder) for submission in found]
     show(rows, grades)
     for path, content in outputs(given, rows, grades.seed).items():
@@ -104,15 +107,17 @@ def judged(found: list[Submission], called: dict[str, str], grades: Kept, given:
     return results
 
 
-def row_of(submission: Submission, result: judges.Result | None, points: Mapping[str, float], folder: pathlib.Path) -> Row:
-    most = points.get(submission.exercise, 0)
+def row_of(submission: Submission, result: judges.Result | None, points: Points, folder: pathlib.Path) -> Row:
+    worth = points.get(submission.exercise, {})
     file = line(os.path.relpath(submission.path, folder.resolve())) if submission.path else ""
-    named = {"student": line(submission.student), "exercise": submission.exercise, "file": file, "most_points": most}
+    named = {"student": line(submission.student), "exercise": submission.exercise, "file": file,
+             "most_points": round(sum(worth.values()), 2)}
     if result is None:
         return Row(verdict=NOT_JUDGED, sentence=line(submission.problem), **named)
     return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
-               report=result["report"], note=line(submission.note), points=most if result["verdict"] == RIGHT else 0,
-               seconds=result["seconds"], source=result["source"], **named)
+               report=result["report"], note=line(submission.note),
+               points=earned(worth, result["right"], result["verdict"] == RIGHT), seconds=result["seconds"],
+               source=result["source"], **named)
 
 
 def show(rows: list[Row], grades: Kept) -> None:
@@ -168,7 +173,7 @@ def is_file_of_gradescope(given: dict) -> bool:
 def check_numbers(given: dict) -> None:
     """UsageError for numbers out of range."""
     for name, least, what in (("jobs", 1, "a number of processes from 1"), ("seed", 0, "a whole number from 0"),
-                              ("points", 0, "a number from 0"), ("seconds", 0.1, "a number from 0.1")):
+                              ("seconds", 0.1, "a number from 0.1")):
         if name in given and not least <= given[name] < math.inf:
             raise UsageError(f"--{name}: expected {what}, got {given[name]:g}")
 

@@ -46,13 +46,13 @@ def judged(path: str, exercise: str, seed: int, seconds: float) -> Result:
             said = said_of(check_file(path, asked, seed, limits_of(seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
         return failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
-    return {"mistakes": [], "report": "", **said, "source": lines(source.text[:MOST_SHOWN]),
+    return {"mistakes": [], "report": "", "right": (), **said, "source": lines(source.text[:MOST_SHOWN]),
             "seconds": round(time.perf_counter() - start, 3)}
 
 
 def said_of(report: Report) -> dict:
     return {"verdict": report.verdict, "mistakes": [line(one) for one in report.mistakes],
-            "sentence": line(report.sentence), "report": lines(repr(report))}
+            "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results}
 
 
 def limits_of(seconds: float) -> Limits:

@@ -35,7 +35,7 @@ class Task:
     seconds: float
 
 
-Result = dict[str, Any]  # verdict, mistakes, sentence, report, seconds; `failed` if the judge failed
+Result = dict[str, Any]  # verdict, mistakes, sentence, report, right (gradients), seconds; `failed` if the judge failed
 
 
 class NoJudges(Exception):
@@ -121,5 +121,5 @@ class Judge:
 
 def failed(sentence: str) -> Result:
     """The result if the judge failed: nothing is known about the answer."""
-    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "source": "", "seconds": 0.0,
-            "failed": True}
+    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "right": [], "source": "",
+            "seconds": 0.0, "failed": True}

@@ -14,7 +14,7 @@ from typing import Any
 import minigrad as mg
 from minigrad.serialization import replacing
 
-MARKER, FORMAT = "minigrad-grades.json", "minigrad grades 1"
+MARKER, FORMAT = "minigrad-grades.json", "minigrad grades 2"
 
 
 class Elsewhere(Exception):

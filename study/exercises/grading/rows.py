@@ -1,9 +1,8 @@
 """The table of a class: a row for each student and exercise, points, and the mistakes by frequency."""
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from study.exercises.exercise import Exercise
 from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
 from study.exercises.submission import safe
 
@@ -55,11 +54,6 @@ class Count:
     mistake: str
     count: int
     answers: int
-
-
-def worth(exercises: Mapping[str, Exercise], points: float | None = None) -> dict[str, float]:
-    """What a right answer to each exercise is worth: its difficulty, unless all are worth the same."""
-    return {name: exercise.difficulty if points is None else points for name, exercise in exercises.items()}
 
 
 def frequencies(rows: Iterable[Row]) -> list[Count]:

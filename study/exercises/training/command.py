@@ -140,8 +140,8 @@ def conclusions(yours: Run, theirs: Run, are_right: bool) -> Iterator[str]:
             ": your backward trains a model." if are_right else ", but a check says that your backward is wrong.")
     elif not yours.failed:
         reached = next((step for step, loss in enumerate(theirs.losses) if loss <= yours.last), len(theirs.losses))
-        yield (f"At the end your loss is {yours.last:.4f}, and the library's {theirs.last:.4f}, which was down to yours after "
-               f"{reached} steps.")
+        yield (f"At the end your loss is {yours.last:.4f}, and the library's {theirs.last:.4f}, which was down to yours "
+               f"after {reached} steps.")
         if not are_right and yours.reversed > theirs.reversed - LEARNT:
             yield "A wrong backward can still learn: training does not find such a mistake, a gradient check does."
 

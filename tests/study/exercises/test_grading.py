@@ -19,7 +19,7 @@ from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judge_process, judges, tables
 from study.exercises.grading.kept import MARKER
 from study.exercises.grading.rows import Row, frequencies, line, lines
-from study.exercises.grading.submissions import MOST_BYTES, find
+from study.exercises.grading.submissions import MOST_BYTES, Submission, find
 from study.exercises.report import Report
 from study.exercises.sandbox import Limits
 
@@ -227,7 +227,7 @@ FAKE_JUDGE = """
         time.sleep(float(os.environ.get("SLOW", 0)))
         verdict = content.split()[0].strip(",")
         connection.send_bytes(json.dumps({"verdict": verdict, "mistakes": ["m"] if verdict == "wrong" else [], "sentence": "s",
-                                          "report": "r", "source": "", "seconds": 0.1}).encode())
+                                          "right": [], "report": "r", "source": "", "seconds": 0.1}).encode())
 """
 
 
@@ -437,6 +437,17 @@ def test_one_submission(tmp_path, content, verdict):
     assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
 
 
+def test_one_of_two_gradients_gets_its_points(tmp_path):
+    make(tmp_path, {"scores.py": """
+        def scores_backward(dout, q, k):
+            scale = q.shape[-1] ** -0.5
+            return dout @ k * scale, dout.swapaxes(-1, -2) @ q
+    """})
+    result = json.loads(json.dumps(judge_process.judged(str(tmp_path / "scores.py"), "scores", 1, 10.0)))
+    row = command.row_of(Submission("jane", "scores", tmp_path / "scores.py"), result, {"scores": {"dq": 2, "dk": 1}}, tmp_path)
+    assert (row.verdict, row.points, row.most_points) == ("wrong", 2, 3)
+
+
 def test_a_report_has_no_control_characters():
     said = judge_process.said_of(Report(COURSE["softmax"], "error", facts=("\x1b[2J",)))
     assert "\x1b" not in said["report"] + said["sentence"] and "[2J" in said["report"]
@@ -622,8 +633,8 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
     (["class", "--exercise", "empty.py"], "empty.py: "),
     (["class", "--jobs", "0"], "--jobs: expected a number of processes from 1, got 0"),
     (["class", "--seed", "-1"], "--seed: expected a whole number from 0, got -1"),
-    (["class", "--points", "nan"], "--points: expected a number from 0, got nan"),
-    (["class", "--points", "-1"], "--points: expected a number from 0, got -1"),
+    (["class", "--points", "nan"], "--points: expected a number of points from 0, got nan"),
+    (["class", "--points", "-1"], "--points: expected a number of points from 0, got -1"),
     (["class", "--seconds", "inf"], "--seconds: expected a number from 0.1, got inf"),
     (["class", "--out", "other"], "other exists, and has other files than grades"),
     (["class", "--out", "file"], "cannot write to file"),
