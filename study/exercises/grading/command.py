@@ -117,7 +117,7 @@ def row_of(submission: Submission, result: judges.Result | None, points: Points,
     return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
                report=result["report"], note=line(submission.note),
                points=earned(worth, result["right"], result["verdict"] == RIGHT), seconds=result["seconds"],
-               source=result["source"], **named)
+               source=result["source"], numbers=result["numbers"], **named)
 
 
 def show(rows: list[Row], grades: Kept) -> None:

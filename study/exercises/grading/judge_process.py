@@ -1,6 +1,7 @@
 """What runs in a process that judges: `python -m study.exercises.grading.judge_process FD`; see `judges.py`."""
 import ast
 import dataclasses
+import hashlib
 import json
 import os
 import signal
@@ -8,16 +9,19 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
+import numpy as np
+
 from study.exercises import submission, text
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
 from study.exercises.grading.judges import CALLS, Result, failed
 from study.exercises.grading.rows import NOT_STARTED, line, lines
-from study.exercises.report import Report
+from study.exercises.report import WRONG, Report
 from study.exercises.sandbox import Limits
 from study.exercises.submission import Source, SubmissionError
 
 MOST_SHOWN = 20_000  # characters of a submission
+DIGITS = 6  # to which wrong numbers count as the same, next to the largest right one
 
 
 def main() -> None:
@@ -46,13 +50,27 @@ def judged(path: str, exercise: str, seed: int, seconds: float) -> Result:
             said = said_of(check_file(path, asked, seed, limits_of(seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
         return failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
-    return {"mistakes": [], "report": "", "right": (), **said, "source": lines(source.text[:MOST_SHOWN]),
+    return {"mistakes": [], "report": "", "right": (), "numbers": "", **said, "source": lines(source.text[:MOST_SHOWN]),
             "seconds": round(time.perf_counter() - start, 3)}
 
 
 def said_of(report: Report) -> dict:
     return {"verdict": report.verdict, "mistakes": [line(one) for one in report.mistakes],
-            "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results}
+            "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results,
+            "numbers": digest_of_wrong(report)}
+
+
+def digest_of_wrong(report: Report) -> str:
+    """The same for all wrong answers that give these numbers, up to rounding; "" for others."""
+    if report.verdict != WRONG or not all(trial.given for trial in report.trials):
+        return ""
+    found = hashlib.sha256()
+    for trial in report.trials:
+        for name, given in trial.given.items():
+            largest = np.max(np.abs(trial.right[name]), initial=np.finfo(float).tiny)
+            numbers = None if given is None else np.round(np.nan_to_num(given / largest), DIGITS) + 0.0  # no -0.0
+            found.update(repr(given is None or (given.shape, numbers.tolist())).encode())
+    return found.hexdigest()[:16]
 
 
 def limits_of(seconds: float) -> Limits:

@@ -35,7 +35,8 @@ class Task:
     seconds: float
 
 
-Result = dict[str, Any]  # verdict, mistakes, sentence, report, right (gradients), seconds; `failed` if the judge failed
+Result = dict[str, Any]  # verdict, mistakes, sentence, report, right (gradients), numbers, seconds; `failed` if the judge
+# failed
 
 
 class NoJudges(Exception):
@@ -121,5 +122,5 @@ class Judge:
 
 def failed(sentence: str) -> Result:
     """The result if the judge failed: nothing is known about the answer."""
-    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "right": [], "source": "",
+    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "right": [], "numbers": "", "source": "",
             "seconds": 0.0, "failed": True}

@@ -8,6 +8,7 @@ from study.exercises.submission import safe
 
 NOT_STARTED, NOT_JUDGED = "not started", "not judged"
 VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
+STANDINGS = {"all right": RIGHT, "some right": INCONCLUSIVE, "none right": WRONG}  # of a student with several exercises
 NO_MISTAKE = {  # what counts in place of a known mistake
     WRONG: "wrong in another way: see each report", ERROR: "cannot be run", TIMEOUT: "takes too long",
     INCONCLUSIVE: "inconclusive: look at it yourself",
@@ -30,6 +31,7 @@ class Row:
     most_points: float = 0
     seconds: float = 0
     source: str = ""  # what was handed in
+    numbers: str = ""  # of a wrong answer: the same for others that give the same numbers
 
     @property
     def mistake(self) -> str | None:
@@ -72,6 +74,35 @@ def frequencies(rows: Iterable[Row]) -> list[Count]:
 def causes(row: Row) -> Sequence[str]:
     """What a row counts as among the mistakes."""
     return row.mistakes or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Students whose wrong answers to an exercise give the same numbers."""
+
+    exercise: str
+    students: tuple[str, ...]
+    mistake: str | None
+
+
+def groups(rows: Iterable[Row]) -> list[Group]:
+    """The largest first."""
+    found = defaultdict(list)
+    for row in rows:
+        if row.numbers:
+            found[row.exercise, row.numbers].append(row)
+    several = sorted((alike for alike in found.values() if len(alike) > 1), key=len, reverse=True)
+    return [Group(alike[0].exercise, tuple(row.student for row in alike), alike[0].mistake) for alike in several]
+
+
+def standings(rows: Iterable[Row]) -> dict[str, int]:
+    """How many students stand how: by verdict if there is one exercise, or else by how many of their rows are right."""
+    rows = list(rows)
+    if len({row.exercise for row in rows if row.exercise}) <= 1:
+        return totals(rows)
+    shares = [sum(row.verdict == RIGHT for row in theirs) / len(theirs) for theirs in by_student(rows).values()]
+    counts = Counter("all right" if share == 1 else "some right" if share else "none right" for share in shares)
+    return {standing: counts[standing] for standing in STANDINGS if counts[standing]}
 
 
 def by_student(rows: Iterable[Row]) -> dict[str, list[Row]]:

@@ -1,12 +1,11 @@
 """Rows as text for the terminal, as CSV and as JSON."""
 import csv
 import io
-import itertools
 import json
 from collections.abc import Sequence
 
 import minigrad as mg
-from study.exercises.grading.rows import Row, frequencies, totals
+from study.exercises.grading.rows import Row, by_student, frequencies, groups, standings, totals
 
 FORMAT = "minigrad class 1"
 COLUMNS = "student", "exercise", "verdict", "mistake"
@@ -34,14 +33,22 @@ def cut(text: str, width: int) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many answers are right, and the mistakes by frequency."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in totals(rows).items())
-    students = len({row.student for row in rows})
-    texts = [f"{students} student{'s' * (students != 1)}: {counts}" if rows else "nothing was handed in"]
-    for (exercise, answers), counts in itertools.groupby(frequencies(rows), lambda one: (one.exercise, one.answers)):
-        texts.append(f"{exercise}, {answers} answer{'s' * (answers != 1)}:")
-        texts += [f"  {one.count:4} of {answers}: {one.mistake}" for one in counts]
+    """How the students stand, and by exercise the verdicts and the mistakes by frequency."""
+    if not rows:
+        return "nothing was handed in"
+    students, mistakes = len(by_student(rows)), frequencies(rows)
+    texts = [f"{students} student{'s' * (students != 1)}: {counted(standings(rows))}"]
+    for exercise in dict.fromkeys(row.exercise for row in rows if row.is_answer):
+        of_it = [row for row in rows if row.exercise == exercise]
+        answers = sum(row.is_answer for row in of_it)
+        texts.append(f"{exercise}, {answers} answer{'s' * (answers != 1)}: {counted(totals(of_it))}")
+        texts += [f"  {one.count:4} of {answers}: {one.mistake}" for one in mistakes if one.exercise == exercise]
+        texts += [f"  the same wrong numbers: {', '.join(group.students)}" for group in groups(of_it) if not group.mistake]
     return "\n".join(texts)
+
+
+def counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -64,11 +71,12 @@ def harmless(cell: str | float | None) -> str | float | None:
 
 
 def as_json(rows: Sequence[Row], seed: int) -> str:
-    """For programs: all rows, and the mistakes by frequency."""
+    """For programs: all rows, the mistakes by frequency, and whose wrong numbers are the same."""
     content = {
         "format": FORMAT, "minigrad": mg.__version__, "seed": seed,
         "rows": [row.as_dict() for row in rows],
         "mistakes": [vars(one) for one in frequencies(rows)],
+        "same_numbers": [vars(group) for group in groups(rows)],
     }
     return json.dumps(content, indent=1) + "\n"
 

@@ -14,7 +14,7 @@ import pytest
 from student_answers import NO_SUM, SOFTMAX
 
 from models.commands import shared
-from study.exercises import own, text
+from study.exercises import check, own, text
 from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judge_process, judges, tables
 from study.exercises.grading.kept import MARKER
@@ -227,7 +227,7 @@ FAKE_JUDGE = """
         time.sleep(float(os.environ.get("SLOW", 0)))
         verdict = content.split()[0].strip(",")
         connection.send_bytes(json.dumps({"verdict": verdict, "mistakes": ["m"] if verdict == "wrong" else [], "sentence": "s",
-                                          "right": [], "report": "r", "source": "", "seconds": 0.1}).encode())
+                                          "right": [], "numbers": "", "report": "r", "source": "", "seconds": 0.1}).encode())
 """
 
 
@@ -519,10 +519,56 @@ def test_table_and_summary():
         "bob      softmax   wrong    the sum is missing; it returns a list",
         "carl     softmax   wrong    the sum is missing (of 2 files, c.py is judged)"]
     assert max(map(len, tables.table(ROWS, 40).splitlines())) == 40
-    assert tables.summary(ROWS).splitlines()[:3] == [
-        "8 students: 1 right, 3 wrong, 1 inconclusive, 1 error, 1 timeout, 1 not started, 1 not judged",
-        "softmax, 6 answers:", "     2 of 6: the sum is missing"]
+    assert tables.summary(ROWS[:-3]).splitlines()[:3] == [
+        "6 students: 1 right, 3 wrong, 1 error, 1 timeout",
+        "softmax, 6 answers: 1 right, 3 wrong, 1 error, 1 timeout", "     2 of 6: the sum is missing"]
     assert tables.summary([]) == "nothing was handed in"
+
+
+def row_of(student: str, exercise: str, verdict: str, numbers: str = "", *mistakes: str) -> Row:
+    return Row(student, exercise, verdict, mistakes, numbers=numbers)
+
+
+SEVERAL = [
+    row_of("anna", "softmax", "right"), row_of("anna", "tanh", "right"), row_of("bob", "softmax", "right"),
+    row_of("bob", "tanh", "wrong", "x", "no square"), row_of("carl", "softmax", "wrong", "a"),
+    row_of("carl", "tanh", "wrong", "x", "no square"), row_of("dora", "softmax", "wrong", "a"),
+    row_of("dora", "tanh", "not judged"), row_of("eve", "softmax", "wrong", "b"), row_of("finn", "softmax", "error"),
+    row_of("gina", "softmax", "wrong", "a"), row_of("gina", "tanh", "wrong", "a"), row_of("hans", "", "not judged"),
+]
+
+
+def test_students_count_as_students_and_the_same_wrong_numbers_are_a_group():
+    assert tables.summary(SEVERAL).splitlines() == [
+        "8 students: 1 all right, 1 some right, 6 none right",
+        "softmax, 7 answers: 2 right, 4 wrong, 1 error", "     4 of 7: wrong in another way: see each report",
+        "     1 of 7: cannot be run", "  the same wrong numbers: carl, dora, gina",
+        "tanh, 4 answers: 1 right, 3 wrong, 1 not judged", "     2 of 4: no square",
+        "     1 of 4: wrong in another way: see each report"]
+    assert json.loads(tables.as_json(SEVERAL, 1))["same_numbers"] == [
+        {"exercise": "softmax", "students": ["carl", "dora", "gina"], "mistake": None},
+        {"exercise": "tanh", "students": ["bob", "carl"], "mistake": "no square"}]
+
+
+def digest(change: str) -> str:
+    """Of what softmax's judge gets from p * (dout - s), changed."""
+    names = {}
+    exec(SOFTMAX.replace("p * (dout -", f"{change} * (dout -"), names)
+    return judge_process.digest_of_wrong(check(names["softmax_backward"], "softmax", seed=1))
+
+
+@pytest.mark.parametrize("one, other, are_same", [
+    ("2 * p", "p * 2.0000000001", True), ("2 * p", "(p + p)", True), ("-p", "p * -1.0", True), ("0", "-0.0", True),
+    ("2 * p", "2.01 * p", False), ("2 * p", "-2 * p", False), ("2 * p", "2 * np.stack([p, p])", False),
+    ("np.nan", "np.nan", True),
+])
+def test_the_same_wrong_numbers(one, other, are_same):
+    assert digest(one) and digest(other) and (digest(one) == digest(other)) == are_same
+
+
+@pytest.mark.parametrize("change", ["p", "1 / 0 * p", "{} and p"])
+def test_only_wrong_numbers_are_compared(change):
+    assert digest(change) == ""
 
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\r=1", "=cmd|' /C calc'!A0", '"=1', "a,b", 'a"b', "a\nb", "|x", "%x", "1,5"]

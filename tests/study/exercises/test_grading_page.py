@@ -27,7 +27,7 @@ def class_of(size: int) -> list[Row]:
         rows.append(Row(name, "softmax", "right", (), "right on all 9 inputs", "", f"{name}/softmax.py", "", 2, 2, 0.5, SOURCE)
                     if i % 3 else
                     Row(name, "softmax", "wrong", ("the sum over the row is missing",), "the sum over the row is missing; wrong on 9 of 9",
-                        REPORT, f"{name}/softmax.py", "of 2 files, softmax.py is judged", 0, 2, 0.5, SOURCE))
+                        REPORT, f"{name}/softmax.py", "of 2 files, softmax.py is judged", 0, 2, 0.5, SOURCE, "ab12"))
         rows.append(Row(name, "attention", ("timeout", "error", "inconclusive", "not started")[i % 4], (), "what is seen",
                         most_points=4, source=SOURCE))
     return rows
@@ -64,7 +64,9 @@ def test_it_fits_and_is_accessible(browser, opened, size, scheme):
 def test_what_it_says(browser, opened):
     opened(class_of(8))
     assert browser.text("h1") == "Grades: homework 3"
-    assert browser.text(".verdicts").split() == "5 right 3 wrong 2 inconclusive 2 error 2 timeout 2 not started".split()
+    assert browser.text(".verdicts").split() == "5 some right 3 none right".split()
+    assert browser.text("[aria-labelledby=alike] li").splitlines() == [
+        "softmax, 3 students: Student 000, Student 003, Student 006", "the sum over the row is missing"]
     assert " ".join(browser.text("table tbody tr").split()) == "3 of 8 the sum over the row is missing"
     assert browser.run("return document.querySelector('rect:not(.all)').getBoundingClientRect().width"
                        " / document.querySelector('rect.all').getBoundingClientRect().width") == pytest.approx(3 / 8, abs=1e-2)

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 import minigrad as mg
-from study.exercises.grading.rows import VERDICTS, Count, Row, by_student, frequencies, totals
+from study.exercises.grading.rows import (
+    STANDINGS, VERDICTS, Count, Group, Row, by_student, frequencies, groups, standings,
+)
 
 GENERATOR = "minigrad.exercises.grade"  # in a meta tag: such a file may be overwritten
 MARKS = {"right": "✓", "wrong": "✗", "inconclusive": "?", "error": "!", "timeout": "…"}
@@ -28,6 +30,7 @@ def html(rows: Sequence[Row], title: str, seed: int) -> str:
         "title": escape(title),
         "verdicts": "".join(verdicts(rows)),
         "mistakes": "".join(mistakes(frequencies(rows))) or "<p>None.</p>",
+        "alike": "".join(alike(groups(rows))) or "<li>None.</li>",
         "students": "".join(students(rows)) or "<li>Nothing was handed in.</li>",
         "foot": f"minigrad {mg.__version__}, seed {seed}: all answers were tried on the same inputs.",
     }
@@ -40,8 +43,15 @@ def is_page(content: bytes) -> bool:
 
 
 def verdicts(rows: Sequence[Row]) -> Iterator[str]:
-    for verdict, count in totals(rows).items():
-        yield f'<li class="{kind(verdict)}"><strong>{count}</strong> {verdict}</li>'
+    for standing, count in standings(rows).items():
+        yield f'<li class="{kind(STANDINGS.get(standing, standing))}"><strong>{count}</strong> {standing}</li>'
+
+
+def alike(found: Sequence[Group]) -> Iterator[str]:
+    """A line for each group."""
+    for group in found:
+        yield (f"<li>{escape(group.exercise)}, {len(group.students)} students: {escape(', '.join(group.students))}"
+               f"<br>{escape(group.mistake or 'no known mistake')}</li>")
 
 
 def mistakes(counts: Sequence[Count]) -> Iterator[str]:
