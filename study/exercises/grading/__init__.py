@@ -6,7 +6,7 @@
     kept.py           results on disk, so that an interrupted run can resume
     points.py         what an answer is worth
     rows.py           a row of the table, and the mistakes of a class by frequency
-    tables.py         rows as text, CSV and JSON
+    tables.py         rows as text, CSV, CSV for Canvas and JSON
     gradescope.py     rows as Gradescope's results.json
     page/             rows as a page
     command.py        the command

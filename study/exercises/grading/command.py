@@ -24,6 +24,12 @@ from study.exercises.report import RIGHT, TIMEOUT
 from study.exercises.sandbox import Limits
 
 OUT, SECONDS = "grades", Limits().call_seconds
+FILES = {  # {flag: (the content for (rows, title, seed), was content made by this?)}
+    "csv": (lambda rows, title, seed: tables.as_csv(rows), tables.is_csv),
+    "canvas": (lambda rows, title, seed: tables.as_canvas(rows), tables.is_canvas),
+    "json": (lambda rows, title, seed: tables.as_json(rows, seed), tables.is_json),
+    "report": (page.html, page.is_page),
+}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER",
                         help=f"where results are kept, for a run to resume (default: {OUT}, in this folder)")
     parser.add_argument("--csv", metavar="FILE", help="write the table for a spreadsheet")
+    parser.add_argument("--canvas", metavar="FILE", help="write the points for Canvas to import into its gradebook")
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON")
     parser.add_argument("--report", metavar="FILE", help="write an HTML page: mistakes by frequency, each student in full")
     parser.add_argument("--gradescope", metavar="PLACE",
@@ -71,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     show(rows, grades)
     for path, content in outputs(given, rows, grades.seed).items():
         write(path, content)
-    for name in ("csv", "json", "gradescope", "report"):
+    for name in ("csv", "canvas", "json", "gradescope", "report"):
         if name in given:
             print(given[name])
     return int(any(result.get("failed", False) for result in results.values()))
@@ -129,10 +136,7 @@ def show(rows: list[Row], grades: Kept) -> None:
 def outputs(given: dict, rows: list[Row], seed: int) -> dict[pathlib.Path, str]:
     """{path: content} of the requested files."""
     title = f"Grades: {line(pathlib.Path(given['folder']).resolve().name)}"
-    makers: dict[str, Callable[[], str]] = {
-        "csv": lambda: tables.as_csv(rows), "json": lambda: tables.as_json(rows, seed),
-        "report": lambda: page.html(rows, title, seed)}
-    found = {pathlib.Path(given[name]): make() for name, make in makers.items() if name in given}
+    found = {pathlib.Path(given[name]): make(rows, title, seed) for name, (make, _) in FILES.items() if name in given}
     if is_file_of_gradescope(given):
         found[pathlib.Path(given["gradescope"])] = gradescope.results(rows, seed)
     elif "gradescope" in given:
@@ -184,7 +188,7 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
         raise UsageError(f"{folder} is not a folder; name one with a folder for each student, or with their files")
     if "out" not in given and pathlib.Path(OUT).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"results would be kept in {OUT}, inside {folder}; choose another place with --out")
-    for name, is_ours in (("csv", tables.is_csv), ("json", tables.is_json), ("report", page.is_page)):
+    for name, (_, is_ours) in FILES.items():
         if name in given:
             check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)
     if is_file_of_gradescope(given):

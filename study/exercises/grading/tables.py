@@ -1,15 +1,18 @@
-"""Rows as text for the terminal, as CSV and as JSON."""
+"""Rows as text for the terminal, as CSV, as CSV for Canvas, and as JSON."""
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import minigrad as mg
-from study.exercises.grading.rows import Row, by_student, frequencies, groups, standings, totals
+from study.exercises.grading.rows import NOT_JUDGED, Row, by_student, frequencies, groups, standings, totals
+from study.exercises.grading.submissions import CANVAS
+from study.exercises.report import INCONCLUSIVE
 
 FORMAT = "minigrad class 1"
 COLUMNS = "student", "exercise", "verdict", "mistake"
 CSV_COLUMNS = "student", "exercise", "verdict", "points", "most_points", "mistake", "sentence", "file", "note"
+CANVAS_COLUMNS = "Student", "ID", "SIS User ID", "SIS Login ID", "Section"  # by which Canvas finds a student
 WIDEST = 32  # characters of any column but the last
 FORMULA = "=", "+", "-", "@", "\t", "\r", "\n", "|", "%"  # a spreadsheet may run a cell that begins with these
 
@@ -52,18 +55,51 @@ def counted(counts: dict[str, int]) -> str:
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """For spreadsheets. A cell that one might run as a formula starts with an apostrophe."""
+    """For spreadsheets: a line for each row."""
+    return written([CSV_COLUMNS, *([row.as_dict()[name] for name in CSV_COLUMNS] for row in rows)])
+
+
+def as_canvas(rows: Sequence[Row]) -> str:
+    """For Canvas to import into its gradebook: a line for each student, with the points for each exercise.
+
+    Students are found by the number that Canvas has put into their files' names, or else by login or name. The cell of
+    an answer that was not judged is empty, which leaves the grade as it is.
+    """
+    most = {row.exercise: row.most_points for row in rows if row.exercise}
+    lines = [(*CANVAS_COLUMNS, *most), ("    Points Possible", *[""] * 4, *most.values())]
+    for student, theirs in by_student(rows).items():
+        number = next(filter(None, (canvas_number(row.file) for row in theirs)), "")
+        points = {row.exercise: row.points for row in theirs if row.verdict not in (INCONCLUSIVE, NOT_JUDGED)}
+        lines.append((student, number, "", "" if number else student, "", *(points.get(exercise, "") for exercise in most)))
+    return written(lines)
+
+
+def canvas_number(file: str) -> str:
+    """A student's number, from the name that Canvas gives a file; "" if it has another name.
+
+    >>> canvas_number("doejane_LATE_123_456_softmax-1.py"), canvas_number("jane/softmax.py")
+    ('123', '')
+    """
+    found = CANVAS.fullmatch(file.rpartition(".")[0])
+    return found["number"] if found else ""
+
+
+def written(lines: Iterable[Sequence[str | float | None]]) -> str:
+    """CSV. A cell that a spreadsheet might run as a formula starts with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(CSV_COLUMNS)
-    for row in rows:
-        writer.writerow([harmless(row.as_dict()[name]) for name in CSV_COLUMNS])
+    writer.writerows([harmless(cell) for cell in line] for line in lines)
     return text.getvalue()
 
 
 def is_csv(content: bytes) -> bool:
     """Was this made by `as_csv`?"""
     return content.startswith(as_csv(()).encode())
+
+
+def is_canvas(content: bytes) -> bool:
+    """Was this made by `as_canvas`? Canvas itself writes no quotation marks around these."""
+    return content.startswith(written([CANVAS_COLUMNS]).strip().encode())
 
 
 def harmless(cell: str | float | None) -> str | float | None:

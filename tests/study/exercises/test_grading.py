@@ -227,7 +227,7 @@ FAKE_JUDGE = """
         time.sleep(float(os.environ.get("SLOW", 0)))
         verdict = content.split()[0].strip(",")
         connection.send_bytes(json.dumps({"verdict": verdict, "mistakes": ["m"] if verdict == "wrong" else [], "sentence": "s",
-                                          "right": [], "numbers": "", "report": "r", "source": "", "seconds": 0.1}).encode())
+                                          "right": [], "numbers": "1" * (verdict == "wrong"), "report": "r", "source": "", "seconds": 0.1}).encode())
 """
 
 
@@ -309,7 +309,8 @@ def test_results_are_kept(grade, fake, tmp_path):
     folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong"})
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     _, first, _ = grade(folder)
-    assert sorted(judged()) == ["bob", "jane"]
+    assert sorted(judged()) == ["bob", "carl", "jane"]
+    assert json.loads(pathlib.Path("class.json").read_text())["same_numbers"][0]["students"] == ["bob", "carl"]
     assert grade(folder)[1] == first and len(judged()) == 2  # the seed is kept, too
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     (folder / "bob/softmax.py").write_text("right, too")
@@ -583,6 +584,22 @@ def test_a_spreadsheet_runs_no_formula():
         assert all(cell.lstrip()[:1] not in ("=", "+", "-", "@", "|", "%") for cell in cells)
 
 
+def test_a_table_for_canvas():
+    rows = [
+        Row("doejane", "softmax", "right", points=2, most_points=2, file="doejane_LATE_123_456_softmax-1.py"),
+        Row("doejane", "scores", "wrong", points=1, most_points=3, file="doejane_LATE_123_457_scores.py"),
+        Row("bob", "softmax", "wrong", points=0, most_points=2, file="bob/softmax.py"),
+        Row("carl", "softmax", "inconclusive", most_points=2), Row("carl", "scores", "not judged", most_points=3),
+        Row("=1", "softmax", "not started", most_points=2), Row("eve", "", "not judged", file="x.py")]
+    text = tables.as_canvas(rows)
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "softmax", "scores"],
+        ["    Points Possible", "", "", "", "", "2", "3"],
+        ["doejane", "123", "", "", "", "2", "1"], ["bob", "", "", "bob", "", "0", ""],
+        ["carl", "", "", "carl", "", "", ""], ["'=1", "", "", "'=1", "", "0", ""], ["eve", "", "", "eve", "", "", ""]]
+    assert tables.is_canvas(text.encode()) and not tables.is_canvas(b"Student,ID,SIS User ID,SIS Login ID,Section,hw 1 (7)\n")
+
+
 def test_json():
     content = json.loads(tables.as_json(ROWS, 7))
     assert content["seed"] == 7 and len(content["rows"]) == len(ROWS)
@@ -635,18 +652,21 @@ def test_a_folder_for_each_student_of_gradescope(tmp_path):
 # the command
 
 def test_outputs(grade, fake, tmp_path):
-    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "right"})
-    places = {"--csv": "a/class.csv", "--json": "class.json", "--report": "class.html", "--gradescope": "results"}
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "right",
+                                        "carl/softmax.py": "wrong"})
+    places = {"--csv": "a/class.csv", "--canvas": "canvas.csv", "--json": "class.json", "--report": "class.html",
+              "--gradescope": "results"}
     flags = [word for pair in places.items() for word in pair]
     code, out, _ = grade(folder, *flags, "--points", 5)
-    assert code == 0 and out.splitlines()[-4:] == ["a/class.csv", "class.json", "results", "class.html"]
-    assert sorted(path.parent.name for path in pathlib.Path("results").rglob("*.json")) == ["bob", "jane"]
+    assert code == 0 and out.splitlines()[-5:] == ["a/class.csv", "canvas.csv", "class.json", "results", "class.html"]
+    assert sorted(path.parent.name for path in pathlib.Path("results").rglob("*.json")) == ["bob", "carl", "jane"]
+    assert json.loads(pathlib.Path("class.json").read_text())["same_numbers"][0]["students"] == ["bob", "carl"]
     assert json.loads(pathlib.Path("results/jane/results.json").read_text())["score"] == 5
     pathlib.Path("a/class.csv").unlink()
     assert grade(folder, *flags)[0] == 0  # it replaces its own files
 
 
-@pytest.mark.parametrize("flag, path", [("--csv", "x.csv"), ("--json", "x.json"), ("--report", "x.html"),
+@pytest.mark.parametrize("flag, path", [("--csv", "x.csv"), ("--canvas", "x.csv"), ("--json", "x.json"), ("--report", "x.html"),
                                         ("--gradescope", "x.json"), ("--gradescope", "results")])
 def test_nothing_is_overwritten_without_force(grade, fake, tmp_path, flag, path):
     folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
