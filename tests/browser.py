@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 
 CELL = '[data-tensor="{}"][data-index="{}"][data-kind="{}"]'
-SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
+SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
 
 
 def missing() -> str:

@@ -81,20 +81,20 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 
 
 def layout(head: Head) -> list[list[str]]:
-    """The rows of matrices."""
-    weights = ["scores", "weights", "row_sum"]
+    """The rows of the picture, in the order of the computation."""
     if head.starts_from_x:
-        return [["x", "w_q", "w_k", "w_v"], ["q", "k", "v"], weights, ["attended", "w_o", "output"], ["upstream", "loss"]]
-    return [["q", "k", "v"], weights, ["output", "upstream", "loss"]]
+        return [["x", "w_q", "w_k", "w_v", "q", "k"],
+                ["scores", "row_sum", "weights", "v", "attended", "w_o", "output", "upstream", "loss"]]
+    return [["q", "k", "scores", "row_sum", "weights", "v", "output", "upstream", "loss"]]
 
 
 def block_layout(names: Container[str]) -> list[list[str]]:
-    """The rows of a block's matrices, of those that it has."""
+    """The rows of the picture of a block, of the matrices that it has, in the order of the computation."""
     norms = [[f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat", "gain")] for sublayer in ("attention", "mlp")]
-    rows = [["x", *norms[0], "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
-            ["scores", "weights", "row_sum"], ["attended", "w_o", "attention"],
-            ["attention_sum", "attention_output"], [*norms[1], "mlp_input", "w_in"], ["hidden", "activated"],
-            ["w_out", "mlp", "mlp_sum"], ["output", "upstream", "loss"]]
+    rows = [["x", *norms[0], "attention_input"], ["w_q", "w_k", "q", "k", "scores", "row_sum", "weights"],
+            ["w_v", "v", "attended", "w_o", "attention", "attention_sum"], ["attention_output"],
+            [*norms[1], "mlp_input"], ["w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
+            ["output", "upstream", "loss"]]
     return [there for row in rows if (there := [name for name in row if name in names])]
 
 

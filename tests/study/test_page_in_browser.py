@@ -1,6 +1,7 @@
 """The pages of `minigrad study` in a browser: mistakes, switches and shares agree with the engine."""
 import dataclasses
 import functools
+import itertools
 from unittest import mock
 
 import numpy as np
@@ -107,6 +108,7 @@ def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, na
     inputs = {tensor: array.copy() for tensor, array in head.inputs.items()}
     first = next(iter(inputs))
     for spelling, read in ((0, {("weights", "value"), ("weights", "gradient")}), (1, {(out, "value"), (out, "gradient")})):
+        browser.run("goTo(0)")
         browser.choose("#switch-row_sum", spelling)
         inputs[first][1, 0] += 0.75
         browser.type(first, "1,0", repr(float(inputs[first][1, 0])))
@@ -123,6 +125,7 @@ def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, na
                                   {("scores", "gradient")})
         symbol = {"output": "O", "attended": "A"}[out] if spelling else "P"
         terms = {f"d{symbol}[2,0] · {symbol}[2,0]", f"{symbol}[2,0] · d{symbol}[2,0]"}
+        browser.run("goTo(0)")
         assert any(term in browser.focus("row_sum", "2,0", "gradient") for term in terms)
         assert ("row_sum", "value") not in found
 
@@ -245,3 +248,92 @@ def test_the_address_leads_to_the_step_and_a_number_goes_with_it(browser, opened
     assert browser.run("return document.querySelector('[data-step]').dataset.step") == "6"
     browser.run("goTo(0)")
     assert browser.driver.current_url.endswith("#")
+
+
+WIDE = dataclasses.replace(drawn(False, 12, 16, seed=5), labels=tuple(f"token {i}" for i in range(12)))  # as of a trained model
+PAGES = {name: functools.partial(page_of, name) for name in HEADS} | {
+    "16 columns": lambda: pages.page_of_head(WIDE),
+    **{name: lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
+}
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("name", PAGES)
+def test_all_that_a_step_reads_and_writes_is_on_the_screen_at_once(browser, opened, name, size):
+    """Below the controls and not under the panel, what is read before what is written; on a narrow screen, in one column."""
+    browser.resize(size)
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        opened(PAGES[name]())
+    found = browser.run("""
+        const box = node => { const {left, right, top, bottom} = node.getBoundingClientRect(); return [left, right, top, bottom]; };
+        return steps.map((_, i) => {
+          goTo(i + 1);
+          const figures = [...document.querySelectorAll("figure")].filter(figure => figure.getClientRects().length);
+          return [figures.map(one => [one.dataset.role, one.dataset.of + one.dataset.name, box(one)]),
+            ...["controls", "map", "panel"].map(id => box(document.getElementById(id))), [innerWidth, innerHeight]];
+        })""")
+    for step, (figures, bar, map_box, panel, screen) in enumerate(found, 1):
+        assert {role for role, *_ in figures} == {"read", "written"}, step  # the others are not shown
+        assert map_box[2] >= bar[3] - 1, step
+        for role, of, (left, right, top, bottom) in figures:
+            assert 0 <= left < right <= screen[0] and map_box[3] <= top < bottom <= screen[1], (step, role, of)
+            assert bottom - top > 40 and (right <= panel[0] or bottom <= panel[2]), (step, role, of)
+        order = sorted(figures, key=lambda one: one[2][2])
+        assert [role for role, *_ in order] == sorted(role for role, *_ in figures), step
+        if size == "narrow":
+            assert all(below[2][2] >= above[2][3] for above, below in itertools.pairwise(order)), step
+
+
+ROLES = {  # of the default page: {what the step is: (what it reads, what it writes)}; a gradient begins with d
+    "forward: Scores": ("q k", "scores"),
+    "forward: Softmax": ("scores", "weights"),
+    "forward: Output": ("weights v", "output"),
+    "forward: Loss": ("output upstream", "loss"),
+    "backward: Loss": ("dloss upstream", "doutput"),
+    "backward: Output": ("doutput weights v", "dweights dv"),
+    "backward: Row sum": ("weights dweights", "drow_sum"),
+    "backward: Softmax": ("weights dweights drow_sum", "dscores"),
+    "backward: Scores": ("dscores q k", "dq dk"),
+}
+
+
+def test_roles_are_those_of_the_step(browser, opened):
+    opened(page_of("default"))
+    for number, (title, (reads, writes)) in enumerate(ROLES.items(), 1):
+        browser.click("next")
+        assert f"{number} of {len(ROLES)}, {title}:" in browser.text("#step-name") + ":"
+        found = browser.run("""return ["read", "written"].map(role => [...document.querySelectorAll(`[data-role=${role}]`)].map(
+            one => (one.dataset.of === "gradient" ? "d" : "") + one.dataset.name))""")
+        lit = browser.run("""return ["read", "written"].map(role => [...halves].filter(([, half]) => half.classList.contains(role)).map(
+            ([key]) => key.replace("value ", "").replace("gradient ", "d")))""")
+        for names, here, on_map in zip((reads, writes), found, lit):
+            assert sorted(here) == sorted(on_map) == sorted(names.split()), title
+    browser.click("all")
+    assert browser.run("""return [document.querySelectorAll("[data-role]").length, document.querySelectorAll(".half.read, .half.written").length,
+        document.querySelector("[data-step]").dataset.step]""") == [0, 0, "0"]
+
+
+def test_gradients_that_several_steps_add_to(browser, opened):
+    """The first of them is =, the others +=."""
+    opened(pages.page_of_block(block.draw("pre")))
+    lines = browser.run("""return steps.flatMap((step, i) => {
+        if (!step.isBackward) return [];
+        goTo(i + 1);
+        return [...document.querySelectorAll("#formulas .formula")].map(one => one.textContent);
+      })""")
+    signs = {name: [sign for line in lines for sign in ("=", "+=") if line.startswith(f"d{name}{sign}")] for name in ("R1", "N1", "X", "F")}
+    assert signs == {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("name", ["default", "x", *PLACEMENTS])
+def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):
+    browser.resize(size)
+    opened(PAGES[name]())
+    wide = browser.run("""return steps.flatMap((step, i) => {
+        goTo(i + 1);
+        const box = document.getElementById("formulas").getBoundingClientRect();
+        return [...document.querySelectorAll("#formulas math")].filter(made => made.getBoundingClientRect().right > box.right + 1)
+          .map(made => `${step.title}: ${made.textContent}`);
+      })""")
+    assert wide == []

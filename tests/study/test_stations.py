@@ -163,8 +163,10 @@ def test_what_is_asked_is_veiled(browser, visited):
 
 def test_no_term_and_no_difference_shows_what_is_veiled(browser, visited):
     visited(2)
+    browser.run("goTo(0)")
     assert "· ?" in browser.focus("row_sum", "2,0", "gradient") or "? ·" in browser.text("#number")
     visited(7)
+    browser.run("goTo(0)")
     browser.focus("k", "3,0")
     assert browser.run("return document.getElementById('difference').hidden")
     browser.focus("k", "3,1")
@@ -211,6 +213,7 @@ def test_the_edit_of_an_answer_lasts_as_long_as_its_station(browser, visited):
     assert all((array == before[key]).all() for key, array in browser.arrays().items())
     assert browser.run("return document.getElementById('undo').disabled")
     press(browser, "Back")
+    browser.run("goTo(0)")
     browser.type("q", "0,0", "7")  # who goes on from there keeps it
     press(browser, "Next")
     assert browser.arrays()["k", "value"][3, 0] == before["k", "value"][3, 0] + 1

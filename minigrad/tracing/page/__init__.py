@@ -10,8 +10,9 @@ op it shows the trace's numbers, and what they depend on cannot be edited.
     mistakes.js               wrong rules, to replace right ones
     interpreter.js            runs a trace by these rules: forward, backward, shares
     state.js                  what the user can change, and the numbers that follow from it
+    picture.js, map.js        where matrices stand: the picture of the whole, what a step touches, and a map of it in small
     matrices.js, steps.js, number.js, difference.js, edits.js    draw a part each, and change the state
-    stations.js             the guided path: questions that are answered on the page
+    stations.js               the guided path: questions that are answered on the page
     page.js                   draws mistakes, shares and the whole, and listens
 
 `write` and `html` take the dict of `Trace.as_dict()` and `extras`, a dict of what a trace cannot know. Every key of it is
@@ -19,8 +20,8 @@ optional. Names are those of the trace's tensors; a step has the name of its out
 
     title           the heading; else the trace's title
     introduction    text, or a list of paragraphs, below the heading
-    layout          [[name, ...], ...]: the rows of tensors. The tensors left out form a last row, "Intermediate results".
-                    Default: a row of inputs and constants, then a row of results
+    layout          [[name, ...], ...]: the rows of the picture, in the order of the computation. The tensors left out form
+                    a last row, each input before the step that reads it; results of joined steps are folded away below it
     hidden          [name, ...]: tensors without a matrix. Join their steps to others, whose terms then write out theirs
     labels          {name: {"rows": [...], "columns": [...]}}, of the last two axes, such as tokens. Default: 0, 1, 2, ...
     symbols         {name: "P"}: what a tensor is called in formulas and in terms. Default: its name
@@ -84,8 +85,8 @@ GENERATOR = "minigrad.tracing.page"  # in a meta tag, by which `is_page` knows t
 MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 400_000  # of a page
 SCRIPTS = (
-    "formulas.js", "terms.js", "ops.js", "mistakes.js", "interpreter.js", "state.js", "matrices.js", "steps.js",
-    "number.js", "difference.js", "edits.js", "stations.js", "page.js",
+    "formulas.js", "terms.js", "ops.js", "mistakes.js", "interpreter.js", "state.js", "matrices.js", "picture.js", "map.js",
+    "steps.js", "number.js", "difference.js", "edits.js", "stations.js", "page.js",
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",

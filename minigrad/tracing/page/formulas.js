@@ -41,9 +41,33 @@ function formula(text, rename = name => name, display = "block") {
   return made;
 }
 
+const LONG = 24; // characters of a parenthesis in which a line may break
+const SPLITTING = new Set(["=", "+=", "+", "−", "⋅"]);
+
+/** A formula as pieces of MathML, between which a line breaks where it is full: before a sign or a space, or after a comma. */
+function breakable(text, rename = name => name, isLarge = true) {
+  const pieces = [[]];
+  const add = node => {
+    const isGroup = node.localName === "mrow" && node.firstChild && node.firstChild.textContent === "(";
+    if (isGroup && node.textContent.length > LONG) return [...node.childNodes].forEach(add);
+    if (SPLITTING.has(node.textContent) || node.localName === "mspace") {
+      if (node.localName === "mo") node.setAttribute("form", "infix"); // though it comes first in its piece
+      if (pieces.at(-1).length) pieces.push([]);
+    }
+    pieces.at(-1).push(node);
+    if (node.textContent === ",") pieces.push([]);
+  };
+  new FormulaText(text, rename).sequence([]).forEach(add);
+  return pieces.filter(nodes => nodes.length).map(nodes => {
+    const made = math("math", ...nodes);
+    made.setAttribute("displaystyle", isLarge);
+    return made;
+  });
+}
+
 /** A line of text with formulas in `...`. */
-const derivation = (line, rename) => element("p", {}, ...line.split("`").map(
-  (part, i) => i % 2 ? formula(part, rename, "inline") : part,
+const derivation = (line, rename) => element("p", {}, ...line.split("`").flatMap(
+  (part, i) => i % 2 ? breakable(part, rename, false) : part,
 ));
 
 const GREEK = {

@@ -24,9 +24,10 @@ class Grid {
         const lengths = t.shape.length ? t.shape.join(" × ") : "scalar";
         head.push(element("span", {class: "shape"}, `${plain} ${lengths}`));
       }
-      const table = element("table", {role: "grid"}, element("caption", {}, ...head));
+      const caption = element("div", {class: "caption"}, ...head);
+      const table = element("table", {role: "grid", "aria-label": caption.textContent});
       this.fill(table, rows, columns, k * rows * columns, labels);
-      this.figure.append(element("div", {class: "scroll"}, table));
+      this.figure.append(caption, element("div", {class: "scroll"}, table));
     }
     if (this.cells.length) this.cells[0].tabIndex = 0;
     grids.set(`${kind} ${t.name}`, this);
@@ -91,25 +92,6 @@ class Grid {
       if (isWrong) cell.setAttribute("aria-label", `${shown(x)}, wrong; it should be ${shown(expected[i])}`);
       else if (cell === box) cell.removeAttribute("aria-label");
     });
-  }
-}
-
-function drawGrids() {
-  const isResult = name => Boolean(computation.tensors.get(name).step);
-  const rows = extras.layout || [names.filter(name => !isResult(name)), names.filter(isResult)];
-  const placed = new Set(rows.flat()), rest = names.filter(name => !placed.has(name) && !extras.hidden.includes(name));
-  for (const kind of ["value", "gradient"]) {
-    const section = byId(kind === "value" ? "forward" : "backward");
-    const has = name => computation.tensors.get(name)[kind];
-    const figures = row => row.filter(has).map(name => new Grid(computation.tensors.get(name), kind).figure);
-    for (const row of rows) if (row.some(has)) section.append(element("div", {class: "row"}, ...figures(row)));
-    if (rest.some(has)) {
-      section.append(element("details", {class: "between"}, element("summary", {}, "Intermediate results"),
-        element("div", {class: "row"}, ...figures(rest))));
-    }
-  }
-  if (!computation.seeds.length) {
-    byId("backward").append(element("p", {class: "hint"}, "Backward has not run in this trace."));
   }
 }
 

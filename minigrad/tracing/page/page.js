@@ -125,16 +125,20 @@ function listenToControls() {
   byId("previous").addEventListener("click", () => goTo(state.step - 1));
   byId("next").addEventListener("click", () => goTo(state.step + 1));
   byId("step").addEventListener("input", event => goTo(Number(event.target.value)));
+  byId("all").addEventListener("click", () => goTo(0));
   byId("undo").addEventListener("click", undo);
   byId("reset").addEventListener("click", reset);
 }
 
-/** Tells the style how high the controls are, since the panel sticks below them, and how much of them is above the steps,
-    which scrolls away on a narrow screen. */
+/** How much of the controls is above the steps; it scrolls away on a narrow screen. */
+const barAbove = () => Math.max(byId("previous").offsetTop - 12, 0);
+const barOnScreen = () => byId("controls").offsetHeight - barAbove();
+
+/** Tells the style how high the controls are, since the panel sticks below them. */
 function measureBar() {
-  const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop;
-  document.documentElement.style.setProperty("--bar", `${bar}px`);
-  document.documentElement.style.setProperty("--above", `${Math.max(above - 12, 0)}px`);
+  document.documentElement.style.setProperty("--bar", `${barOnScreen()}px`);
+  document.documentElement.style.setProperty("--above", `${barAbove()}px`);
+  fitToScreen();
 }
 
 function drawAll() {
@@ -154,11 +158,12 @@ function drawAll() {
     "Until you edit something, the numbers are the trace's own; after that, this page computes them in float64. Masks, "
     + "indices and other constants stay as traced.",
   ]));
-  drawGrids();
+  drawPicture();
   drawSwitches();
   listenToCells();
   listenToControls();
   new ResizeObserver(measureBar).observe(byId("controls"));
+  addEventListener("resize", fitToScreen);
   update();
   goTo(state.step);
   startPath();

@@ -32,21 +32,28 @@ function listSteps() {
 
 const steps = listSteps();
 
+/** What a step reads and writes. Steps joined to it stay out of sight: what they made counts as what that is made of. */
+function touchedBy(step) {
+  const {reads, writes} = computation.touches(step, pass), key = ({name, kind}) => `${kind} ${name}`;
+  const written = new Map(writes.filter(({name}) => !joined.has(name)).map(one => [key(one), one]));
+  const sources = reads.flatMap(one => !joined.has(one.name) ? [one]
+    : one.kind === "value" ? madeOf(one.name).map(name => ({name, kind: "value"})) : []);
+  const read = new Map(sources.filter(one => !written.has(key(one))).map(one => [key(one), one]));
+  return {reads: [...read.values()], writes: [...written.values()]};
+}
+
 function goTo(step) {
   state.step = Math.min(Math.max(step, 0), steps.length);
   keepInAddress("step", state.step);
   state.pointed = null;
   drawPointed();
   drawStep();
-  const written = [...document.querySelectorAll("[data-role=written]")];
-  const shown = written.find(figure => !figure.closest("details")) || written[0];
-  if (shown) shown.scrollIntoView({block: "nearest"}); // between the controls and the panel, by the page's scroll-padding
 }
 
 function drawStep() {
   const current = steps[state.step - 1];
   byId("step").value = state.step;
-  byId("previous").disabled = state.step === 0;
+  byId("previous").disabled = byId("all").disabled = state.step === 0;
   byId("next").disabled = state.step === steps.length;
   const direction = current && (current.isBackward ? "backward" : "forward");
   const name = current ? `${state.step} of ${steps.length}, ${direction}: ${current.title}` : `All ${steps.length} steps`;
@@ -55,25 +62,31 @@ function drawStep() {
   byId("step").setAttribute("aria-valuetext", name);
   document.body.classList.toggle("stepping", Boolean(current));
   for (const {figure} of grids.values()) delete figure.dataset.role;
+  const {reads, writes} = current ? touchedBy(current) : {reads: [], writes: []};
+  for (const [list, role] of [[reads, "read"], [writes, "written"]]) {
+    for (const grid of list.map(gridOf).filter(Boolean)) grid.figure.dataset.role = role;
+  }
+  lightMap(reads, writes);
   drawFormulas();
-  if (!current) return;
-  const {reads, writes} = computation.touches(current, pass);
-  const figures = list => list.map(gridOf).filter(Boolean).map(grid => grid.figure);
-  const mark = (figure, role) => {
-    figure.dataset.role = role;
-    const details = figure.closest("details");
-    if (details) details.open = true;
-  };
-  figures(reads).forEach(figure => mark(figure, "read"));
-  figures(writes).forEach(figure => mark(figure, "written"));
+  measureBar();
 }
 
-/** The formulas of a step: those of the extras, or those of its ops in the trace's names. */
-function formulaOf({steps: all, isBackward, words}) {
-  if (words.formula) return [words.formula].flat().map(line => formula(line, symbolOf));
+/** Is a gradient begun by an earlier step than this one, so that this one adds to it? */
+const isBegun = (step, name) =>
+  steps.find(other => other.isBackward && touchedBy(other).writes.some(one => one.name === name)) !== step;
+
+/** The formulas of a step, line by line: those of the extras, or those of its ops in the trace's names. */
+function formulaOf(shownStep) {
+  const {steps: all, isBackward, words} = shownStep;
+  if (words.formula) {
+    const begun = isBackward ? touchedBy(shownStep).writes.map(one => one.name).filter(name => isBegun(shownStep, name)) : [];
+    const adds = left => begun.map(symbolOf).some(name => left === name || left.startsWith(`${name}_`));
+    return [words.formula].flat().flatMap(text => text.split(/,\s{2,}/)).map(text => breakable(
+      text.replace(/^d(\S+) = /, (whole, left) => adds(left) ? `d${left} += ` : whole), symbolOf));
+  }
+  const written = new Set();
   return all.flatMap(step => {
-    if (!step.op) return [element("p", {}, (isBackward ? step.backward : step.formula) || step.opName)];
-    const lines = (isBackward ? (step.op.backward || []).filter((_, i) => step.sent[i]) : [step.op.formula]).flat();
+    if (!step.op) return [[element("p", {}, (isBackward ? step.backward : step.formula) || step.opName)]];
     const names = new Map([["out", symbolOf(step.output.name)], ["dout", `d${symbolOf(step.output.name)}`]]);
     (step.op.names || []).forEach((name, i) => {
       const input = step.inputs[i];
@@ -81,7 +94,14 @@ function formulaOf({steps: all, isBackward, words}) {
       const called = input.name !== null ? symbolOf(input.name) : input.value.length === 1 ? shown(input.value[0]) : name;
       names.set(name, called).set(`d${name}`, `d${called}`);
     });
-    return lines.map(line => formula(line, name => names.get(name) || name));
+    const rename = name => names.get(name) || name;
+    if (!isBackward) return [step.op.formula].flat().map(text => breakable(text, rename));
+    return (step.op.backward || []).flatMap((text, i) => {
+      if (!step.sent[i]) return [];
+      const {name} = step.inputs[i], adds = written.has(name) || isBegun(shownStep, name);
+      written.add(name);
+      return [text].flat().map((line, k) => breakable(adds && k === 0 ? line.replace(" = ", " += ") : line, rename));
+    });
   });
 }
 
@@ -95,19 +115,22 @@ function drawFormulas() {
   const current = steps[state.step - 1] || made;
   section.hidden = !current && Boolean(pointed);
   if (!current) {
-    section.replaceChildren(element("h2", {}, "How to read this page"), ...paragraphs([
-      "Point at any number, or move to it with the arrow keys, to see its terms here. The numbers that it comes from light "
-      + "up.",
-      "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
-      "Go through the computation step by step with the arrows above, or with the keys [ and ].",
-    ]));
+    const isRoomy = matchMedia("(min-width: 60rem)").matches;
+    section.replaceChildren(element("details", isRoomy ? {open: ""} : {},
+      element("summary", {}, "How to read this page"), ...paragraphs([
+        "Each gradient stands below its value. Forward goes from left to right, backward from right to left.",
+        "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers that it is made of "
+        + "light up.",
+        "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
+        "Go step by step with the arrows above, or with the keys [ and ].",
+      ])));
     return;
   }
-  const touched = computation.touches(current, pass);
+  const touched = touchedBy(current);
   const list = all => all.filter(gridOf).map(one => symbol(one)).join(", ") || "nothing";
   section.replaceChildren(
     element("h2", {}, element("span", {}, current.isBackward ? "Backward" : "Forward"), ` ${current.title}`),
-    ...formulaOf(current).map(node => element("div", {class: "formula"}, node)),
+    ...formulaOf(current).map(pieces => element("div", {class: "formula"}, ...pieces)),
     ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
     ...current.steps.filter(step => step.problem).map(step => element("p", {class: "problem"}, `${step.problem}.`)),

@@ -1,0 +1,67 @@
+"use strict";
+/* The map: the whole computation in small, each gradient below its value. A step lights what it reads and writes. */
+
+const MAP = {letter: 6.6, padding: 12, half: 15, gap: 7, between: 26, margin: 8}; // in pixels
+const halves = new Map(); // "value q": its box, an SVG element
+const arrows = []; // {from, to, path}: an arrow between two of these
+
+function drawMap(groups, flows) {
+  const {letter, padding, half, gap, between, margin} = MAP, places = new Map();
+  const heightOf = group => group.length * (2 * half + gap) - gap;
+  const height = Math.max(...groups.map(heightOf)) + 2 * margin;
+  let x = margin;
+  groups.forEach((group, column) => {
+    const width = Math.max(...group.map(name => symbolOf(name).length + 1)) * letter + padding;
+    group.forEach((name, i) => {
+      places.set(name, {x, y: (height - heightOf(group)) / 2 + i * (2 * half + gap), width, column});
+    });
+    x += width + between;
+  });
+  const drawing = svg("svg", {width: x - between + margin, height, role: "img", "aria-label": "Map of the computation"});
+  for (const {kind, from, to} of flows) {
+    if (!places.has(from) || !places.has(to)) continue;
+    const path = arrow(kind, places.get(from), places.get(to), height);
+    arrows.push({from: `${kind} ${from}`, to: `${kind} ${to}`, path});
+    drawing.append(path);
+  }
+  for (const [name, place] of places) for (const kind of kindsOf(name)) drawing.append(box(name, kind, place));
+  byId("map").append(drawing);
+}
+
+/** An arrow to the right for values, to the left for gradients; round the columns between, above or below them. */
+function arrow(kind, from, to, height) {
+  const isValue = kind === "value", middle = isValue ? MAP.half / 2 : 1.5 * MAP.half, way = Math.sign(to.x - from.x);
+  const isFar = Math.abs(to.column - from.column) > 1, edge = isValue ? 3 : height - 3, bend = MAP.between * (isFar ? 1.5 : 0.5);
+  const [a, d] = [[from, way], [to, -way]].map(([{x, y, width}, side]) => [side > 0 ? x + width : x, y + middle]);
+  const [b, c] = [[a, way], [d, -way]].map(([[x, y], side]) => [x + side * bend, isFar ? edge : y]);
+  const angle = Math.atan2(d[1] - c[1], d[0] - c[0]);
+  const [left, right] = [0.5, -0.5].map(by => [d[0] - 6 * Math.cos(angle + by), d[1] - 6 * Math.sin(angle + by)]);
+  return svg("path", {d: `M${a}C${b} ${c} ${d}M${left}L${d}L${right}`, class: "flow"});
+}
+
+/** Half of a tensor's box; a click leads to the step that writes it. */
+function box(name, kind, {x, y, width}) {
+  const top = kind === "value" ? y : y + MAP.half, made = svg("g", {class: "half"});
+  made.append(svg("rect", {x, y: top, width, height: MAP.half, rx: 3}), svg("text", {
+    x: x + width / 2, y: top + MAP.half - 4, "text-anchor": "middle"}, symbol({name, kind})));
+  made.addEventListener("click", () => {
+    const step = steps.findIndex(step => touchedBy(step).writes.some(one => one.name === name && one.kind === kind));
+    if (step >= 0) goTo(step + 1);
+  });
+  halves.set(`${kind} ${name}`, made);
+  return made;
+}
+
+/** Lights what a step reads and writes, and the arrows between them. */
+function lightMap(reads, writes) {
+  const keys = list => new Set(list.map(({name, kind}) => `${kind} ${name}`)), read = keys(reads), written = keys(writes);
+  for (const [key, made] of halves) {
+    made.classList.toggle("read", read.has(key));
+    made.classList.toggle("written", written.has(key));
+  }
+  for (const {from, to, path} of arrows) path.classList.toggle("lit", read.has(from) && written.has(to));
+  const first = [...halves].find(([key]) => written.has(key));
+  if (!first) return;
+  const map = byId("map"), place = first[1].getBBox();
+  map.scrollLeft = place.x + place.width / 2 - map.clientWidth / 2;
+}

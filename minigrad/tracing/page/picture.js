@@ -1,0 +1,88 @@
+"use strict";
+/* Where the matrices stand: in the picture of the whole, each gradient below its value; in a step, what it reads and writes. */
+
+/** The tensors of which a tensor is computed; in place of a joined step's result, what that is computed of. */
+function madeOf(name) {
+  const {step} = computation.tensors.get(name);
+  const inputs = step ? computation.inputsOf(step).map(input => input.name) : [];
+  return inputs.flatMap(input => joined.has(input) ? madeOf(input) : [input]);
+}
+
+const kindsOf = name => ["value", "gradient"].filter(kind => computation.tensors.get(name)[kind]);
+
+/** The ways of values forward and of gradients backward: [{kind, from, to}], names of tensors. */
+function listFlows() {
+  const found = new Map();
+  for (const step of steps) {
+    const {reads, writes} = touchedBy(step), kind = step.isBackward ? "gradient" : "value";
+    const [from, to] = [reads, writes].map(list => list.filter(one => one.kind === kind).map(one => one.name));
+    for (const a of from) for (const b of to) found.set(`${kind} ${a} ${b}`, {kind, from: a, to: b});
+  }
+  return [...found.values()];
+}
+
+/** The rows of the picture: those of the extras, then the tensors left out, each input before the first step that reads it. */
+function listRows() {
+  const order = computation.steps.flatMap(step => [...computation.inputsOf(step), step.output]).map(t => t.name);
+  const rows = extras.layout || [], placed = new Set(rows.flat());
+  const rest = [...new Set([...order, ...names])].filter(name => !placed.has(name));
+  return [...rows, rest].map(row => row.filter(name => !joined.has(name) && !extras.hidden.includes(name)));
+}
+
+/** The tensors in groups; a group starts with a tensor that is computed of one in the group before. */
+function listGroups(rows, flows) {
+  const groups = [[]];
+  for (const name of rows.flat()) {
+    if (flows.some(({kind, from, to}) => kind === "value" && to === name && groups.at(-1).includes(from))) groups.push([]);
+    groups.at(-1).push(name);
+  }
+  return groups;
+}
+
+function drawPicture() {
+  const rows = listRows(), flows = listFlows(), groups = listGroups(rows, flows), starts = new Set(groups.slice(1).map(group => group[0]));
+  const arrow = kind => element("span", {class: "arrow", "data-of": kind, "aria-hidden": "true"}, kind === "value" ? "→" : "←");
+  const column = name => element("div", {class: "tensor"},
+    ...(starts.has(name) ? kindsOf(name).map(arrow) : []),
+    ...kindsOf(name).map(kind => new Grid(computation.tensors.get(name), kind).figure));
+  const picture = byId("picture"), between = names.filter(name => joined.has(name) && !extras.hidden.includes(name));
+  for (const row of rows) if (row.length) picture.append(element("div", {class: "row"}, ...row.map(column)));
+  if (between.length) {
+    picture.append(element("details", {class: "between"}, element("summary", {}, "Intermediate results"),
+      element("div", {class: "row"}, ...between.map(column))));
+  }
+  picture.append(element("div", {class: "turn", "aria-hidden": "true"}, "↓"));
+  byId("hint").hidden = computation.seeds.length > 0;
+  drawMap(groups, flows);
+}
+
+/** The heights of a step's matrices, line by line. */
+function listLines() {
+  const lines = new Map();
+  for (const {figure} of grids.values()) {
+    if (!figure.dataset.role) continue;
+    const {offsetTop: top, offsetHeight: height} = figure;
+    lines.set(top, [...(lines.get(top) || []), height]);
+  }
+  return [...lines.values()];
+}
+
+/** In a step, gives matrices scroll boxes, as low as needed for all of them to be on the screen at once: side by side where
+    they would be very low, unless the screen is narrow. */
+function fitToScreen() {
+  if (!state.step) return;
+  const stage = byId("stage"), isNarrow = matchMedia("(max-width: 60rem)").matches;
+  const room = innerHeight - barOnScreen() - (isNarrow ? 96 : 16); // with the start of the panel below them
+  for (const isTight of isNarrow ? [false] : [false, true]) {
+    stage.classList.toggle("tight", isTight);
+    stage.style.removeProperty("--most");
+    const lines = listLines(), total = most => lines.reduce((sum, line) => sum + Math.min(most, Math.max(...line)), 0);
+    let most = Math.max(...lines.flat());
+    const wanted = room - (stage.offsetHeight - total(most));
+    while (most > 40 && total(most) > wanted) most -= 1;
+    do stage.style.setProperty("--most", `${most}px`); // lower where scroll bars have moved a matrix to another line
+    while (stage.offsetHeight > room && (most *= 0.9) > 40);
+    if (most > 170 || most >= Math.max(...lines.flat())) break;
+  }
+  stage.scrollIntoView({block: "nearest", behavior: "instant"}); // between the controls and the panel, by scroll-padding
+}
