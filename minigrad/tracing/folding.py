@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 
 
 def of_matmul(a: Shape, b: Shape) -> Shape:
-    return np.broadcast_shapes(a[:-2], b[:-2]) + a[-2:-1] + (b[-1:] if len(b) > 1 else ())
+    return max(a[:-2], b[:-2], key=len) + a[-2:-1] + (b[-1:] if len(b) > 1 else ())
 
 
 def of_attention(q: Shape, k: Shape, v: Shape, *others: Shape) -> Shape:
