@@ -61,7 +61,7 @@ def take(browser: Browser, page: pages.Page, touch: Callable[[Browser], None], n
             image = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
             image = image.crop((0, 0, image.width, min(height, image.height)))
             suffix = "" if size == "wide" else "_narrow"
-            image.quantize(64, dither=Image.Dither.NONE).save(FOLDER / f"{name}{suffix}.png", optimize=True)
+            image.quantize(128, dither=Image.Dither.NONE).save(FOLDER / f"{name}{suffix}.png", optimize=True)
 
 
 def main(run: str) -> None:
