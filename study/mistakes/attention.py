@@ -3,12 +3,14 @@
 Queries are (..., M, D), keys and values (..., N, D). All parts of a backward get `h`, the values computed so far.
 """
 import math
+import re
 from functools import partial
 from types import SimpleNamespace as Values
 
 import numpy as np
 
-from .base import family, last, normal, softmax, turned
+from .base import family, last, normal, safe_softmax, softmax, turned
+from .softmax import SOFTMAX
 
 B, H, T, D = 2, 2, 4, 4  # T = D, so that a missing transpose still has the right shape
 
@@ -35,28 +37,8 @@ def plus_a_billion(h):
     return h.scores + np.where(h.seen, 0.0, -1e9)
 
 
-def less_the_maximum(scores, axis=-1):
-    """e^(scores - maximum); zeros for a row of -inf."""
-    largest = scores.max(axis, keepdims=True)
-    return np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
-
-
-def safe_softmax(scores, axis=-1):
-    """Zeros for a row of -inf."""
-    e = less_the_maximum(scores, axis)
-    return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
-
-
 def row(h):
     return last(h.weighed)
-
-
-def over_queries(h):
-    return h.weighed.sum(-2, keepdims=True)
-
-
-def over_axis_0(h):
-    return h.weighed.sum(0, keepdims=True)
 
 
 def root(h):
@@ -101,63 +83,58 @@ PRODUCTS = {  # q @ k^T
     "dq's sign": ("dq has the wrong sign", dict(scale_q=lambda h: -root(h))),
     "dk's sign": ("dk has the wrong sign", dict(scale_k=lambda h: -root(h))),
 }
-SOFTMAX = {
-    "no rowsum": ("softmax's sum over the row is missing: every output depends on every input of its row",
-                  dict(total=lambda h: 0.0)),
-    "diagonal only": ("weights (1 - weights) dweights: only the diagonal of softmax's Jacobian, as if each weight depended "
-                      "on its own score alone", dict(total=lambda h: h.weighed)),
-    "rowsum over queries": ("softmax's sum runs over the wrong axis: over the queries (axis -2), and should over the keys",
-                            dict(total=over_queries)),
-    "rowsum over axis 0": ("softmax's sum runs over the first axis (axis 0), and should over the keys (axis -1)",
-                           dict(total=over_axis_0)),
-    "rowsum over everything": ("softmax's sum runs over the whole array: each row has a sum of its own",
-                               dict(total=lambda h: h.weighed.sum())),
-    "rowsum averaged": ("the mean for the sum over the row in softmax's backward",
-                        dict(total=lambda h: h.weighed.mean(-1, keepdims=True))),
-    "rowsum added": ("softmax's sum over the row is added, and should be subtracted", dict(total=lambda h: -row(h))),
-    "rowsum without weights": ("softmax's sum over the row is that of dweights alone: the weights are missing in it",
-                               dict(weigh=lambda h: h.dp)),
-    "rowsum of the weights": ("softmax's sum over the row is that of the weights alone, always 1: dweights is missing",
-                              dict(weigh=lambda h: h.p)),
-    "rowsum along the wrong way": ("softmax's sum over the row lost its axis (no keepdims), and is subtracted along the "
-                                   "columns", dict(total=lambda h: np.expand_dims(h.weighed.sum(-1), -2))),
-    "no weights in dscores": ("dweights - rowsum is not multiplied by the weights",
-                              dict(outer=lambda h: np.where(h.seen, 1.0, 0.0))),
-    "weights twice": ("dweights - rowsum is multiplied by the weights twice", dict(outer=lambda h: h.p**2)),
-    "rowsum not times weights": ("only dweights is multiplied by the weights: the row's sum has to be as well",
-                                 dict(inner=lambda h: h.p * h.dp - h.rowsum)),
-    "weights outside of the sum": ("the weights stand before softmax's sum over the row, and should be inside of it",
-                                   dict(inner=lambda h: h.p * (h.dp - h.p * last(h.dp)))),
-    "softmax skipped": ("dscores is dweights: it has to go back through the softmax", dict(inner=lambda h: h.dp)),
-    "upstream skipped": ("dweights is missing in dscores: it is softmax's p (1 - p) alone",
-                         dict(inner=lambda h: h.p * (1 - h.p))),
-    "sign": ("dscores has the wrong sign", dict(sign=-1.0)),
-    "softmax over queries": ("the softmax runs over the queries (axis -2), and should over the keys, in all of backward",
-                             dict(normalise=lambda h: h.softmax(h.hidden, -2), total=over_queries)),
-    "softmax over axis 0": ("the softmax runs over the first axis (axis 0), and should over the keys (axis -1), in all of "
-                            "backward", dict(normalise=lambda h: h.softmax(h.hidden, 0), total=over_axis_0)),
-    "weights over queries": ("backward recomputes the weights with a softmax over the queries (axis -2), not the keys",
-                             dict(normalise=lambda h: h.softmax(h.hidden, -2))),
-    "weights over axis 0": ("backward recomputes the weights with a softmax over the first axis (axis 0), not the keys",
-                            dict(normalise=lambda h: h.softmax(h.hidden, 0))),
-    "not normalised": ("e^scores stands for the weights: it is not divided by the sum of its row",
-                       dict(normalise=lambda h: np.exp(h.hidden))),
-    "not normalised, less the maximum": ("e^(scores - maximum) stands for the weights: it is not divided by its row's sum",
-                                         dict(normalise=lambda h: less_the_maximum(h.hidden))),
+PARTS = {  # softmax's: how the same part of attention is written with it
+    "probabilities": ("normalise", lambda p: lambda h: p(h.hidden)),
+    "product": ("weigh", lambda product: lambda h: product(h.p, h.dp, h.hidden)),
+    "total": ("total", lambda total: lambda h: total(h.weighed)),
+    "combine": ("inner", lambda combine: lambda h: combine(h.p, h.dp, h.rowsum, h.hidden)),
+    "upstream": ("upstream", lambda upstream: upstream),
+}
+IN_ATTENTION = {  # softmax's mistakes that have another name in attention
+    "wrong axis": "rowsum over axis 0", "last axis but one": "rowsum over queries", "axis 1": "rowsum over axis 1",
+    "total": "rowsum over everything", "mean": "rowsum averaged", "sum is added": "rowsum added",
+    "no p in the sum": "rowsum without weights", "no upstream in the sum": "rowsum of the weights",
+    "no keepdims": "rowsum along the wrong way", "p squared": "weights twice", "slope alone": "upstream skipped",
+    "p in the first term only": "rowsum not times weights", "p before the sum": "weights outside of the sum",
+    "softmax over the last axis but one": "weights over queries", "softmax over the batch": "weights over axis 0",
+    "last axis but one throughout": "softmax over queries", "axis 0 throughout": "softmax over axis 0",
+    "no normalisation": "not normalised", "no normalisation, less the maximum": "not normalised, less the maximum",
+}
+
+
+def with_softmax(**words):
+    """Softmax's mistakes, for a backward that contains one and calls its x, p, dout and dx by these letters."""
+    def said(sentence, changes):
+        if "upstream" in changes:
+            return sentence
+        sentence = re.sub(r"\b(x|p|dout|dx)\b", lambda word: words.get(word[0], word[0]), sentence)
+        return sentence if "probabilities" in changes else f"in softmax's backward, {sentence}"
+
+    return {IN_ATTENTION.get(name, name): (said(sentence, changes), dict(
+        (PARTS[part][0], PARTS[part][1](change)) for part, change in changes.items()))
+        for name, (sentence, changes) in SOFTMAX.items() if name != "no p outside"}
+
+
+DSCORES = {
+    "no weights in dscores": ("{dP} - rowsum is not multiplied by {P}", dict(outer=lambda h: np.where(h.seen, 1.0, 0.0))),
+    "softmax skipped": ("{dS} is {dP}: it should go back through the softmax", dict(inner=lambda h: h.dp)),
+    "sign": ("{dS} has the wrong sign", dict(sign=-1.0)),
 }
 HIDDEN = {  # how a mask is used wrongly
-    "softmax skipped, but masked": ("dscores is dweights where the mask is: it has to go back through the softmax",
+    "softmax skipped, but masked": ("{dS} is {dP} where the mask is: it should go back through the softmax",
                                     dict(inner=lambda h: np.where(h.seen, h.dp, 0.0))),
+    "no weights in dscores, even where masked": ("{dP} - rowsum is not multiplied by {P}, which is 0 where masked",
+                                                 dict(inner=lambda h: h.dp - h.rowsum)),
     "no mask": ("backward recomputes the weights without the mask", dict(hide=lambda h: h.scores)),
-    "mask sets scores to 0": ("masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0",
+    "mask sets scores to 0": ("masked scores are set to 0: e^0 is 1, and should be e^-inf = 0",
                               dict(hide=lambda h: np.where(h.seen, h.scores, 0.0))),
     "mask sets scores to 0, dscores masked": (
-        "masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0; masking dscores does not mend it",
+        "masked scores are set to 0: e^0 is 1, and should be e^-inf = 0; masking {dS} does not mend it",
         dict(hide=lambda h: np.where(h.seen, h.scores, 0.0), keep=lambda h: np.where(h.seen, h.ds, 0.0))),
     "mask sets scores to 0, weights masked": (
-        "masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0; masking the weights leaves them in the row's sum",
+        "masked scores are set to 0: e^0 is 1, and should be e^-inf = 0; masking the weights leaves them in the row's sum",
         dict(hide=lambda h: np.where(h.seen, h.scores, 0.0), masked=lambda h: h.p * h.seen)),
-    "mask added as numbers": ("the mask is added to the scores as 0 and 1: what is masked has to become -inf",
+    "mask added as numbers": ("the mask is added to the scores as 0 and 1: what is masked should become -inf",
                               dict(hide=lambda h: h.scores + h.seen)),
     "mask after the softmax": ("the mask multiplies the weights after the softmax, so those left do not add up to 1",
                                dict(hide=lambda h: h.scores, masked=lambda h: h.p * h.seen)),
@@ -165,18 +142,24 @@ HIDDEN = {  # how a mask is used wrongly
         "forward is taken to mask the weights after the softmax: the scores are masked, before it",
         dict(hide=lambda h: h.scores, masked=lambda h: h.p * h.seen, outer=lambda h: softmax(h.scores),
              inner=lambda h: softmax(h.scores) * (np.where(h.seen, h.dp, 0.0) - h.rowsum))),
-    "mask in dscores only": ("the mask is applied to dscores only: the weights were recomputed without it",
+    "mask in dscores only": ("the mask is applied to {dS} only: the weights were recomputed without it",
                              dict(hide=lambda h: h.scores, keep=lambda h: np.where(h.seen, h.ds, 0.0))),
-    "upstream passes where masked": ("masked elements of dscores are those of dweights: they are constant, and get zeros",
+    "upstream passes where masked": ("masked elements of {dS} are those of {dP}: they are constant, and get zeros",
                                      dict(keep=lambda h: np.where(h.seen, h.ds, h.dp))),
-    "dweights masked transposed": ("dweights is masked with the transposed mask", dict(
+    "dweights masked transposed": ("{dP} is masked with the transposed mask", dict(
         weigh=lambda h: h.p * np.where(turned(h.seen), h.dp, 0.0),
         inner=lambda h: h.outer * (np.where(turned(h.seen), h.dp, 0.0) - h.rowsum))),
-    "dscores set to -inf": ("masked elements of dscores are set to -inf: those of the scores are, and their gradient is 0",
+    "dscores set to -inf": ("masked elements of {dS} are set to -inf: those of the scores are, and their gradient is 0",
                             dict(keep=lambda h: np.where(h.seen, h.ds, -np.inf))),
-    "dscores masked transposed": ("dscores is masked with the transposed mask",
+    "dscores masked transposed": ("{dS} is masked with the transposed mask",
                                   dict(keep=lambda h: np.where(turned(h.seen), h.ds, 0.0))),
 }
+
+
+def in_words(wrong, S="S", P="P", dP="dP", dS="dS"):
+    """These mistakes with the names of scores, weights and their gradients in the sentences."""
+    return {name: (sentence.format(S=S, P=P, dP=dP, dS=dS), *rest) for name, (sentence, *rest) in wrong.items()}
+
 
 # ---- scores and masked softmax ----
 
@@ -251,7 +234,8 @@ UPSIDE_DOWN = {  # other masks
     "mask transposed": ("the mask is transposed", dict(see=turned)),
 }
 family("masked_softmax", masked_softmax, masked_softmax_backward, scores_and_mask, {
-    **SOFTMAX, **HIDDEN, **UPSIDE_DOWN, **EMPTY_ROWS,
+    **with_softmax(x="scores", dx="dscores"), **in_words(DSCORES | HIDDEN, S="scores", P="p", dP="dout", dS="dscores"),
+    **UPSIDE_DOWN, **EMPTY_ROWS,
     "empty rows pass the upstream": ("a row in which nothing may be looked at gets dout itself: its outputs are constant",
                                      dict(keep=lambda h: np.where(h.seen.any(-1, keepdims=True), h.ds, h.dp))),
     "zero": ("dscores is all zero, as if it were masked the wrong way round, or 1 stood for dout",
@@ -343,7 +327,9 @@ ATTENTION = {  # mistakes unrelated to the mask
                          dict(for_q=lambda h: h.dp)),
     "dk from dweights": ("dk is made from dweights, and should be from dscores: the softmax is left out in it",
                          dict(for_k=lambda h: h.dp)),
-    **SOFTMAX,
+    **with_softmax(x="S", p="P", dout="dP", dx="dS"), **in_words(DSCORES),
+    "rowsum of v": ("rowsum(dout * v) is used instead of rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
+    "rowsum of the output": ("rowsum(out) is used instead of rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
     "rowsum of the upstream": ("softmax's sum over the row is that of dout: it has to be that of dweights * weights",
                                dict(weigh=lambda h: h.dout)),
     "dweights without transpose": ("dweights is dout @ v: v has to be transposed",
@@ -389,7 +375,7 @@ ATTENTION = {  # mistakes unrelated to the mask
                                           dict(order=lambda *all: tuple(averaged(g, 1) for g in all))),
 }
 CAUSAL = {  # mistakes in the causal mask
-    **HIDDEN,
+    **in_words(HIDDEN),
     "no mask in dv": ("dv is made from weights without the mask", dict(weights=softmax_of_all)),
     "no mask in dscores": ("dscores is made from weights without the mask",
                            dict(outer=softmax_of_all, weigh=lambda h: softmax(h.scores) * h.dp)),

@@ -168,6 +168,18 @@ def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
     return e / e.sum(axis, keepdims=True)
 
 
+def less_the_maximum(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """e^(scores - maximum); zeros for a row of -inf."""
+    largest = scores.max(axis, keepdims=True)
+    return np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+
+
+def safe_softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Zeros for a row of -inf."""
+    e = less_the_maximum(scores, axis)
+    return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
+
+
 def last(a: np.ndarray) -> np.ndarray:
     """The sum over the last axis, which is kept."""
     return a.sum(-1, keepdims=True)

@@ -33,6 +33,10 @@ def over_everything(a):
     return np.full_like(a, a.mean())
 
 
+def variance_of(x, average):
+    return average((x - average(x))**2)
+
+
 def layer_norm(x, weight, bias, eps=EPS):
     c = x - mean(x)
     return c / np.sqrt(mean(c**2) + eps) * weight + bias
@@ -204,6 +208,10 @@ LAYER_NORM = {  # mistakes in layer norm alone
                         stretch=over_batch)),
     "statistics of the batch": ("x_hat is recomputed with mean and variance of the columns (axis 0) instead of the rows",
                                 dict(centre=lambda x: x - over_batch(x), spread=lambda h: over_batch(h.c**2))),
+    "centred over the batch": ("the mean is that of each column (axis 0) instead of each row",
+                               dict(centre=lambda x: x - over_batch(x), spread=lambda h: variance_of(h.x, mean))),
+    "variance of the batch": ("the variance is that of each column (axis 0) instead of each row",
+                              dict(spread=lambda h: variance_of(h.x, over_batch))),
     "statistics of everything": ("one mean and variance of the whole array, where each row has its own",
                                  dict(centre=lambda x: x - x.mean(), spread=lambda h: over_everything(h.c**2),
                                       shift=over_everything, stretch=over_everything)),
@@ -276,7 +284,7 @@ LAYER_NORM_FOR_RMS = {
     "layer norm": ("that is the gradient of layer norm: RMS norm subtracts no mean",
                    dict(centre=lambda x: x - mean(x), shift=mean)),
     "variance": ("x is divided by its deviation from the mean: RMS norm divides by the root of the mean of x^2",
-                 dict(spread=lambda h: mean((h.x - mean(h.x))**2))),
+                 dict(spread=lambda h: variance_of(h.x, mean))),
     "deviation of the batch": ("x_hat is recomputed with the mean square of each column (axis 0) instead of each row",
                                dict(spread=lambda h: over_batch(h.c**2))),
     "statistics of the batch": ("the mean square of each column (axis 0) stands for that of each row",

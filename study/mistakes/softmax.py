@@ -3,7 +3,7 @@ from functools import partial
 
 import numpy as np
 
-from .base import family, last, mean, normal, replaced, same, softmax, unary
+from .base import family, last, less_the_maximum, mean, normal, replaced, safe_softmax, same, softmax, turned, unary
 
 MATRICES = (2, 4, 4)  # square matrices, on which a wrong axis still gives the right shape
 
@@ -46,25 +46,38 @@ def through_the_maximum(dout, x):
     return dx - last(dx) * (x == x.max(-1, keepdims=True))
 
 
+def over(scores, axis):
+    """e^scores divided by its sum over this axis, after the maximum of the last one was subtracted."""
+    e = less_the_maximum(scores)
+    return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
+
+
 # what p is taken to be
 PROBABILITIES = replaced("probabilities", {
     "softmax over the batch": ("softmax itself runs over axis 0 in backward; each row along the last axis is one",
-                             lambda x: softmax(x, 0)),
+                               lambda x: safe_softmax(x, 0)),
     "softmax over the last axis but one": ("softmax itself runs over the last axis but one in backward; each row along the "
-                                           "last axis is one", lambda x: softmax(x, -2)),
+                                           "last axis is one", lambda x: safe_softmax(x, -2)),
     "softmax over everything": ("softmax itself is taken over the whole array; each row along the last axis has its own",
                                 of_everything),
-    "sum without keepdims": ("e^x is divided by its row sums without keepdims, so that on squares each column is divided "
-                             "by the sum of a row", lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(-1)),
-    "no normalisation": ("e^x stands for the probabilities: it is not divided by its sum over the row", np.exp),
+    "sum over axis 0": ("e^x is divided by its sums over axis 0, and should be by those of the rows", lambda x: over(x, 0)),
+    "sum over the last axis but one": ("e^x is divided by its sums over the last axis but one, and should be by those of "
+                                       "the rows", lambda x: over(x, -2)),
+    "sum over everything": ("e^x is divided by the sum of the whole array; each row has a sum of its own",
+                            lambda x: over(x, None)),
+    "sum without keepdims": ("e^x is divided by its row sums without keepdims, so on squares each column is divided by the "
+                             "sum of a row", lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(-1)),
+    "sum without keepdims, less the maximum": (
+        "e^(x - maximum) is divided by its row sums without keepdims, so on squares each column is divided by the sum of a "
+        "row", lambda x: less_the_maximum(x) / less_the_maximum(x).sum(-1)),
+    "no normalisation": ("e^x is used as the probabilities: it is not divided by its sum over the row", np.exp),
     "no normalisation, less the maximum": (
-        "e^(x - maximum) stands for the probabilities: it is not divided by its sum over the row",
-        lambda x: np.exp(x - x.max(-1, keepdims=True))),
-    "x for p": ("x stands for the probabilities: the argument is the input of softmax, not its output", same),
-    "log-probabilities": ("log p stands for the probabilities", lambda x: np.log(softmax(x))),
-    "softmax twice": ("softmax is taken of what is a softmax already", lambda x: softmax(softmax(x))),
-    "sigmoid for softmax": ("the sigmoid of each element stands for softmax", lambda x: 1 / (1 + np.exp(-x))),
-    "negative exponent": ("e^-x stands for e^x in softmax", lambda x: softmax(-x)),
+        "e^(x - maximum) is used as the probabilities: it is not divided by its sum over the row", less_the_maximum),
+    "x for p": ("x is used as the probabilities, and should be softmax(x)", same),
+    "log-probabilities": ("log p is used instead of the probabilities", lambda x: np.log(safe_softmax(x))),
+    "softmax twice": ("softmax is taken of what is a softmax already", lambda x: safe_softmax(safe_softmax(x))),
+    "sigmoid for softmax": ("the sigmoid of each element is used instead of softmax", lambda x: 1 / (1 + np.exp(-x))),
+    "negative exponent": ("softmax is computed with e^-x instead of e^x", lambda x: safe_softmax(-x)),
     "uniform": ("p is taken to be 1 / N for all", lambda x: np.full_like(x, 1 / x.shape[-1])),
 })
 UPSTREAM = replaced("upstream", {
@@ -81,73 +94,81 @@ ENDINGS = replaced("finish", {
                          lambda dx: np.broadcast_to(columns(dx), dx.shape).copy()),
 })
 
-family("softmax", softmax, softmax_backward, normal((4, 4)), {
-    **ENDINGS, **UPSTREAM,
-    "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
-                    dict(upstream=np.ones_like)),
+
+def totals(summed):
+    """Mistakes in the sum over the row, of softmax and of its logarithm."""
+    return replaced("total", {
+        "wrong axis": (f"{summed} runs over axis 0; it should run within each row, over the last axis", columns),
+        "last axis but one": (f"{summed} runs over the last axis but one; it should run within each row, over the last",
+                              last_but_one),
+        "axis 1": (f"{summed} runs over axis 1: with more than two axes that is not the last one", axis_1),
+        "total": (f"{summed} runs over the whole array; each row has a sum of its own", np.sum),
+        "mean": (f"the mean over the row is used instead of {summed}, which is not divided by N", mean),
+        "mean of all": (f"the mean over the whole array is used instead of {summed} over each row", np.mean),
+        "no keepdims": (f"{summed} lacks keepdims: on squares, each column is given the sum of a row", lambda a: a.sum(-1)),
+        "maximum": (f"the largest of the row is used instead of {summed}", lambda a: a.max(-1, keepdims=True)),
+        "running sum": (f"the running sum along the row is used instead of {summed} over the whole row",
+                        lambda a: a.cumsum(-1)),
+        "last of the row": (f"{summed} has its last term only: in a loop, = overwrites where += adds",
+                            lambda a: a[..., -1:]),
+    })
+
+
+SOFTMAX = {  # mistakes of any backward with a softmax in it
+    **UPSTREAM,
     **replaced("total", {
         "no rowsum": ("the sum over the row is missing: every output depends on every input of its row", np.zeros_like),
         "diagonal only": ("p (1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
                           same),
-        "wrong axis": ("the sum runs over axis 0; it has to run within each row, over the last axis", columns),
-        "last axis but one": ("the sum runs over the last axis but one; it has to run within each row, over the last axis",
-                              last_but_one),
-        "axis 1": ("the sum runs over axis 1: with more than two axes that is not the last one",
-                   axis_1),
-        "total": ("the sum runs over the whole array; each row has a sum of its own", np.sum),
-        "mean": ("the mean over the row stands for the sum: p * dout is weighted already", mean),
-        "mean of all": ("the mean over the whole array stands for the sum over each row", np.mean),
-        "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
-                        lambda a: a.sum(-1)),
-        "maximum": ("the largest of the row stands for its sum", lambda a: a.max(-1, keepdims=True)),
-        "running sum": ("the running sum along the row stands for the whole sum", lambda a: a.cumsum(-1)),
-        "last of the row": ("the row's sum has its last term only: in a loop, = overwrites where += adds",
-                            lambda a: a[..., -1:]),
     }),
+    **totals("the sum"),
     **replaced("product", {
-        "no upstream in the sum": ("the row's sum is one of p, which is 1; it has to be one of p * dout",
+        "no upstream in the sum": ("the row's sum is that of p alone, which is 1; it should be that of p * dout",
                                    lambda p, dout, x: p),
-        "no p in the sum": ("the row's sum is one of dout; it has to be weighted, one of p * dout",
-                            lambda p, dout, x: dout),
-        "x in the sum": ("the row's sum is one of x * dout; it has to be one of p * dout",
-                         lambda p, dout, x: x * dout),
-        "e^x in the sum": ("the row's sum is one of e^x * dout: it has to be divided by the sum of e^x, too",
+        "no p in the sum": ("the row's sum is that of dout alone; it should be that of p * dout", lambda p, dout, x: dout),
+        "x in the sum": ("the row's sum is that of x * dout; it should be that of p * dout", lambda p, dout, x: x * dout),
+        "e^x in the sum": ("the row's sum is that of e^x * dout: it should be divided by the sum of e^x, too",
                            lambda p, dout, x: np.exp(x) * dout),
-        "p squared in the sum": ("the row's sum has a p too many: p * p * dout for p * dout",
+        "p squared in the sum": ("the row's sum has one p too many: p * p * dout instead of p * dout",
                                  lambda p, dout, x: p * p * dout),
-        "1 - p in the sum": ("the row's sum is one of (1 - p) * dout; it has to be one of p * dout",
+        "1 - p in the sum": ("the row's sum is that of (1 - p) * dout; it should be that of p * dout",
                              lambda p, dout, x: (1 - p) * dout),
-        "dout squared in the sum": ("the row's sum has a dout too many: p * dout * dout for p * dout",
+        "dout squared in the sum": ("the row's sum has one dout too many: p * dout * dout instead of p * dout",
                                     lambda p, dout, x: p * dout * dout),
     }),
+    "product for the row sum": ("dout @ p^T is subtracted instead of the row sums, which are its diagonal",
+                                dict(product=lambda p, dout, x: dout @ turned(p), total=same)),
     **replaced("combine", {
-        "of x": ("x stands for p in the first term: x * dout - p * sum", lambda p, dout, s, x: x * dout - p * s),
-        "of x outside": ("x stands for p as the factor: x * (dout - sum)", lambda p, dout, s, x: x * (dout - s)),
-        "e^x outside": ("e^x stands for p as the factor of dout - sum", lambda p, dout, s, x: np.exp(x) * (dout - s)),
+        "of x": ("x is used instead of p in the first term: x * dout - p * sum", lambda p, dout, s, x: x * dout - p * s),
+        "of x outside": ("x is used instead of p as the factor: x * (dout - sum)", lambda p, dout, s, x: x * (dout - s)),
+        "e^x outside": ("e^x is used instead of p as the factor of dout - sum",
+                        lambda p, dout, s, x: np.exp(x) * (dout - s)),
         "last column": ("only the last term of the Jacobian's sum is there: in a loop, = overwrites where += adds",
                         lambda p, dout, s, x: p * (last_one(p) - p[..., -1:]) * dout[..., -1:]),
-        "of x in the second term": ("x stands for p in the second term: p * dout - x * sum",
+        "of x in the second term": ("x is used instead of p in the second term: p * dout - x * sum",
                                     lambda p, dout, s, x: p * dout - x * s),
         "sum is added": ("the sum is added instead of subtracted", lambda p, dout, s, x: p * (dout + s)),
-        "no p outside": ("the factor p is missing: dout - sum has to be multiplied by it", lambda p, dout, s, x: dout - s),
-        "p in the first term only": ("p multiplies dout but not the sum: dx = p * (dout - sum)",
+        "no p outside": ("the factor p is missing: dout - sum should be multiplied by it", lambda p, dout, s, x: dout - s),
+        "p in the first term only": ("p multiplies dout but not the sum: p * (dout - sum) is right",
                                      lambda p, dout, s, x: p * dout - s),
-        "p in the second term only": ("p multiplies the sum but not dout: dx = p * (dout - sum)",
+        "p in the second term only": ("p multiplies the sum but not dout: p * (dout - sum) is right",
                                       lambda p, dout, s, x: dout - p * s),
-        "p squared": ("p multiplies twice: dx = p * (dout - sum)", lambda p, dout, s, x: p * p * (dout - s)),
-        "1 - p outside": ("the factor is 1 - p; it has to be p", lambda p, dout, s, x: (1 - p) * (dout - s)),
-        "p (1 - p) outside": ("the sum is there, but the diagonal's factor p (1 - p) stands where p belongs",
+        "p before the sum": ("p multiplies the row's sum of dout, and should be inside the sum: sum of p * dout",
+                             lambda p, dout, s, x: p * (dout - p * last(dout))),
+        "p squared": ("p multiplies twice: p * (dout - sum) is right", lambda p, dout, s, x: p * p * (dout - s)),
+        "1 - p outside": ("the factor is 1 - p; it should be p", lambda p, dout, s, x: (1 - p) * (dout - s)),
+        "p (1 - p) outside": ("the sum is there, but the factor is the diagonal's p (1 - p) instead of p",
                               lambda p, dout, s, x: p * (1 - p) * (dout - s)),
         "no diagonal": ("only the part -p_i p_j of the Jacobian is there: its diagonal has p_i as well",
                         lambda p, dout, s, x: -p * s),
         "diagonal left out": ("the Jacobian's diagonal p (1 - p) is left out: each output depends on its own input too",
                               lambda p, dout, s, x: -p * (s - p * dout)),
-        "diagonal p": ("the Jacobian's diagonal is p; it has to be p (1 - p)",
+        "diagonal p": ("the Jacobian's diagonal is p; it should be p (1 - p)",
                        lambda p, dout, s, x: p * dout - p * (s - p * dout)),
-        "plus beside the diagonal": ("beside the diagonal, the Jacobian is -p_i p_j: the minus is missing",
+        "plus beside the diagonal": ("off the diagonal, the Jacobian is -p_i p_j: the minus is missing",
                                      lambda p, dout, s, x: p * (1 - p) * dout + p * (s - p * dout)),
         "quotient, first term": ("dout is not used outside of the sum: p * (1 - sum)", lambda p, dout, s, x: p * (1 - s)),
-        "times the sum": ("dout is multiplied by the sum instead of reduced by it", lambda p, dout, s, x: p * dout * s),
+        "times the sum": ("the sum multiplies dout and should be subtracted from it", lambda p, dout, s, x: p * dout * s),
         "p subtracted": ("p is subtracted from dout, as if this were cross-entropy's gradient",
                          lambda p, dout, s, x: dout - p),
         "p - dout": ("dout is subtracted from p: that is the gradient of cross-entropy, dout being the targets",
@@ -155,16 +176,24 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
         "slope alone": ("p (1 - p): the diagonal only, and without dout", lambda p, dout, s, x: p * (1 - p)),
         "log_softmax's": ("dout - p * (sum of dout) is the gradient of log_softmax",
                           lambda p, dout, s, x: dout - p * last(dout)),
-        "p times dout - p": ("p stands for the sum: dx = p * (dout - p) lacks what the others of the row give",
+        "p times dout - p": ("p is used instead of the sum: p * (dout - p) lacks what the others of the row contribute",
                              lambda p, dout, s, x: p * (dout - p)),
     }),
     **PROBABILITIES,
     "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is a softmax of its own",
-                          dict(probabilities=lambda x: softmax(x, 0), total=columns)),
+                          dict(probabilities=lambda x: safe_softmax(x, 0), total=columns)),
+    "last axis but one throughout": ("softmax and the sum both run over the last axis but one; each row along the last "
+                                     "axis is a softmax of its own",
+                                     dict(probabilities=lambda x: safe_softmax(x, -2), total=last_but_one)),
     "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
-                          "is meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
+                          "is meant, axis=-1", dict(probabilities=lambda x: safe_softmax(x, 1), total=axis_1)),
     "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
                                dict(probabilities=of_everything, total=np.sum)),
+}
+family("softmax", softmax, softmax_backward, normal((4, 4)), {
+    **ENDINGS, **SOFTMAX,
+    "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
+                    dict(upstream=np.ones_like)),
 }, telling=normal(MATRICES))
 unary("stable_softmax", softmax, softmax_backward, {
     "one token": ("as if the row had one element: the gradient is zero", lambda dout, x: np.zeros_like(x)),
@@ -184,21 +213,9 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
         "no sum": ("dout - p: the sum of dout over the row is missing; it is 1 only for a one-hot dout", np.ones_like),
         "diagonal only": ("(1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
                           same),
-        "wrong axis": ("the sum of dout runs over axis 0; it has to run within each row, over the last axis", columns),
-        "last axis but one": ("the sum of dout runs over the last axis but one; it has to run within each row, over the "
-                              "last axis", last_but_one),
-        "axis 1": ("the sum of dout runs over axis 1: with more than two axes that is not the last one", axis_1),
-        "total": ("the sum of dout runs over the whole array; each row has a sum of its own", np.sum),
         "only dout": ("the term of the logarithm's sum is missing: dout - p * (sum of dout)", np.zeros_like),
-        "mean": ("the mean of dout over the row stands for its sum", mean),
-        "mean of all": ("the mean of dout over the whole array stands for its sum over each row", np.mean),
-        "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
-                        lambda a: a.sum(-1)),
-        "maximum": ("the largest of dout's row stands for its sum", lambda a: a.max(-1, keepdims=True)),
-        "running sum": ("the running sum along the row stands for the whole sum", lambda a: a.cumsum(-1)),
-        "last of the row": ("the sum of dout has its last term only: in a loop, = overwrites where += adds",
-                            lambda a: a[..., -1:]),
     }),
+    **totals("the sum of dout"),
     **replaced("product", {
         "weighted sum": ("the sum is one of p * dout, as in softmax; log_softmax's is one of dout alone",
                          lambda p, dout, x: p * dout),
@@ -234,12 +251,7 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
         "times the sum": ("the sum multiplies both terms: dout - p * (sum of dout)", lambda p, dout, s, x: (dout - p) * s),
     }),
     **PROBABILITIES,
-    "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is one of its own",
-                          dict(probabilities=lambda x: softmax(x, 0), total=columns)),
-    "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
-                          "is meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
-    "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
-                               dict(probabilities=of_everything, total=np.sum)),
+    **{name: mistake for name, mistake in SOFTMAX.items() if name.endswith("throughout")},
 }, telling=normal(MATRICES))
 
 IGNORED = -100
@@ -378,5 +390,5 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "smoothed": ("label smoothing 0.1 in backward only",
                      lambda p, hot, rows, classes: p - 0.1 / p.shape[1] - 0.9 * hot),
     }),
-    **{name: mistake for name, mistake in PROBABILITIES.items() if name != "softmax over the last axis but one"},
+    **{name: mistake for name, mistake in PROBABILITIES.items() if not name.endswith("over the last axis but one")},
 }, constants=("targets",), telling=square_logits_and_targets)

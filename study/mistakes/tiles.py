@@ -1,7 +1,7 @@
 """Mistakes in attention computed tile by tile."""
 import numpy as np
 
-from .attention import attention_backward, causal_attention
+from .attention import ATTENTION, attention_backward, causal_attention
 from .base import family, last, normal, softmax
 
 
@@ -89,8 +89,7 @@ family("blockwise_attention", causal_attention, attention_backward, normal(*[(5,
                             dict(weigh=lambda h: not_rescaled(h) / last(unscaled(h)) * h.dp)),
     "output not divided": ("in rowsum(dout * out), out is not divided by the sum of e^(scores - maximum)",
                            dict(weigh=lambda h: unscaled(h) * h.dp)),
-    "rowsum of v": ("rowsum(dout * v) stands for rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
-    "rowsum of the output": ("rowsum(out) stands for rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
+    **{name: ATTENTION[name] for name in ("rowsum of v", "rowsum of the output")},
     "dq overwritten": ("dq has the last tile's part alone: it is overwritten from tile to tile, and should be added to",
                        kept_where(np.equal, "for_q")),
     "dk and dv overwritten": ("dk and dv have the last queries' part alone: they are overwritten, and should be added to",

@@ -214,7 +214,7 @@ def scores_and_mask(scores, mask, factor=1.0):
 
 
 def nothing_hidden(generator):
-    return {"scores": generator.normal(size=(3, 4)), "mask": np.ones((3, 4), bool)}
+    return {"scores": generator.normal(size=(4, 4)), "mask": np.ones((4, 4), bool)}
 
 
 def far_below_zero(generator):
