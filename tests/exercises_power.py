@@ -1,8 +1,8 @@
 """How many answers are judged correctly, how many mistakes are named correctly, and how long does it take?
 
-    python tests/exercises_power.py [--seed 1] [--folder FOLDER] [--jobs 2]
+    python tests/exercises_power.py [--seed 1] [--folder FOLDER] [--jobs 2] [--two-dimensional]
 
-Each answer in `tests/study/exercises/submissions` becomes a file and is judged as by `minigrad exercises check`: in its own
+Each answer in `tests/study/exercises/submissions` (or in `two_dimensional.txt` beside it) becomes a file and is judged as by `minigrad exercises check`: in its own
 process, on inputs drawn anew. `student_answers.py` explains how an answer says which names are right.
 """
 import argparse
@@ -16,7 +16,7 @@ import time
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path[0:1] = [str(ROOT), str(ROOT / "tests")]
 
-from student_answers import FOLDER, Submission, submissions  # noqa: E402
+from student_answers import FOLDER, Submission, submissions, two_dimensional  # noqa: E402
 
 from study.exercises import COURSE, check_file  # noqa: E402
 from study.exercises.report import Report  # noqa: E402
@@ -39,8 +39,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--two-dimensional", action="store_true")
     options = parser.parse_args()
-    found = submissions(COURSE, options.folder)
+    found = two_dimensional() if options.two_dimensional else submissions(COURSE, options.folder)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda submission: judged(submission, options.seed), found))
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")

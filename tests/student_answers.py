@@ -7,11 +7,17 @@
 They were written from the signatures alone, without knowledge of the known mistakes, except for those "for matrices", which
 show that stacks of matrices do not change the diagnosis. After "=>" are the names that are right (`Report.names`), compared
 with the label by hand; there are none if the mistake has no name.
+
+`two_dimensional.txt` has answers for matrices only (`.T`, `sum(0)`): a right body for each exercise, below it what is replaced
+in it by what, and the names, or "right".
 """
 import pathlib
 import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from study.exercises import COURSE
 
 SOFTMAX = """import numpy as np
 
@@ -22,6 +28,7 @@ def softmax_backward(dout, x):
 """
 NO_SUM = SOFTMAX.replace(" - (dout * p).sum(-1, keepdims=True)", "")
 FOLDER = pathlib.Path(__file__).parent / "study" / "exercises" / "submissions"
+TWO_DIMENSIONAL = FOLDER.parent / "two_dimensional.txt"
 HEAD = re.compile(r"^# ---- (right|wrong twice|wrong): (.*?)(?: => (.*))?$")
 
 
@@ -46,6 +53,30 @@ def submissions(exercises: Iterable[str], folder: pathlib.Path = FOLDER) -> list
         for number, part in enumerate(filter(str.strip, parts)):
             head, _, code = part.partition("\n")
             kind, label, names = HEAD.match(head).groups()
-            sets = tuple(frozenset(option.strip().split(" + ")) for option in (names or "").split(" | ") if option.strip())
-            found.append(Submission(path.stem, kind, label, sets, code, number))
+            found.append(Submission(path.stem, kind, label, sets_of(names or ""), code, number))
+    return found
+
+
+def sets_of(names: str) -> tuple[frozenset[str], ...]:
+    """>>> sets_of("no scale + no mask | factor") == (frozenset({"no scale", "no mask"}), frozenset({"factor"}))
+    True
+    """
+    return tuple(frozenset(option.strip().split(" + ")) for option in names.split(" | ") if option.strip())
+
+
+def two_dimensional() -> list[Submission]:
+    """The answers of `two_dimensional.txt`: in each section the right one, then its variants."""
+    found = []
+    for section in TWO_DIMENSIONAL.read_text(encoding="utf-8").split("# ---- ")[1:]:
+        head, rows = section.split("\n\n", 1)
+        name, body = head.split("\n", 1)
+        start = f"import numpy as np\n\n\ndef {COURSE[name].signature}:\n"
+        found.append(Submission(name, "right", "as it is", (), start + textwrap.indent(body, "    "), 0))
+        for number, row in enumerate(rows.strip().splitlines(), 1):
+            change, names = row.split(" => ")
+            old, new = change.split(" -> ")
+            assert old in body, row
+            kind, sets = ("right", ()) if names == "right" else ("wrong", sets_of(names))
+            code = start + textwrap.indent(body.replace(old, new, 1), "    ")
+            found.append(Submission(name, kind, change, sets, code, number))
     return found

@@ -55,13 +55,13 @@ def report_on_wrong(exercise: Exercise, trials: list[Trial], usual: list[Trial],
     """Which mistakes explain the trials, what is wrong other than numbers, and what else can be seen.
 
     The usual trials come first: an answer for matrices may have one mistake there, and be unlike any known mistake on
-    stacks of them. All trials together count only if they need no more mistakes, such as axis 0 in place of axis -2.
+    stacks of them. All trials together count only if their explanation is whole and needs no more mistakes, such as axis 0
+    instead of axis -2.
     """
     found = diagnosed(exercise, usual)
     if len(usual) < len(trials):
         of_all = diagnosed(exercise, trials)
-        is_as_simple = of_all.is_whole and len(of_all.names) <= len(found.names)
-        if of_all and (is_as_simple or not found):
+        if of_all.is_whole and (not found or len(of_all.names) <= len(found.names)):
             found = of_all
         else:
             trials = usual
@@ -162,8 +162,9 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
 
 def diagnosed(exercise: Exercise, trials: list[Trial]) -> Diagnosis:
     """The doctor's diagnosis of the numbers."""
-    evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials if trial.given]
-    return diagnose_numbers(evidence, exercise.routine) if evidence else Diagnosis()
+    evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials
+                if trial.given or trial.answer.kind == "raised"]
+    return diagnose_numbers(evidence, exercise.routine) if any(item.given for item in evidence) else Diagnosis()
 
 
 def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:

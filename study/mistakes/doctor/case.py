@@ -1,6 +1,6 @@
 """The evidence on one routine, in a form that explanations can be tested on."""
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,9 @@ Expected = Callable[[Seen], np.ndarray | None]
 class Case:
     """The evidence on one routine, the most telling first, and what its known mistakes give for the same inputs."""
 
-    def __init__(self, evidence: Iterable[Evidence], routine: Routine, tolerance: float = EXACT):
+    def __init__(self, evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT):
         self.routine = routine
+        self.raised_on = [item.inputs for item in evidence if not item.given]
         self.tolerance = tolerance
         self.is_lenient = False
         seen = [self._seen(item) for item in evidence if item.given]
@@ -108,6 +109,18 @@ class Case:
             return self._known[key][name]
 
         return expected
+
+    def runs_where_it_raised(self, mistakes: Sequence[Known]) -> int:
+        """On how many of the inputs on which the routine raised do these known mistakes not raise?"""
+        changes = {part: value for mistake in mistakes for part, value in mistake.changes.items()}
+        return sum(not self._raises(inputs, changes) for inputs in self.raised_on)
+
+    def _raises(self, inputs: dict[str, Any], changes: dict[str, Any]) -> bool:
+        try:
+            self.routine.run(inputs, changes)
+        except Exception:  # noqa: BLE001  whatever it raises
+            return True
+        return False
 
     def leaves_right(self, mistakes: Sequence[Known], name: str) -> bool:
         """Do these known mistakes leave this result unchanged?"""

@@ -9,7 +9,7 @@ import numpy as np
 class Evidence:
     """One set of inputs, the right results, and the results of someone's routine, all by name.
 
-    `given` may lack a result: there are no numbers if the routine raised.
+    `given` may lack a result, and is empty if the routine raised.
     """
 
     inputs: dict[str, Any]  # {"dout": ..., "x": ...}

@@ -78,13 +78,16 @@ def found_for(case: Case) -> dict[str, Explanation]:
 
 
 def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
-    """The known mistakes that explain at least one wrong result, with the results that they explain."""
+    """The known mistakes that explain at least one wrong result, with the results that they explain.
+
+    First those that raise where the routine raised: on squares, a missing transpose and a reshape give the same numbers.
+    """
     found = []
     for mistakes in candidates:
         names = [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]
         if not case.empty.issuperset(names):
             found.append((Explanation(mistakes), names))
-    return found
+    return sorted(found, key=lambda item: case.runs_where_it_raised(item[0].mistakes))
 
 
 def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from student_answers import submissions
+from student_answers import submissions, two_dimensional
 from tables import each
 
 from study.exercises import COURSE
@@ -13,6 +13,7 @@ from study.exercises.judge import judge
 from study.exercises.report import Report
 
 SUBMISSIONS = submissions(COURSE)
+TWO_DIMENSIONAL = two_dimensional()
 PARTS = 35
 SHARE = 8  # one part in this many runs each time, all with --long
 
@@ -40,6 +41,12 @@ def is_judged_rightly(submission):
                                   for part in range(PARTS)])
 def test_the_verdict_and_the_mistake_are_right(part):
     each(SUBMISSIONS[part::PARTS], is_judged_rightly)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", [part if part == 0 else pytest.param(part, marks=pytest.mark.long) for part in range(SHARE)])
+def test_answers_for_matrices_only_are_judged_the_same(part):
+    each(TWO_DIMENSIONAL[part::SHARE], is_judged_rightly)
 
 
 def test_there_are_enough_in_many_styles():
