@@ -24,7 +24,7 @@ ON_INPUTS: dict[str, Callable[[Seen], bool]] = {  # what the inputs on which som
     "with ignored targets": lambda seen: any(np.any(ids < 0) for ids in arrays(seen, "i")),
     "with an axis of length 1": lambda seen: any(1 in array.shape for array in arrays(seen, "fib")),
     "with numbers beyond 10": lambda seen: any(np.any(np.abs(array) > LARGE) for array in arrays(seen, "f")),
-    "that are not square": lambda seen: any(len(set(array.shape)) > 1 for array in arrays(seen, "f")),
+    "that are not square": lambda seen: any(a.ndim > 1 and a.shape[-1] != a.shape[-2] for a in arrays(seen, "f")),
     "with batch axes": lambda seen: any(array.ndim > 2 for array in arrays(seen, "f")),
     "without batch axes": lambda seen: all(array.ndim < 3 for array in arrays(seen, "f")),
 }
@@ -79,7 +79,8 @@ def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
     lines += grouped({name: on_which_inputs(case, name) for name in case.wrong})
     for name in case.wrong:
         if name not in explained:
-            lines += form_of(case, name) or filter(None, [where(case, name), not_finite(case, name), how_far(case, name)])
+            lines += form_of(case, name) or filter(None, [where(case, name), not_finite(case, name),
+                                                          what_is_off(case, name) or how_far(case, name)])
     return tuple(lines)
 
 
@@ -136,7 +137,43 @@ def not_finite(case: Case, name: str) -> str:
     return ""
 
 
+def what_is_off(case: Case, name: str) -> str:
+    """The error in a simple form that fits on all inputs: right up to a factor, or off by a multiple of an input."""
+    wrong_on = [seen for seen in case.seen if name in seen.wrong]
+    if sum(seen.right[name].ndim > 0 and shortest(seen.right[name]) > 2 for seen in wrong_on) < 2:
+        return ""  # in rows of two numbers much fits by chance
+    shapes = [seen.right[name].shape for seen in wrong_on]
+    parts = [("", None), (" per row", -1), (" per column", -2)] if min(map(len, shapes)) > 1 else [("", None)]
+    terms = {key: value for key, value in wrong_on[0].inputs.items()
+             if isinstance(value, np.ndarray) and value.dtype.kind == "f"}
+    terms = [key for key in terms if all(np.shape(seen.inputs[key]) == shape for seen, shape in zip(wrong_on, shapes))]
+    for text, axis in parts:
+        if all(is_multiple(case, seen, name, 0.0, seen.right[name], axis) for seen in wrong_on):
+            return f"{name} is right up to a factor{text or ' for all of it, another one for each input'}"
+    for text, axis in parts:
+        along = {"": "", " per row": " in each row", " per column": " in each column"}[text]
+        if axis and all(is_multiple(case, seen, name, seen.right[name], np.ones(1), axis) for seen in wrong_on):
+            return f"{name}, yours minus right, is a single number{along}"
+        for key in terms:
+            if all(is_multiple(case, seen, name, seen.right[name], seen.inputs[key], axis) for seen in wrong_on):
+                return f"{name}, yours minus right, is a multiple of {key}{along}"
+    return ""
+
+
+def is_multiple(case: Case, seen: Seen, name: str, start: np.ndarray | float, term: np.ndarray, axis: int | None) -> bool:
+    """Is a result `start` plus a multiple of the term: one for all of it, or one along each line of this axis?"""
+    given = seen.given[name]
+    term = np.broadcast_to(term, given.shape)
+    squares = np.sum(term * term, axis, keepdims=True)
+    factor = np.sum((given - start) * term, axis, keepdims=True) / np.maximum(squares, 1e-300)
+    return bool(np.all(case.agreement(given, start + factor * term)))
+
+
+def shortest(array: np.ndarray) -> int:
+    return min(array.shape[-2:], default=0)
+
+
 def how_far(case: Case, name: str) -> str:
     off = max((distance(seen.given[name], seen.right[name]) for seen in case.seen if name in seen.wrong), default=0.0)
-    digits = ".0%" if off > 0.01 else ".0e"
-    return f"{name} is off by up to {off:{digits}} of its largest number" if 0 < off < 1e6 else ""
+    size = f"{off:.0f} times" if off > 10 else f"{off:.0%} of" if off > 0.01 else f"{off:.0e} of"
+    return f"{name} is off by up to {size} its largest number" if 0 < off < 1e6 else ""

@@ -276,7 +276,7 @@ def test_relations_between_gradients():
 
 
 OWN = {  # function: what stands in which gradient, the names, the sentence
-    "attention": (dict(dq="no rowsum", dk="diagonal only"), "in dq: softmax's sum over the row is missing"),
+    "attention": (dict(dq="no rowsum", dk="diagonal only"), "in dq: in softmax's backward, the sum over the row is missing"),
     "layer_norm": (dict(dx="no mean term", dweight="gain averaged", dbias="bias of the last row"),
                    "the path through the mean is missing"),
     "linear": (dict(dx="weight transposed", dweight="weight's gradient averaged", dbias="bias averaged"), "dout @ weight^T"),
@@ -365,6 +365,15 @@ FACTS = {  # name: (where dx is wrong, what is said)
     "rows that ids lack": (lambda x, mask, ids: np.arange(len(x))[:, None] > ids.max(), "dx is wrong only in its last row"),
     "everywhere": (lambda x, mask, ids: x == x, "dx is off by up to"),
 }
+OFF_BY = {  # what is said: wrong numbers for dout * x
+    "dx is right up to a factor for all of it, another one for each input": lambda dout, x: dout * x * np.exp(x.sum()),
+    "dx is right up to a factor per row": lambda dout, x: dout * x * np.exp(x.sum(-1, keepdims=True)),
+    "dx is right up to a factor per column": lambda dout, x: dout * x * np.exp(x.sum(0)),
+    "dx, yours minus right, is a single number in each row": lambda dout, x: dout * x + np.exp(x).sum(-1, keepdims=True),
+    "dx, yours minus right, is a single number in each column": lambda dout, x: dout * x + np.exp(x).sum(0),
+    "dx, yours minus right, is a multiple of x in each row": lambda dout, x: dout * x + x * dout.sum(-1, keepdims=True),
+    "dx, yours minus right, is a multiple of dout": lambda dout, x: dout * x + dout * np.cos(x.sum()),
+}
 
 
 def of_plain(wrong):
@@ -378,12 +387,18 @@ def test_unknown_mistakes_are_described():
         assert not found.is_right and found.names == () and found.mistake is None and not found and said in found.sentence
 
     each(FACTS, is_described)
+
+    def is_put_simply(said, wrong):
+        found = of_plain(lambda dout, x, mask, ids: wrong(dout, x))
+        assert not found and said in found.facts and "off by up to" not in found.sentence, found.sentence
+
+    each(OFF_BY, is_put_simply)
     found = of_plain(lambda dout, x, mask, ids: np.where(mask, dout * x + x, np.nan))
     assert not found and "numbers of dx are NaN" in found.sentence
     found = of_plain(lambda dout, x, mask, ids: None if len(x) == 5 else dout * x)
     assert not found and "dx is None" in found.sentence
     found = diagnosed(lambda dout, x, w, b: (dout @ w.T * x[0, 0], x.T @ dout, dout.sum(0)), AFFINE, affine_inputs())
-    assert not found and "dx is off by" in found.sentence  # by a factor that cannot be named
+    assert not found and "dx is right up to a factor for all of it" in found.sentence  # which cannot be named
 
 
 def nonsense(generator, kind, right):
