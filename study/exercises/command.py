@@ -10,7 +10,7 @@ from study.exercises import own, progress, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
-from study.exercises.grading import command as grading
+from study.exercises.grading import autograder, command as grading
 from study.exercises.report import ERROR, Report
 from study.exercises.submission import SubmissionError
 from study.exercises.training import command as training
@@ -175,5 +175,6 @@ ACTIONS = {
     "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
     "train": ("Train a small transformer with your own backwards in it.", training.add_flags, training.run),
     "grade": ("Grade all answers of a class.", grading.add_flags, grading.run),
+    "gradescope-zip": ("Write what Gradescope wants of an autograder.", autograder.add_flags, autograder.run),
     "new": ("Write a template for an exercise of your own.", add_new_flags, new),
 }
