@@ -38,7 +38,8 @@ def show_list(folder: pathlib.Path) -> int:
         for exercise in exercises:
             mark = "done" if done.get(exercise.name, {}).get("right") else ""
             print(f"  {mark:4}  {exercise.difficulty}  {exercise.name:22}  {exercise.title}")
-    print("\nminigrad exercises start NAME writes a file to begin with; minigrad exercises check FILE judges it")
+    print("\nminigrad exercises start NAME writes a file to begin with; minigrad exercises check FILE judges it;\n"
+          "minigrad exercises train FILE... trains a small transformer with it")
     return 0
 
 
