@@ -1,18 +1,21 @@
 """`minigrad study`: attention's backward on an interactive page."""
 import argparse
 import dataclasses
+import functools
 import pathlib
 import webbrowser
+from collections.abc import Callable
 
 from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
-from models.transformer import PLACEMENTS
-from study.page import block, inputs, pages, trained
+from models.transformer import PLACEMENTS, check_number, check_whole
+from study.page import attention, block, inputs, pages, trained
 from study.page.attention import DEFAULT
 from study.page.stations import STATIONS
 
 PAGE = "study.html"
 OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
+VARIANTS = "heads", "key_value_heads", "rotary", "dropout", "cross_entropy"  # of the page's own numbers
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +27,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
                         help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
+    parser.add_argument("--heads", type=int, metavar="N", help="several heads, from x (default: one, from q, k and v)")
+    parser.add_argument("--key-value-heads", type=int, metavar="N", help="heads of keys and values, which groups share")
+    parser.add_argument("--rotary", action="store_true", help="rotate queries and keys by their positions")
+    parser.add_argument("--dropout", type=float, metavar="P", help="set weights to 0 with this probability")
+    parser.add_argument("--cross-entropy", action="store_true", help="the loss is the cross-entropy of classes, from x")
     parser.add_argument("--station", metavar="N", type=int, choices=range(1, len(STATIONS) + 1),
                         help=f"open the guided path at station N, 1 to {len(STATIONS)}")
     parser.add_argument("--out", metavar="PAGE", default=PAGE, help=f"the file to write (default: {PAGE})")
@@ -50,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 def page_of(given: dict) -> pages.Page:
     """The page that the flags ask for; ValueError if it cannot be made."""
     if "block" in given:
-        return pages.page_of_block(block.draw(given["block"]))
+        return pages.page_of_block(variant(given, functools.partial(block.draw, given["block"]), block.block))
     if "checkpoint" in given:
         layer, head = given.get("layer", 1), given.get("head", 1)
         return pages.page_of_head(
@@ -62,14 +70,44 @@ def page_of(given: dict) -> pages.Page:
             return pages.page_of_head(inputs.read(given["input"]))
         except OSError as error:
             raise ValueError(f"cannot read {given['input'] or repr('')} ({error.strerror or error})") from None
+    if {"heads", "key_value_heads", "cross_entropy"} & given.keys():
+        return pages.page_of_head(variant(given, attention.heads_of, attention.attention))
+    if given.keys() & set(VARIANTS):
+        return pages.page_of_head(variant(given, functools.partial(dataclasses.replace, DEFAULT), attention.attention))
     page = pages.page_of_head(DEFAULT)
     return dataclasses.replace(page, extras=page.extras | {"station": given.get("station", 0)})
+
+
+def variant(given: dict, draw: Callable, loss: Callable) -> attention.Inputs:
+    """The numbers that `draw` makes, with the VARIANTS that are given; ValueError for those that do not fit together."""
+    heads, fewer = given.get("heads", 1), given.get("key_value_heads")
+    check_whole("--heads", heads, most=attention.C)
+    if attention.C % heads:
+        raise ValueError(f"--heads must divide {attention.C}, the width of the page's numbers, got {heads}")
+    if fewer is not None:
+        check_whole("--key-value-heads", fewer, most=heads)
+        if heads % fewer:
+            raise ValueError(f"--key-value-heads must divide --heads, got {fewer} and {heads}")
+    check_number("--dropout", given.get("dropout", 0.0), "[0, 1)")
+    changes = {"rotary": True} if "rotary" in given else {}
+    if "heads" in given or fewer:
+        changes |= {"heads": heads, "key_value_heads": fewer}
+    numbers = draw(**changes)
+    if "rotary" in given and heads == attention.C:
+        raise ValueError(f"--rotary rotates pairs of features, and of {heads} heads each has only one; give fewer --heads")
+    if "dropout" in given:
+        keep = attention.dropout(given["dropout"], heads, numbers.tokens[0])
+        numbers = dataclasses.replace(numbers, keep=keep)
+    return attention.with_cross_entropy(numbers, loss) if "cross_entropy" in given else numbers
 
 
 def check_flags(given: dict) -> None:
     """UsageError for flags that exclude or need each other."""
     if len(sources := [name for name in ("input", "checkpoint", "block", "station") if name in given]) > 1:
         raise UsageError(f"--{sources[0]} and --{sources[1]} ask for different pages; give one of them")
+    if chosen := [name for name in VARIANTS if name in given and given.keys() & {"input", "checkpoint", "station"}]:
+        raise UsageError(f"--{chosen[0].replace('_', '-')} is for the page's own numbers, without --input, --checkpoint or "
+                         "--station")
     if "checkpoint" in given and "text" not in given:
         raise UsageError("--checkpoint needs a text for the model to read; give one with --text")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):

@@ -7,6 +7,9 @@ from models.transformer import PLACEMENTS
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
     "scores": "S", "weights": "P", "row_sum": "r", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
+    # of heads, rotary positions, dropout and cross-entropy
+    "q_heads": "Q_h", "k_groups": "K_g", "v_groups": "V_g", "k_heads": "K_h", "v_heads": "V_h", "q_rotated": "Q_θ",
+    "k_rotated": "K_θ", "dropped": "P̃", "attended_heads": "A_h", "w_u": "W_u",
     # of a block; what a norm makes is N, in front of its sublayer or behind
     "attention_input": "N_1", "attention": "Z", "attention_sum": "R_1", "attention_output": "N_1",
     "mlp_input": "N_2", "w_in": "W_in", "hidden": "F", "activated": "G", "w_out": "W_out", "mlp": "E", "mlp_sum": "R_2",
@@ -36,14 +39,14 @@ def linear(title: str, out: str, x: str, w: str, *lines: str) -> dict:
          f"A number of `{w}` is used by every token, so its gradient is a sum over the tokens: `{x}^T d{out}`.", *lines))
 
 
-def scores(has_bias: bool) -> dict:
+def scores(q: str, k: str, has_bias: bool) -> dict:
     return step(
         "Scores: how well each query matches each key" + (", plus a bias by distance" if has_bias else ""),
-        ("S_ij = s sum_d Q_id K_jd" + (" + B_ij" if has_bias else ""),
+        ("S_ij = s sum_d Q_id K_jd" + (" + B_ij" if has_bias else ""), *each_head(q, k),
          "`S = s Q K^T + B`, where `B` is what the model learned for each distance `i - j`." if has_bias else
          "`S = s Q K^T`: the scalar product of query `i` and key `j`, times a scale.",
          "`s = 1 / sqrt(D)` keeps the variance of the scores the same for every `D`."),
-        (["dQ = s dS K", "dK = s dS^T Q"],
+        ([f"d{q} = s dS {k}", f"d{k} = s dS^T {q}"],
          "`S_ij = s sum_d Q_id K_jd`, so raising `Q_id` raises `S_ij` by `s K_jd`.",
          "`Q_id` is in all scores of row `i`: `dQ_id = s sum_j dS_ij K_jd`, the keys, weighted by the scores' gradients.",
          "`K_jd` is in all scores of column `j`: `dK_jd = s sum_i dS_ij Q_id`. Hence the transpose."),
@@ -65,25 +68,97 @@ WEIGHTS = step(
     joins=("masked_scores",), derives={"row_sum": "row_sum"})
 
 
-def row_sum(out: str) -> dict:
-    """The row sum, from weights and from `out`, the symbol of weights @ v."""
+def row_sum(out: str, p: str) -> dict:
+    """The row sum, from weights and from `out`, the symbol of weights @ v; `p` are the weights after dropout."""
+    dropped = f"`= sum_k d{p}_ik {p}_ik` " if p != "P" else ""
     return step("Row sum: one number for each query", backward=(
         f"r_i = sum_k dP_ik P_ik = sum_d d{out}_id {out}_id",
         "The mean of the row's `dP_ik`, weighted by `P_ik`: what a score must beat for its gradient to be positive.",
-        f"The two sums are equal: `sum_k dP_ik P_ik` `= sum_k sum_d d{out}_id V_kd P_ik` `= sum_d d{out}_id {out}_id`, as "
-        f"`{out}_id = sum_k P_ik V_kd`.",
+        f"The two sums are equal: `sum_k dP_ik P_ik` {dropped}`= sum_k sum_d d{out}_id V_kd {p}_ik` `= sum_d d{out}_id "
+        f"{out}_id`, as `{out}_id = sum_k {p}_ik V_kd`.",
         f"The second needs no row of `P`, so flash attention, which never stores `P`, takes it from `d{out}` and `{out}`."))
 
 
-def weighted_values(title: str, out: str) -> dict:
+def each_head(*symbols: str) -> list[str]:
+    """What letters stand for, if these symbols are not the plain ones."""
+    others = [symbol for symbol in symbols if "_" in symbol]
+    plain = " and ".join(f"`{symbol[0]}` is `{symbol}`" for symbol in others)
+    alone = ", and each head is computed by itself" if others and others[-1].endswith("_h") else ""
+    return [f"Here {plain}{alone}."] if others else []
+
+
+def weighted_values(title: str, out: str, p: str, v: str) -> dict:
     """weights @ v"""
+    o = out[0]
     return step(
         title,
-        (f"{out}_id = sum_j P_ij V_jd", f"`{out} = P V`: each row is a mean of the values, weighted by that row of `P`."),
-        ([f"dP = d{out} V^T", f"dV = P^T d{out}"],
-         f"Raising `P_ij` adds that much of `V_j` to row `i`: `dP_ij = sum_d d{out}_id V_jd`.",
-         f"Raising `V_jd` raises `{out}_id` by `P_ij` for each query `i`: `dV_jd = sum_i P_ij d{out}_id`. "
+        (f"{o}_id = sum_j {p}_ij V_jd", *each_head(v, out),
+         f"`{o} = {p} V`: each row is a mean of the values, weighted by that row of `{p}`."),
+        ([f"d{p} = d{out} {v}^T", f"d{v} = {p}^T d{out}"],
+         f"Raising `{p}_ij` adds that much of `V_j` to row `i`: `d{p}_ij = sum_d d{o}_id V_jd`.",
+         f"Raising `V_jd` raises `{o}_id` by `{p}_ij` for each query `i`: `dV_jd = sum_i {p}_ij d{o}_id`. "
          "Hence the transpose."))
+
+
+def heads(name: str, joins: tuple[str, ...]) -> dict:
+    """q, k or v cut into heads"""
+    letter, out = name[0].upper(), SYMBOLS[name]
+    what = "head" if out.endswith("h") else "group"
+    return step(
+        f"{TITLES[name[0]]}: one matrix for each {what}",
+        (f"{out} = {letter}", f"Each {what} gets its own columns of `{letter}`. No number changes."),
+        (f"d{letter} = d{out}", "The gradients go back side by side: what was only moved keeps its gradient."), joins=joins)
+
+
+def shared(name: str) -> dict:
+    """Keys or values of groups, given to the heads"""
+    groups, out = SYMBOLS[name.replace("heads", "groups")], SYMBOLS[name]
+    return step(
+        f"{TITLES[name[0]]} of each head: those of its group",
+        (f"{out} = {groups}", "Heads of one group share keys and values, so that fewer have to be kept in memory."),
+        (f"d{groups} = sum_h d{out}", "What is used by several heads gets the sum of their gradients: `h` runs over the "
+         "heads of the group."))
+
+
+def rotated(name: str, x: str) -> dict:
+    """Rotary positions"""
+    out = SYMBOLS[name]
+    return step(
+        f"{TITLES[name[0]]}, rotated by their positions",
+        (f"{out} = {x} * cos + swap({x}) * sin",
+         "Each pair of features is a vector in the plane, which is rotated by an angle proportional to its position: "
+         "`swap` exchanges the two, and `sin` is negative for the first.",
+         "A scalar product of two rotated vectors depends on the difference of their angles only: on how far apart the "
+         "tokens are."),
+        (f"d{x} = d{out} * cos + swap(d{out} * sin)", "The transpose of a rotation is the rotation back: the gradient is "
+         "turned by the opposite angle. Its length stays the same."),
+        joins=tuple(f"{name[0]}_{part}" for part in ("swapped", "kept", "crossed")))
+
+
+DROPOUT = step(
+    "Dropout: some weights become 0",
+    ("P̃ = P * keep", "`keep` is 0 with probability p, and `1 / (1 - p)` otherwise, so that the mean of `P̃` is `P`. You "
+     "can edit it."),
+    ("dP = dP̃ * keep", "The same factors again: a weight that was dropped had no effect, so its gradient is 0."))
+
+SIDE_BY_SIDE = step(
+    "Heads side by side",
+    ("A = A_h", "The heads' results become the columns of one matrix. No number changes."),
+    ("dA_h = dA", "Each head gets the gradient of its columns."), joins=("tokens_first",))
+
+
+def cross_entropy(targets: list[int]) -> dict:
+    *others, final = map(str, targets)
+    return step(
+        "Loss: cross-entropy",
+        (["probabilities = softmax(logits)", "L = - sum_i log probabilities_{i y} / T"],
+         f"The next tokens are the classes y = {', '.join(others)} and {final}: the loss is the mean of minus the "
+         "logarithm of the probabilities that they get."),
+        ("dlogits = (probabilities - targets) / T",
+         "`targets` is 1 for the right class and 0 for all others. For one row, `L = log(sum_k e^(logits_k)) - logits_y`: "
+         "the logarithm's derivative is the softmax, and the last term subtracts 1 at the target.",
+         "So the gradient of each row sums to 0: what the target gains, the others lose."),
+        derives={"probabilities": "probabilities"})
 
 
 READ_OUT = step(
@@ -132,7 +207,8 @@ TITLES = {
     "q": "Queries", "k": "Keys", "v": "Values", "attention": "Output projection", "output": "Output projection",
     "attention_input": "Layer norm before attention", "attention_output": "Layer norm after attention",
     "attention_sum": "Residual connection around attention", "mlp_sum": "Residual connection around the MLP",
-    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: expand", "mlp": "MLP: project back",
+    "logits": "Logits: a number for each class", "mlp_input": "Layer norm before the MLP",
+    "hidden": "MLP: expand", "mlp": "MLP: project back",
 }
 
 
@@ -141,15 +217,21 @@ def of_trace(trace: Trace) -> dict[str, dict]:
     made = {step.output.name: step for step in trace.steps}
     found = {}
     for name, traced in made.items():
-        symbols = [SYMBOLS.get(name) for name in (name, *(getattr(value, "name", None) for value in traced.inputs))]
+        symbols = [SYMBOLS.get(name, name) for name in (name, *(getattr(value, "name", None) for value in traced.inputs))]
         title = TITLES.get(name, "")
         if traced.op in NORMS:
             title = title if name in TITLES and name != "output" else "Layer norm after the MLP: the block's output"
             found[name] = layer_norm(title, *symbols[:3])
             sublayer = traced.inputs[1].name.removeprefix("gain_")
             found[name]["derives"] = {part: f"{part}_{sublayer}" for part in NORMS[traced.op]}
-        elif name == "output" and "weights" in (value.name for value in traced.inputs):
-            found[name] = weighted_values("Output: weighted values", "O")
+        elif traced.op == "MatMul" and symbols[1] in ("P", "P̃"):
+            found[name] = weighted_values("Output: weighted values" if name == "output" else "Weighted values", *symbols)
+        elif name.endswith(("_heads", "_groups")) and traced.op == "Permute":
+            found[name] = heads(name, (f"{name[0]}_cut",))
+        elif name in ("k_heads", "v_heads"):
+            found[name] = shared(name)
+        elif name.endswith("_rotated"):
+            found[name] = rotated(name, SYMBOLS[made[f"{name[0]}_kept"].inputs[0].name])
         elif traced.op == "Add" and name in ("attention_sum", "mlp_sum", "output"):
             found[name] = residual(title if name != "output" else TITLES["mlp_sum"] + ": the block's output", *symbols)
         elif name in ("q", "k", "v"):
@@ -158,13 +240,12 @@ def of_trace(trace: Trace) -> dict[str, dict]:
         elif traced.op == "MatMul" and name in TITLES:
             is_mlp = name == "output" and "activated" in made
             found[name] = linear(f"{TITLES['mlp']}: the block's output" if is_mlp else title, *symbols)
-    found |= {"scores": scores("scaled_products" in made), "weights": WEIGHTS, "loss": READ_OUT,
-              "row_sum": row_sum("A" if "attended" in made else "O")}
-    if "attended" in made:
-        found["attended"] = weighted_values("Weighted values", "A")
-    if "activated" in made:
-        found["activated"] = GELU
-    return found
+    q, k = (SYMBOLS[made[name].inputs[0].name] for name in ("products", "k_transposed"))
+    found |= {"scores": scores(q, k, "scaled_products" in made), "weights": WEIGHTS,
+              "row_sum": row_sum("A" if "attended" in made else "O", "P̃" if "dropped" in made else "P"),
+              "loss": cross_entropy(made["loss"].options["targets"].tolist()) if "logits" in made else READ_OUT}
+    sometimes = {"dropped": DROPOUT, "activated": GELU, **({"attended": SIDE_BY_SIDE} if "attended_heads" in made else {})}
+    return found | {name: words for name, words in sometimes.items() if name in made}
 
 
 def placement_in_words(name: str) -> str:

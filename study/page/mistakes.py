@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from minigrad.gradcheck import gradcheck_report
+from nn.position import rotary_frequencies
 from study.mistakes import MUTANTS, Differentiable
-from study.mistakes.attention import attention_values, safe_softmax
+from study.mistakes.attention import attention_values, safe_softmax, turned
+from study.mistakes.base import softmax
 from study.page.attention import FROM_Q_K_V, FROM_X, Head
 
 WIDTH = 38  # characters of a line next to the matrices
@@ -31,17 +33,53 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
         q, k, v, dattended = x @ w_q, x @ w_k, x @ w_v, upstream @ w_o.T
     else:
         (q, k, v), dattended = (inputs[name] for name in FROM_Q_K_V), upstream
+    keep = 1.0 if head.keep is None else head.keep
     right = {"see": lambda h: head.mask, "normalise": lambda h: safe_softmax(h.hidden), "factor": head.factor,
-             "bias": 0.0 if head.bias is None else head.bias}
-    h = attention_values(dattended, q, k, v, **(right | changes))
-    attended = h.p @ v
+             "bias": 0.0 if head.bias is None else head.bias, "for_weights": lambda h: h.dout @ turned(h.v),
+             "weights": lambda h: h.p * keep}
+    parts = right | changes
+    parts |= {"for_weights": lambda h, dropped=parts["for_weights"]: dropped(h) * keep}
+    H, G = head.heads, head.groups
+    heads = [into_heads(head, *a) for a in ((dattended, H), (q, H, True), (k, G, True), (v, G))]
+    h = attention_values(*heads, **parts)
+    attended = out_of_heads(head, (h.p * keep) @ heads[3], H)
+    dq, dk, dv = (out_of_heads(head, *a) for a in ((h.dq, H, True), (h.dk, G, True), (h.dv, G)))
     values = dict(q=q, k=k, v=v, scores=h.scores, masked_scores=h.hidden, weights=h.p, output=attended)
-    gradients = dict(output=upstream, weights=h.dp, masked_scores=h.ds, scores=h.ds, q=h.dq, k=h.dk, v=h.dv)
+    gradients = dict(output=upstream, weights=h.dp, masked_scores=h.ds, scores=h.ds, q=dq, k=dk, v=dv)
     if head.starts_from_x:
         values |= dict(attended=attended, output=attended @ w_o)
-        gradients |= dict(attended=dattended, w_o=attended.T @ upstream, w_q=x.T @ h.dq, w_k=x.T @ h.dk, w_v=x.T @ h.dv,
-                          x=add(h.dq @ w_q.T, h.dk @ w_k.T, h.dv @ w_v.T))
+        gradients |= dict(attended=dattended, w_o=attended.T @ upstream, w_q=x.T @ dq, w_k=x.T @ dk, w_v=x.T @ dv,
+                          x=add(dq @ w_q.T, dk @ w_k.T, dv @ w_v.T))
+    if head.targets:
+        logits = values["logits"] = values["output"] @ inputs["w_u"]
+        wrong = (softmax(logits) - np.eye(logits.shape[1])[list(head.targets)]) / len(logits)
+        gradients |= dict(logits=wrong, w_u=values["output"].T @ wrong)
     return values, gradients
+
+
+def into_heads(head: Head, a: np.ndarray, count: int, is_rotated: bool = False) -> np.ndarray:
+    """(T, count D) as (H, T, D), or as it is for one head: cut, rotated by its positions, and shared in groups."""
+    if head.heads == 1:
+        return rotate(head, a, 1.0) if is_rotated else a
+    a = a.reshape(len(a), count, -1).swapaxes(0, 1)
+    return np.repeat(rotate(head, a, 1.0) if is_rotated else a, head.heads // count, axis=0)
+
+
+def out_of_heads(head: Head, a: np.ndarray, count: int, is_rotated: bool = False) -> np.ndarray:
+    """The transpose of `into_heads`."""
+    if head.heads == 1:
+        return rotate(head, a, -1.0) if is_rotated else a
+    a = a.reshape(count, -1, *a.shape[1:]).sum(1)
+    return (rotate(head, a, -1.0) if is_rotated else a).swapaxes(0, 1).reshape(a.shape[1], -1)
+
+
+def rotate(head: Head, a: np.ndarray, direction: float) -> np.ndarray:
+    """Rotary positions (..., T, D) as complex numbers, if the head has them."""
+    if not head.rotary:
+        return a
+    angles = np.arange(a.shape[-2])[:, None] * rotary_frequencies(a.shape[-1])
+    pairs = (a[..., ::2] + 1j * a[..., 1::2]) * np.exp(1j * direction * angles)
+    return np.stack([pairs.real, pairs.imag], axis=-1).reshape(a.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +119,7 @@ class Mistake:
 
     def on_page(self, head: Head) -> dict:
         """What the page asks for; see `minigrad.tracing.page`."""
-        called = {"weights @ v": "attended" if head.starts_from_x else "output",
+        called = {"weights @ v": head.product,
                   "times scale": "scores" if head.bias is None else "scaled_products"}
         asked: dict[str, Any] = {"steps": {called.get(step, step): rule for step, rule in self.steps.items()}}
         if self.changes.keys() & {"see", "hide"}:  # backward recomputes the weights with another mask
@@ -177,16 +215,18 @@ def check(head: Head, mistake: Mistake) -> list[str]:
     """
     is_large = max(n for array in head.inputs.values() for n in array.shape) > CHECKED
     head = corner(head) if is_large else head
+    names = [name for name in head.inputs if name != "w_u"]  # which is behind the output
 
     def forward(*arrays: np.ndarray) -> np.ndarray:
-        return run(head, dict(zip(head.inputs, arrays)), head.upstream, {})[0]["output"]
+        return run(head, head.inputs | dict(zip(names, arrays)), head.upstream, {})[0]["output"]
 
     def backward(dout: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        found = mistake.gradients(head, dict(zip(head.inputs, arrays)), dout)
-        return tuple(found[name] for name in head.inputs)
+        found = mistake.gradients(head, head.inputs | dict(zip(names, arrays)), dout)
+        return tuple(found[name] for name in names)
 
-    function = Differentiable(mistake.title, forward, backward, lambda generator: [], names=tuple(head.inputs))
-    report = gradcheck_report(function, list(head.tensors().values()))
+    function = Differentiable(mistake.title, forward, backward, lambda generator: [], names=tuple(names))
+    tensors = head.tensors()
+    report = gradcheck_report(function, [tensors[name] for name in names])
     where = f" of {CHECKED} x {CHECKED} parts" if is_large else ""
     lines = [f"gradcheck{where}: {report.verdict.upper()}"]
     for entry in report.inputs:

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
 from study.page import block, formulas, shares
-from study.page.attention import DEFAULT, Head, attention
+from study.page.attention import DEFAULT, FROM_Q_K_V, Head, Inputs, attention
 from study.page.mistakes import MISTAKES, check
 from study.page.stations import STATIONS
 
@@ -23,21 +23,15 @@ class Page:
     extras: dict[str, Any]
 
 
-def page_of_head(head: Head, title: str = "One head of attention", *introduction: str) -> Page:
+def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
     """The page of a head, with its switches, mistakes and shares; ValueError if it has too many numbers."""
     check_size(head)
     trace = trace_of(attention, head)
-    return Page(trace.as_dict(), {
-        "title": title,
+    return page_of(head, trace, {
+        "title": title or ("One head of attention" if head.heads == 1 else f"Attention with {head.heads} heads"),
         "introduction": [*introduction, STORY],
-        "layout": layout(head),
-        "hidden": HIDDEN,
         "labels": labels(head),
-        "symbols": formulas.SYMBOLS,
-        "editable": [*head.inputs, "upstream"],
-        "steps": formulas.of_trace(trace),
-        "switches": [causal_switch(head.causal, head.mask), scale_switch(head),
-                     row_sum_switch("attended" if head.starts_from_x else "output")],
+        "switches": [causal_switch(head.causal, head.mask), scale_switch(head), row_sum_switch(head.product)],
         "mistakes": [
             {"name": mistake.name, "title": mistake.title, "sentence": mistake.sentence,
              "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
@@ -51,22 +45,30 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
 def page_of_block(numbers: block.BlockInputs) -> Page:
     """The page of a block, with the shares of its inputs' gradients."""
     trace = trace_of(block.block, numbers)
-    words = formulas.of_trace(trace)
-    names = {tensor.name for tensor in trace.tensors}.union(*(step["derives"].values() for step in words.values()))
-    return Page(trace.as_dict(), {
+    return page_of(numbers, trace, {
         "title": "A block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
-        "layout": block_layout(names),
-        "hidden": HIDDEN,
-        "symbols": formulas.SYMBOLS,
-        "editable": [*numbers.inputs, "upstream"],
-        "steps": words,
-        "switches": [causal_switch(numbers.causal, numbers.mask), row_sum_switch("attended")],
+        "switches": [causal_switch(numbers.causal, numbers.mask),
+                     row_sum_switch("attended_heads" if numbers.heads > 1 else "attended")],
         "shares": tables(shares.paths_in_block(trace, numbers.placement)),
     })
 
 
-HIDDEN = ["masked_scores"]  # the mask belongs to the softmax's step
+def page_of(numbers: Inputs, trace: Trace, extras: dict[str, Any]) -> Page:
+    """A page with the words for its steps, and what else depends on the tensors that it has."""
+    words = formulas.of_trace(trace)
+    names = {tensor.name for tensor in trace.tensors}
+    return Page(trace.as_dict(), extras | {
+        "layout": layout(names.union(*(step["derives"].values() for step in words.values()))),
+        "hidden": [name for name in HIDDEN if name in names],
+        "symbols": formulas.SYMBOLS,
+        "editable": [*numbers.inputs, *(name for name in ("upstream", "keep") if name in names)],
+        "steps": words,
+    })
+
+
+HIDDEN = ("masked_scores", "tokens_first", *(f"{name}_{part}" for name in FROM_Q_K_V  # what is shown with a later step
+                                             for part in ("cut", "swapped", "kept", "crossed")))
 STORY = ("Forward above, backward below. Point at a number to see how it is computed; change an input, and everything "
          "downstream updates.")
 
@@ -80,22 +82,17 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
     return trace
 
 
-def layout(head: Head) -> list[list[str]]:
-    """The rows of the picture, in the order of the computation."""
-    if head.starts_from_x:
-        return [["x", "w_q", "w_k", "w_v", "q", "k"],
-                ["scores", "row_sum", "weights", "v", "attended", "w_o", "output", "upstream", "loss"]]
-    return [["q", "k", "scores", "row_sum", "weights", "v", "output", "upstream", "loss"]]
-
-
-def block_layout(names: Container[str]) -> list[list[str]]:
-    """The rows of the picture of a block, of the matrices that it has, in the order of the computation."""
-    norms = [[f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat", "gain")] for sublayer in ("attention", "mlp")]
-    rows = [["x", *norms[0], "attention_input"], ["w_q", "w_k", "q", "k", "scores", "row_sum", "weights"],
-            ["w_v", "v", "attended", "w_o", "attention", "attention_sum"], ["attention_output"],
-            [*norms[1], "mlp_input"], ["w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
-            ["output", "upstream", "loss"]]
-    return [there for row in rows if (there := [name for name in row if name in names])]
+def layout(names: Container[str]) -> list[list[str]]:
+    """The rows of the picture, of the matrices that there are, in the order of the computation."""
+    norms = [[f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat", "gain")] for sublayer in block.SUBLAYERS]
+    rows = [["x", *norms[0], "attention_input"], ["w_q", "w_k", "q", "k"],
+            ["q_heads", "k_groups", "cos", "sin", "q_rotated", "k_rotated", "k_heads"],
+            ["scores", "row_sum", "weights", "keep", "dropped"],
+            ["w_v", "v", "v_groups", "v_heads", "attended_heads", "attended", "w_o", "attention", "attention_sum"],
+            ["attention_output"], [*norms[1], "mlp_input", "w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
+            ["output", "upstream", "w_u", "logits", "probabilities", "loss"]]
+    there = [[name for name in row if name in names] for row in rows]
+    return [row for row in there if row] if "x" in names else [[name for row in there for name in row]]
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:

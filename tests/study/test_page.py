@@ -22,8 +22,10 @@ from minigrad.tracing import shares as shares_of
 from minigrad.tracing.page import MOST_NUMBERS, html
 from models import CausalTransformer, TransformerConfig
 from models.transformer import PLACEMENTS, Block
+from nn.position import rotate
 from study.page import block, formulas, mistakes, pages, shares, trained
-from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
+from study.page.attention import (
+    DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)
 
 
 @st.composite
@@ -78,6 +80,34 @@ def test_a_head_is_what_the_fused_kernels_compute(head):
         assert trace[name].gradient == pytest.approx(tensors[name].grad.numpy(), abs=1e-12), name
 
 
+KINDS = {
+    "rotary": dataclasses.replace(DEFAULT, rotary=True),
+    "dropout": dataclasses.replace(DEFAULT, keep=dropout(0.3, 1, 4)),
+    "heads": heads_of(2),
+    "grouped heads": heads_of(4, 2, causal=False),
+    "cross-entropy": with_cross_entropy(heads_of(), attention),
+    "all": with_cross_entropy(heads_of(2, 1, rotary=True, keep=dropout(0.3, 2, 3)), attention),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_variants_are_those_of_numpy(name):
+    head = KINDS[name]
+    trace = pages.trace_of(attention, head)
+    values, gradients = mistakes.run(head, head.inputs, head.upstream, {})
+    for kind, arrays in (("value", values), ("gradient", gradients)):
+        for tensor, array in arrays.items():
+            assert getattr(trace[tensor], kind) == pytest.approx(array, abs=1e-12), (tensor, kind)
+    if head.targets:
+        losses = np.log(np.exp(values["logits"]).sum(1)) - values["logits"][range(len(head.targets)), head.targets]
+        assert trace["loss"].value == pytest.approx(losses.mean(), abs=1e-12)
+    if head.rotary:
+        x = "q_heads" if head.heads > 1 else "q"
+        assert trace["q_rotated"].value == pytest.approx(rotate(mg.tensor(trace[x].value)).numpy(), abs=1e-12)
+    if head.keep is not None:
+        assert set(np.unique(head.keep).round(6)) == {0.0, round(1 / 0.7, 6)}
+
+
 def test_the_default_is_small_and_readable():
     assert DEFAULT.causal and DEFAULT.tokens == (4, 4) and DEFAULT.inputs["q"].shape == (4, 2)
     for array in [*DEFAULT.inputs.values(), DEFAULT.upstream]:
@@ -87,8 +117,10 @@ def test_the_default_is_small_and_readable():
 @pytest.mark.parametrize("number_of_heads, causal", [(1, True), (2, False)])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, causal):
-    numbers = block.draw(placement, number_of_heads, causal, seed=1)
-    config = TransformerConfig(heads=number_of_heads, width=block.C, bias=False, dtype="float64", placement=placement)
+    """Without rotary positions, and with them."""
+    numbers = block.draw(placement, number_of_heads, causal, seed=1, rotary=number_of_heads == 2)
+    config = TransformerConfig(heads=number_of_heads, width=block.C, bias=False, dtype="float64", placement=placement,
+                               positions="rotary" if numbers.rotary else "learned")
     layer = Block(dataclasses.replace(config, mlp_ratio=2), is_causal=causal).to(mg.float64)
     a = numbers.inputs
     a["w_in"], a["w_out"] = np.random.default_rng(2).normal(size=(2, block.C, 8))  # 2 C hidden features, as the model's
@@ -153,6 +185,9 @@ PAGES = {
     "more queries than keys": lambda: pages.page_of_head(
         Head({"q": np.ones((5, 2)), "k": np.eye(3, 2), "v": np.eye(3, 4)}, np.ones((5, 4)), causal=False)),
     **{f"block {name}": lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
+    **{name: lambda name=name: pages.page_of_head(KINDS[name]) for name in KINDS},
+    "block of all": lambda: pages.page_of_block(with_cross_entropy(
+        block.draw("pre", 2, key_value_heads=1, rotary=True, keep=dropout(0.3, 2, 3)), block.block)),
 }
 
 
@@ -449,6 +484,18 @@ def test_blocks(run, placement):
     assert extras["introduction"][0] == formulas.placement_in_words(*placement or ["pre"])
 
 
+@pytest.mark.parametrize("source", [[], ["--block", "post"]], ids=str)
+def test_variants(run, source):
+    flags = ["--heads", 2, "--key-value-heads", 1, "--rotary", "--dropout", "0.5", "--cross-entropy"]
+    assert run("--no-open", *source, *flags)[0] == 0
+    shapes = {tensor["name"]: tensor["shape"] for tensor in data_in("study.html")["trace"]["tensors"]}
+    assert shapes["scores"] == shapes["keep"] == [2, 3, 3] and shapes["k_groups"] == shapes["k_rotated"] == [1, 3, 2]
+    assert shapes["logits"] == [3, 4] and ("hidden" in shapes) == bool(source)
+    assert run("--no-open", *source, "--rotary", "--dropout", "0.25")[0] == 0
+    shapes = {tensor["name"]: tensor["shape"] for tensor in data_in("study.html")["trace"]["tensors"]}
+    assert ("x" in shapes) == bool(source) and "q_rotated" in shapes and "dropped" in shapes
+
+
 BAD_NUMBERS = [  # the file, and what the message says
     ("", "numbers.json is empty; give a file with text"),
     ("{", "numbers.json: not valid JSON: expecting property name enclosed in double quotes in line 1, column 2"),
@@ -514,6 +561,13 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--head", "1"], "--head needs --checkpoint RUN"),
     (["--checkpoint", "run"], "--checkpoint needs a text for the model to read; give one with --text"),
     (["--block", "sideways"], "invalid choice: 'sideways'"),
+    (["--heads", "3"], "--heads must divide 4, the width of the page's numbers, got 3"),
+    (["--heads", "0"], "--heads must be a whole number from 1 to 4, got 0"),
+    (["--heads", "4", "--key-value-heads", "3"], "--key-value-heads must divide --heads, got 3 and 4"),
+    (["--key-value-heads", "2"], "--key-value-heads must be a whole number from 1 to 1, got 2"),
+    (["--heads", "4", "--rotary"], "--rotary rotates pairs of features, and of 4 heads each has only one; give fewer --heads"),
+    (["--dropout", "1"], "--dropout must be at least 0 and less than 1, got 1.0"),
+    (["--input", "numbers.json", "--rotary"], "--rotary is for the page's own numbers, without --input, --checkpoint or --station"),
     (["--out", "."], ". is a folder; name a file with --out"),
     (["--out", ""], ". is a folder; name a file with --out"),
     (["--out", "pipe"], "pipe is a pipe, socket or device; name a file with --out"),

@@ -11,7 +11,8 @@ from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
 from models.transformer import PLACEMENTS
 from study.page import block, mistakes, pages, shares
-from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head
+from study.page.attention import (
+    DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)
 
 WRONG = 1e-9  # relative to the largest gradient; larger differences are marked
 
@@ -29,6 +30,7 @@ HEADS = {
     "not causal": drawn(False, 3, 3, seed=2, causal=False, scale=-0.7),
     "bias": drawn(False, 3, 4, seed=3, bias=np.random.default_rng(0).normal(size=(3, 3))),
     "x": drawn(True, 4, 3, seed=4),
+    "heads": heads_of(2, rotary=True, keep=dropout(0.3, 2, 3)),
 }
 
 
@@ -104,7 +106,7 @@ def go_to(browser, title: str) -> None:
 def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, name):
     head = HEADS[name]
     opened(page_of(name))
-    out = "attended" if head.starts_from_x else "output"
+    out, index = head.product, "0,2,0" if head.heads > 1 else "2,0"
     inputs = {tensor: array.copy() for tensor, array in head.inputs.items()}
     first = next(iter(inputs))
     for spelling, read in ((0, {("weights", "value"), ("weights", "gradient")}), (1, {(out, "value"), (out, "gradient")})):
@@ -115,7 +117,7 @@ def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, na
         values, gradients = mistakes.run(head, inputs, head.upstream, {})
         gradients["row_sum"] = (values["weights"] * gradients["weights"]).sum(-1, keepdims=True)
         found = browser.arrays()
-        assert found["row_sum", "gradient"].shape == (len(head.upstream), 1)
+        assert found["row_sum", "gradient"].shape == gradients["row_sum"].shape
         for tensor in ("row_sum", *inputs):
             assert found[tensor, "gradient"] == pytest.approx(gradients[tensor], abs=1e-9), (spelling, tensor)
         go_to(browser, "Row sum")
@@ -123,10 +125,10 @@ def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, na
         go_to(browser, "Softmax")
         assert roles(browser) == ({("weights", "value"), ("weights", "gradient"), ("row_sum", "gradient")},
                                   {("scores", "gradient")})
-        symbol = {"output": "O", "attended": "A"}[out] if spelling else "P"
-        terms = {f"d{symbol}[2,0] · {symbol}[2,0]", f"{symbol}[2,0] · d{symbol}[2,0]"}
+        symbol = {"output": "O", "attended": "A", "attended_heads": "A_h"}[out] if spelling else "P"
+        terms = {f"d{symbol}[{index}] · {symbol}[{index}]", f"{symbol}[{index}] · d{symbol}[{index}]"}
         browser.run("goTo(0)")
-        assert any(term in browser.focus("row_sum", "2,0", "gradient") for term in terms)
+        assert any(term in browser.focus("row_sum", index, "gradient") for term in terms)
         assert ("row_sum", "value") not in found
 
 
@@ -213,8 +215,45 @@ def test_shares_in_a_block(browser, opened, placement):
             assert data == pytest.approx(share.ravel(), abs=1e-12)
 
 
+VARIANTS = {
+    "grouped heads": (attention, heads_of(4, 2, causal=False)),
+    "cross-entropy": (attention, with_cross_entropy(heads_of(), attention)),
+    "all": (block.block, with_cross_entropy(block.draw("pre", 2, key_value_heads=1, rotary=True, keep=dropout(0.3, 2, 3)),
+                                            block.block)),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_follow_edits(browser, opened, name):
+    """All numbers of heads, rotary positions, dropout and cross-entropy are the engine's."""
+    loss, numbers = VARIANTS[name]
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        opened(pages.page_of_block(numbers) if loss is block.block else pages.page_of_head(numbers))
+    assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
+    random = np.random.default_rng(7)
+    edited = {tensor: array.copy() for tensor, array in numbers.inputs.items()}
+    if numbers.keep is not None:
+        edited["keep"] = numbers.keep.copy()
+    for tensor in list(edited)[::-2]:
+        place = tuple(random.integers(edited[tensor].shape))
+        edited[tensor][place] = random.normal()
+        browser.type(tensor, ",".join(map(str, place)), repr(float(edited[tensor][place])))
+    keep = edited.pop("keep", None)
+    trace = pages.trace_of(loss, dataclasses.replace(numbers, inputs=edited, keep=keep))
+    found = browser.arrays()
+    for t in trace.tensors:
+        for kind, array in (("value", t.value), ("gradient", t.gradient)):
+            if array is not None and (t.name, kind) in found:
+                assert found.pop((t.name, kind)).ravel() == pytest.approx(array.ravel(), abs=1e-9), (t.name, kind)
+    assert {tensor for tensor, _ in found} <= {"row_sum", "probabilities"} | {
+        f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat") for sublayer in block.SUBLAYERS}
+    if numbers.targets:
+        e = np.exp(trace["logits"].value)
+        assert found["probabilities", "value"] == pytest.approx(e / e.sum(-1, keepdims=True), abs=1e-12)
+
+
 @pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("name", ["default", "x"])
+@pytest.mark.parametrize("name", ["default", "x", pytest.param("heads", marks=pytest.mark.long)])
 def test_every_step_is_explained_and_fits_on_the_screen(browser, opened, name, size):
     browser.resize(size)
     opened(page_of(name))

@@ -211,6 +211,33 @@ function softmaxParts(c) {
   return {power, total: i => total(at(i, 0))};
 }
 
+const softmaxLargest = {
+  shape: perSoftmax,
+  value(c, i) { const {n, at} = row(c); return c.m.max(n, k => c.x(0, at(i, k))); },
+};
+
+/** The classes of a cross-entropy's rows, and the rows that count. */
+const targetsOf = c => c.keep("targets", () => {
+  const targets = flatten(c.options.targets), ignored = c.options.ignore_index ?? -100;
+  return {targets, counted: [...targets.keys()].filter(i => targets[i] !== ignored)};
+});
+
+/** - log p of a row's target; with label smoothing, partly the mean over all classes. */
+function lossOfRow(c, i) {
+  const m = c.m, {targets, counted} = targetsOf(c), n = last(c.shapes[0]), smoothing = c.options.label_smoothing ?? 0;
+  if (!counted.includes(i)) return m.number(0);
+  const {total} = softmaxParts(c);
+  const logP = j => m.sub(m.sub(c.x(0, [i, j]), c.derived("largest")([i, 0])), m.log(total([i, 0])));
+  if (!smoothing) return m.neg(logP(targets[i]));
+  const all = m.mul(m.number(smoothing / n), m.sum(n, logP));
+  return m.neg(m.add(m.mul(m.number(1 - smoothing), logP(targets[i])), all));
+}
+
+function softmaxOf(c, index) {
+  const {power, total} = softmaxParts(c);
+  return c.m.div(power(index), total(index));
+}
+
 /* ------------------------------------------------------------------------------------------------ indexing as NumPy's */
 
 const flatten = (nested, found = []) => {
@@ -466,18 +493,12 @@ const OPS = {
     names: ["x"],
     formula: "out_i = e^(x_i) / sum_k e^(x_k)", backward: ["dx_i = out_i (dout_i - sum_k dout_k out_k)"],
     shape: c => c.shapes[0],
-    value(c, index) {
-      const {power, total} = softmaxParts(c);
-      return c.m.div(power(index), total(index));
-    },
+    value: softmaxOf,
     gradient(c, i, index) {
       return c.m.mul(c.out(index), c.m.sub(c.dout(index), rowSum(c, index)));
     },
     derived: {
-      largest: {
-        shape: perSoftmax,
-        value(c, i) { const {n, at} = row(c); return c.m.max(n, k => c.x(0, at(i, k))); },
-      },
+      largest: softmaxLargest,
       row_sum: { // sum of dout * out; where another op computes o = out @ v, option row_sum_from = "o" sums do * o, its equal
         shape: perSoftmax,
         gradient(c, i) {
@@ -558,6 +579,30 @@ const OPS = {
       },
     },
   }),
+
+  CrossEntropy: {
+    names: ["x"],
+    formula: ["out = - sum_i log p_{i y_i} / N", "p = softmax(x)"], backward: ["dx_ij = dout (p_ij - [j = y_i]) / N"],
+    shape: c => c.options.reduction === "none" ? c.shapes[0].slice(0, -1) : [],
+    derived: {
+      largest: softmaxLargest,
+      probabilities: {shape: c => c.shapes[0], value: softmaxOf},
+    },
+    value(c, index) {
+      const m = c.m, counted = targetsOf(c).counted;
+      if (c.options.reduction === "none") return lossOfRow(c, index[0]);
+      const total = m.sum(counted.length, k => lossOfRow(c, counted[k]));
+      return c.options.reduction === "sum" ? total : m.div(total, m.number(counted.length));
+    },
+    gradient(c, slot, [i, j]) {
+      const m = c.m, {targets, counted} = targetsOf(c), {reduction, label_smoothing: smoothing = 0} = c.options;
+      if (!counted.includes(i)) return zero(m);
+      const wanted = (j === targets[i] ? 1 - smoothing : 0) + smoothing / last(c.shapes[0]);
+      const dout = c.dout(reduction === "none" ? [i] : []);
+      const dloss = (reduction ?? "mean") === "mean" ? m.div(dout, m.number(counted.length)) : dout;
+      return m.mul(dloss, m.sub(c.derived("probabilities")([i, j]), m.number(wanted)));
+    },
+  },
 
   Reshape: moves({
     formula: "out = x in another shape", backward: ["dx = dout in the shape of x"],

@@ -266,7 +266,7 @@ def block_trace(spelled_out: bool) -> Trace:
 def test_a_block_is_computed_where_it_is_spelled_out(browser, opened):
     """Of fused ops the page shows the trace's numbers."""
     problems = "return computation.steps.map(step => step.problem).filter(Boolean)"
-    for spelled_out, unknown in ((True, []), (False, ["Embedding", "PackedAttention", "CrossEntropy"])):
+    for spelled_out, unknown in ((True, []), (False, ["Embedding", "PackedAttention"])):
         trace = block_trace(spelled_out)
         opened(trace)
         assert browser.run(problems) == [f"the page does not know the op {name}" for name in unknown]
