@@ -53,7 +53,7 @@ def of_the_width(h):
 
 WRONG_SCALES = {
     "no scale": (lambda h: 1.0, "the scale 1 / sqrt(d) is missing"),
-    "scale twice": (lambda h: root(h) ** 2, "1 / d stands for 1 / sqrt(d) (no square root, or the scale twice)"),
+    "scale twice": (lambda h: root(h) ** 2, "1 / d replaces 1 / sqrt(d) (no square root, or the scale twice)"),
     "scale inverted": (lambda h: 1 / root(h), "multiplied by sqrt(d) where it should be divided"),
 }
 SCALED = {  # where the scale is wrong
@@ -72,9 +72,9 @@ def scales(places, wrong=WRONG_SCALES):
 
 
 PRODUCTS = {  # q @ k^T
-    "dk without transpose": ("dk is dscores @ q: dscores has to be transposed, so that the keys come first",
+    "dk without transpose": ("dk is {dS} @ q: {dS} should be transposed, so that the keys come first",
                              dict(turn_k=lambda a: a)),
-    "dq with transpose": ("dq is dscores^T @ k: dscores must not be transposed here, the queries are first already",
+    "dq with transpose": ("dq is {dS}^T @ k: {dS} must not be transposed here, the queries are first already",
                           dict(turn_q=turned)),
     "dq from q": ("dq is made from q: in q k^T, the other factor is k", dict(keys=lambda h: h.q)),
     "dk from k": ("dk is made from k: in q k^T, the other factor is q", dict(queries=lambda h: h.k)),
@@ -178,13 +178,13 @@ def scores_backward(
 
 family("scores", scores, scores_backward, normal((T, D), (T, D)), {
     **scales(("", " in dq", " in dk")),
-    **PRODUCTS,
+    **in_words(PRODUCTS, dS="dout"),
     "dq and dk exchanged": ("dq and dk are exchanged: the gradients come in the order of the arguments",
                             dict(order=lambda dq, dk: (dk, dq))),
     "q has no gradient": ("dq is zero: only k gets a gradient", dict(order=lambda dq, dk: (0 * dq, dk))),
     "k has no gradient": ("dk is zero: only q gets a gradient", dict(order=lambda dq, dk: (dq, 0 * dk))),
     "both signs": ("dq and dk have the wrong sign", dict(upstream=np.negative)),
-    "no upstream": ("the upstream gradient is not used: 1 stands for dout", dict(upstream=np.ones_like)),
+    "no upstream": ("the upstream gradient is not used: 1 is used instead", dict(upstream=np.ones_like)),
 })
 
 
@@ -200,10 +200,10 @@ def masked_softmax_backward(
     h = Values(scores=scores, seen=see(mask) & np.ones(scores.shape, bool), dp=upstream(dout), softmax=safe_softmax)
     h.hidden = hide(h)
     h.p = normalise(h)
-    return sign * dscores(h, masked, weigh, total, outer, inner, keep), None
+    return sign * dS(h, masked, weigh, total, outer, inner, keep), None
 
 
-def dscores(h, masked, weigh, total, outer, inner, keep):
+def dS(h, masked, weigh, total, outer, inner, keep):
     """The gradient of the scores from that of the weights."""
     h.p = masked(h)
     h.weighed = weigh(h)
@@ -222,23 +222,23 @@ def scores_and_mask(r):
 
 EMPTY_ROWS = {  # rows in which everything is masked
     "empty rows are NaN": ("a row in which nothing may be looked at becomes NaN: the softmax of -inf alone is 0 / 0; it "
-                           "has to be zeros", dict(normalise=lambda h: softmax(h.hidden))),
+                           "should be zeros", dict(normalise=lambda h: softmax(h.hidden))),
     "empty rows are uniform": ("a row in which nothing may be looked at gets equal weights, as all of it is -1e9: it has "
                                "to be zeros", dict(hide=with_a_billion)),
     "empty rows are softmax of all": ("a row in which nothing may be looked at gets weights, as -1e9 is added to all of "
-                                      "it: it has to be zeros", dict(hide=plus_a_billion)),
+                                      "it: it should be zeros", dict(hide=plus_a_billion)),
 }
 UPSIDE_DOWN = {  # other masks
-    "mask inverted": ("the mask is used the wrong way round: True stands for what may be looked at",
+    "mask inverted": ("the mask is used the wrong way round: True means that a query may look",
                       dict(see=lambda mask: ~mask)),
     "mask transposed": ("the mask is transposed", dict(see=turned)),
 }
 family("masked_softmax", masked_softmax, masked_softmax_backward, scores_and_mask, {
-    **with_softmax(x="scores", dx="dscores"), **in_words(DSCORES | HIDDEN, S="scores", P="p", dP="dout", dS="dscores"),
+    **with_softmax(x="scores", dx="dS"), **in_words(DSCORES | HIDDEN, S="scores", P="p", dP="dout", dS="dS"),
     **UPSIDE_DOWN, **EMPTY_ROWS,
     "empty rows pass the upstream": ("a row in which nothing may be looked at gets dout itself: its outputs are constant",
                                      dict(keep=lambda h: np.where(h.seen.any(-1, keepdims=True), h.ds, h.dp))),
-    "zero": ("dscores is all zero, as if it were masked the wrong way round, or 1 stood for dout",
+    "zero": ("dS is all zero, as if it were masked the wrong way round, or 1 replaced dout",
              dict(keep=lambda h: 0 * h.ds)),
 }, constants=("mask",))
 
@@ -274,7 +274,7 @@ def attention_values(
     h.hidden = hide(h)
     h.p = normalise(h)
     h.dp = for_weights(h)
-    h.ds = sign * dscores(h, masked, weigh, total, outer, inner, keep)
+    h.ds = sign * dS(h, masked, weigh, total, outer, inner, keep)
     dq = turn_q(for_q(h)) @ keys(h) * scale_q(h)
     dk = turn_k(for_k(h)) @ queries(h) * scale_k(h)
     dv = turn_v(weights(h)) @ values(h) * scale_v(h)
@@ -318,34 +318,34 @@ ATTENTION = {  # mistakes unrelated to the mask
     "scale of the width everywhere": ("1 / sqrt(heads * d) for 1 / sqrt(d) everywhere: a score is the product of one "
                                       "head's q and k", dict.fromkeys(("scale", "scale_q", "scale_k"), of_the_width)),
     "scale in dv": ("dv is multiplied by the scale, which is part of the scores alone", dict(scale_v=root)),
-    **PRODUCTS,
+    **in_words(PRODUCTS),
     "dq from v": ("dq is made from v: in q k^T, the other factor is k", dict(keys=lambda h: h.v)),
     "dk from v": ("dk is made from v: in q k^T, the other factor is q", dict(queries=lambda h: h.v)),
-    "dq from weights": ("dq is made from the weights, and should be from dscores", dict(for_q=lambda h: h.p)),
-    "dk from weights": ("dk is made from the weights, and should be from dscores", dict(for_k=lambda h: h.p)),
-    "dq from dweights": ("dq is made from dweights, and should be from dscores: the softmax is left out in it",
+    "dq from weights": ("dq is made from the weights, and should be from dS", dict(for_q=lambda h: h.p)),
+    "dk from weights": ("dk is made from the weights, and should be from dS", dict(for_k=lambda h: h.p)),
+    "dq from dweights": ("dq is made from dP, and should be from dS: the softmax is left out in it",
                          dict(for_q=lambda h: h.dp)),
-    "dk from dweights": ("dk is made from dweights, and should be from dscores: the softmax is left out in it",
+    "dk from dweights": ("dk is made from dP, and should be from dS: the softmax is left out in it",
                          dict(for_k=lambda h: h.dp)),
     **with_softmax(x="S", p="P", dout="dP", dx="dS"), **in_words(DSCORES),
     "rowsum of v": ("rowsum(dout * v) is used instead of rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
     "rowsum of the output": ("rowsum(out) is used instead of rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
-    "rowsum of the upstream": ("softmax's sum over the row is that of dout: it has to be that of dweights * weights",
+    "rowsum of the upstream": ("softmax's sum over the row is that of dout: it should be that of dP * weights",
                                dict(weigh=lambda h: h.dout)),
-    "dweights without transpose": ("dweights is dout @ v: v has to be transposed",
+    "dweights without transpose": ("dP is dout @ v: v should be transposed",
                                    dict(for_weights=lambda h: h.dout @ h.v)),
-    "dweights from k": ("dweights is made from k: the output is weights @ v, so the other factor is v",
+    "dweights from k": ("dP is made from k: the output is weights @ v, so the other factor is v",
                         dict(for_weights=lambda h: h.dout @ turned(h.k))),
-    "dweights from q": ("dweights is made from q: the output is weights @ v, so the other factor is v",
+    "dweights from q": ("dP is made from q: the output is weights @ v, so the other factor is v",
                         dict(for_weights=lambda h: h.dout @ turned(h.q))),
-    "dweights from dv": ("dweights is made from dv: the output is weights @ v, so the other factor is v",
+    "dweights from dv": ("dP is made from dv: the output is weights @ v, so the other factor is v",
                          dict(for_weights=lambda h: h.dout @ turned(turned(h.p) @ h.dout))),
-    "dv without transpose": ("dv is weights @ dout: the weights have to be transposed, so that the keys come first",
+    "dv without transpose": ("dv is weights @ dout: the weights should be transposed, so that the keys come first",
                              dict(turn_v=lambda a: a)),
     "dv from scores": ("dv is made from the scores, and should be from the weights",
                        dict(weights=lambda h: np.where(h.seen, h.scores, 0.0))),
-    "dv from dscores": ("dv is made from dscores, and should be from the weights", dict(weights=lambda h: h.ds)),
-    "dv from dweights": ("dv is made from dweights, and should be from the weights", dict(weights=lambda h: h.dp)),
+    "dv from dscores": ("dv is made from dS, and should be from the weights", dict(weights=lambda h: h.ds)),
+    "dv from dweights": ("dv is made from dP, and should be from the weights", dict(weights=lambda h: h.dp)),
     "dv from v": ("dv is weights^T @ v: by the chain rule it is weights^T @ dout", dict(values=lambda h: h.v)),
     "dv from the output": ("dv is made from the output, and should be from dout", dict(values=lambda h: h.p @ h.v)),
     "dq and dk exchanged": ("dq and dk are exchanged: the gradients come in the order of the arguments",
@@ -363,7 +363,7 @@ ATTENTION = {  # mistakes unrelated to the mask
     "v has no gradient": ("dv is zero: only q and k get a gradient", dict(order=lambda dq, dk, dv: (dq, dk, 0 * dv))),
     "weights constant": ("the gradient through the weights is missing: only v gets one",
                          dict(for_weights=lambda h: 0 * h.p)),
-    "no upstream": ("the upstream gradient is not used: 1 stands for dout", dict(upstream=np.ones_like)),
+    "no upstream": ("the upstream gradient is not used: 1 is used instead", dict(upstream=np.ones_like)),
     "upstream twice": ("all gradients are twice too large", dict(upstream=lambda dout: 2 * dout)),
     "batch summed": ("dv is averaged over the batch: each of its elements has keys and values of its own",
                      dict(order=lambda dq, dk, dv: (dq, dk, averaged(dv, 0)))),
@@ -377,7 +377,7 @@ ATTENTION = {  # mistakes unrelated to the mask
 CAUSAL = {  # mistakes in the causal mask
     **in_words(HIDDEN),
     "no mask in dv": ("dv is made from weights without the mask", dict(weights=softmax_of_all)),
-    "no mask in dscores": ("dscores is made from weights without the mask",
+    "no mask in dscores": ("dS is made from weights without the mask",
                            dict(outer=softmax_of_all, weigh=lambda h: softmax(h.scores) * h.dp)),
     "mask off by one": ("backward's causal mask hides the token itself, except the first: a token sees itself",
                         dict(see=but_the_first)),
@@ -405,19 +405,19 @@ CAUSAL = {  # mistakes in the causal mask
         dict(see=lambda h: ~causal(h), normalise=lambda h: safe_softmax(h.hidden))),
     "dv without the token itself": ("dv is made from the weights below the diagonal: a token's own weight is missing",
                                     dict(weights=lambda h: np.tril(h.p, -1))),
-    **{f"{fill} for -inf{more}": (f"masked scores are set to {fill}{more}: e^{fill} is not zero, it has to be -inf",
+    **{f"{fill} for -inf{more}": (f"masked scores are set to {fill}{more}: e^{fill} is not zero, it should be -inf",
                                   {"hide": lambda h, fill=fill: np.where(h.seen, h.scores, float(fill)), **parts})
        for fill in (-1, -10)
-       for more, parts in (("", {}), (", and dscores masked", {"keep": lambda h: np.where(h.seen, h.ds, 0.0)}))},
-    "dweights set to -inf": ("masked elements of dweights are set to -inf: the scores are, and 0 * -inf is NaN",
+       for more, parts in (("", {}), (", and dS masked", {"keep": lambda h: np.where(h.seen, h.ds, 0.0)}))},
+    "dweights set to -inf": ("masked elements of dP are set to -inf: the scores are, and 0 * -inf is NaN",
                              dict(for_weights=lambda h: np.where(h.seen, h.dout @ turned(h.v), -np.inf))),
     "mask inverted, -1e9": ("backward's mask is used the wrong way round: it hides the past and the token itself, and the "
                             "last, with -1e9, sees everything alike", dict(see=lambda h: ~causal(h), hide=with_a_billion)),
 }
 family("attention", causal_attention, attention_backward, heads_first, {**ATTENTION, **CAUSAL}, {
-    "mask skipped": ("dscores is not masked, or masked again",
+    "mask skipped": ("dS is not masked, or masked again",
                      dict(keep=lambda h: np.where(h.seen, h.ds, 0.0)),
-                     "dscores = weights * (...), and the weights of masked positions are exactly zero"),
+                     "dS = P * (...), and the weights of masked positions are exactly zero"),
 })
 
 full_attention_backward = partial(attention_backward, see=everything)

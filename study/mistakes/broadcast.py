@@ -65,7 +65,7 @@ def of_the_others(g, a):
 COPIES = {
     "mean": ("{d} is averaged over the copies of {a}, but the uses of a number add: take the sum, not the mean",
              mean_of_copies),
-    "first row": ("{d} is the gradient of the first copy of {a} only; all of the copies have to be added", first_copy),
+    "first row": ("{d} is the gradient of the first copy of {a} only; all of the copies should be added", first_copy),
     "total": ("{d} is the sum over all axes, and not only over those along which {a} was copied",
               lambda g, a: np.full_like(a, g.sum())),
     "wrong axis": ("{d} is summed over the wrong axis: sum over those along which {a} was copied, not over its own",
@@ -123,7 +123,7 @@ def add_backward(dout, a, b, *, upstream=same, sum_a=unbroadcast, sum_b=unbroadc
 family("broadcast_add", lambda a, b: a + b, add_backward, normal((4, 4), (4,)), {
     **in_gradient(COPIES, "db", "sum_b"),
     "sign": ("db has the wrong sign: it is added, not subtracted", dict(finish_b=lambda g: -g)),
-    "no upstream": ("dout is not used: ones stand for it", dict(upstream=np.ones_like)),
+    "no upstream": ("dout is not used: ones are used instead", dict(upstream=np.ones_like)),
     "cut off": ("b gets no gradient", dict(finish_b=lambda g: None)),
 })
 
@@ -148,7 +148,7 @@ def sums_multiplied(dout, other, own):
 
 # {name: (the mistake in a gradient d, what replaces dout * the other factor)}
 FACTORS = {
-    "no factor": ("{d} is dout itself; it has to be multiplied by the other factor", lambda dout, other, own: dout),
+    "no factor": ("{d} is dout itself; it should be multiplied by the other factor", lambda dout, other, own: dout),
     "own factor": ("{d} is dout times {a} itself; the derivative of a product by {a} is the other factor",
                    lambda dout, other, own: dout * own),
     "both factors": ("{d} is multiplied by the whole product; the derivative by {a} is the other factor alone",

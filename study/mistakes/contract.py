@@ -54,7 +54,7 @@ family("square", lambda x: x * x, square_backward, away_from_zero, replaced("fin
     "remembers": ("depends on how often it has been called", slowly_growing),
     "clipped far out": ("clipped to [-1e6, 1e6]", lambda dx, dout, x: np.clip(dx, -1e6, 1e6)),
     "tiny flushed": ("below 1e-9 set to zero", lambda dx, dout, x: np.where(np.abs(dx) < 1e-9, 0, dx)),
-    "rows of zeros": ("a short cut for upstreams that are mostly zero, wrong by a half beside the usual way",
+    "rows of zeros": ("a short cut for upstreams that are mostly zero, half as large again as the usual way's result",
                       lambda dx, dout, x: dx if np.count_nonzero(dout) <= 1 else 1.5 * dx),
     "needs order": ("assumes that the upstream lies row by row in memory",
                     lambda dx, dout, x: dx if dout.flags.c_contiguous else 2 * x * dout.ravel("K").reshape(x.shape)),

@@ -29,7 +29,7 @@ def gelu_backward(
 
 def other_function(name, slope):
     """The derivative of another function, for the part `combine` of gelu's backward."""
-    return f"the derivative of {name} stands for gelu's", lambda dout, switch, through, x: dout * slope(x)
+    return f"the derivative of {name} replaces gelu's", lambda dout, switch, through, x: dout * slope(x)
 
 
 def quick_gelu_slope(x):
@@ -52,7 +52,7 @@ SUMS = replaced("combine", {  # how the two terms are combined, in both forms of
                                     lambda dout, switch, through, x: dout * switch + through),
     "dout in the second term only": ("dout multiplies the second term only: brackets are missing around the sum",
                                      lambda dout, switch, through, x: switch + dout * through),
-    "output": ("gelu itself stands for its derivative", lambda dout, switch, through, x: dout * x * switch),
+    "output": ("gelu itself replaces its derivative", lambda dout, switch, through, x: dout * x * switch),
     "times x": ("the whole derivative is multiplied by x as well",
                 lambda dout, switch, through, x: dout * x * (switch + through)),
     "upstream added": ("dout is added to the derivative; the chain rule multiplies",
@@ -74,14 +74,14 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
              dict(through=lambda x, bell: bell)),
     **replaced("bell", {
         "no sqrt(2 pi)": ("the density is not normalised: it is e^(-x^2 / 2) / sqrt(2 pi)", lambda x: np.exp(-x * x / 2)),
-        "no half": ("e^(-x^2) stands for e^(-x^2 / 2): erf's derivative is taken at x, not at x / sqrt(2)",
+        "no half": ("e^(-x^2) replaces e^(-x^2 / 2): erf's derivative is taken at x, not at x / sqrt(2)",
                     lambda x: np.exp(-x * x) / math.sqrt(2 * math.pi)),
         "erf's derivative at x": ("e^(-x^2) / sqrt(pi): the argument of erf is x / sqrt(2), in the exponent and as a "
                                   "factor",
                                   lambda x: np.exp(-x * x) / math.sqrt(math.pi)),
         "no inner": ("the factor 1 / sqrt(2), the derivative of erf's argument, is missing in the density",
                      lambda x: density(x) * math.sqrt(2)),
-        "inner twice": ("1 / sqrt(2) stands twice in the density", lambda x: density(x) / math.sqrt(2)),
+        "inner twice": ("1 / sqrt(2) is twice in the density", lambda x: density(x) / math.sqrt(2)),
         "density twice": ("the density is twice too large: it is e^(-x^2 / 2) / sqrt(2 pi), the 0.5 of Phi included",
                           lambda x: 2 * density(x)),
         "density halved": ("the density is half of what it should be: e^(-x^2 / 2) / sqrt(2 pi) includes the 0.5 of Phi",
@@ -107,25 +107,25 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "narrow": ("e^(-2 x^2): the density's exponent is -x^2 / 2", lambda x: np.exp(-2 * x * x) / math.sqrt(2 * math.pi)),
         "density derived": ("-x e^(-x^2 / 2) / sqrt(2 pi) is the derivative of the density; Phi' is the density itself",
                             lambda x: -x * density(x)),
-        "P for its derivative": ("Phi stands for its own derivative, the density", below),
+        "P for its derivative": ("Phi replaces its own derivative, the density", below),
     }),
     **replaced("switch", {
         "no P": ("the first term is missing: Phi(x) itself, from the factor x", lambda x: 0.0),
         "P without sqrt(2)": ("Phi is 0.5 (1 + erf(x)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x))),
-        "one half for P": ("0.5 stands for Phi(x) in the first term: erf is missing in it", lambda x: 0.5),
+        "one half for P": ("0.5 replaces Phi(x) in the first term: erf is missing in it", lambda x: 0.5),
         "P at x / 2": ("Phi is 0.5 (1 + erf(x / 2)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x / 2))),
         "P at x sqrt(2)": ("Phi is 0.5 (1 + erf(x sqrt(2))); its argument is x / sqrt(2)",
                            lambda x: 0.5 * (1 + erf(x * math.sqrt(2)))),
         "P without half": ("P is 1 + erf(x / sqrt(2)): its factor 0.5 is missing", lambda x: 2 * below(x)),
         "P without 1": ("P is 0.5 erf(x / sqrt(2)): the 1 is missing", lambda x: below(x) - 0.5),
-        "erf for P": ("erf(x / sqrt(2)) stands for P = 0.5 (1 + erf(x / sqrt(2)))", lambda x: 2 * below(x) - 1),
+        "erf for P": ("erf(x / sqrt(2)) replaces P = 0.5 (1 + erf(x / sqrt(2)))", lambda x: 2 * below(x) - 1),
         "half of erf": ("0.5 + erf(x / sqrt(2)): the 0.5 multiplies erf too", lambda x: 2 * below(x) - 0.5),
         "upper tail": ("Phi is 0.5 (1 - erf(x / sqrt(2))), the probability of more than x instead of less",
                        lambda x: 1 - below(x)),
-        "sigmoid for P": ("sigmoid(1.702 x) stands for P, an approximation", lambda x: sigmoid(1.702 * x)),
+        "sigmoid for P": ("sigmoid(1.702 x) replaces P, an approximation", lambda x: sigmoid(1.702 * x)),
         "tanh for P": ("P is the approximation with tanh", lambda x: 0.5 * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))),
-        "relu's step": ("1 for positive x stands for P", lambda x: x > 0),
-        "density for P": ("the density stands for P in the first term", density),
+        "relu's step": ("1 for positive x replaces P", lambda x: x > 0),
+        "density for P": ("the density replaces P in the first term", density),
     }),
     **replaced("through", {
         "x squared": ("the density is multiplied by x^2: one x is right", lambda x, bell: x * x * bell),
@@ -134,10 +134,10 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "absolute value": ("the density is multiplied by the absolute value of x", lambda x, bell: np.abs(x) * bell),
     }),
     **SUMS,
-    "x in the wrong term": ("x multiplies Phi and not the density: it has to be Phi(x) + x Phi'(x)",
+    "x in the wrong term": ("x multiplies Phi and not the density: it should be Phi(x) + x Phi'(x)",
                             dict(through=lambda x, bell: bell,
                                  combine=lambda dout, switch, through, x: dout * (x * switch + through))),
-    "tanh's": ("the derivative of the tanh form stands for that of the exact one",
+    "tanh's": ("the derivative of the tanh form replaces that of the exact one",
                dict(combine=lambda dout, switch, through, x: gelu_tanh_backward(dout, x))),
 })
 
@@ -157,7 +157,7 @@ def gelu_tanh_backward(
 family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3))), gelu_tanh_backward,
        lambda r: [1.5 * r.normal(size=(3, 4))], {
     **UPSTREAM,
-    "erf's": ("the derivative of the exact form stands for that of the tanh form",
+    "erf's": ("the derivative of the exact form replaces that of the tanh form",
               dict(combine=lambda dout, switch, through, x: gelu_backward(dout, x))),
     **replaced("inner", {
         "no inner": ("the derivative of tanh's argument is missing: the chain rule multiplies by it",
@@ -167,10 +167,10 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "argument linear": ("the cubic term is missing in the derivative of tanh's argument", lambda x, root, cubic: root),
         "no root": ("sqrt(2 / pi) is missing in the derivative of tanh's argument",
                     lambda x, root, cubic: 1 + 3 * cubic * x * x),
-        **{f"{wrong} in the derivative": (f"{wrong} stands for 0.044715 in the derivative of tanh's argument",
+        **{f"{wrong} in the derivative": (f"{wrong} replaces 0.044715 in the derivative of tanh's argument",
                                           lambda x, root, cubic, wrong=wrong: root * (1 + 3 * wrong * x * x))
            for wrong in (0.44715, 0.0044715)},
-        **{str(digits): (f"{digits} stands for 3 * 0.044715 = 0.134145: too few digits",
+        **{str(digits): (f"{digits} replaces 3 * 0.044715 = 0.134145: too few digits",
                          lambda x, root, cubic, digits=digits: root * (1 + digits * x * x))
            for digits in (0.134, 0.1341, 0.13414)},
         "factor 2": ("x^3 is differentiated to 2 x^2; it is 3 x^2", lambda x, root, cubic: root * (1 + 2 * cubic * x * x)),
@@ -183,7 +183,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
                  lambda x, root, cubic: root * 3 * cubic * x * x),
         "no coefficient": ("the coefficient of x^3 is missing in the derivative of tanh's argument",
                            lambda x, root, cubic: root * (1 + 3 * x * x)),
-        "argument for its derivative": ("tanh's argument stands for its derivative",
+        "argument for its derivative": ("tanh's argument replaces its derivative",
                                         lambda x, root, cubic: root * (x + cubic * x**3)),
         "root on the 1 only": ("sqrt(2 / pi) multiplies the 1 only, not the term of x^3, in the derivative of the argument",
                                lambda x, root, cubic: root + 3 * cubic * x * x),
@@ -192,18 +192,18 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
                                    lambda x, root, cubic: 1 + root * 3 * cubic * x * x),
         "cubic subtracted": ("the term of x^3 is subtracted in the derivative of tanh's argument",
                              lambda x, root, cubic: root * (1 - 3 * cubic * x * x)),
-        "root squared": ("sqrt(2 / pi) stands twice in the derivative of tanh's argument",
+        "root squared": ("sqrt(2 / pi) is twice in the derivative of tanh's argument",
                          lambda x, root, cubic: root**2 * (1 + 3 * cubic * x * x)),
     }),
     **replaced("squash", {
-        "no square": ("1 - tanh stands for 1 - tanh^2, the derivative of tanh", lambda t, u: 1 - t),
+        "no square": ("1 - tanh replaces 1 - tanh^2, the derivative of tanh", lambda t, u: 1 - t),
         "no squash": ("the derivative of tanh is missing: 1 - tanh^2", lambda t, u: 1.0),
-        "square alone": ("tanh^2 stands for 1 - tanh^2, the derivative of tanh", lambda t, u: t * t),
-        "plus": ("1 + tanh^2 stands for 1 - tanh^2, the derivative of tanh", lambda t, u: 1 + t * t),
-        "tanh for its derivative": ("tanh stands for its own derivative, 1 - tanh^2", lambda t, u: t),
-        "of the argument": ("1 - u^2 stands for 1 - tanh(u)^2: the input of tanh for its output", lambda t, u: 1 - u * u),
+        "square alone": ("tanh^2 replaces 1 - tanh^2, the derivative of tanh", lambda t, u: t * t),
+        "plus": ("1 + tanh^2 replaces 1 - tanh^2, the derivative of tanh", lambda t, u: 1 + t * t),
+        "tanh for its derivative": ("tanh replaces its own derivative, 1 - tanh^2", lambda t, u: t),
+        "of the argument": ("1 - u^2 replaces 1 - tanh(u)^2: the input of tanh for its output", lambda t, u: 1 - u * u),
         "tanh again": ("1 - tanh(tanh(u))^2: tanh is taken twice", lambda t, u: 1 - np.tanh(t) ** 2),
-        "cosh not squared": ("1 / cosh(u) stands for 1 / cosh(u)^2, the derivative of tanh", lambda t, u: 1 / np.cosh(u)),
+        "cosh not squared": ("1 / cosh(u) replaces 1 / cosh(u)^2, the derivative of tanh", lambda t, u: 1 / np.cosh(u)),
         "sigmoid's slope": ("t (1 - t) is the form of sigmoid's derivative; tanh's is 1 - t^2", lambda t, u: t * (1 - t)),
     }),
     **replaced("first", {
@@ -239,19 +239,19 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "coefficient's sign": ("the term of x^3 is subtracted; it is added", -CUBIC),
     }),
     **replaced("root", {
-        "root of pi / 2": ("sqrt(pi / 2) stands for sqrt(2 / pi)", math.sqrt(math.pi / 2)),
-        "2 / pi": ("2 / pi stands for its root, sqrt(2 / pi)", 2 / math.pi),
-        "sqrt(2) / pi": ("sqrt(2) / pi stands for sqrt(2 / pi): pi belongs under the root", math.sqrt(2) / math.pi),
-        "root of 2 pi": ("sqrt(2 pi) stands for sqrt(2 / pi)", math.sqrt(2 * math.pi)),
-        "1 / root of 2 pi": ("1 / sqrt(2 pi) stands for sqrt(2 / pi)", 1 / math.sqrt(2 * math.pi)),
-        "root of 2": ("sqrt(2) stands for sqrt(2 / pi)", math.sqrt(2)),
-        "1 / root of 2": ("1 / sqrt(2), which stands in erf's argument, stands for sqrt(2 / pi)", 1 / math.sqrt(2)),
+        "root of pi / 2": ("sqrt(pi / 2) replaces sqrt(2 / pi)", math.sqrt(math.pi / 2)),
+        "2 / pi": ("2 / pi replaces its root, sqrt(2 / pi)", 2 / math.pi),
+        "sqrt(2) / pi": ("sqrt(2) / pi replaces sqrt(2 / pi): pi belongs under the root", math.sqrt(2) / math.pi),
+        "root of 2 pi": ("sqrt(2 pi) replaces sqrt(2 / pi)", math.sqrt(2 * math.pi)),
+        "1 / root of 2 pi": ("1 / sqrt(2 pi) replaces sqrt(2 / pi)", 1 / math.sqrt(2 * math.pi)),
+        "root of 2": ("sqrt(2) replaces sqrt(2 / pi)", math.sqrt(2)),
+        "1 / root of 2": ("1 / sqrt(2), from the argument of erf, replaces sqrt(2 / pi)", 1 / math.sqrt(2)),
         "root 1": ("sqrt(2 / pi) is missing, in tanh's argument and in its derivative", 1.0),
-        **{f"root {digits}": (f"{digits} stands for sqrt(2 / pi): too few digits", digits)
+        **{f"root {digits}": (f"{digits} replaces sqrt(2 / pi): too few digits", digits)
            for digits in (0.8, 0.798, 0.7979, 0.79788, 0.797885)},
     }),
     **replaced("argument", {
-        **{f"{wrong} in tanh": (f"{wrong} stands for 0.044715 in tanh's argument",
+        **{f"{wrong} in tanh": (f"{wrong} replaces 0.044715 in tanh's argument",
                                 lambda x, root, cubic, wrong=wrong: root * (x + wrong * x**3))
            for wrong in (0.44715, 0.0044715)},
         "root missing in tanh": ("tanh's argument lacks sqrt(2 / pi)", lambda x, root, cubic: x + cubic * x**3),
@@ -259,7 +259,7 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "square in tanh": ("tanh's argument has x^2 for x^3", lambda x, root, cubic: root * (x + cubic * x**2)),
         "root on x only": ("sqrt(2 / pi) multiplies x only, not the term of x^3, in tanh's argument",
                            lambda x, root, cubic: root * x + cubic * x**3),
-        "tanh of x": ("tanh(x) stands for tanh(sqrt(2 / pi) (x + 0.044715 x^3))", lambda x, root, cubic: x),
+        "tanh of x": ("tanh(x) replaces tanh(sqrt(2 / pi) (x + 0.044715 x^3))", lambda x, root, cubic: x),
         "tanh of the derivative": ("tanh is taken of its argument's derivative",
                                    lambda x, root, cubic: root * (1 + 3 * cubic * x * x)),
         "cubic subtracted in tanh": ("the term of x^3 is subtracted in tanh's argument",

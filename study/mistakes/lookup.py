@@ -88,9 +88,9 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
         "subtracts": ("the gradients are subtracted: they add", np.subtract.at),
     }),
     **replaced("after", {
-        "averages": ("divided by how often an id stands there: the gradients of its uses add, they are not averaged",
+        "averages": ("divided by how often an id occurs: the gradients of its uses add, they are not averaged",
                      lambda dweight, ids: dweight / np.maximum(times_of_use(dweight, ids), 1)),
-        "times its uses": ("multiplied by how often an id stands there: adding has counted them already",
+        "times its uses": ("multiplied by how often an id occurs: adding has counted them already",
                            lambda dweight, ids: dweight * times_of_use(dweight, ids)),
         "divided by the ids": ("divided by the number of ids: forward takes no mean",
                                lambda dweight, ids: dweight / ids.size),
@@ -106,7 +106,7 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
         "off by one down": ("the gradient goes to the row before: row ids - 1 for row ids", -1),
     }),
     **replaced("value", {
-        "counts": ("dout is not used: dweight counts how often each id stands there",
+        "counts": ("dout is not used: dweight counts how often each id occurs",
                    lambda dout, weight, ids: np.ones_like(dout)),
         "times the weight": ("multiplied by the row of the table: looking up is linear, the factor is 1",
                              lambda dout, weight, ids: dout * weight[ids]),
@@ -116,7 +116,7 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout, weight, ids: dout**2),
     }),
     **replaced("result", {
-        "not scattered": ("dout itself is returned, a row for each id; its rows have to be added to those of the table",
+        "not scattered": ("dout itself is returned, a row for each id; its rows should be added to those of the table",
                           lambda dweight, dout, weight, ids: dout),
         "looked up": ("rows are looked up, as in forward, and multiplied by dout; backward adds dout to the rows of zeros",
                       lambda dweight, dout, weight, ids: dout * weight[ids]),

@@ -7,7 +7,7 @@ SQUARE = (4, 4)
 
 
 EVERYWHERE = {  # mistakes in any reduction
-    "no upstream": ("dout is not used; each row has to be multiplied by its own", dict(upstream=np.ones_like)),
+    "no upstream": ("dout is not used; each row should be multiplied by its own", dict(upstream=np.ones_like)),
     "sign": ("dx has the wrong sign", dict(finish=lambda dx: -dx)),
     "twice": ("dx is twice too large", dict(finish=lambda dx: 2 * dx)),
 }

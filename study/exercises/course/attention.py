@@ -253,7 +253,7 @@ EXERCISES = [
         Attention compares each query with each key: scores_ij is the product of query i and key j, divided by sqrt(d), so
         that scores don't grow with the length of the vectors. There are M queries and N keys, and M may differ from N.
         Given the gradient of the scores, find those of q and k. Each is a matrix product, times the scale; the question is
-        which factor stands on which side, and what is transposed. There may be leading axes, as in (B, H, M, D).
+        which factor is on which side, and what is transposed. There may be leading axes, as in (B, H, M, D).
         """,
         "scores = q @ k^T / sqrt(D)", "7. To queries and keys", {"q": Q, "k": K},
         ("Write down one element: scores_ij = sum_d q_id k_jd / sqrt(D). Which scores does q_id reach?",

@@ -97,11 +97,11 @@ BLOCK = routine_of(block_backward, ("dx", "dwq", "dwk", "dwv", "dw1", "dw2"), {
                            "dq = dscores @ k / np.sqrt(v.shape[-1]); "
                            "dk = np.swapaxes(dscores, -1, -2) @ q / np.sqrt(v.shape[-1])"),
     "no slope": ("tanh's slope, 1 - tanh^2, is missing", "dinner = dout @ w2"),
-    "slope of the inner": ("tanh's slope is 1 - tanh(a)^2: a stands there without the tanh",
+    "slope of the inner": ("tanh's slope is 1 - tanh(a)^2: a is there without the tanh",
                            "dinner = dout @ w2 * (1 - inner**2)"),
     "slope without the square": ("tanh's slope is 1 - tanh^2: the square is missing",
                                  "dinner = dout @ w2 * (1 - hidden)"),
-    "w2 without tanh": ("w2 multiplies tanh(...): its gradient takes what stands inside the tanh",
+    "w2 without tanh": ("w2 multiplies tanh(...): its gradient uses the tanh's input",
                         "dw2 = for_weight(dout, inner)"),
     "w1 without norm": ("w1 multiplies norm(h): its gradient takes h itself", "dw1 = for_weight(dinner, h)"),
     "wq, wk, wv without norm": ("wq, wk and wv multiply norm(x): their gradients take x itself",
@@ -109,7 +109,7 @@ BLOCK = routine_of(block_backward, ("dx", "dwq", "dwk", "dwv", "dw1", "dw2"), {
     "norms without the mean": ("in both norms the path through the mean is missing", "shift = 0.0"),
     "norms without the variance": ("in both norms the path through the variance is missing", "stretch = 0.0"),
     "norms' statistics constant": ("both norms take mean and variance as constants", "shift = 0.0; stretch = 0.0"),
-    "norms' sums for means": ("in both norms sums stand where means belong",
+    "norms' sums for means": ("in both norms sums replace means",
                               "shift = dn.sum(axis=-1, keepdims=True); stretch = (dn * n).sum(axis=-1, keepdims=True)"),
     "norms without rstd": ("in both norms nothing is divided by the deviation", "dx = dn - shift - n * stretch"),
     "query's path only": ("norm(x) is used three times: the paths through k and v are missing in dx", "dn1 = dq @ wq"),
@@ -145,7 +145,7 @@ TIED = routine_of(tied_embedding_backward, ("dweight",), {
                       "rows = 0 * hidden"),
     "embedding only": ("only the path of the embedding is there: the same matrix reads out as well, and both gradients"
                        " add", "dweight = np.zeros_like(weight)"),
-    "averaged": ("the mean of the two paths stands where their sum belongs", "return dweight / 2"),
+    "averaged": ("the mean of the two paths replaces their sum", "return dweight / 2"),
     "overwritten": ("the embedding's rows overwrite what the read-out has put there: add them, once for each use",
                     "dweight[ids] = rows", ADDING),
     "repeated ids once": ("dweight[ids] += ... adds only once for an id that repeats: np.add.at adds each time",
@@ -163,7 +163,7 @@ EXERCISES = [
         Many language models use one matrix twice: its rows embed the tokens, and at the end the scores of the next token
         are products with the same rows. That saves many parameters. Here a tanh stands for the model in between. Given
         is the gradient of the scores; find that of the matrix. As always when something is used twice, it is a sum. And
-        an id may stand in several places.
+        an id may occur in several places.
         """,
         "out = tanh(weight[ids]) @ weight.T", "8. Gradients add",
         {"ids": Argument("B T", below("V"), "the tokens: each names a row of weight"),

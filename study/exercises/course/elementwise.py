@@ -73,7 +73,7 @@ EXERCISES = [
     Exercise(
         "dropout", "Dropout", 1, """
         In training, dropout sets a random part of the numbers to zero, with probability p each, and divides the others by
-        1 - p, so that the mean stays the same. Which ones were kept is known: mask is True there. Find dx. Backward has to
+        1 - p, so that the mean stays the same. Which ones were kept is known: mask is True there. Find dx. Backward must
         use the mask of forward: a new one would be the gradient of another function.
         """,
         "out = x * mask / (1 - p)", "10. No Jacobian is built",
@@ -95,7 +95,7 @@ EXERCISES = [
     Exercise(
         "gelu", "gelu", 2, """
         gelu multiplies each number by Phi(x), the probability that a standard normal number is less than x: a relu with a
-        soft edge, and the activation of GPT and BERT. x stands in it twice, so the derivative has two terms. Find dx.
+        soft edge, and the activation of GPT and BERT. x is in it twice, so the derivative has two terms. Find dx.
         NumPy has no erf; Python's math.erf takes one number, and np.vectorize(math.erf) takes arrays.
         """,
         "out = x * Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2", "20. Gelu",

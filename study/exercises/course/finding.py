@@ -81,7 +81,7 @@ EXERCISES = [
         statement="""
         Somebody hands you a function and four backwards. One is right, three are wrong, and you can read none of them:
         you can only call them. Find the right one, by its index from 0 to 3. The function and the mistakes are drawn
-        anew, twelve times, and all twelve have to be right. This is what a gradient check is for: it needs no formula,
+        anew, twelve times, and all twelve should be right. This is what a gradient check is for: it needs no formula,
         only the function itself. backwards[k](dout, *inputs) gives a tuple with a gradient for each input, None for ids
         and masks (inputs that aren't floats).
         """,
@@ -94,7 +94,7 @@ EXERCISES = [
                "Draw dout from a normal distribution: with ones, much cancels. Move all float inputs, by central "
                "differences.",
                "Draw a direction v for each float input. The slope "
-               "(dout * (forward(x + 1e-5 v) - forward(x - 1e-5 v))).sum() / 2e-5 has to be the sum of gradient * v over "
+               "(dout * (forward(x + 1e-5 v) - forward(x - 1e-5 v))).sum() / 2e-5 should be the sum of gradient * v over "
                "all inputs. Take the backward that comes closest."),
         stub="index = 0  # the first, without looking",
         demo="""
@@ -135,7 +135,7 @@ EXERCISES = [
         The tool that finds all these mistakes, by your own hand: is a backward right? Return True or False. You get
         functions to call, nothing to read. The judge hands you each right function of its library, and wrong
         backwards of each, a few hundred drawn anew. No right one may be accused, and every wrong one that is off by half a
-        percent has to be found. backward(dout, *inputs) gives a tuple with a gradient for each input, None for ids and
+        percent must be found. backward(dout, *inputs) gives a tuple with a gradient for each input, None for ids and
         masks (inputs that aren't floats). A wrong one may also give None where a gradient belongs, a wrong number of
         them, a wrong shape, or NaN, or raise an exception (let it: then it is found). Leave the inputs as they are.
         """,

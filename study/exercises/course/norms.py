@@ -54,7 +54,7 @@ def sums_over(which, gradients, *parts):
     """Mistakes in a sum over the rows of (B, T, D) that runs over one axis only."""
     is_or_are = "are" if len(parts) > 1 else "is"
     why = {0: "axis 0 alone: with leading axes (B, T, D), all axes but the last are rows",
-           1: "axis 1: it has to be all axes but the last"}
+           1: "axis 1: it should be all axes but the last"}
     return [Known(f"{which} over axis {axis}", f"{gradients} {is_or_are} summed over {why[axis]}",
                   dict.fromkeys(parts, lambda a, axis=axis: a.sum(axis))) for axis in why]
 

@@ -101,7 +101,7 @@ EXERCISES = [
         {"a": Argument("M K", about="a matrix, the left factor"), "b": Argument("K N", about="a matrix, the right factor")},
         ("Write out_ij as a sum over k. Which elements of out depend on a_mk, and with which factor?",
          "da_mk is the sum over j of dout_mj b_kj. Which product of matrices is that? Mind the order of b's indices.",
-         "da is dout times b transposed, in this order. For db, a transposed stands on the left."),
+         "da is dout times b transposed, in this order. For db, a transposed is on the left."),
         matmul_backward, routine_of("matmul"), np.matmul,
         special=(lambda r: {"a": r.uniform(-60, 60, (2, 3)), "b": r.uniform(-60, 60, (3, 4))},),
     ),

@@ -19,9 +19,9 @@ from .routine import routine_of
 LARGEST_JACOBIAN = 400  # the most outputs that are differentiated one by one
 FEW_DIGITS = 1e-2  # a factor this close to 1 was meant to be 1
 MEANINGS = {  # of a factor
-    "N": "as if a division by N were missing, or a sum stood for a mean", "1/N": "as if a mean stood for a sum",
+    "N": "as if a division by N were missing, or a sum replaced a mean", "1/N": "as if a mean replaced a sum",
     "sqrt(N)": "as if 1/sqrt(N) were missing", "1/sqrt(N)": "as if it were divided by sqrt(N) once too often",
-    "N/(N-1)": "as if N - 1 stood for N", "(N-1)/N": "as if N stood for N - 1",
+    "N/(N-1)": "as if N - 1 replaced N", "(N-1)/N": "as if N replaced N - 1",
 }
 
 Find = Callable[[Case, str, Expected], str | None]

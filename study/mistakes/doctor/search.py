@@ -1,4 +1,4 @@
-"""What explains the numbers? The simplest explanation is tried first, and has to explain every number on every input.
+"""What explains the numbers? The simplest explanation is tried first, and must explain every number on every input.
 
 One known mistake; one exact relation for everything that is wrong; two known mistakes; then each wrong result on its own,
 also by a known mistake with a relation on top of it. What remains unexplained is described by `facts`.

@@ -180,7 +180,7 @@ EXACT_RELATIONS = [
     ("dw=dw.T", "transposed", "dw is transposed"),
     ("dx=2 * dx", "factor", "dx is multiplied by 2"),
     ("dx=dx / 3", "factor", "dx is multiplied by 1/3"),
-    ("db=dout.mean(0)", "factor", "db is multiplied by 1/N, N = the number of rows of x: as if a mean stood for a sum"),
+    ("db=dout.mean(0)", "factor", "db is multiplied by 1/N, N = the number of rows of x: as if a mean replaced a sum"),
     ("dx=dx / np.sqrt(x.shape[1])", "factor",
      "dx is multiplied by 1/sqrt(N), N = the width of x: as if it were divided by sqrt(N) once too"),
     ("dx=dx * len(b)", "factor", "dx is multiplied by N, N = the width of w"),
