@@ -1,5 +1,6 @@
 """The report on an answer: in a line, in full for the terminal or a notebook, as data, and as a plot."""
 import itertools
+import math
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -48,14 +49,22 @@ class Trial:
 
     @property
     def shows_little(self) -> bool:
-        """Are the right numbers, where the answer is wrong, all 0 but one? They are for the softmax of a single column."""
-        return sum(np.count_nonzero(self.right[name]) for name, off in self.off.items() if off.any()) < 2
+        """Has an input an axis of length 1, or are the right numbers, where the answer is wrong, all 0 but one?"""
+        is_thin = any(1 in value.shape for value in self.inputs.values() if isinstance(value, np.ndarray))
+        return is_thin or sum(np.count_nonzero(self.right[name]) for name, off in self.off.items() if off.any()) < 2
 
     @property
     def how_wrong(self) -> float:
         """The largest error."""
         far = [how_far(self.given[name], self.right[name]) for name in self.off]
         return max((float(np.max(distances, initial=0.0)) for distances in far), default=0.0)
+
+    @property
+    def digits_alike(self) -> int:
+        """In how many digits do yours and right agree, where they differ most?"""
+        shares = [np.max(how_far(self.given[name], self.right[name]), initial=0.0)
+                  / np.max(np.abs(self.right[name]), initial=1e-300) for name in self.off]
+        return -math.floor(math.log10(min(max([*shares, 1e-300]), 0.9))) - 1
 
     @property
     def shapes(self) -> str:
@@ -103,10 +112,10 @@ class Report:
 
     @property
     def counterexample(self) -> Trial | None:
-        """A small input on which it is wrong: the smallest one that shows something, if possible."""
+        """A small input on which it is wrong: the smallest of those on which yours and right look most different."""
         wrong = [trial for trial in self.trials if not trial.is_right]
         return min(wrong, default=None, key=lambda trial: (
-            trial.answer.kind == "raised", trial.shows_little, trial.size, -trial.how_wrong))
+            trial.answer.kind == "raised", trial.shows_little, trial.digits_alike, trial.size, -trial.how_wrong))
 
     @property
     def right_results(self) -> tuple[str, ...]:

@@ -296,6 +296,27 @@ def test_a_counterexample_shows_more_than_one_nonzero_number(seed):
     each(SHOWN, shows_something)
 
 
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", *(
+    pytest.param(name, marks=pytest.mark.long) for name in ("linear", "scores", "attention", "rms_norm", "embedding"))])
+def test_a_counterexample_is_two_by_two_and_its_numbers_differ_visibly_where_any_do(name):
+    def sizes(trial):
+        return [n for value in trial.inputs.values() if isinstance(value, np.ndarray) for n in value.shape]
+
+    def differs(trial):
+        return any(np.abs(trial.given[key] - trial.right[key]).max() > 0.1 * np.abs(trial.right[key]).max()
+                   for key, off in trial.off.items() if off.any())
+
+    def is_telling(known):
+        report = check(lambda *given: COURSE[name].routine.right(*given, **known.changes), name, seed=0)
+        wrong = [trial for trial in report.trials if not trial.is_right and trial.given and min(sizes(trial)) > 1
+                 and all(a is not None and a.shape == trial.right[key].shape for key, a in trial.given.items())]
+        telling = [trial for trial in wrong if differs(trial)] or wrong
+        assert not telling or report.counterexample.size == min(trial.size for trial in telling) or not differs(telling[0])
+        assert not wrong or min(sizes(report.counterexample)) > 1
+
+    each(COURSE[name].routine.mistakes[::6], is_telling)
+
+
 def test_a_single_number_is_shown_if_only_that_is_wrong():
     assert check(lambda dout, x: right(dout, x) + (x.size == 1), "softmax", seed=0).counterexample.inputs["x"].size == 1
 
