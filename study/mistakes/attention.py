@@ -108,7 +108,10 @@ def with_softmax(**words):
         if "upstream" in changes:
             return sentence
         sentence = re.sub(r"\b(x|p|dout|dx)\b", lambda word: words.get(word[0], word[0]), sentence)
-        return sentence if "probabilities" in changes else f"in softmax's backward, {sentence}"
+        if "probabilities" in changes:
+            return sentence
+        is_on_the_sum = sentence.startswith("the sum ")
+        return sentence.replace("the", "softmax's", 1) if is_on_the_sum else f"in softmax's backward, {sentence}"
 
     return {IN_ATTENTION.get(name, name): (said(sentence, changes), dict(
         (PARTS[part][0], PARTS[part][1](change)) for part, change in changes.items()))

@@ -276,7 +276,7 @@ def test_relations_between_gradients():
 
 
 OWN = {  # function: what stands in which gradient, the names, the sentence
-    "attention": (dict(dq="no rowsum", dk="diagonal only"), "in dq: in softmax's backward, the sum over the row is missing"),
+    "attention": (dict(dq="no rowsum", dk="diagonal only"), "in dq: softmax's sum over the row is missing"),
     "layer_norm": (dict(dx="no mean term", dweight="gain averaged", dbias="bias of the last row"),
                    "the path through the mean is missing"),
     "linear": (dict(dx="weight transposed", dweight="weight's gradient averaged", dbias="bias averaged"), "dout @ weight^T"),
