@@ -11,7 +11,9 @@ from tables import each
 import minigrad as mg
 import nn
 from study.exercises import COURSE
-from study.mistakes.doctor import Evidence, diagnose_numbers
+from study.mistakes import FUNCTIONS
+from study.mistakes.base import safe_softmax
+from study.mistakes.doctor import Evidence, diagnose_numbers, routine_of
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GUIDE = (DOCS / "backprop_through_attention.md").read_text()
@@ -156,6 +158,60 @@ def is_what_differences_say(name, exercise):
                                    is_shown_whole, is_what_differences_say])
 def test_each_exercise(check):
     each(COURSE, check)
+
+
+def with_softmax(known, scores):
+    """The softmax of scores and its backward, with a mistake of softmax in them."""
+    def backward(dout):
+        return FUNCTIONS["softmax"].backward(dout, scores, **known.changes)
+
+    return known.changes.get("probabilities", safe_softmax)(scores), backward
+
+
+def in_masked_softmax(known, dout, scores, mask):
+    return with_softmax(known, np.where(mask, scores, -np.inf))[1](dout)
+
+
+def in_attention(known, dout, q, k, v, see=lambda scores: scores):
+    p, backward = with_softmax(known, see(q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])))
+    dscores = backward(dout @ np.swapaxes(v, -1, -2)) / math.sqrt(q.shape[-1])
+    return dscores @ k, np.swapaxes(dscores, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dout
+
+
+def in_causal_attention(known, dout, q, k, v):
+    return in_attention(known, dout, q, k, v, lambda scores: np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
+
+
+def in_heads(known, dout, q, k, v, heads):
+    parts = [in_attention(known, *(np.split(a, heads, -1)[i] for a in (dout, q, k, v))) for i in range(heads)]
+    return tuple(np.concatenate(gradients, -1) for gradients in zip(*parts))
+
+
+HAVE_A_SOFTMAX = {"masked_softmax": in_masked_softmax, "attention": in_attention, "causal_attention": in_causal_attention,
+                  "multi_head": in_heads, "blockwise_attention": lambda known, *inputs: in_causal_attention(known, *inputs[:4])}
+
+
+@pytest.mark.parametrize("share", [9, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", HAVE_A_SOFTMAX)
+def test_softmaxs_mistakes_are_known_to_all_that_contain_one(name, share):
+    exercise = COURSE[name]
+    inputs = [one for one in inputs_of(exercise, [0]) if exercise.is_usual(one)]
+    known_names = {known.name for known in exercise.routine.mistakes}
+
+    def is_named(known):
+        evidence = []
+        for one in inputs:
+            try:
+                with np.errstate(all="ignore"):
+                    given = as_dict(exercise, HAVE_A_SOFTMAX[name](known, *copies(one)))
+            except ValueError:  # a missing keepdims does not fit on all shapes
+                given = {}
+            evidence.append(Evidence(one, exercise.right(one), given))
+        found = diagnose_numbers(evidence, exercise.routine)
+        is_finite = all(np.isfinite(a).all() for item in evidence for a in item.given.values())
+        assert found.is_right or not is_finite or len(found.names) == 1 and known_names.issuperset(found.names), found
+
+    each([known for known in routine_of("softmax").mistakes if not known.changes.keys() & {"finish", "upstream"}][::share], is_named)
 
 
 def clipped(*arguments):
