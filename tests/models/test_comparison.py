@@ -217,12 +217,12 @@ def test_bad_input(refused, here):
 
 def test_files_are_overwritten(run, here):
     copied(here, "a"), copied(here, "b", lr=0.5)
-    for picture in ("t.png", "t.pdf", "t.svg") * 2:
-        code, out, err = run("compare", "a", "b", "--csv", "x/t.csv", "--json", "t.json", "--plot", picture)
-        assert (code, err) == (0, "") and out.endswith(f"x/t.csv and t.json and {picture} show it\n")
+    for _ in range(2):
+        code, out, err = run("compare", "a", "b", "--csv", "x/t.csv", "--json", "t.json", "--plot", "t.pdf")
+        assert (code, err) == (0, "") and out.endswith("x/t.csv and t.json and t.pdf show it\n")
     assert [record["lr"] for record in csv.DictReader(pathlib.Path("x/t.csv").read_text().splitlines())] == ["0.002", "0.5"]
     assert [group["lr"] for group in json.loads(pathlib.Path("t.json").read_text())["groups"]] == [0.002, 0.5]
-    assert pathlib.Path("t.png").read_bytes().startswith(b"\x89PNG")
+    assert pathlib.Path("t.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_nothing_to_draw(run, here):
