@@ -13,11 +13,24 @@ OPENING = """\
 Five lecture notes on transformers, claim by claim, in their own order. Each row has what the note says, with its \
 formula as printed; the counterpart in this project, with a link to the code; and the verdict, with the measurements \
 behind it. For a misprint, both the printed formula and the right one are run. Numbers such as 1.2 (0.9 to 1.4) are the \
-median and the range over several seeds. A row that trains models ends with the optimizers, rates and steps it used: its \
-verdict holds for these.
+median and the range over several seeds. A row that trains models ends with the optimizers, rates, steps and seeds it \
+used, and its verdict holds for these.
 
 `minigrad notes --write` runs every claim and writes this document; do not edit it. `minigrad notes --row A5` runs one, \
-`minigrad notes --note 003` those of a note. A row's number links to its code."""
+`minigrad notes --note 003` those of a note. A row's number links to its code. A row uses the letters \
+of its note, for which the [guide]({root}/docs/backprop_through_attention.md) has others:"""
+
+LETTERS = """\
+| | the guide | 000 | 001 | 002 | 003 | 004 |
+| --- | --- | --- | --- | --- | --- | --- |
+| tokens | X, rows | X, rows | X, rows | X, columns | X, rows | x_i |
+| time, width | T, C | T, D | n, d | N, D | N, D | n, d |
+| heads, head size | H, D | H, K | h, d/h | not given, K | C or H, D_k and D_v | not given |
+| matrices | W_q, W_k, W_v, W_o | U_q, U_k, U_v, U_o | Q, K, V, Y | U_q, U_k | W^(q), ..., W^(o) | W_q, W_k, W_v, W_y |
+| queries, keys, values | Q, K, V | U_q x, U_k x, U_v x | XQ, XK, XV | U_q x, U_k x | Q, K, V | q, k, v |
+| scores | S | not named | e | not named | logits | w |
+| weights | P | A | alpha | A | a | W, alpha |
+| output | O | Y | o, output | Y | Y | y, c |"""
 
 
 def write(outcomes: list[Outcome], path: pathlib.Path, pictures: dict[str, tuple[str, tuple[str, ...]]]) -> None:
@@ -34,7 +47,7 @@ def as_markdown(outcomes: list[Outcome], pictures: dict[str, tuple[str, tuple[st
     for outcome in outcomes:
         for place in outcome.claim.places:
             by_place[place].append(outcome)
-    parts = ["# The lecture notes, section by section", OPENING, summary(outcomes)]
+    parts = ["# The lecture notes, section by section", OPENING.format(root=root), LETTERS, summary(outcomes)]
     for note in NOTES:
         parts += chapter(note, by_place, root)
     if pictures:

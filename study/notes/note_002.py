@@ -46,7 +46,7 @@ def one_architecture_learns_words_and_images():
             f"without attention {blind_words:.1%} and {blind_images:.1%} are right")
     return (f"the same block learns whether words are praise, with \"not\" before some of them ({words:.0%} right after "
             f"250 steps), and the direction of stripes in an image of 16 patches ({images:.0%} after 150); without "
-            f"attention, {blind_words:.0%} and {blind_images:.0%} (5 seeds)")
+            f"attention, {blind_words:.0%} and {blind_images:.0%}")
 
 
 @claim("L2", "Self-attention",
@@ -105,7 +105,7 @@ def attention_weights_are_adaptive():
     require(bent["fixed"] < EXACT and bent["adaptive"] > 0.1, f"f(X + Z) is f(X) + f(Z) within {bent}")
     return (f"another input changes the weights by up to {changes['adaptive']:.2f}, and they also change from one place to "
             "the next; weights by distance alone do neither, as in a convolution, and only they are linear: f(X + Z) is "
-            f"off f(X) + f(Z) by {bent['fixed']:.0e}, but by {bent['adaptive']:.1f} with adaptive ones")
+            f"f(X) + f(Z) within {bent['fixed']:.0e}, but differs by {bent['adaptive']:.1f} with adaptive weights")
 
 
 @claim("E2", "Self-attention", FALSE, formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
@@ -258,6 +258,7 @@ def the_summary_block_is_mixed():
     idle = silence(block)(mg.tensor(x[None]))[0]
     require_equal(idle, layer_norm(block.ln_1, x))
     from_identity = largest(idle, x)
-    return (f"the block matches the formula within {difference:.0e}; with the same weights it is {others['inner']:.1f} "
-            f"from note 000's block, which adds the MLP to LN(Y), and {others['pre']:.1f} from pre-norm; with zero outputs "
-            f"of both layers it is LN(X), {from_identity:.1f} from X, and not the identity")
+    return (f"the block matches the formula within {difference:.0e}; with the same weights it differs by "
+            f"{others['inner']:.1f} from note 000's block, which adds the MLP to LN(Y), and by {others['pre']:.1f} from "
+            f"pre-norm; with zero outputs of both layers it is LN(X), which differs from X by {from_identity:.1f}, and not "
+            "the identity")

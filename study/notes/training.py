@@ -49,8 +49,8 @@ def train(task: Task, name: str, config: TransformerConfig, *, seed: int, **trai
     """A model of this name, trained on a task, and its losses."""
     model, settings = make_model(task, name, config, seed), TrainingConfig.of(task, seed=seed, **training)
     decay = f"{settings.annealing} decay to {settings.final_lr:.0%} after a warm-up of {settings.warmup_steps} steps"
-    clipping = f", gradients clipped to a norm of {settings.max_grad_norm:g}" if settings.max_grad_norm < 1e6 else ""
-    SEEDS[Recipe(f"AdamW ({decay}{clipping})", settings.steps, settings.lr, settings.batch_size)].add(seed)
+    clipping = f"clipping at a norm of {settings.max_grad_norm:g}" if settings.max_grad_norm < 1e6 else "no clipping"
+    SEEDS[Recipe(f"AdamW ({decay}, {clipping})", settings.steps, settings.lr, settings.batch_size)].add(seed)
     return model, Trainer(model, task, settings).train()
 
 

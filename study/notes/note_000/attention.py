@@ -156,9 +156,9 @@ def zeroing_and_renormalising_is_masking():
                   for causal in ("mask", "renormalise"))
     require(kept == 1 and lost != 1, f"a score of 1000 in the future: {kept} and {lost}, where 1 is right")
     return (f"masking the scores with -inf gives the same result within {difference:.0e}, and is safer: the mask lets no "
-            f"gradient through from the future, while renormalised weights leak {leaks[1]:.0e} of rounding; and with a "
-            f"future score of 1000 the weight of the past underflows, so that a token of 1 stays {kept:.0f} with the "
-            f"mask, but becomes {lost:.0f} when renormalised")
+            f"gradient through from the future, while renormalised weights leak rounding errors of {leaks[1]:.0e}; and "
+            f"with a future score of 1000 the weight of the past underflows, so that a token of 1 stays {kept:.0f} with "
+            f"the mask, but becomes {lost:.0f} when renormalised")
 
 
 @claim("G11", "Comparison to RNNs",
@@ -189,8 +189,8 @@ def causal_attention_reaches_any_past_token_directly():
     require(forgotten > 1e-3, f"without a state it goes on the same within {forgotten:.0e}")
     (gradient,) = mg.grad((rnn(text[:, 3:], state.detach())[0] * mg.tensor(normal(35, 1, 3, 4))).sum(), [text])
     require(not gradient.array[:, :3].any() and gradient.array[:, 3:].all(), "an RNN has another way into its past")
-    return (f"each of {T} tokens can copy any token from the first to itself (within {worst:.0e}), and none after it; an "
-            f"RNN knows its past only through one state: from that state alone it continues as before (within "
+    return (f"each of {T} tokens can copy any token from the first up to itself (within {worst:.0e}), and none after it; "
+            "an RNN knows its past only through one state: from that state alone it continues as before (within "
             f"{at_once:.0e}), and if the state is detached, no gradient reaches the past")
 
 
@@ -236,6 +236,6 @@ def distance_only_attention_is_a_convolution():
     require(apart > 0.1 and causal[0, 0] == 1, f"causal weights are Toeplitz within {apart:.0e}")
     require_equal(only_itself, x)
     return ("before the rows are normalised, attention by distance is np.convolve with zero padding, within "
-            f"{convolved:.0e}; after that, A is off a Toeplitz matrix by {divided:.2f}, as the edges have fewer terms. "
-            f"The rows of a Toeplitz matrix all sum to 1 only if it wraps around (within {wrapped:.0e}); if it is also "
-            "causal, it must be the identity, since its first row is 1, 0, ..., 0")
+            f"{convolved:.0e}; after that, A differs from a Toeplitz matrix by {divided:.2f}, as rows at the edges have "
+            f"fewer terms. The rows of a Toeplitz matrix all sum to 1 only if it wraps around (within {wrapped:.0e}); if "
+            "it is also causal, it must be the identity, since its first row is 1, 0, ..., 0")

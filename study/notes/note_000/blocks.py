@@ -118,7 +118,7 @@ def residuals_are_smaller_than_functions():
     require(share.median < 1, f"residuals up to {share:.2f} times as long as the function")
     return (f"after {steps} steps of learning to copy letters with {layers} blocks, the norm of a residual is typically "
             f"{Spread(tuple(typical)):.2f} times that of the function, x + residual, and {share:.2f} times in the "
-            "sublayer where it is largest (5 seeds)")
+            "sublayer where it is largest")
 
 
 @claim("N1", "Layer Norm", "true if no token is constant",
@@ -155,10 +155,10 @@ def layer_norm_is_a_z_score():
     require(max(off, moved, along) < EXACT, f"{off:.0e}, {moved:.0e}, {along:.0e}")
     require(abs(gradient).max() > 0.1, "there is no gradient")
     return (f"each token gets mean 0 and standard deviation 1, within {off:.0e}, and 3 x - 2 gives the same output as x, "
-            f"within {moved:.0e}; so no gradient passes along 1 or along x itself (within {along:.0e})")
+            f"within {moved:.0e}; so the gradient has no component along 1 or along x itself (within {along:.0e})")
 
 
-@claim("N7", "Layer Norm",
+@claim("N7", "Layer Norm", "true if the learning rate is large",
        formula='it is important to use other deep learning "tricks" like LayerNorm to stabilize training',
        ours='TransformerConfig(placement="residual" | "inner" | "pre")', code=f"{TRANSFORMER}:PLACEMENTS")
 def layer_norm_stabilises_training():
@@ -187,7 +187,7 @@ def layer_norm_stabilises_training():
     return (f"4 blocks without norms learn to copy at a learning rate of 0.01 ({slowly:.0%} of answers are right after 200 "
             f"steps); at 0.06 their loss rises to {peaks[0]:.0f} within 120 steps ({right[0]:.0%} right); with the note's "
             f"norms it rises only to {peaks[1]:.1f} ({right[1]:.0%} right), and with pre-norm to {peaks[2]:.1f} "
-            f"({right[2]:.0%} right; 5 seeds)")
+            f"({right[2]:.0%} right)")
 
 
 @claim("R4", "Layer Norm", formula="X' = layer-norm(X), Y = X' + mhsa(X'), Y' = layer-norm(Y), X = Y' + mlp(Y')",
@@ -218,8 +218,8 @@ def the_final_block_has_residual_connections():
     lost = largest(out, of_larger)
     require(lost < 1e-4, f"the outputs of X and 1000 X differ by {lost:.0e}")
     return ("no connection of the final block adds X: with zero weights the first form passes X and its gradient through "
-            f"exactly, as pre-norm would, but the last one gives LN(LN(X)), whose Jacobian is {off['inner']:.1f} from I, "
-            f"and which is the same for 1000 X (within {lost:.0e})")
+            "exactly, as pre-norm would, but the last one gives LN(LN(X)), whose Jacobian differs from I by "
+            f"{off['inner']:.1f}, and which is the same for 1000 X (within {lost:.0e})")
 
 
 @claim("E13", "Layer Norm", "false here or in note 002: they contradict each other",

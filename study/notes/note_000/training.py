@@ -101,7 +101,7 @@ def learning_rates_are_annealed():
         difference = max(difference, abs(optimizer.param_groups[0]["lr"] - rate))
         schedule.step()
     require(difference < EXACT, f"the scheduler differs by {difference:.0e}")
-    times = "at the start", "after the warm-up", "half-way", "at the end"
+    times = "at the start", "after the warm-up", "halfway", "at the end"
     table = ", ".join(f"{rate:.2f} {when}" for rate, when in zip(rates, times))
     return (f"a rate that rises to {peak:g} in {warmup} steps and falls to {floor:g} along a cosine is {table}; PyTorch's "
             f"form of the schedule, step by step, agrees within {difference:.0e}")

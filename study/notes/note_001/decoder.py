@@ -43,7 +43,7 @@ def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
     require(loss.median < 0.05, f"the loss on one batch is {loss:.2f} nats")
     return (f"Add & Norm is a norm after the sum: the block matches the formula within {difference:.0e}, and the future "
             "has an influence of exactly 0; two blocks memorise 4 random texts of 13 tokens in 300 steps, with a loss of "
-            f"{math.log(16):.2f} -> {loss:.3f} nats (5 seeds)")
+            f"{math.log(16):.2f} -> {loss:.3f} nats")
 
 
 def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
@@ -178,8 +178,8 @@ def more_heads_cost_no_more():
     expected = 4 * n * d * d + 2 * n * n * d
     require(forward == {expected} and len(total) == 1, f"multiply-adds forward {forward}, in all {total}")
     require(parameters == {4 * d * d}, f"parameters {parameters}")
-    return (f"with 1, 2, 4, 8 heads 4 d^2 = {4 * d * d} parameters and 4 n d^2 + 2 n^2 d = {expected} multiply-adds "
-            f"each; only the exponentials grow, {', '.join(map(str, exponentials))}")
+    return (f"with 1, 2, 4 or 8 heads there are 4 d^2 = {4 * d * d} parameters and 4 n d^2 + 2 n^2 d = {expected} "
+            f"multiply-adds; only the number of exponentials grows: {', '.join(map(str, exponentials))}")
 
 
 def jacobian_of_softmax(scores: np.ndarray) -> float:

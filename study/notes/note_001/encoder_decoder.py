@@ -86,7 +86,7 @@ def an_encoder_and_a_decoder_are_put_together():
     return ("each token of the source changes all of the encoder's outputs, and through them all of the decoder's (by at "
             f"least {weakest:.3f}); the decoder does not see the future of its own tokens; with one block each, "
             f"{reversing:.1%} of new sequences of 4 letters are reversed and {sorting:.1%} sorted correctly after {STEPS} "
-            "steps (5 seeds)")
+            "steps")
 
 
 @claim("A18", "Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
@@ -224,4 +224,4 @@ def absolute_indices_are_not_the_best_positions():
             f"rotary ({moved['rotary']:.0e}) or relative positions ({moved['relative']:.0e}); a layer that learned to name "
             f"the token 2 places before, in texts of {LENGTH} (300 steps), answers correctly at places {LENGTH + 1} to "
             f"{2 * LENGTH} with learned positions {shown['learned']} of the time, with sinusoids {shown['sinusoidal']}, "
-            f"relative {shown['relative']}, rotary {shown['rotary']}; chance is {1 / SYMBOLS:.0%} (5 seeds)")
+            f"relative {shown['relative']}, rotary {shown['rotary']}; chance is {1 / SYMBOLS:.0%}")

@@ -74,4 +74,4 @@ def attention_needs_positions_a_nonlinearity_and_a_mask():
     return (f"the three additions, without residual connections or norms, match the formulas within {difference:.0e}; one "
             f"such layer learns x_t = x_(t-1) + 2 x_(t-2) mod 5 ({shown['']} right after {STEPS} steps; without positions "
             f"{shown['positions']}, without the feed-forward network {shown['feed-forward']}); trained without the mask, "
-            f"it copies the future, and is right {shown['mask']} of the time once that is hidden (5 seeds)")
+            f"it copies the future, and is right {shown['mask']} of the time once that is hidden")

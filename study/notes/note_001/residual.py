@@ -15,7 +15,7 @@ from study.notes.training import of_one_length, train
 claim = claims_of("001")
 
 
-@claim("C6", "Residual Connections", "true if no norm stands on the residual path",
+@claim("C6", "Residual Connections", "true if no norm is on the residual path",
        formula="X^(i) = X^(i-1) + Layer(X^(i-1))", ours='TransformerConfig(placement="residual" or "pre")',
        code="models/transformer.py:PLACEMENTS")
 def the_gradient_of_a_residual_connection_is_1():
@@ -76,7 +76,7 @@ def residual_connections_help_models_train_better():
     require(added.median < 0.05 and without.median > 0.9 * nothing, f"without {without:.2f}, with {added:.4f} nats")
     return (f"a decoder of {DEEP} blocks learns to copy 4 letters of 10: after {STEPS} steps the loss is {added:.4f} nats "
             f"with residual connections, and {without:.2f} without, no better than knowing how often each symbol occurs, "
-            f"{nothing:.2f} (5 seeds)")
+            f"{nothing:.2f}")
 
 
 @claim("N18", "Layer Normalization", "true if the stack is deep, or norms come first",
@@ -94,7 +94,7 @@ def layer_norm_helps_models_train_faster():
     require(abs(post_shallow / alone_shallow - 1) < 0.15 and pre_shallow < 0.92 * alone_shallow,
             f"{SHALLOW} blocks: {in_words[0]}")
     return (f"steps until {DEEP} blocks copy 4 letters (mean loss below {ENOUGH} nats): {in_words[1]}; with {SHALLOW} "
-            f"blocks: {in_words[0]}; so Add & Norm pays off in deep stacks (5 seeds)")
+            f"blocks: {in_words[0]}; so Add & Norm pays off in deep stacks")
 
 
 @claim("N17", "Layer Normalization", formula="LayerNorm's success may be due to its normalizing gradients",
@@ -197,4 +197,4 @@ def gain_and_bias_of_layer_norm_can_be_left_out():
     require(without_bias == ["weight"], f"bias=False leaves {without_bias}")
     error = check_gradients(plain, x)
     return (f"without them it has no parameters, and equals the norm with gain 1 and bias 0, within {difference:.0e} "
-            f"(gradients {error:.0e}); the bias alone can be omitted, too")
+            f"(gradients are right within {error:.0e}); the bias alone can be omitted, too")

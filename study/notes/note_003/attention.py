@@ -10,7 +10,7 @@ from models.task import FIRST
 from models.tasks import TASKS
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    attend, check_gradients, heads_of, matrices, mhsa, normal, plain_attention, refusal, require_equal, softmax,
+    Spread, attend, check_gradients, heads_of, matrices, mhsa, normal, plain_attention, refusal, require_equal, softmax,
 )
 from study.notes.training import Tagger, after_fit, choices
 
@@ -50,9 +50,9 @@ def bank_attends_to_the_telling_word():
                        loss=lambda model, x, meaning: F.cross_entropy(model(x)[:, -1], meaning))
     require(min(right) > 0.95, f"right: {right}")
     require(weight.median > 4 / length, f"weight {weight:.2f}")
-    return (f"after {steps} steps the meaning is right for at least {min(right):.0%} of new sentences; of {length} words, "
-            f"the telling one, wherever it is, gets {weight:.2f} of the weight (uniform: {1 / length:.2f}). Models with "
-            "less look only for the words of one meaning")
+    return (f"after {steps} steps the meaning of {Spread(tuple(right)):.0%} of new sentences is right; of {length} words, "
+            f"the telling one, wherever it is, gets {weight:.2f} of the weight (uniform: {1 / length:.2f}). Models that "
+            "give it less attend only to the words of one meaning")
 
 
 @claim("A7", "Network parameters", formula="Q = X W^(q), K = X W^(k), V = X W^(v), Y = softmax(Q K^T) V",

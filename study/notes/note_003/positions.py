@@ -33,7 +33,7 @@ class PreviousToken(Tagger):
                    lr=1e-2, seed=seed)
 
 
-@claim("P2", "Positional encoding", "true if parameters count; concatenation learns as well",
+@claim("P2", "Positional encoding", "true if parameters matter; concatenation learns just as well",
        formula="[No] x~_n = (x_n, r_n), [Yes] x~_n = x_n + r_n",
        ours='nn.PositionEncoding("sinusoidal", D, combine="concatenate" or "add")', code=POSITIONS)
 def positions_are_added_and_not_concatenated():
@@ -60,7 +60,7 @@ def positions_are_added_and_not_concatenated():
             f"instead of {sizes[0]}, and a sum is its special case in which tokens and positions share a matrix")
 
 
-@claim("P4", "Positional encoding", "true if of the vectors: a model trained with them fails beyond its lengths",
+@claim("P4", "Positional encoding", "true of the vectors; a model trained with them fails at longer sequences",
        formula="r_ni = sin(n / L^(i/D)) if i is even, cos(n / L^((i-1)/D)) if i is odd",
        ours='nn.PositionEncoding("sinusoidal", D)', code="nn/position.py:sinusoidal",
        also=("000: Positional Encodings",))
@@ -106,9 +106,9 @@ def sinusoids_meet_the_demands():
     require("positions 'learned'" in message, message)
     return (f"the vectors match the formula within {formula:.0e}, a shift is a rotation within {shifted:.0e}, products "
             f"depend only on the distance within {toeplitz:.0e}, and {T} positions are at least {closest(r):.2f} apart. "
-            "There is a vector for any position, but a model has not learned what to do with it: attention trained for 400 "
-            f"steps to find the previous token is right at {within:.0%} of {trained_with} positions, as in training, and "
-            f"at {beyond:.0%} of {tested_with} (with learned positions, {tested_with} are a ValueError)")
+            "There is a vector for every position, but a model has not learned what to do with it: attention trained for "
+            f"400 steps to find the previous token is right at {within:.0%} of {trained_with} positions, as in training, "
+            f"and at {beyond:.0%} of {tested_with} (with learned positions, {tested_with} are a ValueError)")
 
 
 def closest(table: np.ndarray) -> float:
@@ -116,7 +116,7 @@ def closest(table: np.ndarray) -> float:
     return float(min(np.linalg.norm(table[step:] - table[:-step], axis=1).min() for step in range(1, len(table))))
 
 
-@claim("E35", "Positional encoding", "true if L is not 1; it is not given",
+@claim("E35", "Positional encoding", "true if L is not 1; the note does not give it",
        formula="sin(n / L^(i/D)), without a word on L",
        ours="nn.position.sinusoidal(T, D, base=L), by default 10,000", code="nn/position.py:sinusoidal")
 def the_base_of_the_sinusoids_is_not_given():

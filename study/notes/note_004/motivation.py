@@ -114,8 +114,7 @@ def recurrent_networks_and_misalignment():
     return (f"writing a word for each word read, a network gets {aligned:.0%} of whole sentences right if words keep their "
             f"order, and {misaligned:.0%} if nouns come before adjectives, so that two nouns out of four must be guessed "
             f"(1/16), after {2 * steps} steps. An encoder and a decoder that starts from its last state get {rnn:.0%} "
-            f"right after {steps} steps, and {attends:.0%} if the decoder attends to all states; the last state alone is "
-            "enough after 40,000 steps (100%, in a run that is not repeated here)")
+            f"right after {steps} steps, and {attends:.0%} if the decoder attends to all states")
 
 
 @claim("L27", "Motivation", formula="Attempt 1: model tokens as entire sentences, not words",
@@ -155,8 +154,8 @@ def reading_in_both_directions():
     halves = require_equal(layer(x)[0], np.concatenate([mirrored[..., 4:], mirrored[..., :4]], axis=-1))
     require(influence(lambda x: layer(x)[0], x).all(), "some states do not depend on all inputs")
     check_gradients(layer, x)
-    return (f"the states are those of two loops, concatenated, within {found:.0g}; a layer with exchanged directions that "
-            f"reads the sequence backwards exchanges the halves, within {halves:.0g}")
+    return (f"the states are those of two loops, concatenated, within {found:.0g}; if the two directions "
+            f"exchange their matrices and the sequence is read backwards, the halves are exchanged, within {halves:.0g}")
 
 
 @claim("G33", "Motivation", "true if training is short",

@@ -130,7 +130,7 @@ def dot_products_group_similar_words():
                       lambda generator: task.make(generator, 32, 3)[:1], lambda model, _: ratio(model[0]), steps, lr=1e-2,
                       loss=loss)
     require(after.median > 3 and 0.3 < random.median < 3, f"after training {after:.2g}, random {random:.2g}")
-    return (f"in sentences of 7 words, a noun gives the other noun, and an adjective the other adjective, {after:.2g} "
+    return (f"in sentences of 7 words, a noun gives the other noun, and an adjective the other adjective, {after:.0f} "
             "times the weight of a word of another kind, if the vectors were learned by predicting words from their "
             f"neighbours for {steps} steps; with random vectors {random:.2g} times")
 
@@ -202,10 +202,10 @@ def values_without_their_head():
         literal[each] = largest(layer(x), np.concatenate([W[r] @ v[:, 0] for r in range(3)], axis=1) @ W_y.T)
     require(min(literal.values()) > 0.01, f"one value for all heads differs by {literal}")
     narrow = heads_of_note(2)
-    too_wide = refusal(lambda: narrow.out(mg.tensor(np.concatenate([x.array] * 3, axis=1))))
+    refusal(lambda: narrow.out(mg.tensor(np.concatenate([x.array] * 3, axis=1))))
     return (f"v^r_j is defined a line above, and with it both readings of a head's size match the layer's output within "
             f"{found:.0g}; with one v_j for all heads it is off by {literal[6]:.2f} if heads are d wide, and by "
-            f"{literal[2]:.2f} if they are d/h wide, where a v_j of width d would not fit W_y: {too_wide}")
+            f"{literal[2]:.2f} if they are d/h wide, where a v_j of width d would not fit W_y")
 
 
 @claim("A21", "Self-Attention", formula="every key in the database is matched to the query to some extent",
@@ -226,8 +226,8 @@ def a_soft_dictionary():
         errors.append(largest(found, table[asked]))
         require(scale > 1 or weights.array.min() > 0.01, f"a key has weight {weights.array.min():.0g}")
     require(errors[0] > 0.1 and errors[-1] < EXACT, f"errors {errors}")
-    return (f"the output is {errors[0]:.2f}, {errors[1]:.0g} and {errors[2]:.0g} from the value looked up, for scores "
-            "times 1, 10 and 100: the softer the weights, the more of the other values it contains")
+    return (f"the output differs from the value looked up by {errors[0]:.2f}, {errors[1]:.0g} and {errors[2]:.0g}, for "
+            "scores times 1, 10 and 100: the softer the weights, the more of the other values it contains")
 
 
 @claim("A19", "Self-Attention", formula="alpha_ij = W_1 tanh(W_2 [h_i, s_j]), followed by a softmax",
