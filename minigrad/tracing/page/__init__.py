@@ -46,6 +46,7 @@ optional. Names are those of the trace's tensors; a step has the name of its out
     shares          [{"tensor": "x", "through": [{"label": ..., "tensor": step, "input": name}, ...]}]: the paths by which
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its
                     input, carried on to x. Default: each tensor that several steps use, with these steps
+    about_shares    [line, ...]: what the shares say
     stations        [{"title": ..., "text": [line, ...], "step": name, "way": "forward" or "backward",
                     "guide": "3. Keys compete", "question": QUESTION}, ...]: a guided path. Each opens a step, asks a
                     question, and names the guide's section on it. The page's address keeps what was answered
@@ -90,7 +91,7 @@ SCRIPTS = (
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
-    "stations", "station",
+    "about_shares", "stations", "station",
 }
 QUESTIONS = {"number", "sign", "smallest", "largest", "changes"}
 

@@ -57,7 +57,7 @@ function drawShares() {
       element("thead", {}, element("tr", {}, ...head)),
       element("tbody", {}, ...shares.map(share => row(share.label, share.data)),
         ...(isMissing ? [row("other paths", rest)] : []), row("total", total))));
-  })));
+  })), ...(extras.about_shares || []).map(line => derivation(line, symbolOf)));
 }
 
 /* ------------------------------------------------------------------------------------------------ all of it */

@@ -491,12 +491,13 @@ def test_a_gradient_of_several_contributions_shows_them_all(browser, opened):
         second = x * x
         loss = (first + second).sum()
         loss.backward()
-    opened(t)
+    opened(t, {"about_shares": ["Of `x`, one line.", "Another line."]})
     text = browser.focus("x", "0,1", "gradient")
     assert "= 3.000 + 2.000 + 2.000 = 7.000, the sum of 3 contributions" in text and "through first" in text and "through second" in text
     assert browser.arrays()["x", "gradient"][0, 1] == 7
     shares = browser.text("#shares")
     assert "dx comes from" in shares and "first" in shares and "second" in shares and "total" in shares
+    assert shares.endswith("one line.\n\nAnother line.") and "`" not in shares
 
 
 def test_the_finite_difference_is_shown_next_to_the_gradient(browser, random, opened):
