@@ -1,6 +1,5 @@
 """The guided path on the default page: in a browser, each question is answered right, by NumPy, and wrong."""
 import dataclasses
-import pathlib
 from unittest import mock
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from minigrad.tracing import page
 from study.page import pages
 from study.page.attention import DEFAULT, Head
-from study.page.stations import STATIONS
 
 PATH = "#path"
 MOVES = {"weights": ("k", (3, 0)), "v": ("upstream", (2, 0))}  # whose numbers are asked for: the number that is raised by 1
@@ -32,12 +30,6 @@ def visited(browser, path):
     return call
 
 
-def test_each_station_names_a_section_of_the_guide():
-    guide = pathlib.Path(__file__).parents[2] / "docs" / "backprop_through_attention.md"
-    headings = {line.lstrip("# ").strip() for line in guide.read_text(encoding="utf-8").splitlines() if line.startswith("###")}
-    assert {station["guide"] for station in STATIONS} <= headings
-
-
 def gradients(head: Head) -> dict[str, np.ndarray]:
     """What the stations ask for, in NumPy."""
     q, k, v = (head.inputs[name] for name in ("q", "k", "v"))
@@ -57,9 +49,14 @@ def raised(head: Head, name: str, index: tuple[int, int], by: float) -> Head:
     return dataclasses.replace(head, inputs={**head.inputs, name: array})
 
 
+def before_and_after(head: Head, name: str) -> list[np.ndarray]:
+    """What is asked for without and with the edit that the answer makes."""
+    return [gradients(one)[name] for one in (head, raised(head, *MOVES[name], 1))]
+
+
 def changed(head: Head, name: str) -> list[str]:
     """The indices of the numbers that an edit changes."""
-    before, after = (gradients(one)[name] for one in (head, raised(head, *MOVES[name], 1)))
+    before, after = before_and_after(head, name)
     return [f"{i},{j}" for i, j in np.argwhere(abs(after - before) > 1e-12)]
 
 
@@ -139,6 +136,9 @@ def test_a_question_is_answered_by_the_numbers_that_the_page_shows(browser, visi
         if isinstance(answer, list):
             moved = browser.run("return [...document.querySelectorAll('.moved')].map(cell => cell.dataset.index)")
             assert moved == answer
+            before, after = (browser.run("return shown(arguments[0])", array[3, 0] if number == 3 else array[0, 0])
+                             for array in before_and_after(head, "weights" if number == 3 else "v"))
+            assert f": {before} → {after}" in browser.text(f"{PATH} .verdict")
 
 
 VEILED = [["q 3,0"], ["weights 2,1"], [], ["row_sum 1,0"], [f"scores 3,{j}" for j in range(4)], ["scores 0,0"], ["k 3,0"], [],
@@ -216,7 +216,18 @@ def test_the_edit_of_an_answer_lasts_as_long_as_its_station(browser, visited):
     browser.run("goTo(0)")
     browser.type("q", "0,0", "7")  # who goes on from there keeps it
     press(browser, "Next")
+    assert browser.arrays()["q", "value"][0, 0] == 7
     assert browser.arrays()["k", "value"][3, 0] == before["k", "value"][3, 0] + 1
+
+
+def test_a_switch_is_turned_as_long_as_its_station_is_open(browser, visited):
+    visited(9)
+    chosen = "return document.getElementById('switch-row_sum').value"
+    assert browser.run(chosen) == "1"
+    give(browser, 0.0)
+    assert "= dO[3,0] · O[3,0] + dO[3,1] · O[3,1]" in browser.text(f"{PATH} .verdict")
+    press(browser, "Finish")
+    assert browser.run(chosen) == "0"
 
 
 def test_cells_are_chosen_by_keys(browser, visited):

@@ -10,10 +10,8 @@ const given = () => answerOf(state.station);
 /* ------------------------------------------------------------------------------------------------ answers */
 
 const toCell = ({tensor, index, kind}) => cellAt({name: tensor, index, kind});
-const numberAt = ({tensor, index, kind}, of = right) => {
-  const {shape, data} = (kind === "value" ? of.values : of.gradients).get(tensor);
-  return data[ravel(shape, index)];
-};
+const numbersOf = ({tensor, kind}, of = right) => (kind === "value" ? of.values : of.gradients).get(tensor);
+const numberAt = ({index, ...cell}) => numbersOf(cell).data[ravel(numbersOf(cell).shape, index)];
 const named = ({tensor, index, kind}) => formula(`${symbol({name: tensor, kind})}_${index.join("")}`, name => name, "inline");
 
 /** The terms of a number asked for, or one of the terms that it is the sum of. */
@@ -24,18 +22,14 @@ function termOf({number, sign, term: k}) {
 }
 
 const tolerance = x => 0.05 * Math.max(1, Math.abs(x));
-const isSmall = (x, {tensor, kind}) => { // but for rounding
-  const all = (kind === "value" ? right.values : right.gradients).get(tensor).data;
-  return Math.abs(x) <= 1e-9 * Math.max(...all.map(Math.abs));
-};
+const isSmall = (x, cell) => Math.abs(x) <= 1e-9 * Math.max(...numbersOf(cell).data.map(Math.abs)); // but for rounding
 const signOf = q => isSmall(numberAt(q.sign), q.sign) ? "zero" : numberAt(q.sign) > 0 ? "positive" : "negative";
 
 /** What changes by a question's edit: [{place, before, after}]. */
-function changesBy({changes: {tensor, kind}, edit}) {
+function changesBy({changes, edit}) {
   const run = edits => computation.backward(computation.forward(edits, activeSets()));
   const edits = trial ? trial.before.edits : state.edits;
-  const [before, after] = [edits, withEdit(edits, edit)].map(run).map(
-    one => (kind === "value" ? one.values : one.gradients).get(tensor).data);
+  const [before, after] = [edits, withEdit(edits, edit)].map(run).map(one => numbersOf(changes, one).data);
   const largest = Math.max(...before.map(Math.abs));
   return [...before.keys()].map(place => ({place, before: before[place], after: after[place]}))
     .filter(one => Math.abs(one.after - one.before) > 1e-9 * largest);
@@ -48,7 +42,7 @@ function withEdit(edits, {tensor, index, by}) {
 }
 
 const extreme = (q, cells, best) => {
-  const target = best(...cells.map(one => numberAt(one)));
+  const target = best(...cells.map(numberAt));
   return cells.filter(one => isSmall(numberAt(one) - target, one));
 };
 const byExtreme = (name, best) => ({
