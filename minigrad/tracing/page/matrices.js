@@ -87,7 +87,8 @@ class Grid {
       }
       const size = (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(2);
       if (box.tint !== size) box.style.setProperty("--size", box.tint = size);
-      box.classList.toggle("changed", x !== original[i] && !(Number.isNaN(x) && Number.isNaN(original[i])));
+      const isSame = Object.is(x, original[i]) || Math.abs(x - original[i]) <= 1e-12 * largest; // but for rounding
+      box.classList.toggle("changed", !isSame);
       box.classList.toggle("wrong", isWrong);
       if (isWrong) cell.setAttribute("aria-label", `${shown(x)}, wrong; it should be ${shown(expected[i])}`);
       else if (cell === box) cell.removeAttribute("aria-label");
