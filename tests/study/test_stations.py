@@ -240,6 +240,22 @@ def test_cells_are_chosen_by_keys(browser, visited):
     assert browser.cell("weights", "3,1").get_attribute("aria-selected") == "true"
 
 
+def test_a_phone_shows_the_station_or_the_number_pointed_at(browser, visited):
+    browser.resize("narrow")
+    shown = "return ['path', 'number'].filter(id => document.getElementById(id).offsetHeight > 0)"
+    visited(1)
+    assert browser.run(shown) == ["path"]
+    browser.focus("scores", "3,1", "gradient")
+    assert browser.run(shown) == ["number"]
+    browser.run("document.querySelector('.close').click()")
+    assert browser.run(shown) == ["path"]
+    browser.run("visit(3)")
+    browser.run("arguments[0].focus(); arguments[0].click()", browser.cell("weights", "3,0"))
+    assert browser.run(shown) == ["path"] and browser.text(f"{PATH} .count") == "1 cell chosen."
+    give(browser, [])
+    assert browser.run(shown) == ["path"]
+
+
 @pytest.mark.parametrize("size, scheme", [("wide", "light"), ("narrow", "dark")])
 def test_stations_are_accessible_and_fit(browser, visited, size, scheme):
     browser.resize(size)

@@ -111,6 +111,7 @@ function drawChosen() {
     cells.forEach(({box}) => { box.classList.remove("choosable", "chosen", "moved"); box.removeAttribute("aria-selected"); });
   }
   const grid = gridAsked();
+  document.body.classList.toggle("choosing", Boolean(grid && !given()));
   if (!grid) return;
   const chosen = new Set(given() ? given().text.split(" ").filter(Boolean).map(Number) : state.chosen);
   const moved = new Set(given() ? changesBy(station().question).map(one => one.place) : []);
@@ -180,6 +181,7 @@ function answer(text) {
   const {question} = station();
   keepAnswer({isRight: kindOf(question).isRight(question, text), text});
   if (question.edit) startTrial();
+  state.pointed = null;
   update();
   drawStation();
   byId("path").querySelector(".verdict").focus();
