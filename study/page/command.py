@@ -15,6 +15,7 @@ from study.page.stations import STATIONS
 
 PAGE = "study.html"
 OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
+SOURCES = "input", "checkpoint", "block", "tiles", "station"  # what chooses a page
 VARIANTS = "heads", "key_value_heads", "rotary", "dropout", "cross_entropy"  # of the page's own numbers
 
 
@@ -27,6 +28,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
                         help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
+    parser.add_argument("--tiles", type=int, metavar="N", help="flash attention's backward, in tiles of N queries and keys")
     parser.add_argument("--heads", type=int, metavar="N", help="several heads, from x (default: one, from q, k and v)")
     parser.add_argument("--key-value-heads", type=int, metavar="N", help="heads of keys and values, which groups share")
     parser.add_argument("--rotary", action="store_true", help="rotate queries and keys by their positions")
@@ -70,6 +72,9 @@ def page_of(given: dict) -> pages.Page:
             return pages.page_of_head(inputs.read(given["input"]))
         except OSError as error:
             raise ValueError(f"cannot read {given['input'] or repr('')} ({error.strerror or error})") from None
+    if "tiles" in given:
+        check_whole("--tiles", given["tiles"], most=DEFAULT.tokens[0])
+        return pages.page_of_tiles(DEFAULT, given["tiles"])
     if {"heads", "key_value_heads", "cross_entropy"} & given.keys():
         return pages.page_of_head(variant(given, attention.heads_of, attention.attention))
     if given.keys() & set(VARIANTS):
@@ -103,11 +108,11 @@ def variant(given: dict, draw: Callable, loss: Callable) -> attention.Inputs:
 
 def check_flags(given: dict) -> None:
     """UsageError for flags that exclude or need each other."""
-    if len(sources := [name for name in ("input", "checkpoint", "block", "station") if name in given]) > 1:
+    if len(sources := [name for name in SOURCES if name in given]) > 1:
         raise UsageError(f"--{sources[0]} and --{sources[1]} ask for different pages; give one of them")
-    if chosen := [name for name in VARIANTS if name in given and given.keys() & {"input", "checkpoint", "station"}]:
-        raise UsageError(f"--{chosen[0].replace('_', '-')} is for the page's own numbers, without --input, --checkpoint or "
-                         "--station")
+    if chosen := [name for name in VARIANTS if name in given and given.keys() & set(SOURCES) - {"block"}]:
+        raise UsageError(f"--{chosen[0].replace('_', '-')} is for the page's own numbers, without --input, --checkpoint, "
+                         "--tiles or --station")
     if "checkpoint" in given and "text" not in given:
         raise UsageError("--checkpoint needs a text for the model to read; give one with --text")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):

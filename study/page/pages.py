@@ -13,6 +13,7 @@ from study.page import block, formulas, shares
 from study.page.attention import DEFAULT, FROM_Q_K_V, Head, Inputs, attention
 from study.page.mistakes import MISTAKES, check
 from study.page.stations import STATIONS
+from study.page.tiles import Tiles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,21 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "switches": [causal_switch(numbers.causal, numbers.mask),
                      row_sum_switch("attended_heads" if numbers.heads > 1 else "attended")],
         "shares": tables(shares.paths_in_block(trace, numbers.placement)),
+    })
+
+
+def page_of_tiles(head: Head, size: int) -> Page:
+    """The page of flash attention's backward, in tiles of `size` queries and keys."""
+    tiles = Tiles(head, size)
+    with mg.trace() as trace:
+        tiles.run(head.tensors())
+    return Page(trace.as_dict(), {
+        "title": "Flash attention's backward, in tiles",
+        "introduction": [
+            f"Kept from forward: Q, K, V, O and, for each query, lse. In tiles of {size} x {size}, backward computes S and "
+            "P again, and adds to dQ, dK and dV what each tile sends. It never holds more of P than one tile.", STORY],
+        "layout": tiles.layout, "hidden": tiles.hidden, "labels": tiles.labels, "symbols": tiles.symbols,
+        "editable": [*head.inputs, "upstream"], "steps": tiles.words,
     })
 
 

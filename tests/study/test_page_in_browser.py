@@ -215,6 +215,29 @@ def test_shares_in_a_block(browser, opened, placement):
             assert data == pytest.approx(share.ravel(), abs=1e-12)
 
 
+def test_tiles_follow_edits(browser, opened):
+    """What the tiles add to dQ, dK and dV gives the gradients of attention, and the last steps are called backward."""
+    made = pages.page_of_tiles(DEFAULT, 2)
+    opened(made)
+    assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
+    inputs, upstream = {name: array.copy() for name, array in DEFAULT.inputs.items()}, DEFAULT.upstream.copy()
+    for tensor, array, place in (("q", inputs["q"], (3, 1)), ("k", inputs["k"], (0, 0)), ("v", inputs["v"], (2, 1)),
+                                 ("upstream", upstream, (3, 0))):
+        array[place] -= 1.25
+        browser.type(tensor, ",".join(map(str, place)), repr(float(array[place])))
+    _, gradients = mistakes.run(DEFAULT, inputs, upstream, {})
+    found = browser.arrays()
+    for name, after in (("q", ("00", "11")), ("k", ("10", "11")), ("v", ("10", "11"))):
+        sums = np.vstack([found[f"d{name}_{i}_after_{tile}", "value"] for i, tile in enumerate(after)])
+        assert sums == pytest.approx(gradients[name], abs=1e-9), name
+    assert "S_" not in browser.text("#introduction")
+    titles = browser.run("return steps.map(step => step.title)")
+    last = len(titles) - 1
+    browser.run("goTo(arguments[0])", last + 1)
+    assert "backward" in browser.text("#step-name") and "+=" in browser.text("#formulas")
+    assert roles(browser)[1] == {("dq_1_after_11", "value")}
+
+
 VARIANTS = {
     "grouped heads": (attention, heads_of(4, 2, causal=False)),
     "cross-entropy": (attention, with_cross_entropy(heads_of(), attention)),

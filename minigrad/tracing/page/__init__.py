@@ -30,7 +30,8 @@ optional. Names are those of the trace's tensors; a step has the name of its out
                     joins: earlier steps shown as one with this one; terms write out what they computed
                     derives: {"row_sum": NAME}: what its op derives (`derived` in ops.js) becomes a tensor of that name,
                     with a step of its own if `steps` has one of that name
-                    WORDS = {"formula": ... or a list, "derivation": [line, ...]}; in a line, `...` encloses a formula
+                    WORDS = {"formula": ... or a list, "derivation": [line, ...]}; in a line, `...` encloses a formula;
+                    "direction": "backward" for a step of a backward that is traced itself
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace itself, so its sets are empty; or a field for a number,
                     [{"name": ..., "label": ..., "number": SET}], where SET's "value" is the trace's own

@@ -42,6 +42,9 @@ function touchedBy(step) {
   return {reads: [...read.values()], writes: [...written.values()]};
 }
 
+/** A backward that is computed step by step is a trace's forward; its words then say so. */
+const directionOf = ({words, isBackward}) => words.direction || (isBackward ? "backward" : "forward");
+
 function goTo(step) {
   state.step = Math.min(Math.max(step, 0), steps.length);
   keepInAddress("step", state.step);
@@ -55,7 +58,7 @@ function drawStep() {
   byId("step").value = state.step;
   byId("previous").disabled = byId("all").disabled = state.step === 0;
   byId("next").disabled = state.step === steps.length;
-  const direction = current && (current.isBackward ? "backward" : "forward");
+  const direction = current && directionOf(current);
   const name = current ? `${state.step} of ${steps.length}, ${direction}: ${current.title}` : `All ${steps.length} steps`;
   byId("step-name").textContent = name;
   byId("step-name").dataset.step = state.step;
@@ -129,7 +132,7 @@ function drawFormulas() {
   const touched = touchedBy(current);
   const list = all => all.filter(gridOf).map(one => symbol(one)).join(", ") || "nothing";
   section.replaceChildren(
-    element("h2", {}, element("span", {}, current.isBackward ? "Backward" : "Forward"), ` ${current.title}`),
+    element("h2", {}, element("span", {}, directionOf(current).replace(/^./, letter => letter.toUpperCase())), ` ${current.title}`),
     ...formulaOf(current).map(pieces => element("div", {class: "formula"}, ...pieces)),
     ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
