@@ -85,7 +85,7 @@ def page_of(numbers: Inputs, trace: Trace, extras: dict[str, Any]) -> Page:
 
 HIDDEN = ("masked_scores", "tokens_first", *(f"{name}_{part}" for name in FROM_Q_K_V  # what is shown with a later step
                                              for part in ("cut", "swapped", "kept", "crossed")))
-STORY = ("Forward above, backward below. Point at a number to see how it is computed; change an input, and everything "
+STORY = ("Each gradient stands below its value. Point at a number to see how it is computed; change an input, and everything "
          "downstream updates.")
 
 
