@@ -279,8 +279,8 @@ function drawInvitation() {
   const [text, label, action] = !count
     ? [`New to this? A guided path of ${all} stations goes from one score to the whole backward.`, "Start", () => visit(1)]
     : first ? [`${count} of ${all} stations of the guided path are answered.`, "Go on", () => visit(first)]
-      : [`All ${all} stations of the guided path are answered, ${isRight} right. Now choose a mistake, and see which numbers `
-        + "it spoils.", "Start over", startOver];
+      : [`All ${all} stations of the guided path are answered, ${isRight} right. Now choose a mistake and see which numbers `
+        + "it spoils, or write this backward yourself: minigrad exercises.", "Start over", startOver];
   byId("invitation").replaceChildren(text, " ", button(label, action));
   byId("invitation").hidden = Boolean(station());
 }
