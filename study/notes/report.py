@@ -43,7 +43,7 @@ def check(claim: Claim) -> Outcome:
     training.SEEDS.clear()
     started = time.perf_counter()
     try:
-        holds, finding = True, re.sub(r"within 0(e\+00)?(?![.\d])", "exactly", claim.check()).replace("0e+00", "0")
+        holds, finding = True, re.sub(r"within 0(e\+00)?(?![\de]|\.\d)", "exactly", claim.check()).replace("0e+00", "0")
     except Refuted as reason:
         holds, finding = False, str(reason)
     except Exception as error:  # noqa: BLE001  it is reported

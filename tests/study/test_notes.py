@@ -92,6 +92,12 @@ def test_outcomes():
     assert report.check(CRASH).finding == "ZeroDivisionError: by zero" and not report.check(CRASH).holds
 
 
+def test_a_difference_of_zero_is_exact():
+    found = "a within 0e+00; b within 0. c within 0.5, d (within 0e+00), e within 1e-16, f differs by 0e+00"
+    assert report.check(dataclasses.replace(WET, check=lambda: found)).finding == (
+        "a exactly; b exactly. c within 0.5, d (exactly), e within 1e-16, f differs by 0")
+
+
 def test_training_is_recorded():
     recipe = training.Recipe("Adam", 300, 3e-3, 32)
     seeds_of = {recipe: {0, 1}, dataclasses.replace(recipe, lr=0.01): {0, 1}, dataclasses.replace(recipe, optimizer="SGD"): {0}}

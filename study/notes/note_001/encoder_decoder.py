@@ -42,8 +42,8 @@ def an_encoder_is_a_decoder_without_the_mask():
     padding = mg.tensor([[False] * 4 + [True] * 2])  # which no token looks at
     require_equal(whole(mg.tensor(x), padding)[:, :4], whole(mg.tensor(x[:, :4])))
     return ("with the same parameters, all 36 pairs of 6 tokens influence each other in an encoder's block (in two blocks, "
-            f"by at least {weakest:.3f}), as in a bidirectional RNN, but only 21 in a decoder's; the output for the last "
-            f"token, which sees all tokens in both, is the same within {last:.0e}")
+            f"by at least {weakest:.3f}), as in a bidirectional RNN, but only 21 in a decoder's; the outputs for the "
+            f"last token, which sees all tokens in both, agree within {last:.0e}")
 
 
 SMALL = TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=32)

@@ -126,7 +126,7 @@ def both_kinds_of_positions_are_the_usual_ones():
 
     learned, fixed = loss("learned", length), loss("sinusoidal")
     require(max(learned.median, fixed.median) < 0.02, f"learned {learned:.3f}, fixed {fixed:.3f}")
-    return ("the two notes contradict each other, and what most systems use cannot be measured here; either kind works: "
+    return ("what most systems use cannot be measured here, but either kind works: "
             f"{steps} steps of learning to find the previous token reach a loss of {learned:.4f} with learned positions "
             f"and {fixed:.4f} with fixed ones")
 
