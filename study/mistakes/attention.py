@@ -203,10 +203,10 @@ def masked_softmax_backward(
     h = Values(scores=scores, seen=see(mask) & np.ones(scores.shape, bool), dp=upstream(dout), softmax=safe_softmax)
     h.hidden = hide(h)
     h.p = normalise(h)
-    return sign * dS(h, masked, weigh, total, outer, inner, keep), None
+    return sign * dscores(h, masked, weigh, total, outer, inner, keep), None
 
 
-def dS(h, masked, weigh, total, outer, inner, keep):
+def dscores(h, masked, weigh, total, outer, inner, keep):
     """The gradient of the scores from that of the weights."""
     h.p = masked(h)
     h.weighed = weigh(h)
@@ -277,7 +277,7 @@ def attention_values(
     h.hidden = hide(h)
     h.p = normalise(h)
     h.dp = for_weights(h)
-    h.ds = sign * dS(h, masked, weigh, total, outer, inner, keep)
+    h.ds = sign * dscores(h, masked, weigh, total, outer, inner, keep)
     dq = turn_q(for_q(h)) @ keys(h) * scale_q(h)
     dk = turn_k(for_k(h)) @ queries(h) * scale_k(h)
     dv = turn_v(weights(h)) @ values(h) * scale_v(h)
