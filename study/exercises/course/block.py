@@ -1,9 +1,12 @@
 """Parts put together: a whole block, and an embedding that also reads out."""
 import numpy as np
 
-from study.exercises.course.attention import attention
+from study.exercises.course.attention import CAUSALLY, attention
+from study.exercises.course.routines import with_mistakes
 from study.exercises.exercise import Argument, Exercise, below
-from study.exercises.solutions import routine_of
+from study.exercises.solutions import changes_of, routine_of
+from study.mistakes.attention import attention_values
+from study.mistakes.doctor import Known
 
 ADDING = "np.add.at(dweight, ids, rows)"
 
@@ -125,6 +128,39 @@ BLOCK = routine_of(block_backward, ("dx", "dwq", "dwk", "dwv", "dw1", "dw2"), {
     "dwq and dwk exchanged": ("dwq and dwk are exchanged", "return dh + dx_norm, dwk, dwq, dwv, dw1, dw2"),
 })
 
+ATTENTIONS = {known.name: known for known in CAUSALLY.mistakes}
+OF_ITS_OWN = "no mask", "no rowsum", "diagonal only", "no scale"  # which the table above has
+
+
+def mistaken(name, q, k, v, dh):
+    """The output and the gradients of attention with one of its mistakes."""
+    h = attention_values(dh, q, k, v, **ATTENTIONS[name].changes)
+    return h.p @ v, h.dq, h.dk, h.dv
+
+
+def is_told_apart(known):
+    """Not if it is about heads or axis 1, which is that of the queries here, or if its NaN spreads over the whole block."""
+    with np.errstate(all="ignore"):
+        found = mistaken(known.name, *np.random.default_rng(0).normal(size=(4, 3, 3, 3)))
+    is_of_others = any(words in known.sentence for words in ("head", "axis 1", "second axis"))
+    return not is_of_others and all(np.isfinite(a).all() for a in found)
+
+
+BLOCK = with_mistakes(BLOCK, [
+    Known(f"{name} in attention", f"in attention: {known.sentence}", changes_of(
+        f"attended = mistaken({name!r}, q, k, v, 0 * v)[0]; dq, dk, dv = mistaken({name!r}, q, k, v, dh)[1:]"), True)
+    for name, known in ATTENTIONS.items() if name not in OF_ITS_OWN and is_told_apart(known)])
+
+
+def large_scores(generator):
+    """The block's inputs, with scores up to 1000 in attention."""
+    shapes = {"x": (2, 4, 3), "wq": (2, 3), "wk": (2, 3), "wv": (3, 3), "w1": (5, 3), "w2": (3, 5)}
+    inputs = {name: generator.normal(size=shape) for name, shape in shapes.items()}
+    n, _ = normalise(inputs["x"])
+    largest = np.abs(n @ inputs["wq"].T @ np.swapaxes(n @ inputs["wk"].T, -1, -2)).max() / np.sqrt(2)
+    return inputs | {"wq": inputs["wq"] * 1000 / largest}
+
+
 # A tied embedding
 
 
@@ -198,6 +234,6 @@ EXERCISES = [
          "way dx = dh + (what comes back through norm and attention); norm(x) gets three gradients, from q, k and v.",
          "A weight of y = x @ w.T gets the sum over the batch of dy^T @ x: (np.swapaxes(dy, -1, -2) @ x).sum(axis=0). "
          "dp = dh @ v^T, dv = p^T @ dh, dscores = p * (dp - row sum of p * dp), dq = dscores @ k / sqrt(d)."),
-        block_backward, BLOCK, block,
+        block_backward, BLOCK, block, beyond={"scores around 1000": large_scores},
     ),
 ]

@@ -15,6 +15,7 @@ class Known:
     name: str  # "no rowsum"
     sentence: str  # what is wrong, addressed to the author
     changes: dict[str, Any]
+    is_only_single: bool = False  # not tried together with another mistake or with a relation
 
 
 @dataclass(frozen=True)

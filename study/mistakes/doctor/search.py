@@ -92,6 +92,7 @@ def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
 
 def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:
     """Pairs of mistakes in different parts, those that change fewest parts first."""
+    mistakes = [mistake for mistake in mistakes if not mistake.is_only_single]
     pairs = [(a, b) for a, b in itertools.combinations(mistakes, 2) if not a.changes.keys() & b.changes.keys()]
     return sorted(pairs, key=lambda pair: sum(len(mistake.changes) for mistake in pair))
 
@@ -143,7 +144,7 @@ def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
         if name in names:
             return explanation
     for mistake in case.routine.mistakes:
-        for relation in COMPOSING:
+        for relation in () if mistake.is_only_single else COMPOSING:
             try:
                 if not keeps_shape(case, name, mistake):
                     break

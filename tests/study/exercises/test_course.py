@@ -10,7 +10,7 @@ from tables import each
 
 import minigrad as mg
 import nn
-from study.exercises import COURSE
+from study.exercises import COURSE, check
 from study.mistakes import FUNCTIONS
 from study.mistakes.base import safe_softmax
 from study.mistakes.doctor import Evidence, diagnose_numbers, routine_of
@@ -212,6 +212,30 @@ def test_softmaxs_mistakes_are_known_to_all_that_contain_one(name, share):
         assert found.is_right or not is_finite or len(found.names) == 1 and known_names.issuperset(found.names), found
 
     each([known for known in routine_of("softmax").mistakes if not known.changes.keys() & {"finish", "upstream"}][::share], is_named)
+
+
+IN_A_BLOCK = {  # attention's mistake: what replaces what in the solution
+    "not normalised, less the maximum": {"e / e.sum(axis=-1, keepdims=True)": "e"},
+    "dk without transpose": {"np.swapaxes(dscores, -1, -2) @ q": "dscores @ q"},
+    "rowsum over queries": {"(dweights * weights).sum(axis=-1, keepdims=True)": "(dweights * weights).sum(axis=-2, keepdims=True)"},
+    "mask sets scores to 0": {"np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)": "np.tril(scores)",
+                              "np.where(may_look, q @ np.swapaxes(k, -1, -2) * scale, -np.inf)":
+                              "q @ np.swapaxes(k, -1, -2) * scale * may_look"},
+}
+
+
+def test_a_block_knows_attentions_mistakes():
+    block = COURSE["block"]
+
+    def is_named(name, replaced):
+        source, names = block.source, {"np": np}
+        for old, new in replaced.items():
+            assert old in source
+            source = source.replace(old, new)
+        exec(source, names)
+        assert check(names["block_backward"], "block", seed=0).names == (f"{name} in attention",)
+
+    each(IN_A_BLOCK, is_named)
 
 
 def clipped(*arguments):
