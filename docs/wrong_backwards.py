@@ -8,7 +8,7 @@ from study.exercises.answer import Direct
 from study.exercises.course import COURSE
 from study.exercises.training.answers import with_backward
 from study.exercises.training.ops import LIBRARY, Ops
-from study.exercises.training.run import Run, train
+from study.exercises.training.run import BATCH, RATE, STEPS, TESTED, Run, train
 
 SEEDS = range(5)
 BOTH = "attention", "causal_attention"
@@ -44,7 +44,7 @@ def ops_with(exercises: tuple[str, ...], mistake: str) -> Ops:
 
 def row(title: str, runs: list[Run]) -> str:
     """A line of the table."""
-    return f"| {title} | {spread([run.last for run in runs])} | {spread([100 * run.reversed for run in runs])} |"
+    return f"{title:50} {spread([run.last for run in runs]):30} {spread([100 * run.reversed for run in runs])}"
 
 
 def spread(numbers: list[float]) -> str:
@@ -52,7 +52,8 @@ def spread(numbers: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    print("| mistake | loss at the end | words reversed, % |\n|---|---|---|")
+    print(f"{STEPS} steps of Adam, rate {RATE:g}, {BATCH} new words each; median (least to most) of {len(SEEDS)} seeds\n\n"
+          f"{'mistake':50} {'loss of the last tenth':30} {TESTED} new words reversed, %")
     print(row("none", [train(LIBRARY, seed) for seed in SEEDS]), flush=True)
     for title, (exercises, mistake) in MISTAKES.items():
         print(row(title, [train(ops_with(exercises, mistake), seed) for seed in SEEDS]), flush=True)

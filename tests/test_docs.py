@@ -62,12 +62,14 @@ def test_links_are_found():
 
 NUMBER = re.compile(r"(?<![\w.])-?\d*\.\d+|(?<![\w.])-?\d+\.(?=[\s\]])")
 
+OUTPUT = re.compile(r"^```text$.*?^```$", re.DOTALL | re.MULTILINE)  # of a script
+
 
 def unprinted(section: str) -> set[float]:
     """Decimal numbers in the prose and formulas of a section that none of its examples prints."""
     examples = doctest.DocTestParser().get_examples("\n".join(CODE.findall(section)))
     printed = {float(number) for example in examples for number in NUMBER.findall(example.want)}
-    written = re.sub(r"^#.*|\]\([^)]*\)", "", CODE.sub("", section), flags=re.MULTILINE)
+    written = re.sub(r"^#.*|\]\([^)]*\)", "", OUTPUT.sub("", CODE.sub("", section)), flags=re.MULTILINE)
     return {float(number) for number in re.findall(r"(?<![\w.:])-?\d+\.\d+", written)} - printed
 
 
@@ -82,6 +84,7 @@ def test_examples_print_the_numbers_in_the_prose_of_their_section(section):
 def test_numbers_are_found():
     example = "```python\n>>> show(x)\n[ 0.25 -1.   ]\n\n```\n"
     assert unprinted(f"### 1. It is 0.25, or -1.0, not 0.5\n0.25, -1.0 and `0.75`\n{example}") == {0.75}
+    assert unprinted("```text\n0.125\n```\n\n```\n0.25\n```\n") == {0.25}
     assert unprinted(f"x_1 = 1.0 (0.250 - 3.5), arXiv:1706.03762\n{example}") == {1.0, 3.5}
     assert sum(bool(NUMBER.search(CODE.sub("", section))) for section in SECTIONS) > 3
 
