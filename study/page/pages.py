@@ -39,6 +39,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
             for mistake in MISTAKES if mistake.fits(head)
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
+        "about_shares": [shares.IN_WORDS],
         "stations": STATIONS if head is DEFAULT else [],
     })
 
@@ -52,6 +53,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "switches": [causal_switch(numbers.causal, numbers.mask),
                      row_sum_switch("attended_heads" if numbers.heads > 1 else "attended")],
         "shares": tables(shares.paths_in_block(trace, numbers.placement)),
+        "about_shares": shares.in_words(numbers.placement),
     })
 
 
@@ -85,8 +87,8 @@ def page_of(numbers: Inputs, trace: Trace, extras: dict[str, Any]) -> Page:
 
 HIDDEN = ("masked_scores", "tokens_first", *(f"{name}_{part}" for name in FROM_Q_K_V  # what is shown with a later step
                                              for part in ("cut", "swapped", "kept", "crossed")))
-STORY = ("Each gradient stands below its value. Point at a number to see how it is computed; change an input, and everything "
-         "downstream updates.")
+STORY = ("Each gradient stands below its value. Point at a number to see how it is computed; change an input, and "
+         "everything downstream updates.")
 
 
 def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
