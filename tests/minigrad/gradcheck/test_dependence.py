@@ -20,8 +20,8 @@ def leaf(*shape):
     return mg.tensor(drawn(*shape), requires_grad=True)
 
 
-@pytest.fixture(name="torch")
-def torch_on_one_thread():
+@pytest.fixture
+def torch():
     """PyTorch on one thread: on two, small ops take 30 times as long when the machine is busy."""
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
