@@ -66,9 +66,16 @@ function breakable(text, rename = name => name, isLarge = true) {
 }
 
 /** A line of text with formulas in `...`. */
-const derivation = (line, rename) => element("p", {}, ...line.split("`").flatMap(
-  (part, i) => i % 2 ? breakable(part, rename, false) : part,
-));
+function derivation(line, rename) {
+  const made = element("p");
+  line.split("`").forEach((part, i) => {
+    if (i % 2) return made.append(...breakable(part, rename, false));
+    const [punctuation] = part.match(/^[.,;:)]*/);
+    if (punctuation) made.append(element("span", {class: "together"}, made.lastChild, punctuation));
+    made.append(part.slice(punctuation.length));
+  });
+  return made;
+}
 
 const GREEK = {
   alpha: "α", beta: "β", gamma: "γ", eps: "ε", mu: "μ", sigma: "σ", pi: "π", delta: "δ", lambda: "λ", theta: "θ", Phi: "Φ", phi: "φ",

@@ -7,20 +7,23 @@ const arrows = []; // {from, to, path}: an arrow between two of these
 
 function drawMap(groups, flows) {
   const {letter, padding, half, gap, between, margin} = MAP, places = new Map();
-  const heightOf = group => group.length * (2 * half + gap) - gap;
+  const heightOf = group => group.reduce((sum, name) => sum + half * kindsOf(name).length + gap, -gap);
   const height = Math.max(...groups.map(heightOf)) + 2 * margin;
   let x = margin;
   groups.forEach((group, column) => {
     const width = Math.max(...group.map(name => symbolOf(name).length + 1)) * letter + padding;
-    group.forEach((name, i) => {
-      places.set(name, {x, y: (height - heightOf(group)) / 2 + i * (2 * half + gap), width, column});
-    });
+    let y = (height - heightOf(group)) / 2;
+    for (const name of group) {
+      places.set(name, {x, y, width, column});
+      y += half * kindsOf(name).length + gap;
+    }
     x += width + between;
   });
   const drawing = svg("svg", {width: x - between + margin, height, role: "img", "aria-label": "Map of the computation"});
   for (const {kind, from, to} of flows) {
     if (!places.has(from) || !places.has(to)) continue;
-    const path = arrow(kind, places.get(from), places.get(to), height);
+    const [a, b] = [from, to].map(name => ({...places.get(name), y: topOf(name, kind, places.get(name).y) + half / 2}));
+    const path = arrow(kind, a, b, height);
     arrows.push({from: `${kind} ${from}`, to: `${kind} ${to}`, path});
     drawing.append(path);
   }
@@ -28,12 +31,15 @@ function drawMap(groups, flows) {
   byId("map").append(drawing);
 }
 
+const topOf = (name, kind, y) => kind === "gradient" && kindsOf(name).length > 1 ? y + MAP.half : y;
+
 /** An arrow to the right for values, to the left for gradients; round the columns between, above or below them. */
 function arrow(kind, from, to, height) {
-  const isValue = kind === "value", middle = isValue ? MAP.half / 2 : 1.5 * MAP.half, way = Math.sign(to.x - from.x);
+  const isValue = kind === "value", way = Math.sign(to.column - from.column) || (isValue ? 1 : -1);
   const isFar = Math.abs(to.column - from.column) > 1, edge = isValue ? 3 : height - 3, bend = MAP.between * (isFar ? 1.5 : 0.5);
-  const [a, d] = [[from, way], [to, -way]].map(([{x, y, width}, side]) => [side > 0 ? x + width : x, y + middle]);
-  const [b, c] = [[a, way], [d, -way]].map(([[x, y], side]) => [x + side * bend, isFar ? edge : y]);
+  const back = from.column === to.column ? way : -way; // within a column, from one side to the same side
+  const [a, d] = [[from, way], [to, back]].map(([{x, y, width}, side]) => [side > 0 ? x + width : x, y]);
+  const [b, c] = [[a, way], [d, back]].map(([[x, y], side]) => [x + side * bend, isFar ? edge : y]);
   const angle = Math.atan2(d[1] - c[1], d[0] - c[0]);
   const [left, right] = [0.5, -0.5].map(by => [d[0] - 6 * Math.cos(angle + by), d[1] - 6 * Math.sin(angle + by)]);
   return svg("path", {d: `M${a}C${b} ${c} ${d}M${left}L${d}L${right}`, class: "flow"});
@@ -41,7 +47,7 @@ function arrow(kind, from, to, height) {
 
 /** Half of a tensor's box; a click leads to the step that writes it. */
 function box(name, kind, {x, y, width}) {
-  const top = kind === "value" ? y : y + MAP.half, made = svg("g", {class: "half"});
+  const top = topOf(name, kind, y), made = svg("g", {class: "half"});
   made.append(svg("rect", {x, y: top, width, height: MAP.half, rx: 3}), svg("text", {
     x: x + width / 2, y: top + MAP.half - 4, "text-anchor": "middle"}, symbol({name, kind})));
   made.addEventListener("click", () => {

@@ -84,5 +84,5 @@ function fitToScreen() {
     while (stage.offsetHeight > room && (most *= 0.9) > 40);
     if (most > 170 || most >= Math.max(...lines.flat())) break;
   }
-  stage.scrollIntoView({block: "nearest", behavior: "instant"}); // between the controls and the panel, by scroll-padding
+  stage.scrollIntoView({block: isNarrow ? "start" : "nearest", behavior: "instant"}); // below the controls, by scroll-padding
 }
