@@ -66,7 +66,8 @@ def page_of_tiles(head: Head, size: int) -> Page:
         "title": "Flash attention's backward, in tiles",
         "introduction": [
             f"Kept from forward: Q, K, V, O and, for each query, lse. In tiles of {size} x {size}, backward computes S and "
-            "P again, and adds to dQ, dK and dV what each tile sends. It never holds more of P than one tile.", STORY],
+            "P again, and adds to dQ, dK and dV what each tile sends. It never holds more of P than one tile.",
+            "Point at a number to see how it is computed; change an input, and every tile updates."],
         "layout": tiles.layout, "hidden": tiles.hidden, "labels": tiles.labels, "symbols": tiles.symbols,
         "editable": [*head.inputs, "upstream"], "steps": tiles.words,
     })
@@ -103,14 +104,16 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 def layout(names: Container[str]) -> list[list[str]]:
     """The rows of the picture, of the matrices that there are, in the order of the computation."""
     norms = [[f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat", "gain")] for sublayer in block.SUBLAYERS]
-    rows = [["x", *norms[0], "attention_input"], ["w_q", "w_k", "q", "k"],
-            ["q_heads", "k_groups", "cos", "sin", "q_rotated", "k_rotated", "k_heads"],
-            ["scores", "row_sum", "weights", "keep", "dropped"],
+    rows = [["x", *norms[0], "attention_input"],
+            ["w_q", "w_k", "q", "k", "q_heads", "k_groups", "cos", "sin", "q_rotated", "k_rotated", "k_heads", "scores",
+             "row_sum", "weights", "keep", "dropped"],
             ["w_v", "v", "v_groups", "v_heads", "attended_heads", "attended", "w_o", "attention", "attention_sum"],
-            ["attention_output"], [*norms[1], "mlp_input", "w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
+            ["attention_output"], [*norms[1], "mlp_input"], ["w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
             ["output", "upstream", "w_u", "logits", "probabilities", "loss"]]
-    there = [[name for name in row if name in names] for row in rows]
-    return [row for row in there if row] if "x" in names else [[name for row in there for name in row]]
+    there = [row for names_of_row in rows if (row := [name for name in names_of_row if name in names])]
+    if there[0] == ["x"]:  # without a norm
+        there[:2] = [there[0] + there[1]]
+    return there if "x" in names else [[name for row in there for name in row]]
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:

@@ -52,7 +52,7 @@ function drawPicture() {
       element("div", {class: "row"}, ...between.map(column))));
   }
   picture.append(element("div", {class: "turn", "aria-hidden": "true"}, "↓"));
-  byId("hint").hidden = computation.seeds.length > 0;
+  byId("hint").hidden = computation.seeds.length > 0 || steps.some(({words}) => words.direction);
   drawMap(groups, flows);
 }
 
