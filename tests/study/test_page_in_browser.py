@@ -246,12 +246,17 @@ VARIANTS = {
 }
 
 
+def page_of_variant(name: str) -> pages.Page:
+    loss, numbers = VARIANTS[name]
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        return pages.page_of_block(numbers) if loss is block.block else pages.page_of_head(numbers)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants_follow_edits(browser, opened, name):
     """All numbers of heads, rotary positions, dropout and cross-entropy are the engine's."""
     loss, numbers = VARIANTS[name]
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
-        opened(pages.page_of_block(numbers) if loss is block.block else pages.page_of_head(numbers))
+    opened(page_of_variant(name))
     assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
     random = np.random.default_rng(7)
     edited = {tensor: array.copy() for tensor, array in numbers.inputs.items()}
@@ -315,6 +320,8 @@ def test_the_address_leads_to_the_step_and_a_number_goes_with_it(browser, opened
 WIDE = dataclasses.replace(drawn(False, 12, 16, seed=5), labels=tuple(f"token {i}" for i in range(12)))  # as of a trained model
 PAGES = {name: functools.partial(page_of, name) for name in HEADS} | {
     "16 columns": lambda: pages.page_of_head(WIDE),
+    "tiles": lambda: pages.page_of_tiles(DEFAULT, 2),
+    **{name: lambda name=name: page_of_variant(name) for name in VARIANTS},
     **{name: lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
 }
 
@@ -388,7 +395,7 @@ def test_gradients_that_several_steps_add_to(browser, opened):
 
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("name", ["default", "x", *PLACEMENTS])
+@pytest.mark.parametrize("name", ["default", "x", "tiles", *VARIANTS, *PLACEMENTS])
 def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):
     browser.resize(size)
     opened(PAGES[name]())

@@ -729,3 +729,13 @@ def test_accessible_and_no_wider_than_the_screen(browser, random, opened, size, 
     wide = browser.run("""return [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth)
         .map(box => getComputedStyle(box).overflowX)""")
     assert set(wide) == ({"auto"} if size == "narrow" else set())  # which scroll in their own box
+
+
+def test_formulas_break_into_lines(browser, random, opened):
+    trace = trace_of(draw(random, 2, 2))
+    opened(trace, {"steps": {"weights": {"forward": {"formula": (
+        "P_ij = rstd (first_long_name - second_long_name * (third_long_name + fourth_long_name) - fifth_long_name)")}}}})
+    browser.run("goTo(steps.findIndex(step => step.name === 'weights') + 1)")
+    box, pieces = browser.run("""const box = node => { const {right, top} = node.getBoundingClientRect(); return [right, top]; };
+        return [box(document.getElementById("formulas")), [...document.querySelectorAll(".formula math")].map(box)];""")
+    assert all(right <= box[0] for right, _ in pieces) and len({top for _, top in pieces}) > 1
