@@ -27,7 +27,8 @@ class Grid {
       const caption = element("div", {class: "caption"}, ...head);
       const table = element("table", {role: "grid", "aria-label": caption.textContent});
       this.fill(table, rows, columns, k * rows * columns, labels);
-      this.figure.append(caption, element("div", {class: "scroll"}, table));
+      const parts = [caption, element("div", {class: "scroll"}, table)];
+      this.figure.append(...(product(leading) > 1 ? [element("div", {class: "plate"}, ...parts)] : parts));
     }
     if (this.cells.length) this.cells[0].tabIndex = 0;
     grids.set(`${kind} ${t.name}`, this);

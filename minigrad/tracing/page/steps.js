@@ -121,7 +121,8 @@ function drawFormulas() {
     const isRoomy = matchMedia("(min-width: 60rem)").matches;
     section.replaceChildren(element("details", isRoomy ? {open: ""} : {},
       element("summary", {}, "How to read this page"), ...paragraphs([
-        "Each gradient stands below its value. Forward goes from left to right, backward from right to left.",
+        ...(computation.seeds.length
+          ? ["Each gradient stands below its value. Forward goes from left to right, backward from right to left."] : []),
         "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers that it is made of "
         + "light up.",
         "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
