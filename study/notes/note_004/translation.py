@@ -93,29 +93,30 @@ def words_of(task: Task, ids: np.ndarray) -> list[str]:
     return [task.symbols[i - FIRST] for i in itertools.takewhile(lambda i: i != STOP, ids) if i >= FIRST]
 
 
-@claim("G25", "Self-Attention", "true if training is short; real translation is not measured",
+@claim("G25", "Self-Attention", "true if training is short and its rate small; real translation is not measured",
        formula='"Attention is all you need" ... showed that self-attention is enough',
        ours='make_model(translation, "encoder-decoder" or "rnn-attention", config)',
        code=f"models/encoder_decoder.py:EncoderDecoder, {SEQ2SEQ}", also=("003: Attention",))
 def attention_is_enough_without_recurrence():
     """Self-attention is enough, without recurrence. In note 003's words, eliminating the recurrence improves performance
     significantly."""
-    task, few, lengths, chains, right = TASKS["translation"], 100, (2, 4, 8), [], []
+    task, lengths, chains, right = TASKS["translation"], (2, 4, 8), [], []
     for name in ("encoder-decoder", "rnn-attention"):
-        right += [over_seeds(lambda seed, name=name, steps=steps: task.accuracy(trained(
-            task, name, SMALL, steps=steps, batch_size=32, lr=2e-3, warmup_steps=20, seed=seed), 300, length=3))
-            for steps in (few, 2 * few)]
+        right += [over_seeds(lambda seed, name=name, steps=steps, lr=lr: task.accuracy(trained(
+            task, name, SMALL, steps=steps, batch_size=32, lr=lr, warmup_steps=20, seed=seed), 300, length=3))
+            for steps, lr in ((100, 2e-3), (200, 2e-3), (100, 6e-3))]
         model = make_model(task, name, SMALL, seed=0)
         chains.append([longest_chain(model(*(mg.tensor([[FIRST] * length]) for _ in range(2)))[0]) for length in lengths])
-    early, late, early_recurrent, late_recurrent = right
-    require(early.median > early_recurrent.median + 0.5, f"{early:.0%} and {early_recurrent:.0%} after {few} steps")
-    require(min(late.median, late_recurrent.median) > 0.98, f"{late:.0%} and {late_recurrent:.0%} after {2 * few}")
+    early, late, fast, early_recurrent, late_recurrent, fast_recurrent = right
+    require(early.median > early_recurrent.median + 0.5, f"{early:.0%} and {early_recurrent:.0%} after 100 steps")
+    require(min(spread.median for spread in (late, fast, late_recurrent, fast_recurrent)) > 0.95, f"right: {right}")
     require(len(set(chains[0])) == 1 and chains[1][2] - chains[1][1] > 4, f"operations in a row: {chains}")
     in_attention, in_recurrent = (", ".join(map(str, chain)) for chain in chains)
-    return (f"after {few} steps, an encoder-decoder without recurrence translates {early:.0%} of sentences of 7 words "
-            f"correctly, and recurrent networks with attention {early_recurrent:.0%}; after {2 * few} steps {late:.0%} and "
-            f"{late_recurrent:.0%}. For 2, 4, 8 tokens it takes {in_attention} operations in a row, and the recurrent "
-            f"networks take {in_recurrent}")
+    return (f"after 100 steps at a rate of 0.002, an encoder-decoder without recurrence translates {early:.0%} of "
+            f"sentences of 7 words correctly, and recurrent networks with attention {early_recurrent:.0%}; after 200 steps "
+            f"it is {late:.0%} and {late_recurrent:.0%}, and after 100 at a rate of 0.006 {fast:.0%} and "
+            f"{fast_recurrent:.0%}. For 2, 4, 8 tokens the first takes {in_attention} operations in a row, and the second "
+            f"{in_recurrent}")
 
 
 @claim("G9", "Motivation", formula="sequence classification; neural machine translation (7 words to 6)",
