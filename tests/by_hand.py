@@ -206,7 +206,7 @@ PAGE = {  # code to append, as there are no names to replace
     "grey is too light": ("minigrad/tracing/page/page.css",
         ":root { --soft: #b0b6c4; }", "tests/minigrad/tracing/test_page.py"),
     "wide matrices widen the page": ("minigrad/tracing/page/page.css",
-        ".scroll { overflow-x: visible; }", "tests/minigrad/tracing/test_page.py"),
+        ".scroll, .matrix { overflow: visible; }", "tests/minigrad/tracing/test_page.py"),
 }
 TABLES = {"by_hand": NOTES | FILES_AND_PROCESSES | ENGINE, "page": PAGE}
 

@@ -66,7 +66,8 @@ A formula is text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, 
 names of tensors are replaced by their symbols. All other text is shown as it is, never as markup.
 
 Cells carry data-tensor, data-index ("1,0", and "" for a scalar), data-kind ("value" or "gradient") and data-value (all
-digits); those that can be edited are `input` elements with the same attributes.
+digits); those that can be edited are `input` elements with the same attributes. In a step, the figure of each matrix that
+it reads or writes has data-role "read" or "written"; the others are not shown. The step's name has data-step, 0 for all.
 """
 import base64
 import hashlib
