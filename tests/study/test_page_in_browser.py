@@ -406,3 +406,15 @@ def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):
           .map(made => `${step.title}: ${made.textContent}`);
       })""")
     assert wide == []
+
+
+def test_an_edit_leaves_scroll_boxes_where_they_are(browser, opened):
+    browser.resize("narrow")
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        opened(pages.page_of_head(WIDE))
+    browser.run("goTo(1)")
+    box = "gridOf({name: 'k', kind: 'value'}).figure.querySelector('.scroll')"
+    browser.run(f"{box}.scrollTop = 60")
+    browser.type("q", "1,0", "0.5")
+    assert browser.arrays()["q", "value"][1, 0] == 0.5
+    assert browser.run(f"return {box}.scrollTop") == 60

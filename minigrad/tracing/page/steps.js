@@ -53,6 +53,8 @@ function goTo(step) {
   drawStep();
 }
 
+let fitted = ""; // what is on the screen, and need not be fitted again after an edit, which would scroll its boxes back
+
 function drawStep() {
   const current = steps[state.step - 1];
   byId("step").value = state.step;
@@ -71,7 +73,9 @@ function drawStep() {
   }
   lightMap(reads, writes);
   drawFormulas();
-  measureBar();
+  const now = JSON.stringify([state.step, reads, writes]);
+  if (now !== fitted) measureBar();
+  fitted = now;
 }
 
 /** Is a gradient begun by an earlier step than this one, so that this one adds to it? */
