@@ -411,7 +411,7 @@ CAUSAL = {  # mistakes in the causal mask
     **{f"{fill} for -inf{more}": (f"masked scores are set to {fill}{more}: e^{fill} is not zero, it should be -inf",
                                   {"hide": lambda h, fill=fill: np.where(h.seen, h.scores, float(fill)), **parts})
        for fill in (-1, -10)
-       for more, parts in (("", {}), (", and dS masked", {"keep": lambda h: np.where(h.seen, h.ds, 0.0)}))},
+       for more, parts in (("", {}), (", and dscores masked", {"keep": lambda h: np.where(h.seen, h.ds, 0.0)}))},
     "dweights set to -inf": ("masked elements of dP are set to -inf: the scores are, and 0 * -inf is NaN",
                              dict(for_weights=lambda h: np.where(h.seen, h.dout @ turned(h.v), -np.inf))),
     "mask inverted, -1e9": ("backward's mask is used the wrong way round: it hides the past and the token itself, and the "
