@@ -249,8 +249,8 @@ def test_attention_is_drawn(name, pictures, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
     for picture in pictures:
         pixels = imread(tmp_path / picture)[:, :-120].reshape(-1, 4)  # left of the scale
-        blues = np.unique(pixels[pixels[:, 2] > pixels[:, 0] + 0.02], axis=0)
-        assert len(blues) > 5, picture  # weights are blue
+        oranges = np.unique(pixels[pixels[:, 0] > pixels[:, 2] + 0.02], axis=0)
+        assert len(oranges) > 5, picture  # weights are positive
 
 
 def test_the_last_evaluation_has_the_accuracy_of_each_length(monkeypatch):

@@ -183,8 +183,8 @@ def in_causal_attention(known, dout, q, k, v):
 
 
 def in_heads(known, dout, q, k, v, heads):
-    parts = [in_attention(known, *(np.split(a, heads, -1)[i] for a in (dout, q, k, v))) for i in range(heads)]
-    return tuple(np.concatenate(gradients, -1) for gradients in zip(*parts))
+    stacks = (np.stack(np.split(a, heads, -1), -3) for a in (dout, q, k, v))
+    return tuple(np.concatenate(np.moveaxis(gradient, -3, 0), -1) for gradient in in_attention(known, *stacks))
 
 
 HAVE_A_SOFTMAX = {"masked_softmax": in_masked_softmax, "attention": in_attention, "causal_attention": in_causal_attention,
