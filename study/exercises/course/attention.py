@@ -218,8 +218,8 @@ def nothing_hidden(generator):
 
 
 def far_below_zero(generator):
-    """Scores around -200: a finite number in place of -inf, such as -100, is larger. Three rows hide some."""
-    mask = np.tri(4, 5, 1, dtype=bool)[:, generator.permutation(5)]
+    """Scores around -200: a finite number in place of -inf, such as -100, is larger. One row sees nothing."""
+    mask = np.tri(4, 5, -1, dtype=bool)[:, generator.permutation(5)]
     return {"scores": generator.normal(size=(4, 5)) - 200.0, "mask": mask}
 
 
