@@ -151,7 +151,7 @@ MISTAKES = [
             "p (1 - p), the diagonal of softmax's Jacobian.", at("weights", "softmax: diagonal only")),
     Mistake("attention: rowsum over queries", "sum over the column", "The sum runs down the column, over the queries.",
             at("weights", "softmax: wrong axis")),
-    Mistake("attention: rowsum averaged", "mean for the sum", "The mean over the row stands for its sum.",
+    Mistake("attention: rowsum averaged", "mean for the sum", "The mean over the row replaces its sum.",
             at("weights", "softmax: mean")),
     Mistake("attention: no weights in dscores", "not times the weights", "The difference from the row's sum is not "
             "multiplied by the weights.", at("weights", "softmax: no weights")),
@@ -194,7 +194,7 @@ MISTAKES = [
             at("weights @ v", "matmul: a not transposed", input=1)),
     Mistake("attention: dweights without transpose", "dweights not transposed", "dout @ v for dout @ v^T.",
             at("weights @ v", "matmul: b not transposed", input=0)),
-    Mistake("attention: dv from scores", "dv from scores", "The scores stand for the weights in dv.",
+    Mistake("attention: dv from scores", "dv from scores", "The scores replace the weights in dv.",
             at("weights @ v", "matmul: another factor", input=1, tensor="masked_scores")),
     Mistake("attention: weights constant", "weights are constant", "The gradient through the weights is missing: only v "
             "gets one.", at("weights @ v", "zero", input=0)),
@@ -203,7 +203,7 @@ MISTAKES = [
             "instead of added to.", {"q": NOTHING, "k": NOTHING}),
     Mistake("self_attention: query's path dropped", "no path through q", "What arrives at x through q is missing.",
             {"q": NOTHING}),
-    Mistake("self_attention: averaged", "mean of the paths", "The mean of the three paths stands for their sum.",
+    Mistake("self_attention: averaged", "mean of the paths", "The mean of the three paths replaces their sum.",
             {name: {"rule": "times", "factor": 1 / 3, "input": 0} for name in FROM_Q_K_V}),
 ]
 
