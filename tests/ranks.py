@@ -65,5 +65,5 @@ def ranks_of(process: subprocess.Popen) -> list[int]:
 
 
 def ours(stderr: str) -> list[str]:
-    """The lines that say why a run ended."""
-    return [line for line in stderr.splitlines() if line.startswith("minigrad: ")]
+    """The lines that say why a run ended. Open MPI ends a message of its own with a NUL, which may come before one."""
+    return [line for line in stderr.replace("\0", "").splitlines() if line.startswith("minigrad: ")]
