@@ -394,6 +394,26 @@ def test_gradients_that_several_steps_add_to(browser, opened):
     assert signs == {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}
 
 
+def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):
+    """In backward's order, with what was there before each of them; steps that are shown as one add once."""
+    head = HEADS["heads"]
+    opened(page_of("heads"))
+    gradients = mistakes.run(head, head.inputs, head.upstream, {})[1]
+    sent = [(gradients[name] @ head.inputs[f"w_{name}"].T)[1, 2] for name in "vkq"]
+    for here in "vkq":
+        browser.run("document.activeElement.blur(); goTo(steps.findIndex(step => step.isBackward && step.name === arguments[0]) + 1)", here)
+        lines = [line for line in browser.focus("x", "1,2", "gradient").splitlines() if ", through " in line]
+        assert [line.partition(":")[0].partition(", ")[2] for line in lines] == ["through V", "through K", "through Q"]
+        assert ["This step" in line for line in lines] == [here == name for name in "vkq"]
+        assert lines[0].endswith(", the first")
+        for i, line in enumerate(lines[1:], 1):
+            terms, total = line.partition(": ")[2].split(" = ")
+            found = [float(term.strip("()")) for term in (*terms.split(" + "), total)]
+            assert found == pytest.approx([sum(sent[:i]), sent[i], sum(sent[:i + 1])], abs=0.0006), line
+    browser.run("goTo(0)")
+    assert "contributions" not in browser.focus("q_heads", "0,1,0", "gradient")
+
+
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 @pytest.mark.parametrize("name", ["default", "x", "tiles", *VARIANTS, *PLACEMENTS])
 def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):

@@ -335,7 +335,7 @@ class Computation {
 
   /* ---------------------------------------------------------------------------------------------- explanations */
 
-  /** The terms of a number: for a gradient, one part for each step that sent one. */
+  /** The terms of a number: for a gradient, one part for each step that sent one, in the order in which backward adds them. */
   explain(pass, name, index, kind) {
     const t = this.tensors.get(name);
     if (t.derived) {
@@ -350,7 +350,8 @@ class Computation {
     }
     const exchanged = pass.mistake && pass.mistake.exchanges && pass.mistake.exchanges[name];
     if (exchanged) return {parts: [], exchanged};
-    const parts = t.uses.map(({step, slot}) => {
+    const arriving = t.uses.slice().sort((a, b) => b.step.number - a.step.number);
+    const parts = arriving.map(({step, slot}) => {
       const c = this.backwardContext(pass, step);
       if (!c) return {step, slot, problem: step.problem, value: pass.sent[step.number][slot][ravel(t.shape, index)]};
       const rule = this.rule(step, pass.mistake), over = this.gradientShape(step, c, slot);

@@ -62,7 +62,7 @@ function writeOut(explained, value) {
     const reads = explained.reads.map(t => symbolOf(t.name)).join(", ");
     return [problem(`${explained.problem}.`), element("p", {}, `It reads ${reads}.`)];
   }
-  const parts = explained.parts.map(part => part.term ? {...part, term: unfold(part.term)} : part);
+  const parts = ofShownSteps(explained.parts.map(part => part.term ? {...part, term: unfold(part.term)} : part));
   if (!parts.length) {
     return [element("p", {}, explained.isSeed ? "Backward starts here." : explained.kind ? `One of the ${explained.kind}s.`
       : "No step sends a gradient here.")];
@@ -74,12 +74,36 @@ function writeOut(explained, value) {
     if (from.parts.length) return [line("= ", symbol(copied.of), placed(copied.index)), ...writeOut(from, value)];
   }
   if (parts.length === 1) return writePart(parts[0]);
-  const sent = parts.map(part => shown(part.term ? part.term.value : part.value));
-  const sum = sent.map((text, i) => i && text.startsWith("-") ? `(${text})` : text).join(" + ");
   return [
-    line(`= ${sum} = `, element("b", {}, shown(value)), `, the sum of ${parts.length} contributions`),
-    ...parts.flatMap(part => [element("h3", {}, `through ${symbolOf(part.step.output.name)}`), ...writePart(part)]),
+    line(`= ${parts.map((part, i) => inSum(part.value, i)).join(" + ")} = `, element("b", {}, shown(value)),
+      `, the sum of ${parts.length} contributions, in the order in which they arrive`),
+    ...parts.flatMap((part, i) => [element("h3", {}, arrival(parts, i)), ...writePart(part)]),
   ];
+}
+
+/** Parts by the steps that are shown: those of joined steps are one, the sum of their terms. */
+function ofShownSteps(parts) {
+  const found = new Map();
+  for (const part of parts) {
+    const name = joined.get(part.step.output.name) || part.step.output.name;
+    found.set(name, [...(found.get(name) || []), part]);
+  }
+  return [...found].flatMap(([name, all]) => {
+    const valued = all.map(part => ({...part, name, value: part.term ? part.term.value : part.value}));
+    if (all.length === 1 || all.some(part => !part.term)) return valued;
+    const term = over("sum", all.map(part => part.term));
+    return [{name, term, value: term.value}];
+  });
+}
+
+const inSum = (x, i) => i && x < 0 ? `(${shown(x)})` : shown(x);
+
+/** The step of a contribution, and what was there before it, and after. */
+function arrival(parts, i) {
+  const number = 1 + steps.findIndex(step => step.isBackward && step.name === parts[i].name);
+  const [before, after] = [i, i + 1].map(count => parts.slice(0, count).reduce((sum, part) => sum + part.value, 0));
+  const sum = i ? `${shown(before)} + ${inSum(parts[i].value, i)} = ${shown(after)}` : `${shown(after)}, the first`;
+  return `${number === state.step ? "This step" : `Step ${number}`}, through ${symbolOf(parts[i].name)}: ${sum}`;
 }
 
 /** A number in a term, which marks its cell while it is pointed at. */

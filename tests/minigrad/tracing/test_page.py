@@ -493,7 +493,8 @@ def test_a_gradient_of_several_contributions_shows_them_all(browser, opened):
         loss.backward()
     opened(t, {"about_shares": ["Of `x`, one line.", "Another line."]})
     text = browser.focus("x", "0,1", "gradient")
-    assert "= 3.000 + 2.000 + 2.000 = 7.000, the sum of 3 contributions" in text and "through first" in text and "through second" in text
+    assert "= 4.000 + 3.000 = 7.000, the sum of 2 contributions, in the order in which they arrive\n" in text
+    assert "Step 7, through second: 4.000, the first\n" in text and "Step 8, through first: 4.000 + 3.000 = 7.000\n" in text
     assert browser.arrays()["x", "gradient"][0, 1] == 7
     shares = browser.text("#shares")
     assert "dx comes from" in shares and "first" in shares and "second" in shares and "total" in shares
