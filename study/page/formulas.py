@@ -240,12 +240,20 @@ def of_trace(trace: Trace) -> dict[str, dict]:
         elif traced.op == "MatMul" and name in TITLES:
             is_mlp = name == "output" and "activated" in made
             found[name] = linear(f"{TITLES['mlp']}: the block's output" if is_mlp else title, *symbols)
-    q, k = (SYMBOLS[made[name].inputs[0].name] for name in ("products", "k_transposed"))
-    found |= {"scores": scores(q, k, "scaled_products" in made), "weights": WEIGHTS,
-              "row_sum": row_sum("A" if "attended" in made else "O", "P̃" if "dropped" in made else "P"),
+    letters = operands(trace)
+    found |= {"scores": scores(letters["Q"], letters["K"], "scaled_products" in made), "weights": WEIGHTS,
+              "row_sum": row_sum("A" if "attended" in made else "O", letters["P"]),
               "loss": cross_entropy(made["loss"].options["targets"].tolist()) if "logits" in made else READ_OUT}
     sometimes = {"dropped": DROPOUT, "activated": GELU, **({"attended": SIDE_BY_SIDE} if "attended_heads" in made else {})}
     return found | {name: words for name, words in sometimes.items() if name in made}
+
+
+def operands(trace: Trace) -> dict[str, str]:
+    """The symbols of Q and K in the product Q K^T, and of P, V and O in O = P V: those of heads, rotated, after dropout."""
+    made = {step.output.name: step for step in trace.steps}
+    product = next(step for step in trace.steps if step.op == "MatMul" and step.inputs[0].name in ("weights", "dropped"))
+    tensors = made["products"].inputs[0], made["k_transposed"].inputs[0], *product.inputs, product.output
+    return {letter: SYMBOLS[tensor.name] for letter, tensor in zip("QKPVO", tensors)}
 
 
 def placement_in_words(name: str) -> str:

@@ -88,7 +88,7 @@ class Mistake:
 
     name: str  # in study.mistakes.MUTANTS
     title: str
-    sentence: str
+    sentence: str  # with {Q}, {K}, {P}, {V} and {O} for the symbols of `formulas.operands`
     steps: dict[str, dict] = dataclasses.field(default_factory=dict)  # {step: its rule in tracing/page/mistakes.js}
     exchanges: dict[str, str] = dataclasses.field(default_factory=dict)  # which input gets whose gradient in the end
 
@@ -145,65 +145,79 @@ def at(step: str, rule: str, **asked: Any) -> dict[str, dict]:
 NOTHING = {"rule": "zero", "input": 0}  # what a step sends to its first input
 MISTAKES = [
     # ---- softmax ----
-    Mistake("attention: no rowsum", "no row sum", "The sum over the row is missing, as if the weights of a row did not "
-            "compete.", at("weights", "softmax: no rowsum")),
-    Mistake("attention: diagonal only", "only the diagonal", "Each weight is taken to depend on its own score alone: "
-            "p (1 - p), the diagonal of softmax's Jacobian.", at("weights", "softmax: diagonal only")),
-    Mistake("attention: rowsum over queries", "sum over the column", "The sum runs down the column, over the queries.",
-            at("weights", "softmax: wrong axis")),
-    Mistake("attention: rowsum averaged", "mean for the sum", "The mean over the row replaces its sum.",
-            at("weights", "softmax: mean")),
-    Mistake("attention: no weights in dscores", "not times the weights", "The difference from the row's sum is not "
-            "multiplied by the weights.", at("weights", "softmax: no weights")),
-    Mistake("attention: rowsum without weights", "unweighted sum", "The row's sum of dweights, without the weights.",
-            at("weights", "softmax: no p in the sum")),
-    Mistake("attention: rowsum of the weights", "sum of the weights", "The row's sum of the weights, without dweights: "
-            "it is 1.", at("weights", "softmax: no upstream in the sum")),
-    Mistake("attention: rowsum added", "sum is added", "The row's sum is added instead of subtracted.",
+    Mistake("attention: no rowsum", "no row sum",
+            "`dS_ij = P_ij dP_ij`: the row sum is missing, as if the weights of a row did not compete.",
+            at("weights", "softmax: no rowsum")),
+    Mistake("attention: diagonal only", "only the diagonal",
+            "`dS_ij = P_ij (1 - P_ij) dP_ij`: each weight is taken to depend on its own score alone, which is the "
+            "diagonal of softmax's Jacobian.",
+            at("weights", "softmax: diagonal only")),
+    Mistake("attention: rowsum over queries", "sum over the column",
+            "The sum of `dP_ij P_ij` runs down the column, over the queries.", at("weights", "softmax: wrong axis")),
+    Mistake("attention: rowsum averaged", "mean for the sum",
+            "`r_i` is the mean of `dP_ik P_ik` over the row instead of the sum.", at("weights", "softmax: mean")),
+    Mistake("attention: no weights in dscores", "not times the weights",
+            "`dS_ij = dP_ij - r_i`: the difference is not multiplied by `P_ij`.", at("weights", "softmax: no weights")),
+    Mistake("attention: rowsum without weights", "unweighted sum",
+            "`r_i = sum_k dP_ik`: the row sum leaves out the weights.", at("weights", "softmax: no p in the sum")),
+    Mistake("attention: rowsum of the weights", "sum of the weights",
+            "`r_i = sum_k P_ik`: the row sum leaves out `dP`, so it is 1.",
+            at("weights", "softmax: no upstream in the sum")),
+    Mistake("attention: rowsum added", "sum is added",
+            "`dS_ij = P_ij (dP_ij + r_i)`: the row sum is added instead of subtracted.",
             at("weights", "softmax: sum is added")),
-    Mistake("attention: sign", "wrong sign", "The gradient of the scores has the wrong sign.", at("weights", "sign")),
+    Mistake("attention: sign", "wrong sign",
+            "`dS` has the wrong sign.", at("weights", "sign")),
     # ---- the mask ----
-    Mistake("attention: no mask", "mask forgotten", "Backward recomputes the weights without the mask."),
-    Mistake("attention: mask sees one ahead", "mask sees one ahead", "Backward recomputes the weights with a mask that "
-            "shows one token too many."),
-    Mistake("attention: mask off by one", "mask hides the token itself", "Backward recomputes the weights with a mask "
-            "that hides the token itself, but for the first."),
-    Mistake("attention: mask transposed", "mask transposed", "Backward recomputes the weights with a mask that hides "
-            "the past instead of the future."),
-    Mistake("attention: mask skipped", "not masked again", "The gradient of the scores is not masked once more. This is no "
-            "mistake: the weights of masked positions are exactly 0, and dscores is a multiple of them.",
+    Mistake("attention: no mask", "mask forgotten",
+            "Backward recomputes `P` without the mask."),
+    Mistake("attention: mask sees one ahead", "mask sees one ahead",
+            "Backward recomputes `P` with a mask that shows one token too many."),
+    Mistake("attention: mask off by one", "mask hides the token itself",
+            "Backward recomputes `P` with a mask that hides each token from itself, except the first."),
+    Mistake("attention: mask transposed", "mask transposed",
+            "Backward recomputes `P` with a mask that hides the past instead of the future."),
+    Mistake("attention: mask skipped", "not masked again",
+            "`dS` is not masked once more. This is no mistake: where a score is masked, `P_ij` is exactly 0, and "
+            "`dS_ij` is a multiple of it.",
             at("masked_scores", "not transposed", input=0)),
     # ---- the scale ----
-    Mistake("attention: no scale", "no scale", "The scale is missing in dq and dk.",
-            at("times scale", "not transposed", input=0)),
-    Mistake("attention: scale twice", "scale twice", "The scale is applied twice.",
-            at("times scale", "twice the factor", input=0)),
-    Mistake("attention: scale inverted", "divided by the scale", "Divided by the scale instead of multiplied.",
+    Mistake("attention: no scale", "no scale",
+            "The scale `s` is missing in `d{Q}` and `d{K}`.", at("times scale", "not transposed", input=0)),
+    Mistake("attention: scale twice", "scale twice",
+            "`d{Q}` and `d{K}` are multiplied by the scale `s` twice.", at("times scale", "twice the factor", input=0)),
+    Mistake("attention: scale inverted", "divided by the scale",
+            "`d{Q}` and `d{K}` are divided by the scale `s` instead of multiplied.",
             at("times scale", "divided by the factor", input=0)),
     # ---- q @ k^T ----
-    Mistake("attention: dk without transpose", "dk not transposed", "dscores @ q for dscores^T @ q.",
-            at("products", "upstream transposed", input=1)),
-    Mistake("attention: dq from q", "dq from q", "dscores @ q for dscores @ k.",
-            at("products", "matmul: a for b", input=0)),
-    Mistake("attention: k has no gradient", "k is constant", "Only q and v get a gradient.",
-            at("products", "zero", input=1)),
-    Mistake("attention: dq and dk exchanged", "dq and dk exchanged", "The gradient of q is given to k, and that of k to q.",
-            exchanges={"q": "k", "k": "q"}),
+    Mistake("attention: dk without transpose", "dk not transposed",
+            "`d{K} = s dS {Q}`: it should be `s dS^T {Q}`.", at("products", "upstream transposed", input=1)),
+    Mistake("attention: dq from q", "dq from q",
+            "`d{Q} = s dS {Q}`: it should be `s dS {K}`.", at("products", "matmul: a for b", input=0)),
+    Mistake("attention: k has no gradient", "k is constant",
+            "`d{K}` is 0, as if `{K}` were constant.", at("products", "zero", input=1)),
+    Mistake("attention: dq and dk exchanged", "dq and dk exchanged",
+            "`Q` gets the gradient of `K`, and `K` that of `Q`.", exchanges={"q": "k", "k": "q"}),
     # ---- weights @ v ----
-    Mistake("attention: dv without transpose", "dv not transposed", "weights @ dout for weights^T @ dout.",
-            at("weights @ v", "matmul: a not transposed", input=1)),
-    Mistake("attention: dweights without transpose", "dweights not transposed", "dout @ v for dout @ v^T.",
-            at("weights @ v", "matmul: b not transposed", input=0)),
-    Mistake("attention: dv from scores", "dv from scores", "The scores replace the weights in dv.",
+    Mistake("attention: dv without transpose", "dv not transposed",
+            "`d{V} = {P} d{O}`: it should be `{P}^T d{O}`.", at("weights @ v", "matmul: a not transposed", input=1)),
+    Mistake("attention: dweights without transpose", "dweights not transposed",
+            "`d{P} = d{O} {V}`: it should be `d{O} {V}^T`.", at("weights @ v", "matmul: b not transposed", input=0)),
+    Mistake("attention: dv from scores", "dv from scores",
+            "`d{V} = S^T d{O}`: it should be `{P}^T d{O}`.",
             at("weights @ v", "matmul: another factor", input=1, tensor="masked_scores")),
-    Mistake("attention: weights constant", "weights are constant", "The gradient through the weights is missing: only v "
-            "gets one.", at("weights @ v", "zero", input=0)),
+    Mistake("attention: weights constant", "weights are constant",
+            "`d{P}` is 0, as if the weights were constant: only `{V}` gets a gradient.",
+            at("weights @ v", "zero", input=0)),
     # ---- x, which is used three times ----
-    Mistake("self_attention: overwritten", "only the last path", "x is used three times, and its gradient is overwritten "
-            "instead of added to.", {"q": NOTHING, "k": NOTHING}),
-    Mistake("self_attention: query's path dropped", "no path through q", "What arrives at x through q is missing.",
-            {"q": NOTHING}),
-    Mistake("self_attention: averaged", "mean of the paths", "The mean of the three paths replaces their sum.",
+    Mistake("self_attention: overwritten", "only the last path",
+            "`X` is used three times, and its gradient is overwritten instead of added to: only what arrives "
+            "through `V` is left.",
+            {"q": NOTHING, "k": NOTHING}),
+    Mistake("self_attention: query's path dropped", "no path through q",
+            "`dX` lacks what arrives through `Q`.", {"q": NOTHING}),
+    Mistake("self_attention: averaged", "mean of the paths",
+            "`dX` is the mean of the three paths instead of their sum.",
             {name: {"rule": "times", "factor": 1 / 3, "input": 0} for name in FROM_Q_K_V}),
 ]
 

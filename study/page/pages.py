@@ -34,7 +34,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
         "labels": labels(head),
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head), row_sum_switch(head.product)],
         "mistakes": [
-            {"name": mistake.name, "title": mistake.title, "sentence": mistake.sentence,
+            {"name": mistake.name, "title": mistake.title, "sentence": mistake.sentence.format(**formulas.operands(trace)),
              "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
             for mistake in MISTAKES if mistake.fits(head)
         ],

@@ -289,6 +289,22 @@ def test_every_mistake_has_a_name_of_its_own_that_is_known():
     assert all(mistake.steps or mistake.exchanges or "recomputes" in mistake.on_page(DEFAULT) for mistake in mistakes.MISTAKES)
 
 
+@pytest.mark.parametrize("head, of_products", [
+    (DEFAULT, "`dQ = s dS Q`: it should be `s dS K`. `dV = P dO`: it should be `P^T dO`."),
+    (heads_of(), "`dQ = s dS Q`: it should be `s dS K`. `dV = P dA`: it should be `P^T dA`."),
+    (heads_of(heads=2, keep=np.ones((2, 3, 3))),
+     "`dQ_h = s dS Q_h`: it should be `s dS K_h`. `dV_h = P̃ dA_h`: it should be `P̃^T dA_h`."),
+    (heads_of(heads=2, key_value_heads=1, rotary=True),
+     "`dQ_θ = s dS Q_θ`: it should be `s dS K_h`. `dV_h = P dA_h`: it should be `P^T dA_h`."),
+], ids=["q, k, v", "x", "heads, dropout", "groups, rotary"])
+def test_a_mistake_has_the_letters_of_the_pages_formulas(head, of_products):
+    extras = pages.page_of_head(head).extras
+    sentences = {one["name"]: one["sentence"] for one in extras["mistakes"]}
+    assert " ".join(sentences[f"attention: {name}"] for name in ("dq from q", "dv without transpose")) == of_products
+    right = {name: words["backward"]["formula"] for name, words in extras["steps"].items() if "backward" in words}
+    assert of_products.split("`")[3] in right["scores"][0] and of_products.split("`")[7] in right[head.product][1]
+
+
 LARGE = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)}
 CHECKED = {  # a head, and the first words of what gradcheck says of it
     "qkv": (DEFAULT, "gradcheck"),

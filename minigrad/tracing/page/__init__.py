@@ -43,6 +43,7 @@ optional. Names are those of the trace's tensors; a step has the name of its out
                     WRONG = {"rule": a key of MISTAKES in mistakes.js, "input": ..., and what that rule asks for}
                     recomputes: backward uses the values that the trace would have with these SETs
                     exchanges: tensors that get the gradient of another one
+                    sentence: a line, or a list of them, as in a derivation
                     check: what the gradient check says, as text
     shares          [{"tensor": "x", "through": [{"label": ..., "tensor": step, "input": name}, ...]}]: the paths by which
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its

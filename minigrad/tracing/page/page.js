@@ -14,7 +14,7 @@ function drawMistake() {
   });
   section.replaceChildren(
     element("h2", {}, element("span", {}, "Mistake"), ` ${mistake.title || mistake.name}`),
-    ...paragraphs(mistake.sentence),
+    ...[mistake.sentence || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "counts"}, counts.length ? `Wrong: ${counts.join(", ")}.` : "No number is wrong."),
     ...(mistake.check ? [
       element("h3", {}, "What the gradient check says"), element("pre", {tabindex: 0}, mistake.check),
