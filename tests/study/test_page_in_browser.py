@@ -90,6 +90,7 @@ def test_mistakes_are_those_in_numpy(browser, opened, name):
         browser.choose("#mistakes", i)
         words = [part.strip() for part in listed[i]["sentence"].split("`")[::2]]  # without its formulas
         assert all(part in browser.text("#mistake") for part in words), mistake.name
+        assert "products" not in browser.text("#mistake .counts"), mistake.name  # a joined step's result
         assert_mistake(browser, head, mistake)
 
 

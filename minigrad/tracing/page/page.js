@@ -8,7 +8,7 @@ function drawMistake() {
   section.hidden = !mistake;
   document.body.classList.toggle("mistaken", Boolean(mistake));
   if (!mistake) return;
-  const counts = names.flatMap(name => {
+  const counts = listRows().flat().flatMap(name => {
     const grid = gridOf({name, kind: "gradient"}), wrong = grid ? wrongPlaces(name).size : 0;
     return wrong ? [`${wrong} of ${grid.cells.length} in ${symbol({name, kind: "gradient"})}`] : [];
   });
