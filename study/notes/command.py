@@ -14,7 +14,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--row", metavar="ROW", nargs="+", help="only these rows, such as A5, in full")
     which.add_argument("--note", metavar="NOTE", nargs="+", help="only these notes, such as 003")
     parser.add_argument("--write", metavar="FILE", nargs="?", const=report.DOCUMENT,
-                        help=f"write the results as a document (default: {report.DOCUMENT})")
+                        help=f"write the results to a document; it keeps those of other rows (default: {report.DOCUMENT})")
     parser.add_argument("--plot", metavar="DIR", nargs="?", const=PICTURES,
                         help=f"draw pictures of all rows, or of those chosen, into this folder (default: {PICTURES})")
 
@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         claims = report.select(given.get("row"), given.get("note"))
         pictures = chosen_pictures(given, claims)
+        others = kept(given, claims)
     except ValueError as error:
         raise UsageError(error) from None
     if "plot" in given:
@@ -37,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     for path in plots.draw(pictures, folder):
         print(path)
     if "write" in given:
-        document.write(outcomes, pathlib.Path(given["write"]), plots.legends())
+        by_row = {outcome.claim.row: outcome for outcome in [*outcomes, *others]}
+        document.write([by_row[claim.row] for claim in report.select()], pathlib.Path(given["write"]), plots.legends())
         print(given["write"])
     return 0
 
@@ -47,6 +49,13 @@ def chosen_pictures(given: dict, claims: list[Claim]) -> list[str]:
     if "plot" not in given:
         return []
     return plots.about([claim.row for claim in claims]) if given.keys() & {"row", "note"} else list(plots.PICTURES)
+
+
+def kept(given: dict, claims: list[Claim]) -> list[report.Outcome]:
+    """The outcomes of the other claims that the document has, if it is to be written; ValueError if it lacks some."""
+    if "write" not in given:
+        return []
+    return document.kept(pathlib.Path(given["write"]), [claim for claim in report.select() if claim not in claims])
 
 
 def show_table(claims: list[Claim], notes: list[str]) -> list[report.Outcome]:
@@ -77,9 +86,6 @@ def check_document(given: dict) -> None:
     """UsageError if the document cannot be written."""
     if "write" not in given:
         return
-    for flag in ("row", "note"):
-        if flag in given:
-            raise UsageError(f"--write needs all rows, got --{flag}; leave one of the two out")
     if pathlib.Path(given["write"]).is_dir():
         raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
     check_writable(pathlib.Path(given["write"]).parent, "--write")

@@ -2,6 +2,7 @@
 import collections
 import os
 import pathlib
+import re
 from collections.abc import Iterable
 
 from study.notes.claims import Claim
@@ -17,8 +18,9 @@ median and the range over several seeds. A row that trains models ends with the 
 used, and its verdict holds for these.
 
 `minigrad notes --write` runs every claim and writes this document; do not edit it. `minigrad notes --row A5` runs one, \
-`minigrad notes --note 003` those of a note. A row's number links to its code. A row uses the letters \
-of its note, for which the [guide]({root}/docs/backprop_through_attention.md) has others:"""
+`minigrad notes --note 003` those of a note; with `--write`, the other rows keep their measurements. A row's number links \
+to its code. A row uses the letters of its note, for which the [guide]({root}/docs/backprop_through_attention.md) has \
+others:"""
 
 LETTERS = """\
 | | the guide | 000 | 001 | 002 | 003 | 004 |
@@ -39,6 +41,21 @@ def write(outcomes: list[Outcome], path: pathlib.Path, pictures: dict[str, tuple
     there = {name: picture for name, picture in pictures.items() if (folder / name).exists()}
     root = pathlib.Path(os.path.relpath(ROOT, path.parent.resolve())).as_posix()
     path.write_text(as_markdown(outcomes, there, folder.name, root), encoding="utf-8")
+
+
+def kept(path: pathlib.Path, claims: list[Claim]) -> list[Outcome]:
+    """The outcomes of claims that are not run again, from the document; ValueError if it lacks one."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    last_cells = dict(re.findall(r'^\| <a id="(\w+)"></a>.* \| (\*\*.+) \|$', text, re.MULTILINE))
+    found = []
+    for claim in claims:
+        verdict, cell = f"**{claim.verdict}**: ", last_cells.get(claim.row.lower(), "").replace("\\|", "|")
+        if not cell.startswith(verdict):
+            raise ValueError(f"{path} has no finding for {claim.row} with the verdict {claim.verdict!r}; write this row "
+                             "too, or all of them, without --row and --note")
+        finding, _, trained = cell.removeprefix(verdict).partition("<br>")
+        found.append(Outcome(claim, True, finding, 0.0, trained))
+    return found
 
 
 def as_markdown(outcomes: list[Outcome], pictures: dict[str, tuple[str, tuple[str, ...]]], folder: str, root: str) -> str:
@@ -98,7 +115,7 @@ def section(heading: str, outcomes: list[Outcome], note: str, root: str) -> list
 def cells(outcome: Outcome, root: str) -> list[str]:
     """A row: its number, what the note says and prints, the counterpart here, the verdict and the finding."""
     claim = outcome.claim
-    number = f"{anchor(claim.row.lower())}[{claim.row}]({root}/{source_of(claim)}#L{claim.line})"
+    number = f"{anchor(claim.row.lower())}[{claim.row}]({root}/{source_of(claim)})"
     says = lines(claim.text, code(claim.formula))
     here = lines(code(claim.ours), *(link_to_code(part.strip(), root) for part in claim.code.split(",") if part))
     return [number, says, here, lines(f"**{outcome.verdict}**: {outcome.finding}", outcome.training)]
