@@ -369,6 +369,49 @@ ROLES = {  # of the default page: {what the step is: (what it reads, what it wri
 }
 
 
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_inputs_that_a_step_does_not_read_can_be_edited_in_it(browser, opened, size):
+    """A button below its formulas opens one, or a click on the map; what changes with it is marked on the map too."""
+    head, inputs = HEADS["heads"], {name: array.copy() for name, array in HEADS["heads"].inputs.items()}
+    browser.resize(size)
+    opened(page_of("heads"))
+    go_to(browser, "Softmax")
+    before, step = roles(browser), browser.run("return state.step")
+    offered = "return [...document.querySelectorAll('[data-opens]')].map(one => one.textContent)"
+    assert browser.run(offered) == ["X", "W_q", "W_k", "keep", "W_v", "W_o", "U"]
+    browser.run("document.querySelector('[data-opens=w_v]').click()")
+    assert browser.run("return document.activeElement.dataset.tensor") == "w_v"
+    fits = "const box = document.querySelector('.opened .scroll'); return box.scrollHeight <= box.clientHeight"
+    assert size == "narrow" or browser.run(fits)
+    browser.run("halves.get('value x').dispatchEvent(new MouseEvent('click'))")
+    for name, place, number in (("w_v", (1, 2), -0.5), ("x", (0, 1), 1.75)):
+        inputs[name][place] = number
+        browser.type(name, ",".join(map(str, place)), str(number))
+    values, gradients = mistakes.run(head, inputs, head.upstream, {})
+    found = browser.arrays()
+    for kind, arrays in (("value", values), ("gradient", gradients)):
+        for name, array in arrays.items():
+            if name != "masked_scores":
+                assert found[name, kind] == pytest.approx(array, abs=1e-9), (name, kind)
+    assert roles(browser) == before and browser.run("return state.step") == step
+    figures = browser.run("""return [...document.querySelectorAll("figure")].filter(figure => figure.getClientRects().length).map(
+        figure => [figure.dataset.name, figure.dataset.role || "", figure.getBoundingClientRect().bottom])""")
+    assert sorted(name for name, role, _ in figures if not role) == ["w_v", "x"]
+    assert size == "narrow" or all(bottom <= 800 for *_, bottom in figures)
+    on_map = "return [...halves].filter(([, half]) => half.classList.contains('changed')).map(([key]) => key)"
+    browser.run("goTo(state.step - 1)")  # it stays open
+    assert browser.run("return document.querySelectorAll('.opened').length") == 2
+    browser.run("document.querySelector('[data-opens=x]').click()")
+    assert browser.run("return document.activeElement.dataset.opens") == "x"
+    assert browser.accessibility() == []
+    browser.click("all")
+    assert browser.run("return document.querySelectorAll('.opened').length") == 0
+    while browser.run("return state.edits.size") > 1:
+        browser.click("undo")
+    assert {"value w_v", "value v", "gradient scores", "gradient q"} <= {*browser.run(on_map)}
+    assert not {"value weights", "value w_q", "value upstream", "gradient output"} & {*browser.run(on_map)}
+
+
 def test_roles_are_those_of_the_step(browser, opened):
     opened(page_of("default"))
     for number, (title, (reads, writes)) in enumerate(ROLES.items(), 1):

@@ -45,7 +45,7 @@ function arrow(kind, from, to, height) {
   return svg("path", {d: `M${a}C${b} ${c} ${d}M${left}L${d}L${right}`, class: "flow"});
 }
 
-/** Half of a tensor's box; a click leads to the step that writes it. */
+/** Half of a tensor's box; a click leads to the step that writes it, or opens an input. */
 function box(name, kind, {x, y, width}) {
   const top = topOf(name, kind, y), made = svg("g", {class: "half"});
   made.append(svg("rect", {x, y: top, width, height: MAP.half, rx: 3}), svg("text", {
@@ -53,17 +53,19 @@ function box(name, kind, {x, y, width}) {
   made.addEventListener("click", () => {
     const step = steps.findIndex(step => touchedBy(step).writes.some(one => one.name === name && one.kind === kind));
     if (step >= 0) goTo(step + 1);
+    else if (kind === "value" && canBeOpened(gridOf({name, kind}))) toggleOpened(name);
   });
   halves.set(`${kind} ${name}`, made);
   return made;
 }
 
-/** Lights what a step reads and writes, and the arrows between them. */
+/** Lights what a step reads and writes, and the arrows between them; marks what edits have changed. */
 function lightMap(reads, writes) {
   const keys = list => new Set(list.map(({name, kind}) => `${kind} ${name}`)), read = keys(reads), written = keys(writes);
   for (const [key, made] of halves) {
     made.classList.toggle("read", read.has(key));
     made.classList.toggle("written", written.has(key));
+    made.classList.toggle("changed", grids.get(key).cells.some(({box}) => box.classList.contains("changed")));
   }
   for (const {from, to, path} of arrows) path.classList.toggle("lit", read.has(from) && written.has(to));
   const first = [...halves].find(([key]) => written.has(key));

@@ -60,7 +60,7 @@ function drawPicture() {
 function listLines() {
   const lines = new Map();
   for (const {figure} of grids.values()) {
-    if (!figure.dataset.role) continue;
+    if (!figure.matches("[data-role], .opened")) continue;
     const {offsetTop: top, offsetHeight: height} = figure;
     lines.set(top, [...(lines.get(top) || []), height]);
   }

@@ -35,6 +35,7 @@ const state = {
   past: [], // edits and switches, for undo
   mistake: -1, // none
   step: Number(address.get("step")) || 0, // 0: all; then the steps forward; then those backward
+  opened: new Set(), // names of inputs to be edited in any step, also where it does not read them
   pointed: null, // {name, index, kind}
   h: 1e-5,
   station: 0, // none, or the station of the guided path that is open

@@ -71,11 +71,23 @@ function drawStep() {
   for (const [list, role] of [[reads, "read"], [writes, "written"]]) {
     for (const grid of list.map(gridOf).filter(Boolean)) grid.figure.dataset.role = role;
   }
+  for (const grid of grids.values()) grid.figure.classList.toggle("opened", canBeOpened(grid) && state.opened.has(grid.t.name));
   lightMap(reads, writes);
   drawFormulas();
-  const now = JSON.stringify([state.step, reads, writes]);
+  const now = JSON.stringify([state.step, reads, writes, [...state.opened]]);
   if (now !== fitted) measureBar();
   fitted = now;
+}
+
+/** Is this an input that the step shown does not touch? */
+const canBeOpened = ({isEditable, figure}) => Boolean(state.step) && isEditable && !figure.dataset.role;
+
+/** Show an input in all steps, to be edited there, or no longer. */
+function toggleOpened(name) {
+  const isOpen = !state.opened.delete(name);
+  if (isOpen) state.opened.add(name);
+  drawStep();
+  (isOpen ? gridOf({name, kind: "value"}).cells[0] : byId("formulas").querySelector(`[data-opens="${name}"]`)).focus();
 }
 
 /** Is a gradient begun by an earlier step than this one, so that this one adds to it? */
@@ -112,6 +124,13 @@ function formulaOf(shownStep) {
   });
 }
 
+/** Buttons for the inputs that the step shown does not touch. */
+function offerInputs() {
+  const others = [...grids.values()].filter(canBeOpened).map(({t}) => t.name);
+  const offer = name => button(symbolOf(name), () => toggleOpened(name), {"aria-pressed": state.opened.has(name), "data-opens": name});
+  return others.length ? [element("p", {class: "others"}, "Edit here too: ", ...others.map(offer))] : [];
+}
+
 /** The formulas of the step shown, else of the step that made the number pointed at. */
 function drawFormulas() {
   const section = byId("formulas");
@@ -141,6 +160,7 @@ function drawFormulas() {
     ...formulaOf(current).map(pieces => element("div", {class: "formula"}, ...pieces)),
     ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
+    ...offerInputs(),
     ...current.steps.filter(step => step.problem).map(step => element("p", {class: "problem"}, `${step.problem}.`)),
   );
 }
