@@ -9,10 +9,9 @@ import numpy as np
 import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
-from study.page import block, formulas, shares
-from study.page.attention import DEFAULT, FROM_Q_K_V, Head, Inputs, attention
+from study.page import block, formulas, shares, stations
+from study.page.attention import FROM_Q_K_V, Head, Inputs, attention
 from study.page.mistakes import MISTAKES, check
-from study.page.stations import STATIONS
 from study.page.tiles import Tiles
 
 
@@ -40,7 +39,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
         "about_shares": [shares.IN_WORDS],
-        "stations": STATIONS if head is DEFAULT else [],
+        "stations": stations.stations(head) if stations.fits(head) else [],
     })
 
 

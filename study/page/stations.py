@@ -2,10 +2,20 @@
 
 The page computes the answers from its own numbers, so that they follow every edit and switch; tests/study/test_stations.py
 answers them with NumPy.
+
+In the stations, i stands for the last of the first four queries, m for the one before it, and n for the last of the first
+four keys: `S_[i1]` is an index in a formula, [i] a token, with its label if it has one.
 """
+import re
+from typing import Any
+
+from study.page.attention import Head
+
+NEEDS = ("the guided path is for one head from q, k and v, with at least two queries and two keys, without tiles, rotary "
+         "positions, dropout, cross-entropy or a bias; leave out --station")
 
 
-def cell(tensor: str, *index: int, kind: str = "gradient") -> dict:
+def cell(tensor: str, *index: int | str, kind: str = "gradient") -> dict:
     return {"tensor": tensor, "index": list(index), "kind": kind}
 
 
@@ -17,52 +27,53 @@ def station(section: int, title: str, opens: str, text: tuple[str, ...], questio
             "question": question, "turns": turns}
 
 
-ROW_3 = [cell("scores", 3, j) for j in range(4)]
-
+COUNTS = {2: "two", 3: "three", 4: "four"}
 STATIONS = [
     station(
         1, "One score", "scores backward",
-        ("`S_31 = s (Q_30 K_10 + Q_31 K_11)` measures how well query 3 matches key 1; `s` is the scale.",
-         "Backward brings `dS_31`: how fast `L` changes with `S_31`. And `S_31` changes `s K_10` times as fast as "
-         "`Q_30`."),
-        {"text": "How much does `dS_31` add to `dQ_30`?", "number": cell("q", 3, 0), "term": 1,
-         "reason": "By the chain rule, it adds `dS_31` times `s K_10`. Query 3 is in a whole row of scores, so "
-                   "`dQ_30` is the sum of four such terms, one for each key."}),
+        ("`S_[i1] = s [score]` measures how well query [i] matches key [1]; `s` is the scale.",
+         "Backward brings `dS_[i1]`: how fast `L` changes with `S_[i1]`. And `S_[i1]` changes `s K_10` times as fast "
+         "as `Q_[i0]`."),
+        {"text": "How much does `dS_[i1]` add to `dQ_[i0]`?", "number": cell("q", "i", 0), "term": 1,
+         "reason": "By the chain rule, it adds `dS_[i1]` times `s K_10`. Query [i] is in a whole row of scores, so "
+                   "`dQ_[i0]` is the sum of [keys] such terms, one for each key."}),
     station(
         2, "A matrix product, backward", "output backward",
-        ("Raise `P_21` by `eps`, and row 2 of `O` moves by `eps V_1`. `dO_2` says what each number in that row is "
+        ("Raise `P_[m1]` by `eps`, and row [m] of `O` moves by `eps V_1`. `dO_[m]` says what each number in that row is "
          "worth to `L`.",
-         "So `dP_21` is the dot product of `dO_2` and `V_1`. In matrices, `dP = dO V^T`."),
-        {"text": "What is `dP_21`?", "number": cell("weights", 2, 1),
-         "reason": "It is row 2 of `dO` times row 1 of `V`: how fast `L` rises as token 2 attends more to token 1."}),
+         "So `dP_[m1]` is the dot product of `dO_[m]` and `V_1`. In matrices, `dP = dO V^T`."),
+        {"text": "What is `dP_[m1]`?", "number": cell("weights", "m", 1),
+         "reason": "It is row [m] of `dO` times row [1] of `V`: how fast `L` rises as token [m] attends more to token "
+                   "[1]."}),
     station(
         3, "Keys compete", "weights forward",
         ("Softmax turns each row of scores into weights that sum to 1. So when one weight rises, the others in its "
          "row fall, each in proportion to its size.",
-         "When you check your answer, the page raises `K_30` by 1."),
+         "When you check your answer, the page raises `K_[n0]` by 1."),
         {"text": "Which numbers of `P` will change?", "changes": {"tensor": "weights", "kind": "value"},
-         "edit": {"tensor": "k", "index": [3, 0], "by": 1},
-         "reason": "Key 3 enters one score of each query that sees it. In such a row that weight changes, and the "
-                   "others make up for it. A query that does not see key 3 keeps its weights."}),
+         "edit": {"tensor": "k", "index": ["n", 0], "by": 1},
+         "reason": "Key [n] enters one score of each query that sees it. In such a row that weight changes, and the "
+                   "others make up for it. A query that does not see key [n] keeps its weights."}),
     station(
         4, "The weighted mean", "row_sum backward",
         ("A weight can only grow at the expense of its row. So what counts is not `dP_ij` itself, but how it "
          "compares with the mean of its row.",
          "In this mean, each key counts as much as its weight: `r_i = sum_k dP_ik P_ik`."),
         {"text": "What is `r_1`?", "number": cell("row_sum", 1, 0),
-         "reason": "Each `dP_{1k}` counts `P_{1k}` times, and the weights sum to 1. So `r_1` lies between the "
-                   "smallest and the largest `dP_{1k}` of the keys that token 1 sees."}),
+         "reason": "Each `dP_[1k]` counts `P_[1k]` times, and the weights sum to 1. So `r_1` lies between the "
+                   "smallest and the largest `dP_[1k]` of the keys that token [1] sees."}),
     station(
         5, "Above or below the mean", "weights backward",
         ("`dS_ij = P_ij (dP_ij - r_i)`: positive above the mean, negative below. Because of the factor `P_ij`, a key "
          "with little weight gets little gradient.",
          "Each row of `dS` sums to 0: raising all scores of a row by the same amount changes no weight."),
-        {"text": "Row 3 of `dS` is veiled. Which of its numbers is the smallest, furthest below 0?", "smallest": ROW_3,
-         "reason": "It takes both: a `dP_{3j}` far below `r_3`, and a weight `P_{3j}` that is not small."}),
+        {"text": "Row [i] of `dS` is veiled. Which of its numbers is the smallest, furthest below 0?",
+         "smallest": cell("scores", "i"),
+         "reason": "It takes both: a `dP_[ij]` far below `r_[i]`, and a weight `P_[ij]` that is not small."}),
     station(
         6, "The mask", "weights backward",
         ("A masked score has weight 0, so `dS_ij = P_ij (dP_ij - r_i)` is 0 there, whatever `dP_ij` is.",
-         "Under the causal mask, token 0 sees only itself, and the softmax of a single score is 1."),
+         "Under the causal mask, token [0] sees only itself, and the softmax of a single score is 1."),
         {"text": "What is the sign of `dS_00`?", "sign": cell("scores", 0, 0),
          "reason": "If a token sees only one key, `r` is that key's `dP`, and the difference is 0: no score can "
                    "change a weight of 1. If it sees more keys, `dP_00` can lie above or below their mean."}),
@@ -71,17 +82,17 @@ STATIONS = [
         ("Station 1 was a single term. `dQ_i` adds up one for each key that query i sees, and `dK_j` one for each "
          "query that sees key j.",
          "In matrices, `dQ = s dS K` and `dK = s dS^T Q`. The scale multiplies backward just as it does forward."),
-        {"text": "What is `dK_30`?", "number": cell("k", 3, 0),
-         "reason": "It is column 3 of `dS` times column 0 of `Q`, times `s`. A query that does not see key 3 has a 0 "
-                   "in that column and sends nothing."}),
+        {"text": "What is `dK_[n0]`?", "number": cell("k", "n", 0),
+         "reason": "It is column [n] of `dS` times column 0 of `Q`, times `s`. A query that does not see key [n] has a "
+                   "0 in that column and sends nothing."}),
     station(
         8, "Gradients add", "output backward",
         ("Every query that sees token j reads `V_j`, so each sends it a gradient, and these add up: `dV_jd += P_ij "
          "dO_id`, one query i after another. With `=`, only the last would survive.",
-         "When you check your answer, the page raises `U_20`, and with it `dO_20`, by 1."),
+         "When you check your answer, the page raises `U_[m0]`, and with it `dO_[m0]`, by 1."),
         {"text": "Which numbers of `dV` will change?", "changes": {"tensor": "v", "kind": "gradient"},
-         "edit": {"tensor": "upstream", "index": [2, 0], "by": 1},
-         "reason": "Query 2 sends `P_{2j} dO_20` to column 0 of each `V_j` that it sees. What the other queries send "
+         "edit": {"tensor": "upstream", "index": ["m", 0], "by": 1},
+         "reason": "Query [m] sends `P_[mj] dO_[m0]` to column 0 of each `V_j` that it sees. What the other queries send "
                    "stays the same."}),
     station(
         16, "The same mean without P", "row_sum backward",
@@ -90,7 +101,41 @@ STATIONS = [
          "`r_i = sum_d dO_id O_id`",
          "So the mean needs neither `P` nor `dP`, which are too large to keep for long texts. Flash attention's "
          "backward starts by computing it; papers call it D."),
-        {"text": "From `dO` and `O` alone: what is `r_3`?", "number": cell("row_sum", 3, 0),
-         "reason": "It is row 3 of `dO` times row 3 of `O`: one product per feature, instead of one per key."},
+        {"text": "From `dO` and `O` alone: what is `r_[i]`?", "number": cell("row_sum", "i", 0),
+         "reason": "It is row [i] of `dO` times row [i] of `O`: one product per feature, instead of one per key."},
         row_sum=1),
 ]
+
+
+def fits(head: Head) -> bool:
+    """Is all that the stations speak of there?"""
+    is_plain = head.heads == 1 and not head.starts_from_x and not head.rotary and not head.targets
+    return is_plain and head.keep is None and head.bias is None and min(head.tokens) >= 2
+
+
+def stations(head: Head) -> list[dict]:
+    """The stations for a head that `fits`."""
+    (queries, keys), width = head.tokens, head.size
+    i = min(queries, 4) - 1  # further rows are hidden in their scroll boxes
+    numbers = {"i": i, "m": max(i - 1, 1), "n": min(i, keys - 1)}
+    products = " + ".join(f"Q_[i{d}] K_1{d}" for d in range(width)) if width < 4 else "sum_d Q_[id] K_[1d]"
+    words = {"score": f"({products})" if 1 < width < 4 else products, "keys": COUNTS.get(keys, str(keys))}
+
+    def place(found: re.Match) -> str:
+        index = "".join(str(numbers.get(letter, letter)) for letter in found[2])
+        if found[1]:
+            return f"_{index}" if index.isdigit() else f"_{{{index}}}"
+        label = dict(enumerate(head.labels)).get(int(index), "").replace("`", "'")
+        return f"{index} ({label})" if label else index
+
+    def filled(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: filled(value) for key, value in part.items()}
+        if isinstance(part, list):
+            return [filled(numbers.get(value, value) if isinstance(value, str) else value) for value in part]
+        if not isinstance(part, str):
+            return part
+        part = re.sub(r"\[(score|keys)\]", lambda found: words[found[1]], part)
+        return re.sub(r"(_?)\[(\w+)\]", place, part)
+
+    return [filled(one) for one in STATIONS]

@@ -1,4 +1,4 @@
-"""The guided path on the default page: in a browser, each question is answered right, by NumPy, and wrong."""
+"""The guided path: in a browser, each question is answered right, by NumPy, and wrong, on the default page and on others."""
 import dataclasses
 from unittest import mock
 
@@ -7,17 +7,21 @@ import pytest
 
 from minigrad.tracing import page
 from study.page import pages
-from study.page.attention import DEFAULT, Head
+from study.page.attention import DEFAULT, Head, dropout, heads_of
 
 PATH = "#path"
-MOVES = {"weights": ("k", (3, 0)), "v": ("upstream", (2, 0))}  # whose numbers are asked for: the number that is raised by 1
+LAST, BEFORE, LAST_KEY = 3, 2, 3  # on the default page: the queries and the key that the stations ask about
+
+
+def page_of(head: Head, folder):
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        made = pages.page_of_head(head)
+    return page.write(made.trace, folder / "page.html", extras=made.extras)
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
-        made = pages.page_of_head(DEFAULT)
-    return page.write(made.trace, tmp_path_factory.mktemp("path") / "page.html", extras=made.extras)
+    return page_of(DEFAULT, tmp_path_factory.mktemp("path"))
 
 
 @pytest.fixture
@@ -49,31 +53,31 @@ def raised(head: Head, name: str, index: tuple[int, int], by: float) -> Head:
     return dataclasses.replace(head, inputs={**head.inputs, name: array})
 
 
-def before_and_after(head: Head, name: str) -> list[np.ndarray]:
+def before_and_after(head: Head, name: str, row: int) -> list[np.ndarray]:
     """What is asked for without and with the edit that the answer makes."""
-    return [gradients(one)[name] for one in (head, raised(head, *MOVES[name], 1))]
+    return [gradients(one)[name] for one in (head, raised(head, {"weights": "k", "v": "upstream"}[name], (row, 0), 1))]
 
 
-def changed(head: Head, name: str) -> list[str]:
+def changed(head: Head, name: str, row: int) -> list[str]:
     """The indices of the numbers that an edit changes."""
-    before, after = before_and_after(head, name)
+    before, after = before_and_after(head, name, row)
     return [f"{i},{j}" for i, j in np.argwhere(abs(after - before) > 1e-12)]
 
 
-def right_answers(head: Head) -> list:
+def right_answers(head: Head, last: int = LAST, before: int = BEFORE, last_key: int = LAST_KEY) -> list:
     """A number, the value of a choice, or a list of cells."""
     made = gradients(head)
     dS = made["dS"]
     return [
-        dS[3, 1] * head.factor * head.inputs["k"][1, 0],
-        made["dP"][2, 1],
-        changed(head, "weights"),
+        dS[last, 1] * head.factor * head.inputs["k"][1, 0],
+        made["dP"][before, 1],
+        changed(head, "weights", last_key),
         made["r"][1],
-        f"3,{dS[3].argmin()}",
-        {1: "positive", -1: "negative", 0: "zero"}[int(np.sign(dS[0, 0]))],
-        made["dK"][3, 0],
-        changed(head, "v"),
-        made["r"][3],
+        f"{last},{dS[last].argmin()}",
+        {1: "positive", -1: "negative", 0: "zero"}[int(np.sign(dS[0, 0].round(12)))],
+        made["dK"][last_key, 0],
+        changed(head, "v", before),
+        made["r"][last],
     ]
 
 
@@ -82,7 +86,10 @@ def wrong(answer):
         return answer + 0.06 * max(1, abs(answer))
     if isinstance(answer, list):
         return answer[1:] or ["0,0"]
-    return "zero" if answer != "zero" and "," not in answer else "positive" if answer == "zero" else "3,0"
+    if "," in answer:  # a number of a row
+        row, column = answer.split(",")
+        return f"{row},{int(column == '0')}"
+    return "positive" if answer == "zero" else "zero"
 
 
 def give(browser, answer) -> None:
@@ -94,7 +101,7 @@ def give(browser, answer) -> None:
     elif isinstance(answer, str):
         browser.run("document.querySelector(`#path input[value='${arguments[0]}']`).click()", answer)
     else:
-        browser.run("document.querySelector('#path input').value = arguments[0]", f"{answer:.3f}")
+        browser.run("document.querySelector('#path input').value = arguments[0]", f"{answer:.5g}")
     browser.run("document.querySelector('#path form button').click()")
 
 
@@ -137,8 +144,57 @@ def test_a_question_is_answered_by_the_numbers_that_the_page_shows(browser, visi
             moved = browser.run("return [...document.querySelectorAll('.moved')].map(cell => cell.dataset.index)")
             assert moved == answer
             before, after = (browser.run("return shown(arguments[0])", array[3, 0] if number == 3 else array[0, 0])
-                             for array in before_and_after(head, "weights" if number == 3 else "v"))
+                             for array in before_and_after(head, *(("weights", 3) if number == 3 else ("v", 2))))
             assert f": {before} → {after}" in browser.text(f"{PATH} .verdict")
+
+
+def own(seed: int, queries: int, keys: int, size: int, value_size: int, **options) -> Head:
+    q, k, v, upstream = (np.random.default_rng(seed + i).normal(size=shape).round(2) for i, shape in enumerate(
+        [(queries, size), (keys, size), (keys, value_size), (queries, value_size)]))
+    return Head({"q": q, "k": k, "v": v}, upstream, **options)
+
+
+OWN = {  # a head; the queries and the key that are asked about; what station 1 says
+    "two tokens": (own(0, 2, 2, 1, 1, labels=("hot", "dog")), (1, 1, 1), "S11=sQ10K10 measures how well query 1 (dog) matches key 1 (dog)"),
+    "twelve keys": (own(1, 13, 12, 5, 3), (3, 2, 3), "S31=s∑dQ3dK1d measures how well query 3 matches key 1"),
+    "more keys": (own(2, 3, 5, 3, 4, causal=False), (2, 1, 2), "S21=s(Q20K10+Q21K11+Q22K12) measures"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_path_asks_about_the_users_numbers(browser, tmp_path, name):
+    head, places, words = OWN[name]
+    browser.driver.get(f"{page_of(head, tmp_path).as_uri()}#station=1")
+    assert words in "".join(browser.run("return document.querySelector('#path p').textContent").replace("\u2009", "").split("\u00a0"))
+    for answer in right_answers(head, *places):
+        give(browser, wrong(answer))
+        assert verdict(browser) == "Not quite."
+        press(browser, "Ask again")
+        give(browser, answer)
+        assert verdict(browser) == "Right."
+        browser.run("document.querySelector('#path .onward :last-child').click()")  # Next
+    assert browser.errors() == []
+
+
+def test_small_numbers_are_asked_for_as_precisely(browser, tmp_path):
+    head = dataclasses.replace(DEFAULT, upstream=DEFAULT.upstream / 1000)
+    browser.driver.get(f"{page_of(head, tmp_path).as_uri()}#station=2")
+    dP = gradients(head)["dP"]
+    size = float(f"{abs(dP).max() / 10:.0e}")
+    assert f"Right if within {size:g}, or within 5%." in browser.text(PATH)
+    for times, expected in ((1.1, "Not quite."), (0.9, "Right.")):
+        give(browser, float(dP[2, 1] + times * max(size, 0.05 * abs(dP[2, 1]))))
+        assert verdict(browser) == expected
+        press(browser, "Ask again")
+
+
+@pytest.mark.parametrize("head", [
+    own(0, 1, 2, 2, 2), own(0, 2, 1, 2, 2), heads_of(), heads_of(2), dataclasses.replace(DEFAULT, rotary=True),
+    dataclasses.replace(DEFAULT, keep=dropout(0.5, 1, 4)), dataclasses.replace(DEFAULT, bias=np.zeros((4, 4)))],
+    ids=["one query", "one key", "x", "heads", "rotary", "dropout", "bias"])
+def test_the_path_is_left_out_where_it_does_not_fit(head):
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        assert pages.page_of_head(head).extras["stations"] == []
 
 
 VEILED = [["q 3,0"], ["weights 2,1"], [], ["row_sum 1,0"], [f"scores 3,{j}" for j in range(4)], ["scores 0,0"], ["k 3,0"], [],

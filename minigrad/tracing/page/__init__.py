@@ -56,7 +56,7 @@ optional. Names are those of the trace's tensors; a step has the name of its out
                     QUESTION = {"text": line, "reason": line, ...} and one of
                         "number": CELL    how large is it? with "term": k, only that term of the sum that it is
                         "sign": CELL      positive, negative or zero?
-                        "smallest" or "largest": [CELL, ...]    which one?
+                        "smallest": CELL  which of a row is it? the index is the row's
                         "changes": {"tensor": ..., "kind": ...}, "edit": {"tensor": ..., "index": ..., "by": 1}
                                           which numbers of the tensor change by this edit of an input?
                     CELL = {"tensor": ..., "index": [3, 1], "kind": "value" or "gradient"}
@@ -96,7 +96,7 @@ EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
     "about_shares", "stations", "station",
 }
-QUESTIONS = {"number", "sign", "smallest", "largest", "changes"}
+QUESTIONS = {"number", "sign", "smallest", "changes"}
 
 
 def write(

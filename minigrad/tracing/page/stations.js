@@ -12,7 +12,12 @@ const given = () => answerOf(state.station);
 const toCell = ({tensor, index, kind}) => cellAt({name: tensor, index, kind});
 const numbersOf = ({tensor, kind}, of = right) => (kind === "value" ? of.values : of.gradients).get(tensor);
 const numberAt = ({index, ...cell}) => numbersOf(cell).data[ravel(numbersOf(cell).shape, index)];
-const named = ({tensor, index, kind}) => formula(`${symbol({name: tensor, kind})}_${index.join("")}`, name => name, "inline");
+const named = ({tensor, index, kind}) => {
+  const below = index.every(i => i < 10) ? index.join("") : `{${index.join(",")}}`;
+  return formula(`${symbol({name: tensor, kind})}_${below}`, name => name, "inline");
+};
+const rowOf = ({index, ...cell}) =>
+  Array.from({length: last(numbersOf(cell).shape)}, (_, j) => ({...cell, index: [...index, j]}));
 
 /** The terms of a number asked for, or one of the terms that it is the sum of. */
 function termOf({number, sign, term: k}) {
@@ -21,8 +26,11 @@ function termOf({number, sign, term: k}) {
   return k === undefined ? whole : whole.parts[k];
 }
 
-const tolerance = x => 0.05 * Math.max(1, Math.abs(x));
-const isSmall = (x, cell) => Math.abs(x) <= 1e-9 * Math.max(...numbersOf(cell).data.map(Math.abs)); // but for rounding
+const largestBeside = cell => Math.max(...numbersOf(cell).data.map(Math.abs)); // in its matrix
+const isSmall = (x, cell) => Math.abs(x) <= 1e-9 * largestBeside(cell); // but for rounding
+/** How far an answer may be off, unless the number is larger: less than 0.05 where all numbers are small. */
+const leeway = cell => Math.min(0.05, Number((largestBeside(cell) / 10).toPrecision(1)));
+const isNear = (said, x, cell) => Math.abs(said - x) <= Math.max(leeway(cell), 0.05 * Math.abs(x));
 const signOf = q => isSmall(numberAt(q.sign), q.sign) ? "zero" : numberAt(q.sign) > 0 ? "positive" : "negative";
 
 /** What changes by a question's edit: [{place, before, after}]. */
@@ -41,29 +49,19 @@ function withEdit(edits, {tensor, index, by}) {
   return new Map(edits).set(tensor, data);
 }
 
-const extreme = (q, cells, best) => {
-  const target = best(...cells.map(numberAt));
+function smallestOf(row) {
+  const cells = rowOf(row), target = Math.min(...cells.map(numberAt));
   return cells.filter(one => isSmall(numberAt(one) - target, one));
-};
-const byExtreme = (name, best) => ({
-  veils: q => q[name],
-  choices: q => q[name].map(one => [one.index.join(","), named(one), toCell(one).label]),
-  isRight: (q, text) => extreme(q, q[name], best).some(one => one.index.join(",") === text),
-  answer: q => [
-    ...extreme(q, q[name], best).slice(0, 1).flatMap(one => ["It is ", named(one), ". "]),
-    ...q[name].flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
-  ],
-  lines: () => [],
-});
+}
 
 /** By the key that a question has: the cells it veils; `choices`, [[text, label, label as text], ...], unless the answer is
     typed or clicked; whether a text is right; and the answer, in words and in terms. */
 const QUESTIONS = {
   number: {
     veils: q => [q.number],
-    isRight: (q, text) => Math.abs(parsed(text) - termOf(q).value) <= tolerance(termOf(q).value),
+    isRight: (q, text) => isNear(parsed(text), termOf(q).value, q.number),
     answer: (q, text) => {
-      const {value} = termOf(q), isOpposite = !given().isRight && Math.abs(parsed(text) + value) <= tolerance(value);
+      const {value} = termOf(q), isOpposite = !given().isRight && isNear(-parsed(text), value, q.number);
       return [`It is ${shown(value)}, and you said ${text}${isOpposite ? ": the size is right, the sign is not" : ""}.`];
     },
     lines: q => writePart({term: termOf(q)}),
@@ -75,8 +73,16 @@ const QUESTIONS = {
     answer: q => ["It is ", signOf(q) === "zero" ? "zero" : `${signOf(q)}, ${shown(numberAt(q.sign))}`, "."],
     lines: q => writePart({term: termOf(q)}),
   },
-  smallest: byExtreme("smallest", Math.min),
-  largest: byExtreme("largest", Math.max),
+  smallest: {
+    veils: q => rowOf(q.smallest),
+    choices: q => rowOf(q.smallest).map(one => [one.index.join(","), named(one), toCell(one).label]),
+    isRight: (q, text) => smallestOf(q.smallest).some(one => one.index.join(",") === text),
+    answer: q => [
+      "It is ", named(smallestOf(q.smallest)[0]), ". ",
+      ...rowOf(q.smallest).flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
+    ],
+    lines: () => [],
+  },
   changes: {
     veils: () => [],
     isRight: (q, text) => text === changesBy(q).map(one => one.place).join(" "),
@@ -246,7 +252,7 @@ function drawQuestion(question) {
     const typing = {type: "text", inputmode: "decimal", autocomplete: "off"};
     const field = element("input", {...typing, "aria-describedby": "within", ...labelled});
     form.append(text, element("div", {}, field),
-      element("p", {class: "hint", id: "within"}, "Right if within 0.05, or within 5% of a number larger than 1."));
+      element("p", {class: "hint", id: "within"}, `Right if within ${leeway(question.number)}, or within 5%.`));
     read = () => Number.isFinite(parsed(field.value)) ? String(parsed(field.value)) : "";
   }
   form.append(element("button", {class: "go"}, "Check"));

@@ -122,7 +122,7 @@ def test_a_page_has_a_limit():
     ({"mistakes": [{"name": "m", "steps": {"dscores": {"rule": "sign"}}}]}, r"\['dscores'\]"),
     ({"switches": [{"name": "s", "label": "s", "number": {"step": "gone", "input": 1, "value": 2}}]}, r"\['gone'\]"),
     ({"stations": [{"step": "gone", "question": {"sign": {"tensor": "q"}}}]}, r"\['gone'\]"),
-    ({"stations": [{"step": "weights", "question": {"largest": [{"tensor": "gone"}]}}]}, r"\['gone'\]"),
+    ({"stations": [{"step": "weights", "question": {"smallest": {"tensor": "gone"}}}]}, r"\['gone'\]"),
     ({"stations": [{"step": "weights", "question": {"changes": {"tensor": "q"}, "edit": {"tensor": "gone"}}}]}, r"\['gone'\]"),
     ({"stations": [{"step": "weights", "question": {"size": {"tensor": "q"}}}]}, r"station 1 must have one of .*, has \['size'\]"),
     ({"shares": [{"tensor": "q", "through": [{"label": "x", "tensor": "gone"}]}]}, r"\['gone'\]"),
