@@ -11,7 +11,8 @@ from study.exercises.judge import judge
 from study.exercises.own import load
 from study.exercises.report import ERROR, Report
 from study.exercises.sandbox import Limits, Sandbox
-from study.exercises.submission import SubmissionError
+from study.exercises.submission import Source, SubmissionError
+from study.exercises.variants import has_variants, variant_of
 
 
 def exercise_called(name: str | Exercise) -> Exercise:
@@ -19,6 +20,11 @@ def exercise_called(name: str | Exercise) -> Exercise:
     if isinstance(name, Exercise):
         return name
     return load(name) if name.endswith(".py") else named(name, COURSE)
+
+
+def as_answered(exercise: Exercise, source: Source) -> Exercise:
+    """The variant that the file says it answers, or the exercise itself."""
+    return variant_of(exercise, source.variant) if source.variant and has_variants(exercise) else exercise
 
 
 def check(function: Callable, exercise: str | Exercise, seed: int | None = None) -> Report:
@@ -40,8 +46,7 @@ def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, 
         assert check_file("softmax.py")
 
     The exercise is by default the one that the file is named after, or whose function it defines; ValueError, with a
-    sentence for the student, if there is none. The same seed draws the same inputs. RuntimeError if no process can be
-    started.
+    sentence for the student, if there is none. If the file says which variant it answers, it is judged by that. The same seed draws the same inputs. RuntimeError if no process can be started.
     """
     if exercise is not None:
         exercise = exercise_called(exercise)
@@ -51,6 +56,7 @@ def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, 
         source = submission.read(path)
         if exercise is None:
             exercise = COURSE[submission.exercise_of(source, {name: one.function_name for name, one in COURSE.items()})]
+        exercise = as_answered(exercise, source)
         submission.expect(source, exercise.function_name, list(inspect.signature(exercise.solution).parameters))
     except SubmissionError as error:
         if exercise is None:

@@ -38,6 +38,7 @@ class Source:
     functions: what it defines at the top level; None for a name that is assigned or imported, whose arguments are unknown.
     inner: functions that cannot be reached from outside, and what contains them: "class A".
     broken: the cells of a notebook that are not Python, and are left out.
+    variant: the text in its line `variant = "Jane Doe"`, if there is one.
     """
 
     filename: str
@@ -46,6 +47,7 @@ class Source:
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef | None] = field(default_factory=dict)
     inner: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[SubmissionError, ...] = ()
+    variant: str = ""
 
     @property
     def is_notebook(self) -> bool:
@@ -156,7 +158,7 @@ def source_of_text(name: str, text: str) -> Source:
         tree = parse(text, name)
     except SyntaxError as error:
         raise syntax_error(Source(name, text), error) from None
-    return Source(name, text, (), *defined(tree))
+    return Source(name, text, (), *defined(tree), variant=variant_in(tree))
 
 
 def source_of_notebook(name: str, content: bytes) -> Source:
@@ -186,7 +188,8 @@ def source_of_notebook(name: str, content: bytes) -> Source:
         lines += text.split("\n")
     if broken and not body:
         raise broken[0]
-    return Source(name, "\n".join(lines), tuple(cells), *defined(ast.Module(body, [])), tuple(broken))
+    tree = ast.Module(body, [])
+    return Source(name, "\n".join(lines), tuple(cells), *defined(tree), tuple(broken), variant_in(tree))
 
 
 def without_magics(text: str, name: str) -> tuple[str, ast.Module]:
@@ -241,6 +244,14 @@ def defined(tree: ast.Module) -> tuple[dict, dict[str, str]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             functions |= {name.id: None for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
     return functions, inner
+
+
+def variant_in(tree: ast.Module) -> str:
+    """The last text that `variant` is assigned at the top level; "" if there is none."""
+    found = [node.value.value for node in tree.body
+             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+             and any(isinstance(target, ast.Name) and target.id == "variant" for target in node.targets)]
+    return safe(found[-1]) if found else ""
 
 
 def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

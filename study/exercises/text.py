@@ -6,6 +6,7 @@ import numpy as np
 
 from study.exercises.exercise import Exercise, Inputs
 from study.exercises.report import indented, numbers
+from study.exercises.variants import Variant
 
 WIDTH = 100
 STEPS = ("easy", "straightforward", "takes some thought", "hard", "a small project")  # what the difficulty means
@@ -19,11 +20,22 @@ def statement(exercise: Exercise) -> str:
     """What is given, and what to write."""
     parts = [title(exercise), filled(exercise.statement), textwrap.indent(exercise.formula, "    "),
              "\n".join(table_of_arguments(exercise))]
+    if exercise.variant:
+        parts.insert(3, variant(exercise))
     if exercise.guide_link:
         parts.append(f"Explained in {exercise.guide_link}.")
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")
     return "\n\n".join(parts)
+
+
+def variant(exercise: Variant) -> str:
+    """What it is of, and its equation."""
+    called = f"{exercise.name}({', '.join(exercise.arguments)})"
+    asked = "what you compute is" if exercise.forward is None else "the function whose backward you write is"
+    sign = f"    ({exercise.notation})" if exercise.notation else ""
+    return (filled(f"Call this {called}. Yours is the variant of {exercise.variant}: {asked}")
+            + f"\n\n    {exercise.equation}{sign}")
 
 
 def filled(text: str) -> str:
@@ -65,7 +77,8 @@ def starter(exercise: Exercise, file_name: str) -> str:
                                       for name in exercise.routine.results)
     own = f" --exercise {exercise.file}" if exercise.file else ""
     lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}{own}", '"""',
-             "import numpy as np", "", "", f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
+             "import numpy as np", "", *line_of(exercise), "",
+             f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
              f"    return {', '.join(exercise.routine.results)}", "", "",
              'if __name__ == "__main__":  # an example']
     if exercise.demo:
@@ -78,10 +91,17 @@ def starter(exercise: Exercise, file_name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def line_of(exercise: Exercise) -> list[str]:
+    """The line of a file that says which variant it answers."""
+    said = f"variant = {exercise.variant!r}  # keep this line: it says which variant you answer"
+    return [said, ""] if exercise.variant else []
+
+
 def example(exercise: Exercise) -> tuple[Inputs, dict[str, np.ndarray]]:
-    """Numbers with one decimal, always the same, and the right results."""
+    """Numbers with one decimal, always the same for an exercise or variant, and the right results."""
     for seed in range(1, 20):
-        inputs = exercise.example() if exercise.example else exercise.draw(np.random.default_rng(seed), example_sizes)
+        generator = np.random.default_rng([seed, *exercise.variant.encode()])
+        inputs = exercise.example() if exercise.example else exercise.draw(generator, example_sizes)
         inputs = {name: np.round(value, 1) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
                   for name, value in inputs.items()}
         if exercise.is_fit(inputs):
