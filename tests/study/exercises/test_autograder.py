@@ -1,33 +1,23 @@
 """`minigrad exercises gradescope-zip`: the files for Gradescope, and what they say."""
+import functools
 import pathlib
 import zipfile
 
 import pytest
 
-from models.commands import shared
 from study.exercises import own
-from study.exercises.grading import autograder
 
 WHEEL = "minigrad-9-py3-none-any.whl"
 
 
 @pytest.fixture
-def make(monkeypatch, tmp_path, capsys):
-    """A function that calls the command in a folder with a wheel, and returns its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
+def make(exercises):
+    """The command, in a folder with a wheel."""
     with zipfile.ZipFile(WHEEL, "w") as wheel:
         wheel.writestr("minigrad/__init__.py", "")
     pathlib.Path("points.toml").write_text("softmax = 3")
     pathlib.Path("other.whl").write_text("no zip")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = shared.run("exercises gradescope-zip", "", autograder, [*map(str, arguments)])
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return call
+    return functools.partial(exercises, "gradescope-zip")
 
 
 def test_the_zip_has_what_its_scripts_name(make):

@@ -1,5 +1,6 @@
 """Grading a class: which files belong to whom, judges that fail, and the tables."""
 import csv
+import functools
 import io
 import json
 import os
@@ -13,7 +14,6 @@ import types
 import pytest
 from student_answers import NO_SUM, SOFTMAX
 
-from models.commands import shared
 from study.exercises import check, own, text
 from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judge_process, judges, tables
@@ -240,19 +240,8 @@ def fake(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def grade(monkeypatch, tmp_path, capsys):
-    """A function that calls the command in an empty folder, and returns its exit code, stdout and stderr."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = shared.run("exercises grade", "", command, [*map(str, arguments)])
-        except SystemExit as exit:
-            code = exit.code
-        return code, *capsys.readouterr()
-
-    return call
+def grade(exercises):
+    return functools.partial(exercises, "grade")
 
 
 def judged() -> list[str]:
@@ -359,22 +348,18 @@ def test_an_interrupted_run_says_how_to_resume(grade, fake, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(judges, "judge_all", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="1 of 2 are judged and kept in grades: run the same command again"):
-        grade(folder)
+    code, _, err = grade(folder)
+    assert code == 130 and "1 of 2 are judged and kept in grades: run the same command again" in err
     monkeypatch.setattr(judges, "judge_all", judge_all)
     assert verdicts(grade(folder, "--jobs", 1)[1]) == {"bob": "wrong", "jane": "right"}
 
 
 PROGRAM = """
 import sys
-from minigrad.command import stop
-from models.commands import shared
-from study.exercises.grading import command, judges
+from minigrad.command import main
+from study.exercises.grading import judges
 judges.MODULE = "fake_judge"
-try:
-    sys.exit(shared.run("exercises grade", "", command, sys.argv[1:]))
-except KeyboardInterrupt as reason:
-    sys.exit(stop(str(reason), 130))
+sys.exit(main(["exercises", "grade", *sys.argv[1:]]))
 """
 
 
