@@ -1,5 +1,4 @@
 """`minigrad exercises`, as a student types it. Answers run in this process; test_files.py runs them in their own."""
-import contextlib
 import json
 import pathlib
 import runpy
@@ -9,21 +8,12 @@ import pytest
 from student_answers import NO_SUM, SOFTMAX
 from tables import each
 
-from study.exercises import COURSE, files, progress, text
-from study.exercises.answer import Direct
+from study.exercises import COURSE, progress, text
 from study.exercises.report import numbers
 
 
-@contextlib.contextmanager
-def run_here(source, function_name, limits):
-    names = {"__name__": "submission"}
-    exec(source.text, names)
-    yield Direct(names[function_name])
-
-
 @pytest.fixture
-def run(exercises, monkeypatch):
-    monkeypatch.setattr(files, "Sandbox", run_here)
+def run(exercises, in_this_process):
     return exercises
 
 

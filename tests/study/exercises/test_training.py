@@ -1,6 +1,6 @@
 """`minigrad exercises train`: somebody's backwards train a transformer as the library's do, or fail to."""
-import contextlib
 import itertools
+import pathlib
 
 import numpy as np
 import pytest
@@ -8,11 +8,8 @@ from student_answers import NO_SUM, SOFTMAX
 from tables import each
 
 import minigrad as mg
-from minigrad.command import main
-from study.exercises import files
 from study.exercises.answer import Direct
 from study.exercises.course import COURSE
-from study.exercises.training import command
 from study.exercises.training.answers import CannotTrain, with_backward
 from study.exercises.training.ops import LIBRARY
 from study.exercises.training.run import ops_used, train
@@ -155,27 +152,12 @@ def test_training_ends_in_time():
 # the command
 
 @pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """A function that writes files, calls `minigrad exercises train` on them, and returns its exit code, stdout and stderr.
-    Answers run in this process."""
-    @contextlib.contextmanager
-    def run_here(source, function_name, *limits):
-        names = {"__name__": "submission"}
-        exec(source.text, names)
-        yield Direct(names[function_name])
-
-    monkeypatch.chdir(tmp_path)
-    for module in (files, command):
-        monkeypatch.setattr(module, "Sandbox", run_here)
-
+def run(exercises, in_this_process):
+    """A function that writes files and trains with them."""
     def call(contents: dict[str, str], *flags: str) -> tuple[int, str, str]:
         for name, content in contents.items():
-            (tmp_path / name).write_text(content, encoding="utf-8")
-        try:
-            code = main(["exercises", "train", *contents, *flags])
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
+            pathlib.Path(name).write_text(content, encoding="utf-8")
+        return exercises("train", *contents, *flags)
 
     return call
 
@@ -215,13 +197,13 @@ def test_what_cannot_be_trained(run, contents, flags, says):
     assert (code, out) == (2, "") and says in err and err.count("\n") == 1
 
 
-def test_the_losses_are_drawn(run, tmp_path):
+def test_the_losses_are_drawn(run):
     assert run({"a.py": TANH}, "--steps", "2", "--plot", "p.png")[1].endswith("p.png\n")
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert pathlib.Path("p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_answers_run_in_a_process_of_their_own(tmp_path, capsys):
-    path = tmp_path / "tanh.py"
+def test_answers_run_in_a_process_of_their_own(exercises):
+    path = pathlib.Path("tanh.py")
     path.write_text(TANH.replace("return", "print(open('/etc/hostname').read()); return"), encoding="utf-8")
-    assert main(["exercises", "train", str(path), "--steps", "2"]) == 1
-    assert "PermissionError" in capsys.readouterr().out
+    code, out, _ = exercises("train", path, "--steps", "2")
+    assert code == 1 and "PermissionError" in out
