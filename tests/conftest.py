@@ -107,7 +107,8 @@ def must_run(config: pytest.Config) -> set[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test that needs an extra, by the library that it or its file imports, or by its fixture, so that none is
-    forgotten. Tests that compare with PyTorch are `oracle` only. Without --long, long tests are left out."""
+    forgotten. Tests that compare with PyTorch are `oracle` only. Without --long, long tests are left out, with it the short ones
+    that they repeat."""
     for item in items:
         if isinstance(item, pytest.Function):
             code = item.function.__code__
@@ -115,10 +116,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if mark := next((mark for name, mark in MARKS.items() if name in names), None):
                 item.add_marker(mark)
                 item.user_properties.append(("group", mark))
-    if not config.getoption("--long"):
-        short = [item for item in items if not item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-        items[:] = short
+    left_out = "short" if config.getoption("--long") else "long"
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(left_out)])
+    items[:] = [item for item in items if not item.get_closest_marker(left_out)]
 
 
 def group_of(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -5,6 +5,11 @@ from typing import Any
 import pytest
 
 
+def shares(few: int) -> list:
+    """The values of a parameter: with --long every row is tried, else one in `few`."""
+    return [pytest.param(few, marks=pytest.mark.short), pytest.param(1, marks=pytest.mark.long)]
+
+
 def each(rows: Iterable[Any] | Mapping[Any, Any], check: Callable[..., None]) -> None:
     """check(row) for each row, or check(name, row) for each item of a dict; raises all failures as one group, with names."""
     named = rows.items() if isinstance(rows, Mapping) else ((str(row), row) for row in rows)

@@ -70,6 +70,7 @@ def test_every_skip_for_a_missing_extra_is_marked():
 NEEDS = 'import pytest\n{} = pytest.importorskip("{}")\ndef test(): pass\n'
 OF_TORCH, NOWHERE = NEEDS.format("torch", "torch"), NEEDS.format("nowhere", "nowhere")
 LONG = "import pytest\n@pytest.mark.long\ndef test(): pass\n"
+SHORT = LONG.replace("long", "short")
 IN_TEST = 'import pytest\ndef test_here(): pass\ndef test(): pytest.importorskip("torch")\n'
 
 
@@ -89,6 +90,8 @@ PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "thread
     (IN_TEST, "-m oracle", 0, "core: 0 tests ran\noracle: 0 tests ran; 1 tests skipped"),
     (LONG, "", 5, "core: 0 tests ran"),
     (LONG, "--long", 0, "core: 1 tests ran"),
+    (SHORT, "", 0, "core: 1 tests ran"),
+    (SHORT, "--long", 5, "core: 0 tests ran"),
     *[pytest.param(*row, marks=pytest.mark.long) for row in (  # with workers
         ("def test(): pass", "--must-run core,mpi -n1", 1, "mpi: 0 tests ran"),
         (OF_TORCH, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
@@ -98,7 +101,7 @@ PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "thread
 ])
 def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path, monkeypatch, capsys):
     (tmp_path / "test_it.py").write_text(content)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  long\n  oracle\n  hub\n  mpi\n  browser\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  long\n  short\n  oracle\n  hub\n  mpi\n  browser\n")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules |= dict.fromkeys(['torch', 'mpi4py'])\n")
     monkeypatch.setenv("PYTEST_ADDOPTS", "")
     arguments = ["--rootdir", tmp_path, "-c", tmp_path / "pytest.ini", "--import-mode=importlib", "-p", "conftest",

@@ -20,6 +20,7 @@ from models.loading import NEWER, model_config, training_config
 from models.tasks import TASKS
 from models.transformer import PLACEMENTS
 from refusals import all_refused
+from tables import shares
 
 VALUES = [None, True, -1, 1.5, 1, 10 ** 7, 10 ** 400, math.nan, math.inf, "", "x", "ba", "a\ud800", "a\0", [], ["a"], {},
           {"a": 1}]
@@ -108,7 +109,7 @@ PLACES = list(places({
 }))
 
 
-@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", shares(3))
 def test_values_of_any_type(use, trained, share):
     wrong = []
     for i, place in enumerate(PLACES):

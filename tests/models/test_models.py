@@ -20,6 +20,7 @@ from models.generate import full_forward, generate
 from models.recurrent import RecurrentSeq2Seq
 from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 from refusals import all_refused
+from tables import shares
 
 CONFIG = TransformerConfig(vocabulary_size=9, context=10, layers=2, heads=2, width=4, dtype="float64")
 LLAMA = dict(norm="rms_norm", norm_eps=0.1, activation="swiglu", hidden_width=7, positions="rotary", rotary_base=50.0,
@@ -168,7 +169,7 @@ def test_a_model_is_its_formulas(name):
             assert list(generate(model, [1, 2, 3], 1, temperature=0)) == [full_forward(model, np.array([[1, 2, 3]])).argmax()]
 
 
-@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", shares(4))
 @pytest.mark.parametrize("name", ["causal", "encoder-decoder"])
 def test_gradients_of_variants(name, share):
     for changes in VARIANTS[::share]:

@@ -6,7 +6,7 @@ import runpy
 import numpy as np
 import pytest
 from student_answers import NO_SUM, SOFTMAX
-from tables import each
+from tables import each, shares
 
 from study.exercises import COURSE, progress, text
 from study.exercises.report import numbers
@@ -34,8 +34,8 @@ def test_the_list_has_all_exercises_and_what_is_done(run):
         f"  done  {COURSE['softmax'].difficulty}  {'softmax':22}  Softmax"]
 
 
-@pytest.mark.parametrize("names", [list(COURSE)[::10], pytest.param(list(COURSE), marks=pytest.mark.long)])
-def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, names, capsys):
+@pytest.mark.parametrize("share", shares(10))
+def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, share, capsys):
     def is_not_right_yet(name):
         assert run("start", name) == (0, f"{name}.py\n", "")
         content = pathlib.Path(f"{name}.py").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, names, caps
         assert (code, err) == (1, "") and out.startswith((f"{name}: WRONG", f"{name}: ERROR"))
         assert pathlib.Path(f"{name}.py").read_text(encoding="utf-8") == content
 
-    each(names, is_not_right_yet)
+    each(list(COURSE)[::share], is_not_right_yet)
 
 
 def test_the_example_of_a_starter_shows_what_the_solution_gives():

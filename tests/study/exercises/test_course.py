@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tables import each
+from tables import each, shares
 
 import minigrad as mg
 import nn
@@ -191,7 +191,7 @@ HAVE_A_SOFTMAX = {"masked_softmax": in_masked_softmax, "attention": in_attention
                   "multi_head": in_heads, "blockwise_attention": lambda known, *inputs: in_causal_attention(known, *inputs[:4])}
 
 
-@pytest.mark.parametrize("share", [9, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", shares(9))
 @pytest.mark.parametrize("name", HAVE_A_SOFTMAX)
 def test_softmaxs_mistakes_are_known_to_all_that_contain_one(name, share):
     exercise = COURSE[name]
@@ -308,11 +308,11 @@ def test_solutions_match_pytorch():
     each(TORCH, is_pytorchs)
 
 
-@pytest.mark.parametrize("seed, share", [(0, 5), *(pytest.param(seed, 1, marks=pytest.mark.long) for seed in SEEDS)])
+@pytest.mark.parametrize("share", shares(5))
 @pytest.mark.parametrize("name", [name for name, exercise in COURSE.items() if exercise.routine.mistakes])
-def test_its_mistakes_are_told_apart(name, seed, share):
+def test_its_mistakes_are_told_apart(name, share):
     exercise = COURSE[name]
-    inputs = inputs_of(exercise, [seed])
+    inputs = inputs_of(exercise, [0])
     right = [exercise.right(one) for one in inputs]
     outcomes = {known.name: [results_of(known, exercise, one) for one in inputs] for known in exercise.routine.mistakes}
     sketches = np.array([[sketch(found) for found in given] for given in outcomes.values()])

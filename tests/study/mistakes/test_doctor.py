@@ -83,8 +83,9 @@ def test_a_known_mistake_is_named_or_one_with_the_same_numbers(name, seed):
     each(routine.mistakes, is_named)
 
 
-@pytest.mark.parametrize("name, share", [("softmax", 5), ("linear", 5), *(
-    pytest.param(name, 25, marks=pytest.mark.long)
+@pytest.mark.parametrize("name, share", [
+    *(pytest.param(name, 5, marks=pytest.mark.short) for name in ("softmax", "linear")),
+    *(pytest.param(name, 25, marks=pytest.mark.long)
     for name in ("softmax", "linear", "layer_norm", "cross_entropy", "attention"))])
 def test_two_mistakes_at_once_are_both_named(name, share):
     """In about `share` pairs; and every explanation gives the same numbers."""

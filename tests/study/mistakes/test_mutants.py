@@ -16,8 +16,9 @@ def is_caught_unless_equivalent(name, mutant):  # tests/gradcheck_power.py draws
 
 
 @pytest.mark.parametrize("chosen", [
-    lambda place, mutant: mutant.equivalent or mutant.right.name in PROMISES, lambda place, mutant: place % SHARE == 0,
-    lambda place, mutant: place % SHARE == SHARE // 2,
+    *(pytest.param(chosen, marks=pytest.mark.short) for chosen in (
+        lambda place, mutant: mutant.equivalent or mutant.right.name in PROMISES,
+        lambda place, mutant: place % SHARE == 0, lambda place, mutant: place % SHARE == SHARE // 2)),
     *(pytest.param(lambda place, mutant, name=name: mutant.right.name == name, marks=pytest.mark.long, id=name)
       for name in FUNCTIONS)])
 def test_mutants_are_caught_unless_equivalent(chosen):
