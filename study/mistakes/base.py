@@ -12,8 +12,8 @@ import numpy as np
 from minigrad import Tensor
 from minigrad.extend import Op, apply
 from minigrad.gradcheck.blame import spare
+from minigrad.gradcheck.fit import fitted
 
-from .fit import fitted
 from .statements import STATEMENTS
 
 spare(__file__)

@@ -52,7 +52,9 @@ def consultations(point: Point, reports: list[InputReport], seed: int) -> list[C
     size = sum(np.size(value) for value in arguments_of(problem.arguments).values())
     if len(point.outputs) != 1 or size > LARGEST:
         return []
-    seen = [observe(point, upstream) for upstream in (point.upstream, *generator.standard_normal((2, point.size)))]
+    # Of one entry too, since some mistakes show only where most of the upstream is zero, and others only where it is not.
+    upstreams = point.upstream, *generator.standard_normal((2, point.size)), np.eye(1, point.size)[0]
+    seen = [observe(point, upstream) for upstream in upstreams]
     functions = [function for function in FUNCTIONS.values() if has_values(function, seen[0])]
     found = [by_differences(seen, point, reports)]
     if functions:
@@ -71,7 +73,9 @@ def observe(point: Point, upstream: np.ndarray) -> Observation:
 
 
 def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: np.array(value.array) if isinstance(value, Tensor) else value for name, value in arguments}
+    """The tensors and arrays by name. How a number or a flag changes the function shows in its values."""
+    return {name: np.array(value.array) if isinstance(value, Tensor) else value for name, value in arguments
+            if isinstance(value, (Tensor, np.ndarray))}
 
 
 def has_values(function: Differentiable, seen: Observation) -> bool:

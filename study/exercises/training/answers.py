@@ -5,9 +5,9 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import Tensor
+from minigrad.gradcheck.fit import UnfitGradients, fitted
 from study.exercises.answer import RETURNED, Caller
 from study.exercises.exercise import Exercise
-from study.mistakes.fit import UnfitGradients, fitted
 
 Gradients = tuple[np.ndarray | None, ...]
 
