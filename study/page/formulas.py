@@ -68,6 +68,19 @@ WEIGHTS = step(
     joins=("masked_scores",), derives={"row_sum": "row_sum"})
 
 
+def of_lse(steps: dict[str, dict]) -> dict[str, dict]:
+    """The softmax in two steps, as flash attention computes it."""
+    lse = step("One number for each query: lse", (
+        "lse_i = log(sum_k e^(S_ik))",
+        "The logarithm of the softmax's denominator, over the keys that query `i` sees. It is kept for backward: with it, "
+        "each weight can be computed again by itself."))
+    weights = {**steps["weights"], "derives": {"lse": "lse", **steps["weights"]["derives"]}, "forward": {
+        "formula": "P_ij = e^(S_ij - lse_i)", "derivation": [
+            "The softmax. Flash attention computes `S` and `P` in tiles here too, and keeps neither: of T tokens they "
+            "would take `T^2` numbers."]}}
+    return {"lse": lse, "weights": weights}
+
+
 def row_sum(out: str, p: str) -> dict:
     """The row sum, from weights and from `out`, the symbol of weights @ v; `p` are the weights after dropout."""
     dropped = f"`= sum_k d{p}_ik {p}_ik` " if p != "P" else ""

@@ -9,10 +9,9 @@ import numpy as np
 import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
-from study.page import block, formulas, shares, stations
+from study.page import block, formulas, shares, stations, tiles
 from study.page.attention import FROM_Q_K_V, Head, Inputs, attention
 from study.page.mistakes import MISTAKES, check
-from study.page.tiles import Tiles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,18 +56,22 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
 
 
 def page_of_tiles(head: Head, size: int) -> Page:
-    """The page of flash attention's backward, in tiles of `size` queries and keys."""
-    tiles = Tiles(head, size)
-    with mg.trace() as trace:
-        tiles.run(head.tensors())
-    return Page(trace.as_dict(), {
-        "title": "Flash attention's backward, in tiles",
-        "introduction": [
-            f"Kept from forward: Q, K, V, O and, for each query, lse. In tiles of {size} x {size}, backward computes S and "
-            "P again, and adds to dQ, dK and dV what each tile sends. It never holds more of P than one tile.",
-            "Point at a number to see how it is computed; change an input, and every tile updates."],
-        "layout": tiles.layout, "hidden": tiles.hidden, "labels": tiles.labels, "symbols": tiles.symbols,
-        "editable": [*head.inputs, "upstream"], "steps": tiles.words,
+    """The page of a head whose backward goes in tiles of `size` queries and keys, as flash attention's."""
+    page, trace = page_of_head(
+        head, "Flash attention's backward, in tiles",
+        f"Forward keeps Q, K, V, O and, for each query, lse. In tiles of {size} queries and {size} keys, backward computes "
+        "S and P again, and adds what each tile sends to dQ, dK and dV. It never holds more of P than one tile.",
+    ), trace_of(attention, head)
+    extras = page.extras
+    for step in page.trace["steps"]:
+        if step["output"] == "weights":
+            step["options"] = {**step["options"], "row_sum_from": head.product}
+    return Page(page.trace, extras | {
+        "axes": tiles.axes(trace), "parts": tiles.parts(head, trace, size), "stations": [],
+        "steps": extras["steps"] | formulas.of_lse(extras["steps"]),
+        "layout": [[one for name in row for one in (("lse", name) if name == "row_sum" else (name,))]
+                   for row in extras["layout"]],
+        "switches": [switch for switch in extras["switches"] if switch["name"] == "scale"],  # the mask chooses the tiles
     })
 
 

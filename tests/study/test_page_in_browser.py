@@ -218,27 +218,66 @@ def test_shares_in_a_block(browser, opened, placement):
             assert data == pytest.approx(share.ravel(), abs=1e-12)
 
 
-def test_tiles_follow_edits(browser, opened):
-    """What the tiles add to dQ, dK and dV gives the gradients of attention, and the last steps are called backward."""
-    made = pages.page_of_tiles(DEFAULT, 2)
-    opened(made)
+def in_tiles(head: Head, inputs: dict, size: int) -> tuple[dict, list]:
+    """All values and gradients, and dQ, dK or dV of one head or of each after every step of the tiles that adds to it."""
+    values, gradients = mistakes.run(head, inputs, head.upstream, {})
+    sums = {name: np.zeros_like(values[name]) for name in FROM_Q_K_V}
+    found = []
+    for j in range(0, head.tokens[1], size):
+        for i in range(0, head.tokens[0], size):
+            rows, keys = slice(i, i + size), slice(j, j + size)
+            if head.mask[rows, keys].any():
+                p, ds, do = values["weights"][rows, keys], gradients["scores"][rows, keys], gradients["output"][rows]
+                for name, place, sent in (("v", keys, p.T @ do), ("k", keys, ds.T @ values["q"][rows] * head.factor),
+                                          ("q", rows, ds @ values["k"][keys] * head.factor)):
+                    sums[name][place] += sent
+                    found.append((name, sums[name].copy()))
+    return gradients, found
+
+
+@pytest.mark.parametrize("name, size", [("default", 2), ("square", 3), ("not causal", 1)])
+def test_tiles_add_up_step_by_step(browser, opened, name, size):
+    head = HEADS[name]
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        opened(pages.page_of_tiles(head, size))
     assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
-    inputs, upstream = {name: array.copy() for name, array in DEFAULT.inputs.items()}, DEFAULT.upstream.copy()
-    for tensor, array, place in (("q", inputs["q"], (3, 1)), ("k", inputs["k"], (0, 0)), ("v", inputs["v"], (2, 1)),
-                                 ("upstream", upstream, (3, 0))):
-        array[place] -= 1.25
-        browser.type(tensor, ",".join(map(str, place)), repr(float(array[place])))
-    _, gradients = mistakes.run(DEFAULT, inputs, upstream, {})
+    inputs = {tensor: array.copy() for tensor, array in head.inputs.items()}
+    for tensor, place in (("q", (2, 1)), ("k", (0, 0)), ("v", (2, 1))):
+        inputs[tensor][place] -= 1.25
+        browser.type(tensor, ",".join(map(str, place)), repr(float(inputs[tensor][place])))
+    gradients, expected = in_tiles(head, inputs, size)
     found = browser.arrays()
-    for name, after in (("q", ("00", "11")), ("k", ("10", "11")), ("v", ("10", "11"))):
-        sums = np.vstack([found[f"d{name}_{i}_after_{tile}", "value"] for i, tile in enumerate(after)])
-        assert sums == pytest.approx(gradients[name], abs=1e-9), name
-    assert "S_" not in browser.text("#introduction")
-    titles = browser.run("return steps.map(step => step.title)")
-    last = len(titles) - 1
-    browser.run("goTo(arguments[0])", last + 1)
-    assert "backward" in browser.text("#step-name") and "+=" in browser.text("#formulas")
-    assert roles(browser)[1] == {("dq_1_after_11", "value")}
+    gradients["row_sum"] = (gradients["output"] * found["output", "value"]).sum(-1, keepdims=True)
+    for tensor in (*FROM_Q_K_V, "scores", "weights", "output", "row_sum"):
+        assert found[tensor, "gradient"] == pytest.approx(gradients[tensor], abs=1e-9), tensor
+    scores = np.where(head.mask, found["scores", "value"], -np.inf)
+    assert found["lse", "value"] == pytest.approx(np.log(np.exp(scores).sum(-1, keepdims=True)), abs=1e-9)
+    seen = browser.run("""return steps.flatMap(({to, isBackward}, i) => {
+        goTo(i + 1);
+        if (!isBackward || !to || !"qkv".includes(to[0])) return [];
+        const {cells, t: {shape}} = gridOf({name: to[0], kind: "gradient"});
+        return [[to[0], shape, cells.map(({dataset, textContent}) => [Number(dataset.soFar ?? dataset.value), textContent])]];
+      })""")
+    assert [tensor for tensor, *_ in seen] == [tensor for tensor, _ in expected]
+    for (tensor, shape, cells), (_, array) in zip(seen, expected):
+        assert np.reshape([x for x, _ in cells], shape) == pytest.approx(array, abs=1e-9), tensor
+        assert all(text == "" or float(text) == pytest.approx(x, rel=0.06, abs=0.0006) for x, text in cells)
+    for kept in browser.arrays(), found:
+        assert kept["v", "gradient"] == pytest.approx(gradients["v"], abs=1e-9)  # data-value is the whole gradient in each step
+
+
+def test_a_step_of_a_tile_reads_and_writes_what_is_in_it(browser, opened):
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        opened(pages.page_of_tiles(DEFAULT, 2))
+    go_to(browser, "Tile 2 of 3: to the keys")
+    assert roles(browser) == ({("q", "value"), ("scores", "gradient")}, {("k", "gradient")})
+    inside = """return [...document.querySelectorAll("[data-role] td:not(.corner, .outside)")].map(box => {
+        const {tensor, index} = (box.querySelector("input") || box).dataset; return `${tensor} ${index}`})"""
+    assert set(browser.run(inside)) == {f"{name} {i},{j}" for name, rows in (("q", (2, 3)), ("scores", (2, 3)), ("k", (0, 1)))
+                                        for i in rows for j in (0, 1)}
+    said = browser.focus("k", "0,1", "gradient")
+    assert "tile 1 of 3: -0.330, the first" in said and "This step, tile 2 of 3: -0.330 + 0.086 = -0.244" in said
+    assert browser.run("return document.querySelector('#formulas .formula').textContent").startswith("dK+=")
 
 
 VARIANTS = {

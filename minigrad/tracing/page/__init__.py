@@ -30,8 +30,12 @@ optional. Names are those of the trace's tensors; a step has the name of its out
                     joins: earlier steps shown as one with this one; terms write out what they computed
                     derives: {"row_sum": NAME}: what its op derives (`derived` in ops.js) becomes a tensor of that name,
                     with a step of its own if `steps` has one of that name
-                    WORDS = {"formula": ... or a list, "derivation": [line, ...]}; in a line, `...` encloses a formula;
-                    "direction": "backward" for a step of a backward that is traced itself
+                    WORDS = {"formula": ... or a list, "derivation": [line, ...]}; in a line, `...` encloses a formula
+    axes            {name: ["query", null]}: what a tensor's last axes run over, where it can be cut into parts
+    parts           [{"steps": [name, ...], "way": "forward" or "backward", "to": [name, ...], "title": ..., "words": WORDS,
+                    "part": {"query": [2, 3], "key": [0, 1]}}, ...]: backward steps in parts, such as tiles, in this order.
+                    A part computes what the tensors `to` have in it, of numbers that are in it too. One that goes
+                    forward computes values again
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace itself, so its sets are empty; or a field for a number,
                     [{"name": ..., "label": ..., "number": SET}], where SET's "value" is the trace's own
@@ -69,6 +73,8 @@ names of tensors are replaced by their symbols. All other text is shown as it is
 Cells carry data-tensor, data-index ("1,0", and "" for a scalar), data-kind ("value" or "gradient") and data-value (all
 digits); those that can be edited are `input` elements with the same attributes. In a step, the figure of each matrix that
 it reads or writes has data-role "read" or "written"; the others are not shown. The step's name has data-step, 0 for all.
+Where later steps will add to a gradient, a step that writes it shows what has been added so far, with all digits in
+data-so-far; data-value stays the whole gradient.
 """
 import base64
 import hashlib
@@ -94,7 +100,7 @@ SCRIPTS = (
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
-    "about_shares", "stations", "station",
+    "about_shares", "stations", "station", "axes", "parts",
 }
 QUESTIONS = {"number", "sign", "smallest", "changes"}
 
@@ -221,6 +227,9 @@ def _names(extras: Mapping) -> Iterator[str]:
         asked = next(question[key] for key in QUESTIONS if key in question)
         cells = [*(asked if isinstance(asked, list) else [asked]), *([question["edit"]] if "edit" in question else [])]
         yield from [station["step"], *(cell["tensor"] for cell in cells)]
+    yield from extras.get("axes", ())
+    for part in extras.get("parts", ()):
+        yield from [*part["steps"], *part["to"]]
     for row in extras.get("shares", ()):
         yield row["tensor"]
         for share in row["through"]:

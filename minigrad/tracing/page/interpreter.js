@@ -118,6 +118,7 @@ class Computation {
     step.derived = Object.entries(called).map(([key, name]) => (
       {name, shape: c.shapeOf(key), kind: "derived", derived: key, dtype: "float64", uses: [], step}));
     if (!step.derived.length) return;
+    c.shown = step.derived;
     this.derive(pass, step, c, "value");
     this.backwardContext(pass, step); // derives gradients
     for (const t of step.derived) {
@@ -378,6 +379,7 @@ class Computation {
     for (const step of steps) {
       if (!isBackward) {
         for (const input of this.inputsOf(step)) if (!made.has(input.name)) note(reads, input.name, "value");
+        for (const t of step.derived) if (t.value && !derived.includes(t)) note(reads, t.name, "value");
         note(writes, step.output.name, "value");
         continue;
       }

@@ -75,25 +75,29 @@ class Grid {
   show(data, original, wrong, expected) {
     this.markMasked();
     const largest = Math.max(...data.map(x => Number.isFinite(x) ? Math.abs(x) : 0), 1e-300);
-    const isWhole = !isFloat(this.t);
+    const isResized = largest !== this.largest;
+    this.largest = largest;
     this.cells.forEach((cell, i) => {
       const x = data[i], exact = String(x), box = cell.box, isWrong = wrong.has(i);
-      if (cell.getAttribute("data-value") !== exact) {
+      if (isResized || cell.getAttribute("data-value") !== exact) {
         cell.setAttribute("data-value", exact);
-        const text = isWhole ? exact : shown(x);
-        if (cell === box) cell.textContent = text;
-        else if (cell !== document.activeElement) cell.value = text;
-        const kind = x > 0 ? "positive" : x < 0 ? "negative" : Number.isNaN(x) ? "" : "zero";
-        box.dataset.sign = Number.isFinite(x) ? kind : "none";
+        this.paint(cell, x);
       }
-      const size = (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(2);
-      if (box.tint !== size) box.style.setProperty("--size", box.tint = size);
       const isSame = Object.is(x, original[i]) || Math.abs(x - original[i]) <= 1e-12 * largest; // but for rounding
       box.classList.toggle("changed", !isSame);
       box.classList.toggle("wrong", isWrong);
       if (isWrong) cell.setAttribute("aria-label", `${shown(x)}, wrong; it should be ${shown(expected[i])}`);
       else if (cell === box) cell.removeAttribute("aria-label");
     });
+  }
+
+  /** The text, the sign and the tint of a cell. */
+  paint(cell, x, text = isFloat(this.t) ? shown(x) : String(x)) {
+    const {box} = cell, sign = x > 0 ? "positive" : x < 0 ? "negative" : Number.isNaN(x) ? "" : "zero";
+    if (cell === box) cell.textContent = text;
+    else if (cell !== document.activeElement) cell.value = text;
+    box.dataset.sign = Number.isFinite(x) ? sign : "none";
+    box.style.setProperty("--size", (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / this.largest) : 0).toFixed(2));
   }
 }
 

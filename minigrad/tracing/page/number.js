@@ -28,14 +28,15 @@ function drawPointed(isSpoken = false) {
     return;
   }
   const value = (kind === "value" ? pass.values : pass.gradients).get(name).data[cell.place];
-  const lines = writeOut(computation.explain(pass, name, index, kind), value);
+  const lines = writeOut(contributionsTo(pointed), value);
   const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");
   close.addEventListener("click", () => { state.pointed = null; drawPointed(); drawFormulas(); });
   const wrong = cell.box.classList.contains("wrong")
     ? [element("p", {class: "problem"}, `Wrong: it should be ${shown(right.gradients.get(name).data[cell.place])}.`)] : [];
+  const soFar = cell.dataset.soFar === undefined ? [] : [element("p", {}, `${shown(Number(cell.dataset.soFar))} after this step.`)];
   section.replaceChildren(
     close, element("h2", {}, symbol(pointed), placed(index)), element("p", {class: "hero"}, shown(value)),
-    element("p", {class: "exact"}, String(value)), ...wrong, ...lines,
+    element("p", {class: "exact"}, String(value)), ...soFar, ...wrong, ...lines,
   );
   if (isSpoken) byId("spoken").textContent = lines.map(line => line.textContent).join(" ").slice(0, 400);
 }
@@ -62,7 +63,7 @@ function writeOut(explained, value) {
     const reads = explained.reads.map(t => symbolOf(t.name)).join(", ");
     return [problem(`${explained.problem}.`), element("p", {}, `It reads ${reads}.`)];
   }
-  const parts = ofShownSteps(explained.parts.map(part => part.term ? {...part, term: unfold(part.term)} : part));
+  const {parts} = explained;
   if (!parts.length) {
     return [element("p", {}, explained.isSeed ? "Backward starts here." : explained.kind ? `One of the ${explained.kind}s.`
       : "No step sends a gradient here.")];
@@ -70,7 +71,7 @@ function writeOut(explained, value) {
   parts.flatMap(part => part.term ? sourcesOf(part.term) : []).forEach(source => mark(cellAt(source), "source"));
   const copied = parts.length === 1 && parts[0].term && parts[0].term.is === "source" ? parts[0].term : null;
   if (copied && computation.tensors.has(copied.of.name)) { // the same number, as dS from dM: its terms follow at once
-    const from = computation.explain(pass, copied.of.name, copied.index, copied.of.kind);
+    const from = contributionsTo({...copied.of, index: copied.index});
     if (from.parts.length) return [line("= ", symbol(copied.of), placed(copied.index)), ...writeOut(from, value)];
   }
   if (parts.length === 1) return writePart(parts[0]);
@@ -81,29 +82,14 @@ function writeOut(explained, value) {
   ];
 }
 
-/** Parts by the steps that are shown: those of joined steps are one, the sum of their terms. */
-function ofShownSteps(parts) {
-  const found = new Map();
-  for (const part of parts) {
-    const name = joined.get(part.step.output.name) || part.step.output.name;
-    found.set(name, [...(found.get(name) || []), part]);
-  }
-  return [...found].flatMap(([name, all]) => {
-    const valued = all.map(part => ({...part, name, value: part.term ? part.term.value : part.value}));
-    if (all.length === 1 || all.some(part => !part.term)) return valued;
-    const term = over("sum", all.map(part => part.term));
-    return [{name, term, value: term.value}];
-  });
-}
-
 const inSum = (x, i) => i && x < 0 ? `(${shown(x)})` : shown(x);
 
 /** The step of a contribution, and what was there before it, and after. */
 function arrival(parts, i) {
-  const number = 1 + steps.findIndex(step => step.isBackward && step.name === parts[i].name);
+  const {by} = parts[i], number = 1 + steps.indexOf(by), through = by.part ? by.title.split(":")[0].toLowerCase() : `through ${symbolOf(by.name)}`;
   const [before, after] = [i, i + 1].map(count => parts.slice(0, count).reduce((sum, part) => sum + part.value, 0));
   const sum = i ? `${shown(before)} + ${inSum(parts[i].value, i)} = ${shown(after)}` : `${shown(after)}, the first`;
-  return `${number === state.step ? "This step" : `Step ${number}`}, through ${symbolOf(parts[i].name)}: ${sum}`;
+  return `${number === state.step ? "This step" : `Step ${number}`}, ${through}: ${sum}`;
 }
 
 /** A number in a term, which marks its cell while it is pointed at. */

@@ -493,12 +493,17 @@ const OPS = {
     names: ["x"],
     formula: "out_i = e^(x_i) / sum_k e^(x_k)", backward: ["dx_i = out_i (dout_i - sum_k dout_k out_k)"],
     shape: c => c.shapes[0],
-    value: softmaxOf,
+    value: (c, index) => c.shown.some(t => t.derived === "lse")
+      ? c.m.exp(c.m.sub(c.x(0, index), c.derived("lse")(row(c).at(index, 0)))) : softmaxOf(c, index),
     gradient(c, i, index) {
       return c.m.mul(c.out(index), c.m.sub(c.dout(index), rowSum(c, index)));
     },
     derived: {
       largest: softmaxLargest,
+      lse: { // the logarithm of the sum of e^x, by which flash attention computes the softmax again
+        shape: perSoftmax,
+        value: (c, i) => c.m.add(c.derived("largest")(i), c.m.log(softmaxParts(c).total(i))),
+      },
       row_sum: { // sum of dout * out; where another op computes o = out @ v, option row_sum_from = "o" sums do * o, its equal
         shape: perSoftmax,
         gradient(c, i) {

@@ -23,17 +23,61 @@ function listSteps() {
   };
   const ownSteps = (steps, isBackward) => // of derived tensors that the extras explain
     derivedBy(steps, isBackward).filter(t => extras.steps[t.name]).map(t => make([t.name, []], isBackward, [t]));
+  const parts = (extras.parts || []).map(({steps: of, way, ...part}) => (
+    {name: of.at(-1), steps: of.flatMap(name => groups.get(name)), derived: [], isBackward: way === "backward", ...part}));
+  const inParts = new Set(parts.filter(part => part.isBackward).flatMap(part => part.steps));
+  const isWhole = ([, steps]) => !steps.some(step => inParts.has(step));
+  const back = order.filter(([, steps]) => steps.some(step => step.sent.some(Boolean))).reverse();
+  const after = back.findLastIndex(group => !isWhole(group)) + 1;
+  const backward = groups => groups.flatMap(
+    group => [...ownSteps(group[1], true), ...(isWhole(group) ? [make(group, true)] : [])]);
   return [
     ...order.flatMap(group => [...ownSteps(group[1], false), make(group, false)]),
-    ...order.filter(([, steps]) => steps.some(step => step.sent.some(Boolean))).reverse().flatMap(
-      group => [...ownSteps(group[1], true), make(group, true)]),
+    ...backward(back.slice(0, after)), ...parts, ...backward(back.slice(after)),
   ];
 }
 
 const steps = listSteps();
 
+/** Is this number in a part, {what an axis runs over: [its indices, ...]}? */
+const isInside = (part, {name, index}) => {
+  const axes = part && (extras.axes || {})[name];
+  return !axes || index.slice(-axes.length).every((i, d) => !part[axes[d]] || part[axes[d]].includes(i));
+};
+
+/** A term without what a part leaves out of its sums. */
+function limited(node, part) {
+  const parts = node.parts.map(other => limited(other, part));
+  if (node.is !== "sum" || !part) return {...node, parts};
+  return over("sum", parts.filter(other => sourcesOf(other).every(source => isInside(part, source))));
+}
+
+/** What a step contributes to a number: [{by, value, term}], as one term if there is no problem. */
+function sentBy(step, {name, kind, index}, explained = computation.explain(pass, name, index, kind)) {
+  if (!isInside(step.part, {name, index})) return [];
+  const sent = explained.parts.filter(one => step.steps.includes(one.step) || step.derived.includes(computation.tensors.get(name)));
+  if (sent.some(one => !one.term)) return sent.map(one => ({...one, by: step, value: one.term ? one.term.value : one.value}));
+  const all = sent.map(one => limited(unfold(one.term), step.part)), term = all.length > 1 ? over("sum", all) : all[0];
+  return term ? [{by: step, term, value: term.value}] : [];
+}
+
+/** A part of a step writes its numbers of the tensors `to`, and reads what these are made of. */
+function touchedByPart({to, part, isBackward, ...step}) {
+  const kind = isBackward ? "gradient" : "value", reads = new Map();
+  for (const name of to) {
+    const {shape} = computation.tensors.get(name), places = each(product(shape), place => unravel(shape, place));
+    const index = places.findLast(index => isInside(part, {name, index}));
+    for (const {term} of sentBy({...step, part}, {name, kind, index})) {
+      for (const source of sourcesOf(term)) reads.set(`${source.kind} ${source.name}`, {name: source.name, kind: source.kind});
+    }
+  }
+  to.forEach(name => reads.delete(`${kind} ${name}`));
+  return {reads: [...reads.values()], writes: to.map(name => ({name, kind}))};
+}
+
 /** What a step reads and writes. Steps joined to it stay out of sight: what they made counts as what that is made of. */
 function touchedBy(step) {
+  if (step.to) return touchedByPart(step);
   const {reads, writes} = computation.touches(step, pass), key = ({name, kind}) => `${kind} ${name}`;
   const written = new Map(writes.filter(({name}) => !joined.has(name)).map(one => [key(one), one]));
   const sources = reads.flatMap(one => !joined.has(one.name) ? [one]
@@ -42,8 +86,8 @@ function touchedBy(step) {
   return {reads: [...read.values()], writes: [...written.values()]};
 }
 
-/** A backward that is computed step by step is a trace's forward; its words then say so. */
-const directionOf = ({words, isBackward}) => words.direction || (isBackward ? "backward" : "forward");
+/** A part that goes forward belongs to backward too, which computes values again. */
+const directionOf = ({to, isBackward}) => to || isBackward ? "backward" : "forward";
 
 function goTo(step) {
   state.step = Math.min(Math.max(step, 0), steps.length);
@@ -73,6 +117,7 @@ function drawStep() {
   }
   for (const grid of grids.values()) grid.figure.classList.toggle("opened", canBeOpened(grid) && state.opened.has(grid.t.name));
   lightMap(reads, writes);
+  drawSoFar(current);
   drawFormulas();
   const now = JSON.stringify([state.step, reads, writes, [...state.opened]]);
   if (now !== fitted) measureBar();
@@ -90,9 +135,47 @@ function toggleOpened(name) {
   (isOpen ? gridOf({name, kind: "value"}).cells[0] : byId("formulas").querySelector(`[data-opens="${name}"]`)).focus();
 }
 
-/** Is a gradient begun by an earlier step than this one, so that this one adds to it? */
-const isBegun = (step, name) =>
-  steps.find(other => other.isBackward && touchedBy(other).writes.some(one => one.name === name)) !== step;
+/** The steps that write a gradient: all but the first add to it. */
+const writersOf = name => writers.get(name) || [];
+const writers = new Map();
+for (const step of steps.filter(step => step.isBackward)) {
+  for (const {name} of touchedBy(step).writes) writers.set(name, [...writersOf(name), step]);
+}
+const isBegun = (step, name) => writersOf(name)[0] !== step;
+
+/** What a number is made of, as `explain` says it: {parts: [{by, value, term}]}, a part for each step that sends something. */
+function contributionsTo(one) {
+  const explained = computation.explain(pass, one.name, one.index, one.kind), writers = one.kind === "gradient" ? writersOf(one.name) : [];
+  const by = writers.length ? writers : [...new Set(explained.parts.map(part => shownStepOf(part.step, one.kind)))];
+  return {...explained, parts: by.flatMap(step => sentBy(step, one, explained))};
+}
+
+const shownStepOf = (step, kind) =>
+  steps.find(shown => !shown.to && shown.isBackward === (kind === "gradient") && shown.steps.includes(step)) || {name: step.output.name, steps: [step], derived: []};
+
+let partial = []; // cells that show what has been added so far
+
+/** In a step, gradients to which later steps will add show what has been added so far; what is not in the step's part fades. */
+function drawSoFar(step) {
+  for (const cell of partial) cell.grid.paint(cell, Number(cell.dataset.value));
+  partial.forEach(cell => { delete cell.dataset.soFar; });
+  partial = [];
+  for (const {figure, t, kind, cells} of grids.values()) {
+    const isWritten = figure.dataset.role === "written" && kind === "gradient" && writersOf(t.name).at(-1) !== step;
+    for (const cell of cells) {
+      const one = {name: t.name, kind, index: unravel(t.shape, cell.place)};
+      cell.box.classList.toggle("outside", Boolean(step && figure.dataset.role && !isInside(step.part, one)));
+      if (!isWritten) continue;
+      const {parts, exchanged} = contributionsTo(one);
+      const sent = parts.filter(({by}) => steps.indexOf(by) < state.step);
+      if (exchanged || sent.length === parts.length) continue;
+      const soFar = sent.reduce((sum, {value}) => sum + value, 0);
+      cell.dataset.soFar = soFar;
+      cell.grid.paint(cell, soFar, sent.length ? shown(soFar) : "");
+      partial.push(cell);
+    }
+  }
+}
 
 /** The formulas of a step, line by line: those of the extras, or those of its ops in the trace's names. */
 function formulaOf(shownStep) {
@@ -135,7 +218,7 @@ function offerInputs() {
 function drawFormulas() {
   const section = byId("formulas");
   const {pointed} = state;
-  const made = pointed && steps.find(({steps, derived, isBackward}) => isBackward === (pointed.kind === "gradient")
+  const made = pointed && steps.find(({steps, derived, isBackward, to}) => (!to || to.includes(pointed.name)) && isBackward === (pointed.kind === "gradient")
     && (derived.some(t => t.name === pointed.name) || steps.some(step => isBackward ? step.inputs.some((input, i) => input && input.name === pointed.name && step.sent[i])
       : step.output.name === pointed.name)));
   const current = steps[state.step - 1] || made;
