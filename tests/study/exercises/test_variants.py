@@ -8,10 +8,11 @@ from tables import each
 from study.exercises import COURSE, check, check_file, own, text
 from study.exercises.files import as_answered
 from study.exercises.submission import read, source_of_text
-from study.exercises.variants import (
-    ANOTHER, GROUPS, LEFT_OUT, NONE, NOT_BACK, NOT_DOUT, ONLY_BACK, TRANSPOSED, Variant, factor_of, key_of, times, variant_of,
-    varied,
-)
+from study.exercises.variants import Variant, key_of, variant_of
+from study.exercises.variants.changes import TRANSPOSED, factor_of, times
+from study.exercises.variants.mistakes import ANOTHER, LEFT_OUT, NONE, NOT_BACK, NOT_DOUT, ONLY_BACK
+from study.exercises.variants.table import GROUPS
+from study.exercises.variants.variant import varied
 from study.mistakes.base import as_tuple
 
 SOFTMAX = COURSE["softmax"]
