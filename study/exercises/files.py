@@ -6,6 +6,7 @@ from collections.abc import Callable
 from study.exercises import submission
 from study.exercises.answer import Direct
 from study.exercises.course import COURSE
+from study.exercises.course_file import CourseFile
 from study.exercises.exercise import Exercise, named
 from study.exercises.judge import judge
 from study.exercises.own import load
@@ -40,13 +41,14 @@ def check(function: Callable, exercise: str | Exercise, seed: int | None = None)
 
 
 def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, seed: int | None = None,
-               limits: Limits = Limits()) -> Report:
+               limits: Limits = Limits(), course: CourseFile | None = None) -> Report:
     """Judge the answer in a .py file or notebook. The report is true if it is right, so that a test is one line:
 
         assert check_file("softmax.py")
 
     The exercise is by default the one that the file is named after, or whose function it defines; ValueError, with a
-    sentence for the student, if there is none. If the file says which variant it answers, it is judged by that. The same seed draws the same inputs. RuntimeError if no process can be started.
+    sentence for the student, if there is none. If the file says which variant it answers, it is judged by that; those of
+    `course` must be of the course. The same seed draws the same inputs. RuntimeError if no process can be started.
     """
     if exercise is not None:
         exercise = exercise_called(exercise)
@@ -56,6 +58,8 @@ def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, 
         source = submission.read(path)
         if exercise is None:
             exercise = COURSE[submission.exercise_of(source, {name: one.function_name for name, one in COURSE.items()})]
+        if course and (problem := course.problem(exercise, source)):
+            raise SubmissionError(problem)
         exercise = as_answered(exercise, source)
         submission.expect(source, exercise.function_name, list(inspect.signature(exercise.solution).parameters))
     except SubmissionError as error:

@@ -11,6 +11,7 @@ import stat
 import zipfile
 
 from models.commands.shared import UsageError, check_writable, usage_errors
+from study.exercises import course_file
 from study.exercises.files import exercise_called
 from study.exercises.grading.points import points_of
 
@@ -37,6 +38,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="what to grade, or the file of your own (may be given more than once)")
     parser.add_argument("--points", metavar="POINTS", help="as for `minigrad exercises grade`")
     parser.add_argument("--seed", type=int, help="of the inputs, which are the same for everybody (default: drawn now)")
+    parser.add_argument("--course", metavar="FILE", help="as for `minigrad exercises grade`")
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
 
 
@@ -64,6 +66,7 @@ def files_of(given: dict) -> dict[str, bytes]:
     with usage_errors():
         chosen = [exercise_called(name) for name in given["exercise"]]
         points_of(given.get("points"), {exercise.name: exercise for exercise in chosen})
+        course = course_file.given_or_found(given)
     wheel = pathlib.Path(given["wheel"])
     if not (wheel.name.startswith("minigrad-") and wheel.suffix == ".whl" and zipfile.is_zipfile(wheel)):
         raise UsageError(f"--wheel: {wheel} is not a wheel of minigrad; `pip wheel --no-deps .` makes one, minigrad-*.whl")
@@ -79,6 +82,8 @@ def files_of(given: dict) -> dict[str, bytes]:
     flags = [word for name in given["exercise"] for word in ("--exercise", at_source(name))]
     if "points" in given:
         flags += ["--points", at_source(given["points"])]
+    if course:
+        flags += ["--course", at_source(str(course.path))]
     flags += ["--seed", str(given.get("seed", secrets.randbelow(10**6)))]
     return {"setup.sh": SETUP.format(wheel=shlex.quote(wheel.name)).encode(),
             "run_autograder": RUN.format(flags=shlex.join(flags)).encode(),

@@ -12,7 +12,9 @@ from tqdm import tqdm
 from minigrad.serialization import replacing
 from models.commands.shared import CheckFailed, UsageError, check_writable, usage_errors
 from models.distributed import own_cores
+from study.exercises import course_file
 from study.exercises.course import COURSE
+from study.exercises.course_file import CourseFile
 from study.exercises.exercise import Exercise
 from study.exercises.files import exercise_called
 from study.exercises.grading import gradescope, judges, page, submissions, tables
@@ -50,6 +52,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float,
                         help=f"limit for one call (default: {SECONDS:g}; for all calls: six times that)")
     parser.add_argument("--jobs", type=int, help="how many to judge at once (default: one per core)")
+    parser.add_argument("--course", metavar="FILE", help="the course's file (default: the minigrad-course.toml in this "
+                        "folder or the nearest above)")
     parser.add_argument("--force", action="store_true", help="overwrite files that this command did not write")
 
 
@@ -60,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
     chosen, called = chosen_exercises(given)
     with usage_errors():
         points = points_of(given.get("points"), chosen)
+        course = course_file.given_or_found(given)
     check_places(given, folder)
     one_student = is_file_of_gradescope(given)
     try:
@@ -71,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
                          (f" for {', '.join(chosen)}" if "exercise" in given else ""))
     grades = opened(pathlib.Path(given.get("out", OUT)), given.get("seed"))
     try:
-        results = judged(found, called, grades, given)
+        results = judged(found, called, grades, given, course)
     except judges.NoJudges as error:
         raise CheckFailed(error) from None
     rows = [row_of(submission, results.get(submission), points, folder) for submission in found]
@@ -84,20 +89,26 @@ def run(options: argparse.Namespace) -> int:
     return int(any(result.get("failed", False) for result in results.values()))
 
 
-def judged(found: list[Submission], called: dict[str, str], grades: Kept, given: dict) -> dict[Submission, judges.Result]:
+def judged(found: list[Submission], called: dict[str, str], grades: Kept, given: dict,
+           course: CourseFile | None) -> dict[Submission, judges.Result]:
     """The results of all submissions that can be judged: kept ones, and the others as they arrive."""
     seconds = given.get("seconds", SECONDS)
     tasks, results = {}, {}
+
+    def key_of(submission: Submission) -> str:
+        depends = (course.name, course.variants, students_of(submission, given)) if course else ()
+        return grades.key(submission.path, called[submission.exercise], *depends)
+
     for submission in found:
         if submission.problem:
             continue
-        exercise = called[submission.exercise]
-        key = grades.key(submission.path, exercise)
+        key = key_of(submission)
         before = grades.get(key)
         if before and (before["verdict"] != TIMEOUT or before["limit"] >= seconds):
             results[submission] = before
         else:
-            task = judges.Task(os.fspath(submission.path), exercise, grades.seed, seconds)
+            task = judges.Task(os.fspath(submission.path), called[submission.exercise], grades.seed, seconds,
+                               *((os.fspath(course.path), students_of(submission, given)) if course else ()))
             tasks[task] = submission, key
     count = len(tasks) + len(results)
     try:
@@ -105,13 +116,20 @@ def judged(found: list[Submission], called: dict[str, str], grades: Kept, given:
             for task, result in judges.judge_all(list(tasks), given.get("jobs", len(own_cores()))):
                 submission, key = tasks[task]
                 results[submission] = result
-                if not result.get("failed") and grades.key(submission.path, task.exercise) == key:
+                if not result.get("failed") and key_of(submission) == key:
                     grades.keep(key, {**result, "limit": seconds})
                 bar.update()
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {len(results)} of {count} are judged and kept in {grades.folder}: "
                                 "run the same command again to resume") from None
     return results
+
+
+def students_of(submission: Submission, given: dict) -> tuple[str, ...]:
+    """Who may have handed it in; () if the platform does not say."""
+    if is_file_of_gradescope(given):
+        return gradescope.names(pathlib.Path(given["folder"]))
+    return () if gradescope.EXPORTED.fullmatch(submission.student) else (submission.student,)
 
 
 def row_of(submission: Submission, result: judges.Result | None, points: Points, folder: pathlib.Path) -> Row:
@@ -124,7 +142,7 @@ def row_of(submission: Submission, result: judges.Result | None, points: Points,
     return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
                report=result["report"], note=line(submission.note),
                points=earned(worth, result["right"], result["verdict"] == RIGHT), seconds=result["seconds"],
-               source=result["source"], numbers=result["numbers"], **named)
+               source=result["source"], numbers=result["numbers"], equation=result.get("equation", ""), **named)
 
 
 def show(rows: list[Row], grades: Kept) -> None:

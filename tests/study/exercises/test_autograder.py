@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from study.exercises import own
+from study.exercises import course_file, own
 
 WHEEL = "minigrad-9-py3-none-any.whl"
 
@@ -21,7 +21,7 @@ def make(exercises):
 
 
 def test_the_zip_has_what_its_scripts_name(make):
-    teachers = own.new("smooth_abs", "")
+    teachers, course = own.new("smooth_abs", ""), course_file.new("dl-2026", pathlib.Path(), variants=True)[0]
     assert make("a.zip", "--wheel", WHEEL, "--exercise", "softmax", "--exercise", teachers, "--points", "points.toml",
                 "--seed", 7) == (0, "a.zip\n", "")
     with zipfile.ZipFile("a.zip") as archive:
@@ -30,10 +30,12 @@ def test_the_zip_has_what_its_scripts_name(make):
     assert {name for name, mode in modes.items() if mode == "0o100755"} == {"setup.sh", "run_autograder"}
     assert content[WHEEL] == pathlib.Path(WHEEL).read_bytes() and content["points.toml"] == b"softmax = 3"
     assert content["smooth_abs_exercise.py"] == pathlib.Path(teachers).read_bytes()
+    assert content[course.name] == course.read_bytes() and course_file.KEY not in content
     assert f"pip install /autograder/source/{WHEEL}\n" in content["setup.sh"].decode()
     assert content["run_autograder"].decode().splitlines()[1:] == [
         "/autograder/venv/bin/minigrad exercises grade /autograder/submission --exercise softmax --exercise "
-        "/autograder/source/smooth_abs_exercise.py --points /autograder/source/points.toml --seed 7 \\",
+        "/autograder/source/smooth_abs_exercise.py --points /autograder/source/points.toml --course "
+        "/autograder/source/minigrad-course.toml --seed 7 \\",
         "    --out /tmp/grades --gradescope /autograder/results/results.json"]
 
 

@@ -13,7 +13,7 @@ from html import escape
 
 import minigrad as mg
 from study.exercises.grading.rows import (
-    STANDINGS, VERDICTS, Count, Group, Row, by_student, frequencies, groups, standings,
+    STANDINGS, VERDICTS, Count, Group, Row, by_student, copies, frequencies, groups, standings,
 )
 
 GENERATOR = "minigrad.exercises.grade"  # in a meta tag: such a file may be overwritten
@@ -30,7 +30,7 @@ def html(rows: Sequence[Row], title: str, seed: int) -> str:
         "title": escape(title),
         "verdicts": "".join(verdicts(rows)),
         "mistakes": "".join(mistakes(frequencies(rows))) or "<p>None.</p>",
-        "alike": "".join(alike(groups(rows))) or "<li>None.</li>",
+        "alike": "".join(alike([*groups(rows), *copies(rows)])) or "<li>None.</li>",
         "students": "".join(students(rows)) or "<li>Nothing was handed in.</li>",
         "foot": f"minigrad {mg.__version__}, seed {seed}: all answers were tried on the same inputs.",
     }
@@ -50,7 +50,8 @@ def verdicts(rows: Sequence[Row]) -> Iterator[str]:
 def alike(found: Sequence[Group]) -> Iterator[str]:
     """A line for each group."""
     for group in found:
-        yield (f"<li>{escape(group.exercise)}, {len(group.students)} students: {escape(', '.join(group.students))}"
+        count = len(group.students)
+        yield (f"<li>{escape(group.exercise)}, {count} student{'s' * (count != 1)}: {escape(', '.join(group.students))}"
                f"<br>{escape(group.mistake or 'no known mistake')}</li>")
 
 
