@@ -132,9 +132,7 @@ def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, .
     """The routine with the teacher's mistakes, and those of a function of the library with the same values."""
     right, library = exercise.routine.right, recognised(exercise, drawn)
 
-    def with_parts(*arguments, instead=None, **parts):
-        if instead is not None:
-            return instead(*arguments)
+    def with_parts(*arguments, **parts):
         return library.right(*arguments, **parts) if parts else right(*arguments)
 
     return dataclasses.replace(exercise.routine, right=with_parts, mistakes=own + (library.mistakes if library else ()))

@@ -27,12 +27,15 @@ class Routine:
     arguments: tuple[str, ...]  # ("dout", "x", "weight")
     results: tuple[str, ...]  # ("dx", "dweight")
     mistakes: tuple[Known, ...] = field(default=())
+    edits: Callable[[], tuple[Known, ...]] = tuple  # more mistakes, made only if none of these explains the numbers
 
     def run(self, inputs: dict[str, Any], changes: dict[str, Any] | None = None) -> dict[str, np.ndarray | None]:
-        """The results by name, for inputs by name, with these parts replaced. The inputs are copied."""
+        """The results by name, for inputs by name, with these parts, or all of it (`instead`), replaced. Inputs are copied."""
+        parts = dict(changes or {})
+        function = parts.pop("instead", self.right)
         arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in (inputs[name] for name in self.arguments)]
         with np.errstate(all="ignore"):
-            found = as_tuple(self.right(*arrays, **(changes or {})))
+            found = as_tuple(function(*arrays, **parts))
         return dict(zip(self.results, found, strict=True))
 
 

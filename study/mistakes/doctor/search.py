@@ -71,10 +71,13 @@ def found_for(case: Case) -> dict[str, Explanation]:
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
     if whole := of_all_results(case, singles) or one_relation(case, simple):
         return whole
+    edits = fitting(case, [(edit,) for edit in case.routine.edits()])
+    if whole := of_all_results(case, edits):
+        return whole
     pairs = fitting(case, pairs_of(case.routine.mistakes))
     if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)):
         return whole
-    return each_on_its_own(case, singles, pairs)
+    return each_on_its_own(case, singles, pairs, edits)
 
 
 def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
@@ -119,8 +122,8 @@ def one_relation(case: Case, relations: Sequence[Relation]) -> dict[str, Explana
     return {}
 
 
-def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, Explanation]:
-    """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake."""
+def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting, edits: Fitting) -> dict[str, Explanation]:
+    """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake; then edits."""
     found: dict[str, Explanation] = {}
 
     def changed_besides(item: tuple[Explanation, list[str]]) -> int:
@@ -131,6 +134,9 @@ def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, E
     for name in case.wrong:
         if name not in found and (explanation := on_its_own(case, name, pairs)):
             found[name] = explanation
+    for explanation, names in sorted(edits, key=lambda item: -len(item[1])):
+        if not changed_besides((explanation, case.wrong)):
+            found = dict.fromkeys(names, explanation) | found
     return {name: found[name] for name in case.wrong if name in found}
 
 

@@ -1,0 +1,210 @@
+"""Mistakes that no table lists: a solution in which one expression is replaced, as by somebody who forgot a factor.
+
+`RULES` says how expressions are mistaken, whatever they are part of: each rule is tried at every place of a solution.
+"""
+import ast
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from study.exercises.solutions import source_of
+from study.mistakes.doctor import Known
+
+Place = tuple[ast.AST, str, int | None]  # the node that contains an expression, the field, and the index in it
+
+# (what is wrong, the right expression, wrong ones). One letter is any expression, `eps` is itself; T transposes.
+RULES = (
+    ("a term is missing", "a + b", "a", "b"),
+    ("a term is missing", "a - b", "a", "-b"),
+    ("the sign of a term is wrong", "a + b", "a - b", "b - a"),
+    ("the sign of a term is wrong", "a - b", "a + b", "-a - b"),
+    ("the sign is wrong", "-a", "a"), ("the sign is wrong", "a * b", "-(a * b)"), ("the sign is wrong", "a / b", "-a / b"),
+    ("the sign is wrong", "a @ b", "-a @ b"),
+    ("only one term is there", "a - b - c", "-b", "-c"),
+    ("one of several is left out", "(a, b, c)", "(a, b)", "(a, c)", "(b, c)"),
+    ("the difference is the wrong way round", "a - b", "b - a"),
+    ("a factor is missing", "a * b", "a", "b"),
+    ("a factor is missing in one of the terms", "a * (b - c)", "a * b - c", "b - a * c"),
+    ("the first term is divided by N", "a - b - c", "a / a.shape[-1] - b - c"),
+    ("the division is missing", "a / b", "a"),
+    ("multiplied instead of divided", "a / b", "a * b"),
+    ("divided instead of multiplied", "a * b", "a / b"),
+    ("the quotient is upside down", "a / b", "b / a"),
+    ("only the divisor is there", "a / b", "b"),
+    ("the power is missing", "a ** b", "a"),
+    ("another power", "a ** 2", "a ** 3"), ("another power", "a ** 3", "a ** 2"),
+    ("a transpose is missing", "T(a)", "a"), ("a transpose is missing", "a.T", "a"),
+    ("a transpose is out of place", "a @ b", "T(a) @ b", "a @ T(b)", "T(a) @ T(b)", "T(a @ b)"),
+    ("the factors are exchanged", "a @ b", "b @ a", "T(b) @ a", "b @ T(a)", "T(b) @ T(a)"),
+    ("an elementwise product for the matrix product", "a @ b", "a * b", "a * T(b)", "T(a) * b"),
+    ("only the last term of the sum is there, as if = were written for += in a loop",
+     "a @ b", "a[..., -1:] @ b[..., -1:, :]"),
+    ("averaged instead of added up", "a @ b", "a @ b / b.shape[-2]"),
+    ("the reciprocal is missing", "1 / a", "a"),
+    ("the root is missing", "np.sqrt(a)", "a"),
+    ("eps is outside of the root", "np.sqrt(a + eps)", "np.sqrt(a) + eps"),
+    ("eps is inside of the root", "np.sqrt(a) + eps", "np.sqrt(a + eps)"),
+    ("averaged instead of added up", "a.sum(axis=b, keepdims=True)", "a.mean(axis=b, keepdims=True)"),
+    ("averaged instead of added up", "a.sum(axis=b)", "a.mean(axis=b)"),
+    ("added up instead of averaged", "a.mean(axis=b, keepdims=True)", "a.sum(axis=b, keepdims=True)"),
+    ("the sum is missing", "a.sum(axis=b, keepdims=True)", "a"), ("the mean is missing", "a.mean(axis=b, keepdims=True)", "a"),
+    ("the largest for the sum", "a.sum(axis=b, keepdims=True)", "a.max(axis=b, keepdims=True)"),
+    ("the largest for the sum", "a.sum(axis=b)", "a.max(axis=b)"),
+    ("along the wrong axis", "a.sum(axis=-1, keepdims=True)", "a.sum(axis=0, keepdims=True)", "a.sum(axis=-2, keepdims=True)"),
+    ("along the wrong axis", "a.mean(axis=-1, keepdims=True)", "a.mean(axis=0, keepdims=True)",
+     "a.mean(axis=-2, keepdims=True)"),
+    ("over everything", "a.sum(axis=b, keepdims=True)", "a.sum()"),
+    ("over everything", "a.mean(axis=b, keepdims=True)", "a.mean()"),
+    ("a function is left out", "f(a)", "a"), ("a function is left out", "f(a, b)", "a"),
+    ("a function is left out", "f(a, b, c)", "a"),
+    ("the condition is ignored", "np.where(a, b, c)", "b"), ("the condition is ignored", "a if b else c", "a", "c"),
+    ("the condition is the wrong way round", "np.where(a, b, c)", "np.where(a, c, b)"),
+    ("off by one", "a >= b", "a > b"), ("off by one", "a > b", "a >= b"),
+    ("a term is twice what it should be", "a + b", "a + 2 * b", "2 * a + b"),
+    ("a term is twice what it should be", "a - b", "a - 2 * b", "2 * a - b"),
+    ("a term is half of what it should be", "a + b", "a + b / 2", "a / 2 + b"),
+    ("a term is half of what it should be", "a - b", "a - b / 2", "a / 2 - b"),
+    ("added instead of multiplied", "a * b", "a + b"), ("multiplied instead of added", "a + b", "a * b"),
+    ("a factor is there twice", "a * b", "a * a * b", "a * b * b"),
+)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One expression of a solution, and what replaces it."""
+
+    what: str
+    place: Place
+    wrong: ast.expr
+
+
+def edits_of(solution: Callable, words: str) -> tuple[Known, ...]:
+    """Each edit of the solution as a mistake; names that are not among these words are explained."""
+    module = ast.parse(source_of(solution))
+    name, names = solution.__name__, solution.__globals__ | {"T": transposed}
+
+    def written(edit: Edit) -> Callable:
+        @functools.cache
+        def function() -> Callable:
+            right, found = expression(edit.place), dict(names)
+            put(edit.place, edit.wrong)
+            try:
+                exec(compile(ast.fix_missing_locations(module), f"<{name}>", "exec"), found)
+            finally:
+                put(edit.place, right)
+            return found[name]
+        return lambda *inputs: function()(*inputs)
+
+    meanings = {local: value for local, value in assigned(module).items() if local not in words}
+    return tuple(Known(sentence, sentence, {"instead": written(edit)}, is_only_single=True)
+                 for edit in edits_in(module) for sentence in [said(edit, meanings)])
+
+
+def assigned(tree: ast.AST) -> dict[str, ast.expr]:
+    """The values of variables, by name."""
+    return {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
+            for target in node.targets if isinstance(target, ast.Name)}
+
+
+def transposed(a):
+    return a.swapaxes(-1, -2)
+
+
+def said(edit: Edit, meanings: dict[str, ast.expr]) -> str:
+    """"a factor is missing: n in place of n * stretch, where stretch is (dn * n).mean(axis=-1)"."""
+    right = expression(edit.place)
+    unknown = [node.id for node in ast.walk(right) if isinstance(node, ast.Name) and node.id in meanings]
+    where = " and ".join(f"{name} is {shown(meanings[name])}" for name in dict.fromkeys(unknown))
+    return f"{edit.what}: {shown(edit.wrong)} in place of {shown(right)}" + (f", where {where}" if where else "")
+
+
+def shown(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    for long, short in (("np.", ""), (", keepdims=True", ""), ("axis=-1", "-1"), (" ** ", "**")):
+        text = text.replace(long, short)
+    return text
+
+
+def edits_in(module: ast.Module) -> Iterator[Edit]:
+    """In the order of the rules."""
+    places = list(places_in(module))
+    for what, right, *wrong in PATTERNS:
+        for place in places:
+            found: dict[str, ast.expr] = {}
+            if matches(right, expression(place), found):
+                yield from (Edit(what, place, filled(pattern, found)) for pattern in wrong)
+    yield from other_names(module)
+
+
+def other_names(module: ast.Module) -> Iterator[Edit]:
+    """One variable in place of another, within each function, or what it is a function of."""
+    for function in [node for node in module.body if isinstance(node, ast.FunctionDef)]:
+        values, variables = assigned(function), [argument.arg for argument in function.args.args]
+        variables += [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        for place in places_in(function):
+            node = expression(place)
+            if isinstance(node, ast.Name) and isinstance(value := values.get(node.id), ast.Call) and value.args:
+                yield Edit("a function is left out", place, value.args[0])
+            if isinstance(node, ast.Name) and node.id in variables:
+                yield from (Edit("another variable", place, ast.Name(other, ast.Load()))
+                            for other in dict.fromkeys(variables) if other != node.id)
+
+
+def places_in(tree: ast.AST) -> Iterator[Place]:
+    """Where expressions are that are computed."""
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            for index, one in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(one, ast.expr) and isinstance(getattr(one, "ctx", ast.Load()), ast.Load):
+                    yield node, field, index
+
+
+def expression(place: Place) -> ast.expr:
+    node, field, index = place
+    return getattr(node, field) if index is None else getattr(node, field)[index]
+
+
+def put(place: Place, new: ast.expr) -> None:
+    node, field, index = place
+    if index is None:
+        setattr(node, field, new)
+    else:
+        getattr(node, field)[index] = new
+
+
+def is_any(pattern: ast.AST) -> bool:
+    return isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.islower()
+
+
+def matches(pattern: ast.AST, node: ast.AST, found: dict[str, ast.expr]) -> bool:
+    """Does an expression have this form? What the letters are is added to `found`."""
+    if is_any(pattern):
+        return isinstance(node, ast.expr) and ast.dump(found.setdefault(pattern.id, node)) == ast.dump(node)
+    if isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name) and pattern.func.id == "T":
+        pattern = SWAPPED
+    if type(pattern) is not type(node):
+        return False
+    return all(field == "ctx" or alike(value, getattr(node, field), found) for field, value in ast.iter_fields(pattern))
+
+
+def alike(pattern: object, value: object, found: dict[str, ast.expr]) -> bool:
+    if isinstance(pattern, list):
+        return len(pattern) == len(value) and all(alike(a, b, found) for a, b in zip(pattern, value))
+    return matches(pattern, value, found) if isinstance(pattern, ast.AST) else pattern == value
+
+
+def filled(pattern: ast.expr, found: dict[str, ast.expr]) -> ast.expr:
+    """The pattern with expressions for its letters."""
+    class Fill(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return found.get(node.id, node)
+
+    return Fill().visit(parsed(ast.unparse(pattern)))
+
+
+def parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+SWAPPED = parsed("np.swapaxes(a, -1, -2)")
+PATTERNS = [(what, *map(parsed, expressions)) for what, *expressions in RULES]
