@@ -6,8 +6,10 @@ from typing import Any, Callable, Sequence
 from ..autograd.functional import grad
 from ..autograd.grad_mode import enable_grad
 from ..tensor import Tensor
+from .bridge import bridged
 from .check import Options, check
-from .problem import as_inputs, floats, generator_for, input_names, items_of, problem_of, title_of
+from .libraries import array_of
+from .problem import as_inputs, floats, generator_for, items_of, problem_of
 from .report import GradcheckReport, SideCheck
 from .side_checks import recorded_from
 
@@ -43,7 +45,9 @@ def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **o
       side checks: all 8 pass
       diagnosis: this is square: dx is multiplied by 1/2
     """
-    return check(problem_of(fn, as_inputs(inputs)), options_from(options))
+    options = options_from(options)
+    with bridged(fn, as_inputs(inputs)) as (fn, inputs, details):
+        return check(problem_of(fn, inputs, **details), options)
 
 
 def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_exception: bool = True, **options: Any
@@ -74,9 +78,17 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
     """
-    inputs, options = as_inputs(inputs), options_from(options)
+    options = options_from(options)
+    with bridged(fn, as_inputs(inputs)) as (fn, inputs, details):
+        report = check_backward(fn, inputs, grad_outputs, options, **details)
+    return conclude(report, raise_exception)
+
+
+def check_backward(fn: Callable[..., Any], inputs: Sequence[Any], grad_outputs: Any, options: Options, title: str,
+                   names: Sequence[str], parameters: dict[str, Tensor] | None = None) -> GradcheckReport:
+    """The report of `gradgradcheck`."""
     seed = options.seed
-    problem = problem_of(fn, inputs)
+    problem = problem_of(fn, inputs, title, names, parameters)
     with problem.preserved():
         outputs = problem.outputs()
         shapes = [out.shape for out in outputs if out.requires_grad]
@@ -86,22 +98,23 @@ def gradgradcheck(
     if grad_outputs is None:
         generator = generator_for(seed + 1)
         grad_outputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in shapes]
-    upstreams = as_inputs(grad_outputs)
+    upstreams = tuple(x if isinstance(x, Tensor) else Tensor(array_of(x), requires_grad=True)
+                      for x in as_inputs(grad_outputs))
     if len(upstreams) != len(shapes):
         raise ValueError(f"gradgradcheck: expected a grad_output for each of {len(shapes)} outputs, got {len(upstreams)}")
 
     def backward(*arguments: Any) -> tuple[Tensor, ...]:
         point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
-        wanted = [x for x in items_of(point) if isinstance(x, Tensor) and x.requires_grad]
+        wanted = [x for x in [*items_of(point), *(parameters or {}).values()] if isinstance(x, Tensor) and x.requires_grad]
         with enable_grad():
             outputs = [out for out in floats(fn(*point)) if out.requires_grad]
             return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
 
-    names = [*input_names(fn, inputs), *(f"grad_outputs[{k}]" for k in range(len(upstreams)))]
-    title = f"the backward of {title_of(fn) or 'fn'}"
-    report = check(problem_of(backward, inputs + upstreams, title, names), options)
+    names = [*names, *(f"grad_outputs[{k}]" for k in range(len(upstreams)))]
+    title = f"the backward of {title or 'fn'}"
+    report = check(problem_of(backward, [*inputs, *upstreams], title, names, parameters), options)
     report.side_checks.append(SideCheck("it is the backward without create_graph", not detail, detail))
-    return conclude(report, raise_exception)
+    return report
 
 
 def conclude(report: GradcheckReport, raise_exception: bool) -> bool:

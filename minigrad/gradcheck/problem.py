@@ -8,7 +8,6 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from .. import random, tape
-from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..runner import current
 from ..tensor import Tensor
@@ -224,7 +223,7 @@ def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
     except (TypeError, ValueError):  # built-in functions may have none
         parameters = ()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    names = names[1:] if owner is not fn else names  # without ctx
+    names = names[1:] if owner is not fn and has_context(owner) else names
     names += [f"input {i}" for i in range(len(names), len(inputs))]
     return [x.name or name if isinstance(x, Tensor) else name for x, name in zip(inputs, names)]
 
@@ -237,9 +236,14 @@ def unused(name: str, taken: Iterable[str]) -> str:
 
 
 def owner_of(fn: Callable) -> Any:
-    """The Function if fn is its `apply`, else fn itself."""
+    """The Function, minigrad's or PyTorch's, if fn is its `apply`, else fn itself."""
     owner = getattr(fn, "__self__", None)
-    return owner if isinstance(owner, type) and issubclass(owner, Function) else fn
+    return owner if isinstance(owner, type) and hasattr(owner, "forward") and hasattr(owner, "backward") else fn
+
+
+def has_context(function: type) -> bool:
+    """Does this Function's forward take ctx? In PyTorch, not if it has a setup_context of its own."""
+    return not any("setup_context" in vars(cls) and cls.__module__ != "torch.autograd.function" for cls in function.__mro__)
 
 
 def as_inputs(inputs: Any) -> tuple:
