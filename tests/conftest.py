@@ -25,7 +25,7 @@ from minigrad.fast import IS_FAST
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKS = {  # by the library of pytest.importorskip, or by fixture: the first that fits
-    "torch": "oracle", "transformers": "oracle", "scipy": "oracle", "expecttest": "oracle", "safetensors": "hub", "tokenizers": "hub",
+    "torch": "oracle", "jax": "oracle", "transformers": "oracle", "scipy": "oracle", "expecttest": "oracle", "safetensors": "hub", "tokenizers": "hub",
     "chromium": "browser", "mpiexec": "mpi",
 }
 GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without a mark

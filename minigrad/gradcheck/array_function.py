@@ -1,4 +1,4 @@
-"""A function of minigrad, PyTorch, JAX or NumPy as one of plain arrays, evaluated and differentiated without side effects."""
+"""A function of any library as one of plain arrays, evaluated and differentiated without side effects."""
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
@@ -56,9 +56,8 @@ class ArrayFunction:
             rows = []
             for upstream in upstreams(k, array):
                 given = [upstream.astype(array.dtype) if j == k else None for j in range(len(outputs))]
-                row = iter(pullback(given))
-                row = [next(row) if is_one else None for is_one in is_float]
-                rows.append([np.zeros(x.shape) if g is None and is_one else g for x, g, is_one in zip(arrays, row, is_float)])
+                row = iter([np.zeros(x.shape) if g is None else g for x, g in zip(leaves, pullback(given))])
+                rows.append([next(row) if is_one else None for is_one in is_float])
             found.append(rows)
         return found
 

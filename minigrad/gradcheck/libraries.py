@@ -1,0 +1,290 @@
+"""The libraries whose functions can be checked: how each makes tensors, runs a function and differentiates it.
+
+None is imported here: a function or an input can be of a library only if the user has imported it.
+"""
+import functools
+import sys
+from types import ModuleType
+from typing import Any, Callable, ContextManager, NamedTuple, Sequence
+
+import numpy as np
+
+from ..autograd.functional import grad
+from ..autograd.grad_mode import set_grad_enabled
+from ..tensor import Tensor
+from .blame import spare
+from .problem import items_of
+
+Values = list[Any]  # what a function of several tensors returned: tensors, arrays, numbers
+Leaves = Sequence[Any]  # tensors of the library
+Flat = Callable[[Leaves], Values]
+Pullback = Callable[[Sequence[np.ndarray | None]], list[np.ndarray | None]]
+
+
+class Generator(NamedTuple):
+    """A source of random numbers."""
+
+    state: Callable[[], Any]
+    put_back: Callable[[Any], None]
+    start: Callable[[int], Any]
+
+
+class Library:
+    """NumPy: arrays, which have no gradients. The others say what differs."""
+
+    name = "NumPy"
+
+    def is_tensor(self, value: Any) -> bool:
+        return False
+
+    def is_leaf(self, value: Any) -> bool:
+        """Is this a tensor for which the user wants a gradient?"""
+        return False
+
+    def kind(self, tensor: Any) -> str:
+        """Of its dtype, as NumPy's: "f" for floating-point numbers, "c" for complex ones."""
+        return tensor.dtype.kind
+
+    def array(self, value: Any) -> np.ndarray:
+        """A copy."""
+        return np.array(value)
+
+    def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
+        """With the dtype, and on the device, of the tensor `like`; of an array's dtype if `like` is none."""
+        return array
+
+    def write(self, tensor: Any, array: np.ndarray) -> None:
+        """Write the array's numbers into the tensor's memory."""
+        tensor[...] = array
+
+    def run(self, function: Flat, leaves: Leaves) -> Values:
+        """function(leaves), off the tape."""
+        return function(leaves)
+
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback | None]:
+        """function(leaves), and what computes the leaves' gradients from one upstream for each value; None stands for
+        zeros, in both."""
+        return function(leaves), None
+
+    def derivative(self, function: Flat, count: int) -> Flat:
+        """[*leaves, *upstreams] -> the gradients of function's `count` leaves, to be differentiated again."""
+        raise RuntimeError("a backward in NumPy cannot itself be differentiated (create_graph=True)")
+
+    def function_of(self, fn: Any) -> Callable:
+        """What to call where a user gives `fn`."""
+        return fn
+
+    def parameters(self, fn: Any) -> dict[str, Any]:
+        """Those of fn, if it is a module, by name."""
+        return {}
+
+    def call(self, fn: Callable, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
+        """fn(*arguments), with these tensors in place of its parameters."""
+        return fn(*arguments)
+
+    def owns(self, fn: Any) -> bool:
+        """Is this function one of the library, whatever its inputs are?"""
+        return False
+
+    def generators(self) -> list[Generator]:
+        """What a function may draw random numbers from."""
+        return []
+
+
+class Taped(Library):
+    """A library whose tensors remember how they were made."""
+
+    def __init__(self, recording: Callable[[bool], ContextManager], grad: Callable):
+        self.recording = recording
+        self.grad = grad
+
+    def is_leaf(self, value):
+        return self.is_tensor(value) and value.requires_grad
+
+    def run(self, function, leaves):
+        with self.recording(False):
+            return function(leaves)
+
+    def record(self, function, leaves):
+        with self.recording(True):
+            outputs = function(leaves)
+
+        def pullback(upstreams):
+            pairs = [(out, self.tensor(u, out)) for out, u in zip(outputs, upstreams)
+                     if u is not None and self.is_tensor(out) and out.requires_grad]
+            if not pairs:
+                return [None] * len(leaves)
+            outs, given = zip(*pairs)
+            found = self.grad(outs, leaves, given, retain_graph=True, allow_unused=True)
+            return [None if g is None else self.array(g) for g in found]
+
+        return outputs, pullback
+
+    def derivative(self, function, count):
+        def gradients(arguments):
+            leaves, upstreams = arguments[:count], arguments[count:]
+            with self.recording(True):
+                leaves = [x if x.requires_grad else x.detach().requires_grad_() for x in leaves]
+                pairs = [(out, u) for out, u in zip(function(leaves), upstreams, strict=True) if out.requires_grad]
+                outs, given = zip(*pairs) if pairs else ((), ())
+                found = self.grad(outs, leaves, given, create_graph=True, allow_unused=True) if pairs else [None] * count
+                return [x * 0 if g is None else g for x, g in zip(leaves, found)]
+
+        return gradients
+
+
+class Minigrad(Taped):
+    name = "minigrad"
+
+    def is_tensor(self, value):
+        return isinstance(value, Tensor)
+
+    def owns(self, fn):
+        return hasattr(fn, "named_parameters")
+
+    def array(self, value):
+        return np.array(value.array if isinstance(value, Tensor) else value)
+
+    def tensor(self, array, like, is_leaf=False):
+        return Tensor(array, requires_grad=is_leaf)
+
+    def write(self, tensor, array):
+        tensor.array[...] = array
+
+
+class Torch(Taped):
+    name = "PyTorch"
+
+    def __init__(self, torch: Any):
+        super().__init__(torch.set_grad_enabled, torch.autograd.grad)
+        self.torch = torch
+        spare(torch.__file__)
+
+    def is_tensor(self, value):
+        return isinstance(value, self.torch.Tensor)
+
+    def array(self, value):
+        if not self.is_tensor(value):
+            return np.array(value)
+        value = value.detach().cpu()
+        return np.array((value.float() if value.dtype is self.torch.bfloat16 else value).numpy())
+
+    def tensor(self, array, like, is_leaf=False):
+        made = self.torch.from_numpy(array)
+        made = made.to(like.device, like.dtype) if self.is_tensor(like) else made
+        return made.requires_grad_(is_leaf)
+
+    def write(self, tensor, array):
+        tensor.data.copy_(self.torch.from_numpy(array))
+
+    def kind(self, tensor):
+        return "f" if tensor.is_floating_point() else "c" if tensor.is_complex() else "i"
+
+    def is_function(self, value: Any) -> bool:
+        return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)
+
+    def owns(self, fn):
+        return isinstance(fn, self.torch.nn.Module) or any(map(self.is_function, (fn, getattr(fn, "__self__", None))))
+
+    def function_of(self, fn):
+        return fn.apply if self.is_function(fn) else fn
+
+    def parameters(self, fn):
+        return dict(fn.named_parameters()) if isinstance(fn, self.torch.nn.Module) else {}
+
+    def call(self, fn, arguments, parameters):
+        if not isinstance(fn, self.torch.nn.Module):
+            return fn(*arguments)
+        # Copies, since a call may write to its buffers while an earlier graph needs them.
+        buffers = {name: buffer.clone() for name, buffer in fn.named_buffers()}
+        return self.torch.func.functional_call(fn, buffers | parameters, tuple(arguments))
+
+    def generators(self):
+        return [Generator(self.torch.get_rng_state, self.torch.set_rng_state, self.torch.manual_seed)]
+
+
+class Jax(Library):
+    name = "JAX"
+
+    def __init__(self, jax: Any):
+        self.jax = jax
+        spare(jax.__file__)
+
+    def is_tensor(self, value):
+        return isinstance(value, self.jax.Array)
+
+    def owns(self, fn):
+        return type(fn).__module__.split(".")[0] in ("jax", "jaxlib")
+
+    def is_leaf(self, value):
+        """Arrays do not say whether they want a gradient: all floating-point ones do."""
+        return self.is_tensor(value) and self.kind(value) == "f"
+
+    def kind(self, tensor):
+        return "f" if self.jax.numpy.issubdtype(tensor.dtype, self.jax.numpy.floating) else tensor.dtype.kind
+
+    def array(self, value):
+        array = np.array(value)
+        is_narrow = array.dtype.kind == "V" and self.is_leaf(value)  # as bfloat16, which NumPy lacks
+        return array.astype(np.float32) if is_narrow else array
+
+    def tensor(self, array, like, is_leaf=False):
+        return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
+
+    def record(self, function, leaves):
+        is_known: list[bool] = []
+
+        def floats(*leaves):
+            outputs = function(leaves)
+            is_known[:] = [self.is_leaf(out) for out in outputs]
+            return ([out for out, is_one in zip(outputs, is_known) if is_one],
+                    [None if is_one else out for out, is_one in zip(outputs, is_known)])
+
+        known, pullback, others = self.jax.vjp(floats, *leaves, has_aux=True)
+        rest = iter(known)
+        outputs = [next(rest) if is_one else out for out, is_one in zip(others, is_known)]
+
+        def gradients(upstreams):
+            given = [u for u, is_one in zip(upstreams, is_known) if is_one]
+            return [self.array(g) for g in pullback([self.tensor(np.zeros(out.shape) if u is None else u, out)
+                                                     for out, u in zip(known, given)])]
+
+        return outputs, gradients
+
+    def derivative(self, function, count):
+        def gradients(arguments):
+            _, pullback = self.jax.vjp(lambda *leaves: function(leaves), *arguments[:count])
+            return list(pullback(list(arguments[count:])))
+
+        return gradients
+
+
+NUMPY = Library()
+MINIGRAD = Minigrad(set_grad_enabled, grad)
+
+
+@functools.cache
+def library(kind: type[Library], module: ModuleType) -> Library:
+    return kind(module)
+
+
+def others() -> list[Library]:
+    """The libraries beside NumPy and minigrad that the user has imported."""
+    found = [(kind, sys.modules.get(name)) for kind, name in ((Torch, "torch"), (Jax, "jax"))]
+    return [library(kind, module) for kind, module in found if module is not None]
+
+
+def library_of_value(value: Any) -> Library | None:
+    """The library whose tensor this is; None for anything else."""
+    return next((known for known in (MINIGRAD, *others()) if known.is_tensor(value)), None)
+
+
+def array_of(value: Any) -> np.ndarray:
+    """A copy of a tensor, array or number as an array."""
+    return (library_of_value(value) or NUMPY).array(value)
+
+
+def library_of(fn: Callable, inputs: Sequence[Any]) -> Library:
+    """The library of the tensors among the inputs, however nested, or of fn."""
+    items = items_of(inputs)
+    return next((known for known in (*others(), MINIGRAD) if any(map(known.is_tensor, items)) or known.owns(fn)), NUMPY)

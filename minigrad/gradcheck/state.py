@@ -1,0 +1,61 @@
+"""What a call may change beside its inputs: buffers of modules, and the states of random generators."""
+import contextlib
+import random as python_random
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from .. import random
+from ..fast.compiling.surroundings import Surroundings
+from .libraries import Generator, library_of, others
+
+OWN = Generator(random.get_state, random.set_state, random.manual_seed)
+NUMPYS = Generator(np.random.get_state, np.random.set_state, np.random.seed)
+PYTHONS = Generator(python_random.getstate, python_random.setstate, python_random.seed)
+
+
+def all_generators() -> list[Generator]:
+    """Every global one that a function may draw from."""
+    return [OWN, NUMPYS, PYTHONS, *(generator for library in others() for generator in library.generators())]
+
+
+class State:
+    """The state of the modules that fn uses, and of generators, as it is now."""
+
+    def __init__(self, fn: Callable, generators: list[Generator]):
+        self.generators = generators
+        self.states = [generator.state() for generator in generators]
+        libraries = [(library_of(module, ()), module) for module in modules_of(fn)]
+        self.buffers = [(library, buffer, library.array(buffer))
+                        for library, module in libraries for buffer in module.buffers()]
+
+    def restore(self) -> None:
+        self.restore_buffers()
+        for generator, state in zip(self.generators, self.states):
+            generator.put_back(state)
+
+    def start(self, seed: int) -> None:
+        """The same buffers, and random numbers that follow from the seed."""
+        self.restore_buffers()
+        for generator in self.generators:
+            generator.start(seed)
+
+    def restore_buffers(self) -> None:
+        for library, buffer, before in self.buffers:
+            library.write(buffer, before)
+
+    @contextlib.contextmanager
+    def preserved(self) -> Iterator[None]:
+        """Whatever happens inside, all is restored afterwards. NumPy's warnings are off."""
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        finally:
+            self.restore()
+
+
+def modules_of(fn: Callable) -> list[Any]:
+    """The modules whose buffers a call may change: fn itself, or those that its code uses."""
+    reached = [fn, getattr(fn, "__self__", None), *Surroundings(fn).known.values()]
+    return [module for i, module in enumerate(reached)
+            if hasattr(type(module), "named_parameters") and not any(module is other for other in reached[:i])]
