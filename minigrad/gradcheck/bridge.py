@@ -1,0 +1,151 @@
+"""A function of PyTorch's tensors or JAX's arrays as one of Tensors, whose gradients its own library computes.
+
+So every check takes it. Where a gradient is differentiated again, the library does that too.
+"""
+import contextlib
+from typing import Any, Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..autograd.function import Function
+from ..autograd.grad_mode import is_grad_enabled
+from ..tensor import Tensor
+from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of
+from .pair import Pair, leaves_of
+from .problem import input_names, items_of, mapped, title_of
+from .state import State
+
+
+class Run:
+    """A flat function of a library's tensors: forward and backward on float64 arrays, whatever the tensors' dtypes."""
+
+    def __init__(self, library: Library, function: Flat, likes: Sequence[Any], is_recording: bool):
+        self.library = library
+        self.function = function
+        self.likes = likes  # a tensor for each leaf, whose dtype and device it has
+        self.is_recording = is_recording
+
+    def applied(self, *tensors: Tensor) -> list[Tensor]:
+        """The outputs. Those that the library cannot differentiate are off the tape."""
+        outputs = Foreign.apply(self, *tensors)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return [out if is_known else out.detach() for out, is_known in zip(outputs, self.is_differentiable)]
+
+    def forward(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        leaves = [self.library.tensor(array, like, self.is_recording) for array, like in zip(arrays, self.likes)]
+        if self.is_recording:
+            self.outputs, self.pullback = self.library.record(self.function, leaves)
+        else:
+            self.outputs = self.library.run(self.function, leaves)
+        self.is_differentiable = [self.library.is_leaf(out) for out in self.outputs]
+        return [self.library.array(out) for out in self.outputs]
+
+    def backward(self, douts: Sequence[np.ndarray]) -> list[np.ndarray | None]:
+        return self.pullback([np.array(dout, order="C") for dout in douts])
+
+    def derivative(self) -> "Run":
+        """Of leaves and upstreams, which gives the gradients of the leaves."""
+        function = self.library.derivative(self.function, len(self.likes))
+        return Run(self.library, function, [*self.likes, *self.outputs], True)
+
+
+class Foreign(Function):
+    """out = function(*inputs):  dx as the function's own library computes it"""
+
+    @staticmethod
+    def forward(ctx, run, *tensors):
+        ctx.run = run
+        ctx.save_for_backward(*tensors)
+        outputs = [wide(array) for array in run.forward([x.array for x in tensors])]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *douts):
+        if is_grad_enabled():  # create_graph
+            return None, *ctx.run.derivative().applied(*ctx.saved_tensors, *douts)
+        return None, *(g if g is None else wide(g) for g in ctx.run.backward([dout.array for dout in douts]))
+
+
+def wide(array: np.ndarray) -> Tensor:
+    return Tensor(array.astype(np.float64))
+
+
+class Bridge:
+    """fn(*inputs), called with Tensors in place of those inputs that get a gradient, and arrays in place of other tensors.
+
+    A module is a function of its parameters, too. Each call starts from the same buffers and random states.
+    """
+
+    def __init__(self, fn: Callable, inputs: Sequence[Any], library: Library):
+        self.library = library
+        self.fn = library.function_of(fn)
+        self.title = title_of(fn) or "the function"
+        self.names = input_names(self.fn, inputs)
+        self.nest = inputs
+        self.state = State(self.fn, library.generators())
+        self.given = items_of(inputs)
+        parameters = library.parameters(fn)
+        self.inputs = [mapped(value, self.made, name) for value, name in zip(inputs, self.names)]
+        self.parameters = {name: self.made(value, name) for name, value in parameters.items()}
+        self.likes = [x for x in [*self.given, *parameters.values()] if library.is_leaf(x)]
+
+    def made(self, value: Any, name: str) -> Any:
+        """The Tensor or array for an input or parameter; anything else stays as it is."""
+        if not self.library.is_tensor(value):
+            return value
+        array = self.library.array(value)
+        if array.dtype.kind == "c":
+            raise TypeError(f"gradcheck: {name} is {array.dtype}; complex numbers are not supported: let the function take "
+                            "real and imaginary parts")
+        return Tensor(array.astype(np.float64), requires_grad=True) if self.library.is_leaf(value) else array
+
+    def __call__(self, *inputs: Any) -> list[Tensor]:
+        """The floating-point outputs, as a list."""
+        values, parameters = items_of(inputs), self.parameters.values()
+        leaves = [value for value in values if isinstance(value, Tensor)] + [x for x in parameters if x.requires_grad]
+        run = Run(self.library, lambda leaves: self.outputs(values, leaves), self.likes, is_grad_enabled())
+        return run.applied(*leaves)
+
+    def outputs(self, values: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """The library's own outputs, where leaves are its tensors."""
+        self.state.restore()
+        leaves = iter(leaves)
+        items = iter([next(leaves) if isinstance(value, Tensor) else self.restored(value, given)
+                      for value, given in zip(values, self.given)])
+        arguments = mapped(list(self.nest), lambda value, _: next(items), "")
+        parameters = {name: next(leaves) for name, x in self.parameters.items() if x.requires_grad}
+        result = self.library.call(self.fn, arguments, parameters)
+        return floats_of(result, self.library)
+
+    def restored(self, value: Any, given: Any) -> Any:
+        return self.library.tensor(value, given) if self.library.is_tensor(given) else value
+
+
+@contextlib.contextmanager
+def bridged(fn: Callable, inputs: Sequence[Any]) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
+    """A function of Tensors, its inputs, and what else `problem_of` takes, for a function of any library."""
+    is_pair = isinstance(fn, tuple)
+    library = NUMPY if is_pair else library_of(fn, inputs)
+    if is_pair:
+        pair = Pair(*fn)
+        yield pair, leaves_of(inputs), {"title": pair.title or "the function", "names": input_names(pair.forward, inputs)}
+    elif library in (NUMPY, MINIGRAD):
+        yield fn, inputs, {"title": title_of(fn), "names": input_names(fn, inputs)}
+    else:
+        bridge = Bridge(fn, inputs, library)
+        with bridge.state.preserved():
+            yield bridge, bridge.inputs, {"title": bridge.title, "names": bridge.names, "parameters": bridge.parameters}
+
+
+def floats_of(result: Any, library: Library) -> list[Any]:
+    """The floating-point tensors among a function's results; TypeError if there are none, or complex ones."""
+    tensors = [item for item in items_of(result) if library.is_tensor(item)]
+    kinds = [library.kind(item) for item in tensors]
+    if "c" in kinds:
+        raise TypeError("gradcheck: the function returns complex numbers, which are not supported: let it return real and "
+                        "imaginary parts")
+    if "f" not in kinds:
+        came = f"a tensor of {tensors[0].dtype}" if tensors else type(result).__name__
+        raise TypeError(f"gradcheck: the function must return a floating-point tensor of {library.name}, or several in a "
+                        f"tuple, list or dict; got {came}")
+    return [item for item, kind in zip(tensors, kinds) if kind == "f"]

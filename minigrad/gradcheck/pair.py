@@ -1,0 +1,77 @@
+"""A forward and a backward in NumPy, as a function of Tensors."""
+import inspect
+from typing import Any, Callable
+
+import numpy as np
+
+from ..autograd.function import Function
+from ..autograd.grad_mode import is_grad_enabled
+from ..tensor import Tensor, wrap
+from .blame import spare
+from .fit import fitted
+from .problem import input_names, items_of, title_of
+
+spare(__file__)
+
+
+class Pair:
+    """forward(*inputs) -> out with backward(dout, *inputs), or forward(*inputs) -> (out, cache) with backward(dout, cache).
+
+    Several outputs are a tuple, and backward gets an upstream gradient for each. It returns a gradient for each input, or
+    for each array of floats among them, in order.
+
+    >>> from minigrad.gradcheck import gradcheck
+    >>> gradcheck((np.tanh, lambda dout, x: dout * (1 - np.tanh(x) ** 2)), np.array([0.3, -0.8]))
+    True
+    """
+
+    def __init__(self, forward: Callable, backward: Callable):
+        self.forward = forward
+        self.backward = backward
+        self.title = title_of(forward)
+
+    def __call__(self, *inputs: Any) -> Any:
+        names = input_names(self.forward, inputs)
+        return type(self.title or "Pair", (Handwritten,), {}).apply(self, names, *inputs)
+
+    @property
+    def takes_cache(self) -> bool:
+        """Is backward's second and last argument all that forward kept?"""
+        try:
+            kinds = [p.kind for p in inspect.signature(self.backward).parameters.values() if p.default is p.empty]
+        except (TypeError, ValueError):  # built-in functions may have none
+            return False
+        return len(kinds) == 2 and all(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                                       for kind in kinds)
+
+
+class Handwritten(Function):
+    """out = forward(*inputs):  dx = backward(dout, *inputs), both in NumPy"""
+
+    @staticmethod
+    def forward(ctx, pair, names, *inputs):
+        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        outputs, kept = pair.forward(*arrays), arrays
+        if isinstance(outputs, tuple) and len(outputs) == 2 and pair.takes_cache:
+            outputs, cache = outputs
+            kept = [cache]
+        ctx.pair, ctx.names, ctx.arrays, ctx.kept = pair, names, arrays, kept
+        ctx.save_for_backward(*(wrap(array) for array in items_of(kept) if isinstance(array, np.ndarray)))
+        outputs = [np.asarray(out) for out in (outputs if isinstance(outputs, tuple) else (outputs,))]
+        return wrap(outputs[0]) if len(outputs) == 1 else tuple(wrap(out) for out in outputs)
+
+    @staticmethod
+    def backward(ctx, *douts):
+        if is_grad_enabled():
+            raise RuntimeError(f"{ctx.pair.title or 'backward'}: a backward in NumPy cannot itself be differentiated "
+                               "(create_graph=True)")
+        found = ctx.pair.backward(*(dout.array for dout in douts), *ctx.kept)
+        found = found if isinstance(found, tuple) else (found,)
+        learned = ctx.needs_input_grad[2:]
+        gradients = fitted(found, ctx.arrays, ctx.names, learned, learned)
+        return None, None, *(g if g is None else wrap(g) for g in gradients)
+
+
+def leaves_of(inputs: tuple) -> list[Any]:
+    """Arrays of floats as Tensors that require gradients; anything else as it is."""
+    return [Tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in inputs]

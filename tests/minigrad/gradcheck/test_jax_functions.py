@@ -1,0 +1,112 @@
+"""Functions of JAX are checked as those of minigrad are: callables, custom_vjp and custom_jvp."""
+import numpy as np
+import pytest
+from tables import each
+
+from minigrad.gradcheck import depends, gradcheck, gradcheck_report, gradgradcheck, is_causal
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def with_vjp(forward, backward):
+    """forward(x), with backward(dout, x, out)."""
+    @jax.custom_vjp
+    def function(x):
+        return forward(x)
+
+    function.defvjp(lambda x: (forward(x), (x, forward(x))), lambda kept, dout: (backward(dout, *kept),))
+    return function
+
+
+def with_jvp(forward, slope):
+    @jax.custom_jvp
+    def function(x):
+        return forward(x)
+
+    function.defjvp(lambda points, tangents: (forward(*points), slope(*points) * tangents[0]))
+    return function
+
+
+def softmax(x):
+    return jax.nn.softmax(x, -1)
+
+
+def embedded(table, ids):
+    return table[ids]
+
+
+def raises(dout, x, out):
+    raise KeyError("weight")
+
+
+X, Y, IDS = drawn(3, 4), drawn(4, 2, seed=1), np.array([0, 1, 1])
+SOFTMAX = with_vjp(softmax, lambda dout, x, out: dout * out)
+REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict of their own, and what the report says
+    "a callable": (lambda a, b: jnp.tanh(a @ b), (X, Y), "pass", "the function", "a pass, b pass", "all 8 pass"),
+    "a compiled one": (jax.jit(softmax), X, "pass", "softmax", "x pass", "all 8 pass"),
+    "ids": (embedded, (X, IDS), "pass", "embedded", "table pass", "all 8 pass"),
+    "nests": (lambda x, pair: (x * pair["y"][0], {"sum": x.sum(), "ids": IDS, "order": x.argmax()}), (X, {"y": (drawn(4),)}),
+              "pass", "the function", "x pass, pair['y'][0] pass", "all 9 pass"),
+    "custom_vjp": (SOFTMAX, X, "fail", "function", "x fail",
+                   "this is softmax: the sum over the row is missing: every output depends on every input of its row"),
+    "right custom_vjp": (with_vjp(softmax, lambda dout, x, out: out * (dout - (dout * out).sum(-1, keepdims=True))), X, "pass",
+                         "function", "x pass", "all 8 pass"),
+    "custom_jvp": (with_jvp(jnp.tanh, lambda x: 1 - jnp.tanh(x)), X, "fail", "function", "x fail", "this is tanh: "),
+    "right custom_jvp": (with_jvp(jnp.tanh, lambda x: 1 - jnp.tanh(x) ** 2), X, "pass", "function", "x pass", "all 8 pass"),
+    "cut off": (lambda x: jax.lax.stop_gradient(x) * x, X, "fail", "the function", "x fail", "0.5 everywhere"),
+    "raises": (with_vjp(softmax, raises), X, "fail", "function", "", "KeyError: 'weight', in line"),
+    "the wrong shape": (with_vjp(softmax, lambda dout, x, out: dout.T), X, "fail", "function", "", "shape"),
+}
+
+
+def arrays(inputs):
+    return jax.tree.map(jnp.asarray, inputs)
+
+
+def test_what_the_report_says():
+    def says(name, row):
+        fn, inputs, verdict, title, verdicts, said = row
+        report = gradcheck_report(fn, arrays(inputs))
+        assert report.verdict == verdict and report.title == title and said in str(report)
+        assert ", ".join(f"{entry.name} {entry.verdict}" for entry in report.inputs) == verdicts
+
+    each(REPORTS, says)
+
+
+def test_gradients_of_gradients():
+    def cube_with_constant_slope(x):
+        return with_vjp(lambda x: x**3, lambda dout, x, out: dout * 3 * jax.lax.stop_gradient(x) ** 2)(x)
+
+    for fn, inputs, is_right in ((lambda x, y: jnp.tanh(x @ y), (X[:2, :2], Y[:2]), True),
+                                 (cube_with_constant_slope, X[0, :2], False)):
+        assert gradgradcheck(fn, arrays(inputs), raise_exception=False) == is_right
+    assert gradcheck(cube_with_constant_slope, jnp.asarray(X))
+
+
+def test_what_depends_on_what():
+    assert is_causal(lambda x: jnp.cumsum(x, 0), jnp.asarray(X)) and not is_causal(lambda x: x - x.mean(0), jnp.asarray(X))
+    found = depends(lambda x: x + jax.lax.stop_gradient(x[::-1]), jnp.asarray(drawn(4)))
+    assert np.array_equal(found.by_moving, np.eye(4) + np.eye(4)[::-1]) and np.array_equal(found.by_gradient, np.eye(4))
+
+
+@pytest.mark.parametrize("fn, inputs, error, words", [
+    (lambda x: None, X, TypeError, "must return a floating-point tensor of JAX, or several .* got NoneType"),
+    (lambda x: x.argmax(), X, TypeError, "got a tensor of int64"),
+    (lambda x: x * 1j, X, TypeError, "returns complex numbers, which are not supported"),
+    (lambda x: x.real, X + 1j, TypeError, "x is complex128; complex numbers are not supported"),
+    (lambda x: x, IDS, ValueError, "no input or parameter requires a gradient"),
+])
+def test_calls_that_make_no_sense_are_told_so(fn, inputs, error, words):
+    with pytest.raises(error, match=words):
+        gradcheck(fn, arrays(inputs))

@@ -1,0 +1,189 @@
+"""Functions and modules of PyTorch are checked as those of minigrad are, in PyTorch's words."""
+import math
+
+import numpy as np
+import pytest
+from tables import each
+
+from minigrad.gradcheck import gradcheck, gradcheck_report, gradgradcheck
+from minigrad.gradcheck.mutants import MUTANTS
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """On two, small ops take 30 times as long when the machine is busy."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def leaf(*shape, seed=0, dtype=torch.float64):
+    return torch.tensor(np.random.default_rng(seed).normal(size=shape), dtype=dtype, requires_grad=True)
+
+
+def function(forward, backward):
+    """A class with backward(dout, *inputs)."""
+
+    class Custom(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            ctx.save_for_backward(*inputs)
+            return forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, *douts):
+            return backward(*douts, *ctx.saved_tensors)
+
+    return Custom
+
+
+class Attention(torch.autograd.Function):
+    """Without 1 / sqrt(D) in dk."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, causal=False):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if causal:
+            scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+        weights = scores.softmax(-1)
+        ctx.save_for_backward(q, k, v, weights)
+        return weights @ v
+
+    @staticmethod
+    def backward(ctx, dout):
+        q, k, v, weights = ctx.saved_tensors
+        dweights = dout @ v.mT
+        dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
+        return dscores @ k / math.sqrt(q.shape[-1]), dscores.mT @ q, weights.mT @ dout, None
+
+
+class Cube(torch.autograd.Function):
+    """In the newer style, without ctx in forward; its second derivative is lost."""
+
+    @staticmethod
+    def forward(base):
+        return base * base * base
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, dout):
+        (base,) = ctx.saved_tensors
+        return dout * 3 * (base * base).detach()
+
+
+class Halving(torch.nn.Module):
+    """Half of the gradient of its weight is cut off."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(leaf(4, 2).detach())
+        self.register_buffer("calls", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, tokens):
+        self.calls += 1
+        return tokens @ (self.weight / 2 + self.weight.detach() / 2) * self.calls.clone()
+
+
+X, Y = leaf(3, 4), leaf(4, 2, seed=1)
+QKV = leaf(2, 2, 4, 4), leaf(2, 2, 4, 4, seed=1), leaf(2, 2, 4, 4, seed=2)
+TARGETS = torch.tensor([1, 0, -100])
+REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict of their own, and what the report says
+    "a callable": (lambda a, b: (a @ b).softmax(-1), (X, Y), "pass", "the function", "a pass, b pass", "all 8 pass"),
+    "a function with a name": (torch.nn.functional.gelu, X, "pass", "gelu", "input 0 pass", "all 8 pass"),
+    "its class": (Attention, (*QKV, True), "fail", "Attention", "q pass, k fail, v pass",
+                  "diagnosis: this is attention: the scale 1 / sqrt(d) is missing in dk"),
+    "its apply": (Attention.apply, QKV, "fail", "Attention", "q pass, k fail, v pass",
+                  "diagnosis: this is full_attention: dk is multiplied by"),
+    "without ctx": (Cube, X, "pass", "Cube", "base pass", "all 8 pass"),
+    "a module": (Halving(), X, "fail", "Halving", "weight fail, tokens pass", "backward / differences is 0.5 everywhere"),
+    "a module's inputs that need no gradient": (torch.nn.Linear(4, 2).double(), X.detach(), "pass", "Linear",
+                                                "weight pass, bias pass", "all 8 pass"),
+    "a method of a module": (Halving().forward, X, "pass", "forward", "tokens pass", "all 8 pass"),
+    "ids": (lambda table, ids: table[ids], (X, torch.arange(3)), "pass", "the function", "table pass", "ids has no repeated id"),
+    "targets": (torch.nn.functional.cross_entropy, (X, TARGETS), "pass", "cross_entropy", "input pass", "all 8 pass"),
+    "nests": (lambda x, pair: [x * pair["y"][0], {"sum": x.sum()}], (X, {"y": (leaf(4),)}), "pass", "the function",
+              "x pass, pair['y'][0] pass", "all 9 pass"),
+    "dropout": (torch.nn.Dropout(0.5), X, "pass", "Dropout", "input pass", "all 8 pass"),
+    "an output that is cut off": (lambda x: (x * x, (x + 1).detach()), X, "fail", "the function", "x fail",
+                                  "output 1 is not on the tape"),
+    "an output that is given twice": (lambda x: (x, x), X, "pass", "the function", "x pass", "all 9 pass"),
+    "an input that is written to": (lambda x: x.detach().mul_(2) * x, X, "fail", "the function", "x pass", "x has been changed"),
+    "a kink": (torch.relu, torch.zeros(2, 2, dtype=torch.float64, requires_grad=True), "pass", "relu", "input 0 pass",
+               "judged at a point nearby"),
+    "chance": (lambda x: x * np.random.default_rng().random(), X, "fail", "the function", "x pass",
+               "not deterministic"),
+    "rows of zeros alone": (function(torch.square, lambda d, x: 3 * x * d), X, "fail", "Custom", "input 0 fail",
+                            "the gradient of input 0 is multiplied by N/(N-1)"),
+    "raises": (function(torch.square, lambda d, x: d[7]), X, "fail", "Custom", "", "IndexError: index 7 is out of bounds for "
+               "dimension 0 with size 3, in line"),
+    "the wrong shape": (function(torch.square, lambda d, x: (d * x).T), X, "fail", "Custom", "",
+                        "returned an invalid gradient at index 0 - got [4, 3] but expected shape compatible with [3, 4]"),
+}
+
+
+def test_what_the_report_says():
+    def says(name, row):
+        fn, inputs, verdict, title, verdicts, said = row
+        report = gradcheck_report(fn, inputs)
+        assert report.verdict == verdict and report.title == title and said in str(report)
+        assert ", ".join(f"{entry.name} {entry.verdict}" for entry in report.inputs) == verdicts
+
+    each(REPORTS, says)
+
+
+def test_wrong_backwards_of_the_table_are_caught_and_named():
+    """Written for NumPy, and applied as functions of PyTorch."""
+    def handed_over(mutant):
+        def numbers(tensors):
+            return [x.detach().numpy().copy() for x in tensors]
+
+        return function(lambda *inputs: torch.tensor(np.asarray(mutant.forward(*numbers(inputs)))),
+                        lambda dout, *inputs: tuple(torch.tensor(g) for g in mutant.gradients(*numbers([dout, *inputs]))))
+
+    def named(name):
+        mutant = MUTANTS[name]
+        inputs = [torch.tensor(x, requires_grad=True) for x in mutant.inputs(np.random.default_rng(0))]
+        report = gradcheck_report(handed_over(mutant), inputs)
+        assert report.verdict == "fail" and f"this is {mutant.right.name}: " in str(report)
+
+    each(["attention: no rowsum", "layer_norm: statistics constant", "rms_norm: scale constant", "tanh: no square",
+          "softmax: no rowsum", "linear: bias averaged"], named)
+
+
+def test_gradients_of_gradients():
+    for fn, inputs, is_right in ((lambda x: x.exp() * x, X, True), (torch.nn.Linear(4, 2).double(), X, True), (Cube, X, False),
+                                 (lambda x, y: (x @ y).tanh(), (X, Y), True), (lambda x: torch.relu(x) * 2.0, X, True)):
+        assert gradgradcheck(fn, inputs, raise_exception=False) == is_right
+    with pytest.raises(RuntimeError, match="gradcheck of the backward of Cube: FAIL"):
+        gradgradcheck(Cube, X)
+    assert gradgradcheck(lambda x: x * x, X, torch.ones(3, 4, dtype=torch.float64))
+
+
+def test_nothing_of_the_callers_changes():
+    norm, x = torch.nn.BatchNorm1d(4).double(), leaf(3, 4)
+    norm.weight.grad, x.grad = torch.ones_like(norm.weight), torch.ones_like(x)
+    before, state, numbers = {name: value.clone() for name, value in norm.state_dict().items()}, torch.get_rng_state(), x.tolist()
+    with torch.no_grad():
+        assert gradcheck_report(norm, x).verdict == gradcheck_report(lambda x: norm(torch.rand(1) * x), x).verdict == "pass"
+    assert all(torch.equal(value, before[name]) for name, value in norm.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state) and x.tolist() == numbers
+    assert torch.all(norm.weight.grad == 1) and torch.all(x.grad == 1)
+    assert norm.weight.requires_grad and x.is_leaf
+
+
+@pytest.mark.parametrize("fn, inputs, error, words", [
+    (lambda x: None, X, TypeError, "must return a floating-point tensor of PyTorch, or several .* got NoneType"),
+    (lambda x: x.argmax(), X, TypeError, "got a tensor of torch.int64"),
+    (lambda x: x * 1j, X, TypeError, "returns complex numbers, which are not supported"),
+    (lambda x: x.real, X.to(torch.complex128), TypeError, "x is complex128; complex numbers are not supported"),
+    (lambda x: x, X.detach(), ValueError, "no input or parameter requires a gradient"),
+])
+def test_calls_that_make_no_sense_are_told_so(fn, inputs, error, words):
+    with pytest.raises(error, match=words):
+        gradcheck(fn, inputs)
