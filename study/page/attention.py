@@ -23,6 +23,9 @@ from nn.position import rotary_frequencies
 
 FROM_Q_K_V = "q", "k", "v"
 FROM_X = "x", "w_q", "w_k", "w_v", "w_o"
+AXES_FROM_Q_K_V = {"q": ("T", "HD"), "k": ("S", "GD"), "v": ("S", "GV"), "upstream": ("T", "HV")}
+AXES_FROM_X = {"x": ("T", "C"), "w_q": ("C", "HD"), "w_k": ("C", "GD"), "w_v": ("C", "GV"), "w_o": ("HV", "O"),
+               "upstream": ("T", "O")}
 T, C, V = 3, 4, 4  # of numbers that are drawn: tokens, their width, and classes
 
 
@@ -59,6 +62,33 @@ class Inputs:
         """The number of heads of keys and values."""
         return self.key_value_heads or self.heads
 
+    @property
+    def size(self) -> int:
+        """D, the width of a query of one head."""
+        return self.inputs["w_q" if "w_q" in self.inputs else "q"].shape[1] // self.heads
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of the inputs and of upstream. Equal letters are equal lengths; HD are H heads of D features side by
+        side, GD are G heads of keys or values."""
+        found = AXES_FROM_X if "x" in self.inputs else AXES_FROM_Q_K_V
+        return found | ({"w_u": (found["upstream"][1], "N")} if self.targets else {})
+
+    def cut(self, **most: int) -> "Inputs":
+        """The same in small: along the axis of each of these letters at most this length, in each head."""
+        def short(array: np.ndarray, *axes: str) -> np.ndarray:
+            for axis, (*heads, letter) in enumerate(axes, -len(axes)):
+                count = {"H": self.heads, "G": self.groups}[heads[0]] if heads else 1
+                places = np.arange(array.shape[axis]).reshape(count, -1)
+                array = array.take(places[:, :most.get(letter)].ravel(), axis)
+            return array
+
+        per_score = {name: short(array, "T", "S") for name in ("keep", "bias")
+                     if (array := getattr(self, name, None)) is not None}
+        return dataclasses.replace(
+            self, inputs={name: short(array, *self.axes[name]) for name, array in self.inputs.items()},
+            upstream=short(self.upstream, *self.axes["upstream"]), targets=self.targets[:most.get("T")], **per_score)
+
     def tensors(self) -> dict[str, Tensor]:
         """The inputs as named Tensors in float64 that require gradients."""
         return {name: named(name, mg.tensor(array, dtype=mg.float64, requires_grad=True))
@@ -67,10 +97,10 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True)
 class Head(Inputs):
-    """The inputs of a head, FROM_Q_K_V or FROM_X, and the upstream gradient of its output.
+    """The inputs of one or more heads, FROM_Q_K_V or FROM_X, and the upstream gradient of their output.
 
-    q (Tq, D), k (Tk, D), v (Tk, Dv), upstream (Tq, Dv); or x (T, C), w_q, w_k (C, D), w_v (C, Dv), w_o (Dv, C') and
-    upstream (T, C'). `bias` (Tq, Tk) is added to the scores.
+    q (Tq, H D), k (Tk, G D), v (Tk, G Dv), upstream (Tq, H Dv); or x (T, C), w_q (C, H D), w_k (C, G D), w_v (C, G Dv),
+    w_o (H Dv, C') and upstream (T, C'). `bias` (Tq, Tk), or one for each head, is added to the scores.
     """
 
     scale: float | None = None  # of q @ k^T; None: 1 / sqrt(D)
@@ -80,11 +110,6 @@ class Head(Inputs):
     @property
     def starts_from_x(self) -> bool:
         return "x" in self.inputs
-
-    @property
-    def size(self) -> int:
-        """D, the width of a query of one head."""
-        return self.inputs["w_q" if self.starts_from_x else "q"].shape[1] // self.heads
 
     @property
     def factor(self) -> float:
@@ -207,9 +232,9 @@ def shapes_from_x(heads: int, key_value_heads: int | None) -> dict[str, tuple[in
     return {"x": (T, C), "w_q": (C, C), "w_k": (C, of_keys), "w_v": (C, of_keys), "w_o": (C, C)}
 
 
-def dropout(p: float, heads: int, tokens: int, seed: int = 13) -> np.ndarray:
+def dropout(p: float, heads: int, queries: int, keys: int | None = None, seed: int = 13) -> np.ndarray:
     """Dropout's factors for the weights of all heads: 0 with probability p, else 1 / (1 - p)."""
-    shape = (heads, tokens, tokens) if heads > 1 else (tokens, tokens)
+    shape = (heads,) * (heads > 1) + (queries, queries if keys is None else keys)
     return (np.random.default_rng(seed).random(shape) >= p) / (1 - p)
 
 
@@ -221,9 +246,11 @@ def heads_of(heads: int = 1, key_value_heads: int | None = None, seed: int = 1, 
 
 
 def with_cross_entropy(numbers: Inputs, loss: Callable[[Inputs, dict[str, Tensor]], Tensor], seed: int = 4) -> Inputs:
-    """The same numbers, with `loss` computing the cross-entropy of random classes."""
-    targets = np.random.default_rng(seed).integers(V, size=T).tolist()
-    numbers = dataclasses.replace(numbers, inputs=numbers.inputs | drawn({"w_u": (C, V)}, seed), targets=tuple(targets))
+    """The same numbers, with `loss` computing the cross-entropy of their targets, or of random classes."""
+    if not numbers.targets:
+        targets = np.random.default_rng(seed).integers(V, size=len(numbers.upstream)).tolist()
+        w_u = drawn({"w_u": (numbers.upstream.shape[1], V)}, seed)
+        numbers = dataclasses.replace(numbers, inputs=numbers.inputs | w_u, targets=tuple(targets))
     with mg.trace() as trace:
         loss(numbers, numbers.tensors()).backward()
     return dataclasses.replace(numbers, upstream=trace["output"].gradient)

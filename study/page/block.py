@@ -12,7 +12,7 @@ import numpy as np
 import nn.functional as F
 from minigrad import Tensor
 from models.transformer import PLACEMENTS
-from study.page.attention import C, T, Inputs, drawn, loss_of, named, projected, shapes_from_x
+from study.page.attention import AXES_FROM_X, FROM_X, C, T, Inputs, drawn, loss_of, named, projected, shapes_from_x
 
 HIDDEN = 6  # the width of the MLP on the page
 SUBLAYERS = "attention", "mlp"
@@ -25,22 +25,32 @@ class BlockInputs(Inputs):
 
     placement: str = "pre"  # a key of PLACEMENTS
 
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        found = AXES_FROM_X | {"w_o": ("HV", "C"), "w_in": ("C", "M"), "w_out": ("M", "C"), "w_u": ("C", "N"),
+                               "gain_attention": ("C",), "gain_mlp": ("C",), "upstream": ("T", "C")}
+        return {name: axes for name, axes in found.items() if name in self.inputs or name == "upstream"}
+
+
+def names(placement: str) -> tuple[str, ...]:
+    """The inputs of a block."""
+    gains = (f"gain_{name}" for name, rule in zip(SUBLAYERS, PLACEMENTS[placement]) if rule.norm_before or rule.norm_after)
+    return *FROM_X, "w_in", "w_out", *gains
+
 
 def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 1, key_value_heads: int | None = None, **changes
          ) -> BlockInputs:
     """A block with random numbers of one decimal, which are easy to read."""
     generator = np.random.default_rng(seed + 1)
     inputs = drawn(shapes_from_x(heads, key_value_heads) | {"w_in": (C, HIDDEN), "w_out": (HIDDEN, C)}, seed)
-    for name, sublayer in zip(SUBLAYERS, PLACEMENTS[placement]):
-        if sublayer.norm_before or sublayer.norm_after:
-            inputs[f"gain_{name}"] = generator.uniform(0.5, 1.5, size=C).round(1)
+    inputs |= {name: generator.uniform(0.5, 1.5, size=C).round(1) for name in names(placement) if name not in inputs}
     return BlockInputs(inputs, generator.normal(size=(T, C)).round(1), causal, placement, heads=heads,
                        key_value_heads=key_value_heads, **changes)
 
 
 def block(numbers: BlockInputs, inputs: dict[str, Tensor]) -> Tensor:
     """The loss of a block with these Tensors as its inputs."""
-    factor = math.sqrt(numbers.heads / C)
+    factor = 1 / math.sqrt(numbers.size)
     attended = sublayer(0, numbers, inputs, inputs["x"], lambda inner: projected(numbers, inputs, inner, factor))
     output = sublayer(1, numbers, inputs, attended, lambda inner: mlp(inputs, inner))
     return loss_of(numbers, inputs, named("output", output))

@@ -1,10 +1,8 @@
 """`minigrad study`: attention's backward on an interactive page."""
 import argparse
 import dataclasses
-import functools
 import pathlib
 import webbrowser
-from collections.abc import Callable
 
 from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
@@ -15,13 +13,22 @@ from study.page.stations import STATIONS
 
 PAGE = "study.html"
 OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
-SOURCES = "input", "checkpoint", "block", "tiles", "station"  # what chooses a page
-VARIANTS = "heads", "key_value_heads", "rotary", "dropout", "cross_entropy"  # of the page's own numbers
+APART = [  # flags that exclude each other, and why
+    ("input", "checkpoint", "both give the numbers"),
+    ("block", "checkpoint", "of a trained model, the page shows heads"),
+    ("block", "tiles", "tiles are of attention alone"),
+    ("checkpoint", "key_value_heads", "each head of a model comes with the keys and values that it reads"),
+    ("checkpoint", "rotary", "queries and keys have the model's own positions"),
+    ("checkpoint", "dropout", "the gradient that arrives is that of the model without dropout"),
+    ("checkpoint", "cross_entropy", "the gradient that arrives is that of the model's own cross-entropy"),
+]
+NO_STATIONS = "--station: the guided path is for one plain head from q, k and v; leave out the flags that change it"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", metavar="FILE.json",
-                        help="your own numbers: q, k, v and upstream, or x with w_q, w_k, w_v, w_o; causal, scale, labels")
+                        help="your own numbers: q, k, v and upstream, or x with w_q, w_k, w_v, w_o; causal, scale, labels; "
+                             "with --block: w_in, w_out and gains; w_u and targets for upstream: --cross-entropy")
     parser.add_argument("--checkpoint", metavar="RUN", help="a head of a trained model: a folder of a run, or a checkpoint")
     parser.add_argument("--text", help="with --checkpoint: the text that the model reads")
     parser.add_argument("--layer", type=int, help="with --checkpoint: the layer, counted from 1 (default: 1)")
@@ -29,11 +36,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
                         help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
     parser.add_argument("--tiles", type=int, metavar="N", help="flash attention's backward, in tiles of N queries and keys")
-    parser.add_argument("--heads", type=int, metavar="N", help="several heads, from x (default: one, from q, k and v)")
+    parser.add_argument("--heads", type=int, metavar="N", help="several heads; with --checkpoint: from --head on")
     parser.add_argument("--key-value-heads", type=int, metavar="N", help="heads of keys and values, which groups share")
     parser.add_argument("--rotary", action="store_true", help="rotate queries and keys by their positions")
     parser.add_argument("--dropout", type=float, metavar="P", help="set weights to 0 with this probability")
-    parser.add_argument("--cross-entropy", action="store_true", help="the loss is the cross-entropy of classes, from x")
+    parser.add_argument("--cross-entropy", action="store_true", help="the loss is the cross-entropy of classes")
     parser.add_argument("--station", metavar="N", type=int, choices=range(1, len(STATIONS) + 1),
                         help=f"open the guided path at station N, 1 to {len(STATIONS)}")
     parser.add_argument("--out", metavar="PAGE", default=PAGE, help=f"the file to write (default: {PAGE})")
@@ -59,60 +66,79 @@ def run(options: argparse.Namespace) -> int:
 
 def page_of(given: dict) -> pages.Page:
     """The page that the flags ask for; ValueError if it cannot be made."""
+    numbers = numbers_of(given)
     if "block" in given:
-        return pages.page_of_block(variant(given, functools.partial(block.draw, given["block"]), block.block))
+        page = pages.page_of_block(numbers)
+    elif "tiles" in given:
+        check_whole("--tiles", given["tiles"], most=max(numbers.tokens))
+        page = pages.page_of_tiles(numbers, given["tiles"])
+    else:
+        page = pages.page_of_head(numbers, *(story(given) if "checkpoint" in given else ()))
+    if "station" not in given:
+        return page
+    if not page.extras.get("stations"):
+        raise ValueError(NO_STATIONS)
+    return dataclasses.replace(page, extras=page.extras | {"station": given["station"]})
+
+
+def numbers_of(given: dict) -> attention.Inputs:
+    """The numbers of the page: from their source, with what the flags change; ValueError if they do not fit together."""
+    heads, groups = given.get("heads", 1), given.get("key_value_heads")
+    check_whole("--heads", heads, most=pages.MOST_NUMBERS)
+    if groups is not None:
+        check_whole("--key-value-heads", groups, most=heads)
+        if heads % groups:
+            raise ValueError(f"--key-value-heads must divide --heads, got {groups} and {heads}")
+    check_number("--dropout", given.get("dropout", 0.0), "[0, 1)")
+    changes = {name: given[name] for name in ("heads", "key_value_heads", "rotary") if name in given}
+    numbers = source(given, changes)
+    queries, keys = numbers.tokens
+    if numbers.rotary and numbers.size % 2:
+        raise ValueError(f"--rotary rotates pairs of features, and each head has {numbers.size}; give an even number")
+    if numbers.rotary and queries != keys:
+        raise ValueError(f"--rotary needs as many queries as keys, got {queries} and {keys}")
+    if "dropout" in given:
+        numbers = dataclasses.replace(numbers, keep=attention.dropout(given["dropout"], heads, queries, keys))
+    if "cross_entropy" in given or numbers.targets:
+        numbers = attention.with_cross_entropy(numbers, block.block if "block" in given else attention.attention)
+    return numbers
+
+
+def source(given: dict, changes: dict) -> attention.Inputs:
+    """The numbers of a file, of a checkpoint, or the page's own."""
     if "checkpoint" in given:
-        layer, head = given.get("layer", 1), given.get("head", 1)
-        return pages.page_of_head(
-            trained.head_of_run(given["checkpoint"], given["text"], layer, head), f"Head {head} of layer {layer}",
-            f"As {given['checkpoint']} computes it on {given['text']!r}, in float64. The upstream gradient comes from the "
-            "model's own loss, the mean cross-entropy of the next tokens.")
+        return trained.head_of_run(given["checkpoint"], given["text"], *place(given))
     if "input" in given:
         try:
-            return pages.page_of_head(inputs.read(given["input"]))
+            return inputs.read(given["input"], given.get("block"), "cross_entropy" in given, **changes)
         except OSError as error:
             raise ValueError(f"cannot read {given['input'] or repr('')} ({error.strerror or error})") from None
-    if "tiles" in given:
-        check_whole("--tiles", given["tiles"], most=DEFAULT.tokens[0])
-        return pages.page_of_tiles(DEFAULT, given["tiles"])
-    if {"heads", "key_value_heads", "cross_entropy"} & given.keys():
-        return pages.page_of_head(variant(given, attention.heads_of, attention.attention))
-    if given.keys() & set(VARIANTS):
-        return pages.page_of_head(variant(given, functools.partial(dataclasses.replace, DEFAULT), attention.attention))
-    page = pages.page_of_head(DEFAULT)
-    return dataclasses.replace(page, extras=page.extras | {"station": given.get("station", 0)})
-
-
-def variant(given: dict, draw: Callable, loss: Callable) -> attention.Inputs:
-    """The numbers that `draw` makes, with the VARIANTS that are given; ValueError for those that do not fit together."""
-    heads, fewer = given.get("heads", 1), given.get("key_value_heads")
-    check_whole("--heads", heads, most=attention.C)
-    if attention.C % heads:
+    if "block" not in given and not {"heads", "key_value_heads", "cross_entropy"} & given.keys():
+        return dataclasses.replace(DEFAULT, **changes) if changes else DEFAULT
+    if attention.C % (heads := given.get("heads", 1)):
         raise ValueError(f"--heads must divide {attention.C}, the width of the page's numbers, got {heads}")
-    if fewer is not None:
-        check_whole("--key-value-heads", fewer, most=heads)
-        if heads % fewer:
-            raise ValueError(f"--key-value-heads must divide --heads, got {fewer} and {heads}")
-    check_number("--dropout", given.get("dropout", 0.0), "[0, 1)")
-    changes = {"rotary": True} if "rotary" in given else {}
-    if "heads" in given or fewer:
-        changes |= {"heads": heads, "key_value_heads": fewer}
-    numbers = draw(**changes)
-    if "rotary" in given and heads == attention.C:
-        raise ValueError(f"--rotary rotates pairs of features, and of {heads} heads each has only one; give fewer --heads")
-    if "dropout" in given:
-        keep = attention.dropout(given["dropout"], heads, numbers.tokens[0])
-        numbers = dataclasses.replace(numbers, keep=keep)
-    return attention.with_cross_entropy(numbers, loss) if "cross_entropy" in given else numbers
+    return block.draw(given["block"], **changes) if "block" in given else attention.heads_of(**changes)
+
+
+def place(given: dict) -> tuple[int, int, int]:
+    """The layer of a checkpoint, its first head that is shown, and how many."""
+    return given.get("layer", 1), given.get("head", 1), given.get("heads", 1)
+
+
+def story(given: dict) -> tuple[str, str]:
+    """The title and the introduction of a checkpoint's page."""
+    layer, head, count = place(given)
+    which = f"Head {head}" if count == 1 else f"Heads {head} to {head + count - 1}"
+    return f"{which} of layer {layer}", (
+        f"As {given['checkpoint']} computes it on {given['text']!r}, in float64. The upstream gradient comes from the "
+        "model's own loss, the mean cross-entropy of the next tokens.")
 
 
 def check_flags(given: dict) -> None:
     """UsageError for flags that exclude or need each other."""
-    if len(sources := [name for name in SOURCES if name in given]) > 1:
-        raise UsageError(f"--{sources[0]} and --{sources[1]} ask for different pages; give one of them")
-    if chosen := [name for name in VARIANTS if name in given and given.keys() & set(SOURCES) - {"block"}]:
-        raise UsageError(f"--{chosen[0].replace('_', '-')} is for the page's own numbers, without --input, --checkpoint, "
-                         "--tiles or --station")
+    for one, other, why in APART:
+        if one in given and other in given:
+            raise UsageError(f"--{one} and --{other.replace('_', '-')} exclude each other: {why}")
     if "checkpoint" in given and "text" not in given:
         raise UsageError("--checkpoint needs a text for the model to read; give one with --text")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):

@@ -154,10 +154,13 @@ DROPOUT = step(
      "can edit it."),
     ("dP = dP̃ * keep", "The same factors again: a weight that was dropped had no effect, so its gradient is 0."))
 
-SIDE_BY_SIDE = step(
-    "Heads side by side",
-    ("A = A_h", "The heads' results become the columns of one matrix. No number changes."),
-    ("dA_h = dA", "Each head gets the gradient of its columns."), joins=("tokens_first",))
+
+def side_by_side(out: str) -> dict:
+    """The results of all heads in one matrix"""
+    return step(
+        "Heads side by side",
+        (f"{out} = A_h", "The heads' results become the columns of one matrix. No number changes."),
+        (f"dA_h = d{out}", "Each head gets the gradient of its columns."), joins=("tokens_first",))
 
 
 def cross_entropy(targets: list[int]) -> dict:
@@ -257,8 +260,10 @@ def of_trace(trace: Trace) -> dict[str, dict]:
     found |= {"scores": scores(letters["Q"], letters["K"], "scaled_products" in made), "weights": WEIGHTS,
               "row_sum": row_sum("A" if "attended" in made else "O", letters["P"]),
               "loss": cross_entropy(made["loss"].options["targets"].tolist()) if "logits" in made else READ_OUT}
-    sometimes = {"dropped": DROPOUT, "activated": GELU, **({"attended": SIDE_BY_SIDE} if "attended_heads" in made else {})}
-    return found | {name: words for name, words in sometimes.items() if name in made}
+    if "attended_heads" in made:
+        out = "attended" if "attended" in made else "output"
+        found[out] = side_by_side(SYMBOLS[out])
+    return found | {name: words for name, words in {"dropped": DROPOUT, "activated": GELU}.items() if name in made}
 
 
 def operands(trace: Trace) -> dict[str, str]:

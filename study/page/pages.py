@@ -24,7 +24,7 @@ class Page:
 
 def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
     """The page of a head, with its switches, mistakes and shares; ValueError if it has too many numbers."""
-    check_size(head)
+    check_size(head, attention)
     trace = trace_of(attention, head)
     return page_of(head, trace, {
         "title": title or ("One head of attention" if head.heads == 1 else f"Attention with {head.heads} heads"),
@@ -44,6 +44,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
 
 def page_of_block(numbers: block.BlockInputs) -> Page:
     """The page of a block, with the shares of its inputs' gradients."""
+    check_size(numbers, block.block)
     trace = trace_of(block.block, numbers)
     return page_of(numbers, trace, {
         "title": "A block of a transformer",
@@ -124,8 +125,9 @@ def labels(head: Head) -> dict[str, dict[str, list[str]]]:
         return {}
     rows = {"rows": list(head.labels)}
     both = {**rows, "columns": list(head.labels)}
-    return {name: rows for name in ("x", "q", "k", "v", "row_sum", "attended", "output", "upstream")} | {
-        name: both for name in ("scores", "bias", "weights")}
+    of_tokens = ("x q k v q_heads k_groups v_groups q_rotated k_rotated k_heads v_heads row_sum attended_heads attended "
+                 "output upstream logits probabilities").split()
+    return {name: rows for name in of_tokens} | {name: both for name in ("scores", "bias", "weights", "keep", "dropped")}
 
 
 def causal_switch(causal: bool, mask: np.ndarray) -> dict[str, Any]:
@@ -161,30 +163,24 @@ def tables(paths_to: dict[str, shares.Paths]) -> list[dict[str, Any]]:
             for name, paths in paths_to.items() if len(paths) > 1]
 
 
-def check_size(head: Head) -> None:
+def check_size(numbers: Inputs, loss: Callable) -> None:
     """ValueError that says which part would fit, if there are more numbers than a page can show."""
-    if is_small(head):
+    if is_small(numbers, loss):
         return
-    most = bisect.bisect_left(range(1, max(head.tokens)), True, key=lambda tokens: not is_small(cut(head, tokens)))
-    names = "x" if head.starts_from_x else "q, k, v"
-    part = f"{most} tokens" if head.labels else f"the first {most} rows of {names} and upstream"
+    most = bisect.bisect_left(range(1, max(numbers.tokens)), True,
+                              key=lambda tokens: not is_small(numbers.cut(T=tokens, S=tokens), loss))
+    names = "x" if "x" in numbers.inputs else "q, k, v"
+    part = f"{most} tokens" if getattr(numbers, "labels", ()) else f"the first {most} rows of {names} and upstream"
     raise ValueError(f"there are more than the {MOST_NUMBERS:,} numbers, values and gradients together, that a page "
                      f"can show; keep {part if most else 'a few columns of each matrix'}")
 
 
-def cut(head: Head, tokens: int) -> Head:
-    """The first tokens only."""
-    inputs = {name: array[:tokens] if name in ("q", "k", "v", "x") else array for name, array in head.inputs.items()}
-    bias = None if head.bias is None else head.bias[:tokens, :tokens]
-    return dataclasses.replace(head, inputs=inputs, upstream=head.upstream[:tokens], bias=bias)
-
-
-def is_small(head: Head) -> bool:
+def is_small(numbers: Inputs, loss: Callable) -> bool:
     """Do its values and gradients fit on a page? Large ones are not traced to find out."""
-    queries, keys = head.tokens
-    return queries * keys <= MOST_NUMBERS and numbers_in(head) <= MOST_NUMBERS
+    queries, keys = numbers.tokens
+    return numbers.heads * queries * keys <= MOST_NUMBERS and numbers_in(numbers, loss) <= MOST_NUMBERS
 
 
-def numbers_in(head: Head) -> int:
+def numbers_in(numbers: Inputs, loss: Callable) -> int:
     """The count of values and gradients on its page."""
-    return sum(tensor.value.size * (1 + (tensor.gradient is not None)) for tensor in trace_of(attention, head).tensors)
+    return sum(tensor.value.size * (1 + (tensor.gradient is not None)) for tensor in trace_of(loss, numbers).tensors)

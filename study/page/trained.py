@@ -15,30 +15,32 @@ from study.page.attention import Head
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}  # characters that are invisible in a label
 
 
-def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int) -> Head:
-    """A head on a text; layers and heads count from 1. CheckpointError for a run that cannot be loaded; ValueError for
-    another kind of model, a layer or head that does not exist, or a text that does not fit."""
+def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int, count: int = 1) -> Head:
+    """`count` heads on a text, from this one on; layers and heads count from 1. CheckpointError for a run that cannot be
+    loaded; ValueError for another kind of model, a layer or head that does not exist, or a text that does not fit."""
     model = loading.load(find(run))
     if not isinstance(model, CausalTransformer):
         raise ValueError(f"{run} was trained on task {model.tokenizer.name!r}; give a causal transformer trained on text, "
                          "such as `minigrad train` makes")
     config = model.config
-    for flag, value, count in (("layer", layer, config.layers), ("head", head, config.heads)):
-        if not 1 <= value <= count:
-            known = f"{flag}s 1 to {count}" if count > 1 else f"{flag} 1 only" if count else f"no {flag}"
+    for flag, value, last in (("layer", layer, config.layers), ("head", head, config.heads)):
+        if not 1 <= value <= last:
+            known = f"{flag}s 1 to {last}" if last > 1 else f"{flag} 1 only" if last else f"no {flag}"
             raise ValueError(f"--{flag} {value} does not exist: {run} has {known}")
+    if head + count - 1 > config.heads:
+        raise ValueError(f"--heads {count} from --head {head} on are too many: {run} has heads 1 to {config.heads}")
     tokens, unit = model.tokenizer.encode(text), model.tokenizer.unit
     if not 2 <= len(tokens) <= config.context:
         raise ValueError(f"the text has {len(tokens)} {unit if len(tokens) != 1 else unit[:-1]}; give at least 2, so that "
                          f"there is a next one, and at most {config.context}, the model's context")
     labels = tuple("".join(VISIBLE.get(letter, letter) for letter in name) for name in model.tokenizer.names(tokens))
-    return head_of_model(model, tokens, layer, head, labels)
+    return head_of_model(model, tokens, layer, head, count, labels)
 
 
-def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head: int, labels: tuple[str, ...] = ()
-                  ) -> Head:
-    """A head on tokens (T,); layers and heads count from 1. The loss is the model's, the mean cross-entropy of the next
-    tokens; the last token has none."""
+def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head: int, count: int = 1,
+                  labels: tuple[str, ...] = ()) -> Head:
+    """`count` heads on tokens (T,), from this one on; layers and heads count from 1. The loss is the model's, the mean
+    cross-entropy of the next tokens; the last token has none."""
     attention = model.blocks[layer - 1].attention
     is_plain = isinstance(attention, nn.MultiHeadAttention)
     seen = {}
@@ -54,14 +56,14 @@ def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head
     x, (dheads,) = seen["x"], mg.grad(loss, [seen["heads"]])
     q, k, v = attention.project(x, x, x) if is_plain else attention.project(x, x)  # (1, H, T, D)
     q, k = attention.rotated(q), attention.rotated(k)
-    size, T = v.shape[-1], len(tokens)
+    T, chosen = len(tokens), slice(head - 1, head - 1 + count)
+    parts = {"q": q[0], "k": k[0], "v": v[0], "upstream": dheads[0].reshape(T, model.config.heads, -1).transpose(0, 1)}
+    arrays = {name: as_float64(part[chosen].transpose(0, 1).reshape(T, -1)) for name, part in parts.items()}
+    upstream = arrays.pop("upstream")
     has_bias = not is_plain and attention.positions == "relative"
     return Head(
-        {name: as_float64(part[0, head - 1]) for name, part in (("q", q), ("k", k), ("v", v))},
-        as_float64(dheads[0, :, size * (head - 1): size * head]),
-        scale=None if is_plain else attention.factor,
-        bias=as_float64(attention.position_bias(T, T)[head - 1]) if has_bias else None,
-        labels=labels,
+        arrays, upstream, scale=None if is_plain else attention.factor, heads=count, labels=labels,
+        bias=as_float64(attention.position_bias(T, T)[chosen if count > 1 else head - 1]) if has_bias else None,
     )
 
 

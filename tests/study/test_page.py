@@ -80,6 +80,13 @@ def test_a_head_is_what_the_fused_kernels_compute(head):
         assert trace[name].gradient == pytest.approx(tensors[name].grad.numpy(), abs=1e-12), name
 
 
+def small_heads(T: int = 4, D: int = 2, **changes) -> Head:
+    """Two heads from q, k and v, which share keys and values."""
+    generator = np.random.default_rng(5)
+    arrays = {name: generator.normal(size=(T, count * D)) for name, count in (("q", 2), ("k", 1), ("v", 1), ("upstream", 2))}
+    return Head(arrays, arrays.pop("upstream"), heads=2, key_value_heads=1, rotary=True, keep=dropout(0.3, 2, T), **changes)
+
+
 KINDS = {
     "rotary": dataclasses.replace(DEFAULT, rotary=True),
     "dropout": dataclasses.replace(DEFAULT, keep=dropout(0.3, 1, 4)),
@@ -87,6 +94,7 @@ KINDS = {
     "grouped heads": heads_of(4, 2, causal=False),
     "cross-entropy": with_cross_entropy(heads_of(), attention),
     "all": with_cross_entropy(heads_of(2, 1, rotary=True, keep=dropout(0.3, 2, 3)), attention),
+    "all from q, k and v": with_cross_entropy(small_heads(), attention),
 }
 
 
@@ -249,7 +257,7 @@ def test_too_large_a_head_is_told_which_part_would_do(head):
     with pytest.raises(ValueError, match=r"keep the first \d+ rows of .*upstream") as error:
         pages.page_of_head(tall(50))
     most = int(str(error.value).split("the first ")[1].split()[0])
-    assert pages.numbers_in(tall(most)) <= MOST_NUMBERS < pages.numbers_in(tall(most + 1))
+    assert pages.numbers_in(tall(most), attention) <= MOST_NUMBERS < pages.numbers_in(tall(most + 1), attention)
     page = pages.page_of_head(tall(most))
     html(page.trace, page.extras)
     wide = Head({"q": np.ones((1, 3000)), "k": np.ones((1, 3000)), "v": np.ones((1, 1))}, np.ones((1, 1)))
@@ -300,11 +308,21 @@ def test_a_mistake_has_the_letters_of_the_pages_formulas(head, of_products):
 
 
 LARGE = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)}
+def test_a_part_has_the_first_features_of_each_head():
+    head = with_cross_entropy(small_heads(6, 4, bias=np.arange(72.0).reshape(2, 6, 6)), attention)
+    part = head.cut(T=3, S=2, D=2, V=3)
+    q, v = head.inputs["q"].reshape(6, 2, 4), head.inputs["v"]
+    assert (part.inputs["q"] == q[:3, :, :2].reshape(3, 4)).all() and (part.inputs["v"] == v[:2, :3]).all()
+    assert part.inputs["k"].shape == (2, 2) and part.inputs["w_u"].shape == (6, 4) and part.upstream.shape == (3, 6)
+    assert (part.bias == head.bias[:, :3, :2]).all() and part.keep.shape == (2, 3, 2) and part.targets == head.targets[:3]
+
+
 CHECKED = {  # a head, and the first words of what gradcheck says of it
     "qkv": (DEFAULT, "gradcheck"),
     "x": (small_head(from_x=True), "gradcheck"),
     "large": (Head({name: np.random.default_rng(seed).normal(size=shape) for seed, (name, shape) in enumerate(LARGE.items())},
                    np.ones((9, 8)), bias=np.eye(9)), "gradcheck of 4 x 4 parts"),
+    "heads": (small_heads(6, 4), "gradcheck of 4 x 4 parts"),
 }
 
 
@@ -393,6 +411,20 @@ def test_outputs_are_the_models_and_upstream_is_what_its_loss_sends(variant):
         slope = (loss(1e-5 * direction) - loss(-1e-5 * direction)) / 2e-5
         assert (trace["output"].gradient * direction[:, columns]).sum() == pytest.approx(slope, rel=1e-6)
         assert trace["output"].value == pytest.approx(outputs[0][:, columns], abs=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["learned", "relative"])
+def test_several_heads_of_a_model_are_its_heads(variant):
+    model = random_model(**VARIANTS[variant] | dict(heads=4))
+    both = pages.trace_of(attention, trained.head_of_model(model, TOKENS, 2, 2, 2))
+    for i in range(2):
+        one = pages.trace_of(attention, trained.head_of_model(model, TOKENS, 2, 2 + i))
+        for kind in ("value", "gradient"):
+            for name in ("scores", "weights"):
+                assert getattr(both[name], kind)[i] == pytest.approx(getattr(one[name], kind), abs=1e-12), name
+            for name in ("q", "k", "v", "output"):
+                part = getattr(both[name], kind)[:, 2 * i: 2 * i + 2]
+                assert part == pytest.approx(getattr(one[name], kind), abs=1e-12), name
 
 
 def test_a_relative_bias_is_the_models_for_the_future_too():
@@ -507,6 +539,53 @@ def test_your_own_numbers(run, given, options):
     assert set(page["extras"]["editable"]) == given.keys()
 
 
+CLASSES = {"w_u": [[0.5, -1, 2], [1, 0, -0.5]], "targets": [2, 0]}
+WIDE = {"q": [[1, 0.5, -1, 2], [0, 2, 1, -1]], "k": [[1, 1], [-1, 0.5]], "v": [[1], [3]], "upstream": [[1, 0], [0.5, -1]]}
+OF_A_BLOCK = X | {"w_o": [[1, 2], [0, 1], [1, 1]], "w_in": [[1, 0.5, -1], [0.5, 2, 0]], "w_out": [[1, 0], [-1, 2], [0.5, 1]],
+                  "gain_attention": [1, 0.5], "gain_mlp": [-1, 2]}
+OWN = {  # a file, flags, and the fields of the head that they make
+    "heads": (Q_K_V, ["--heads", 2], {"heads": 2}),
+    "grouped heads": (WIDE, ["--heads", 2, "--key-value-heads", 1], {"heads": 2, "key_value_heads": 1}),
+    "rotary": (WIDE, ["--heads", 2, "--key-value-heads", 1, "--rotary"], {"heads": 2, "key_value_heads": 1, "rotary": True}),
+    "rotary, one head": (Q_K_V, ["--rotary"], {"rotary": True}),
+    "dropout": (X, ["--dropout", 0.4], {"keep": dropout(0.4, 1, 2)}),
+    "more queries than keys": (Q_K_V | {"k": [[1, 1]], "v": [[1, 2]]}, ["--heads", 2, "--dropout", 0.4], {
+        "heads": 2, "keep": dropout(0.4, 2, 2, 1)}),
+    "classes": ({name: Q_K_V[name] for name in FROM_Q_K_V} | CLASSES, [], {"targets": (2, 0)}),
+    "classes, from x": ({name: X[name] for name in FROM_X} | CLASSES, ["--cross-entropy"], {"targets": (2, 0)}),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_your_own_numbers_with_switches(run, name):
+    given, flags, fields = OWN[name]
+    assert run("--no-open", "--input", write_json(given), *flags) == (0, "study.html\n", "")
+    tensors = {tensor["name"]: tensor for tensor in data_in("study.html")["trace"]["tensors"]}
+    arrays = {tensor: np.array(rows, dtype=float) for tensor, rows in given.items() if tensor != "targets"}
+    if "targets" in given:
+        logits = np.array(tensors["output"]["value"]) @ arrays["w_u"]
+        p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        arrays["upstream"] = (p - np.eye(3)[given["targets"]]) / 2 @ arrays["w_u"].T
+    head = Head({tensor: array for tensor, array in arrays.items() if tensor != "upstream"}, arrays["upstream"], **fields)
+    values, gradients = mistakes.run(head, head.inputs, head.upstream, {})
+    for kind, expected in (("value", values), ("gradient", gradients)):
+        for tensor, array in expected.items():
+            assert np.array(tensors[tensor][kind], dtype=float) == pytest.approx(array, abs=1e-12), (tensor, kind)
+
+
+@pytest.mark.parametrize("flags, fields", [([], {}), (["--dropout", 0.4, "--rotary"], {"keep": dropout(0.4, 1, 2)})])
+def test_a_block_of_your_own_numbers(run, flags, fields):
+    given = OF_A_BLOCK | ({"w_q": [[1, 2], [2, 0]], "w_k": [[1, -1], [-1, 1]]} if flags else {})
+    assert run("--no-open", "--input", write_json(given), "--block", "post", *flags) == (0, "study.html\n", "")
+    arrays = {name: np.array(rows, dtype=float) for name, rows in given.items()}
+    upstream = arrays.pop("upstream")
+    expected = pages.trace_of(block.block, block.BlockInputs(arrays, upstream, placement="post", rotary=bool(flags), **fields))
+    found = {tensor["name"]: tensor for tensor in data_in("study.html")["trace"]["tensors"]}
+    for name in (*arrays, "output"):
+        assert found[name]["value"] == expected[name].value.tolist(), name
+        assert found[name]["gradient"] == expected[name].gradient.tolist(), name
+
+
 @pytest.mark.parametrize("placement", [[], *([name] for name in PLACEMENTS)], ids=str)
 def test_blocks(run, placement):
     assert run("--no-open", "--block", *placement)[0] == 0
@@ -564,6 +643,17 @@ BAD_NUMBERS = [  # the file, and what the message says
 ]
 
 
+BAD_CLASSES = [
+    ({"targets": [1]}, "targets must be a list of 2 classes, one for each token, got a list of 1"),
+    ({"targets": 2}, "targets must be a list of 2 classes, one for each token, got the number 2"),
+    ({"targets": [0, 3]}, "targets[1] must be a class from 0 to 2, a column of w_u; got 3"),
+    ({"targets": [0.5, 1]}, "targets[0] must be a class from 0 to 2, a column of w_u; got 0.5"),
+    ({"w_u": [[1, 2, 3]]}, "w_u must have as many rows as v has columns; got w_u (1, 3), v (2, 2)"),
+    ({"upstream": [[1, 2]]}, "it has targets, and also upstream; with targets, upstream follows from the cross-entropy"),
+]
+BAD_NUMBERS += [({name: Q_K_V[name] for name in FROM_Q_K_V} | CLASSES | wrong, says) for wrong, says in BAD_CLASSES]
+
+
 @pytest.mark.parametrize("given, says", BAD_NUMBERS, ids=[says[:40] for _, says in BAD_NUMBERS])
 def test_bad_numbers(run, given, says):
     one_line(run("--no-open", "--input", write_json(given)), says)
@@ -582,9 +672,10 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--input", "."], "cannot read . (Is a directory)"),
     (["--input", "binary"], "binary is not UTF-8 (byte 1 is 0xff); convert it with iconv"),
     (["--input", "/dev/zero"], "/dev/zero is a pipe, socket or device"),
-    (["--input", "numbers.json", "--block"], "--input and --block ask for different pages; give one of them"),
-    (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint ask for different pages; give one of them"),
-    (["--block", "--station", "3"], "--block and --station ask for different pages; give one of them"),
+    (["--input", "numbers.json", "--block"], "it lacks x, w_q, w_k, w_v, w_o, w_in, w_out, gain_attention, gain_mlp; give x, "),
+    (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint exclude each other: both give the numbers"),
+    (["--block", "--station", "3"], "--station: the guided path is for one plain head from q, k and v; leave out the flags"),
+    (["--rotary", "--station", "3"], "--station: the guided path is for one plain head from q, k and v; leave out the flags"),
     (["--station", "10"], "--station: invalid choice: 10"),
     (["--text", "abc"], "--text needs --checkpoint RUN, a trained model; give both"),
     (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
@@ -592,15 +683,23 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--checkpoint", "run"], "--checkpoint needs a text for the model to read; give one with --text"),
     (["--block", "sideways"], "invalid choice: 'sideways'"),
     (["--heads", "3"], "--heads must divide 4, the width of the page's numbers, got 3"),
-    (["--heads", "0"], "--heads must be a whole number from 1 to 4, got 0"),
+    (["--heads", "0"], "--heads must be a whole number from 1 to 6000, got 0"),
+    (["--input", "numbers.json", "--heads", "3"], "q must have a multiple of 3 columns, for that many heads; got q (2, 2)"),
+    (["--input", "numbers.json", "--heads", "2", "--key-value-heads", "1"],
+     "k must have as many columns as q for each head; got k (2, 2), q (2, 2)"),
+    (["--input", "numbers.json", "--cross-entropy"], "it lacks w_u, targets; give q, k, v, w_u and targets"),
+    (["--input", "narrow.json", "--rotary"], "--rotary rotates pairs of features, and each head has 1; give an even number"),
+    (["--input", "long.json", "--rotary"], "--rotary needs as many queries as keys, got 2 and 1"),
     (["--heads", "4", "--key-value-heads", "3"], "--key-value-heads must divide --heads, got 3 and 4"),
     (["--key-value-heads", "2"], "--key-value-heads must be a whole number from 1 to 1, got 2"),
-    (["--heads", "4", "--rotary"], "--rotary rotates pairs of features, and of 4 heads each has only one; give fewer --heads"),
+    (["--heads", "4", "--rotary"], "--rotary rotates pairs of features, and each head has 1; give an even number"),
     (["--dropout", "1"], "--dropout must be at least 0 and less than 1, got 1.0"),
-    (["--input", "numbers.json", "--rotary"], "--rotary is for the page's own numbers, without --input, --checkpoint, --tiles or --station"),
     (["--tiles", "5"], "--tiles must be a whole number from 1 to 4, got 5"),
-    (["--tiles", "2", "--block"], "--block and --tiles ask for different pages; give one of them"),
-    (["--tiles", "2", "--dropout", "0.1"], "--dropout is for the page's own numbers, without --input, --checkpoint, --tiles or --station"),
+    (["--tiles", "2", "--block"], "--block and --tiles exclude each other: tiles are of attention alone"),
+    *[(["--tiles", "2", *flags], "--tiles is for one head from q, k and v, without other switches")
+      for flags in (["--dropout", "0.1"], ["--rotary"], ["--heads", "2"], ["--cross-entropy"])],
+    *[(["--checkpoint", "run", "--text", "abc", f"--{flag}", *value], f"--checkpoint and --{flag} exclude each other: ")
+      for flag, *value in (["rotary"], ["dropout", "0.1"], ["cross-entropy"], ["key-value-heads", "1"], ["tiles", "2"])[:4]],
     (["--out", "."], ". is a folder; name a file with --out"),
     (["--out", ""], ". is a folder; name a file with --out"),
     (["--out", "pipe"], "pipe is a pipe, socket or device; name a file with --out"),
@@ -613,6 +712,8 @@ def test_bad_usage(run, arguments, says):
     pathlib.Path("binary").write_bytes(b"[\xff]")
     os.mkfifo("pipe")
     write_json(Q_K_V)
+    write_json(Q_K_V | {"q": [[1], [2]], "k": [[1], [2]]}, "narrow.json")
+    write_json(Q_K_V | {"k": [[1, 2]], "v": [[1, 2]]}, "long.json")
     one_line(run(*arguments, "--no-open"), says)
     assert not pathlib.Path("study.html").exists()
 
@@ -643,6 +744,10 @@ def test_a_head_of_a_trained_model(run, runs):
     values = {tensor["name"]: tensor["value"] for tensor in page["trace"]["tensors"]}
     assert all(values[name] == expected.inputs[name].tolist() for name in FROM_Q_K_V)
     assert values["upstream"] == expected.upstream.tolist()
+    assert run("--checkpoint", runs / "text", "--text", "ab\ncd", "--heads", 2, "--no-open")[0] == 0
+    page = data_in("study.html")
+    assert page["extras"]["title"] == "Heads 1 to 2 of layer 1"
+    assert page["extras"]["labels"]["dropped"]["columns"] == [*"ab⏎cd"]
     assert run("--checkpoint", runs / "text", "--text", "ab", "--no-open")[0] == 0
     assert data_in("study.html")["extras"]["title"] == "Head 1 of layer 1"
     assert trained.head_of_run(runs / "bytes", "é\n", 1, 1).labels == ("\\xc3", "\\xa9", "⏎")
@@ -652,6 +757,7 @@ def test_a_head_of_a_trained_model(run, runs):
     ("text", ["--layer", "3"], "--layer 3 does not exist: RUN has layers 1 to 2"),
     ("text", ["--layer", "0"], "--layer 0 does not exist: RUN has layers 1 to 2"),
     ("text", ["--head", "-1"], "--head -1 does not exist: RUN has heads 1 to 2"),
+    ("text", ["--head", "2", "--heads", "2"], "--heads 2 from --head 2 on are too many: RUN has heads 1 to 2"),
     ("text", ["--text", "abé€"], "the vocabulary has no 'é' '€'; it knows these 6: '\\n abcd'"),
     ("text", ["--text", "a"], "the text has 1 character; give at least 2, so that there is a next one, and at most 8"),
     ("text", ["--text", ""], "the text has 0 characters; give at least 2"),

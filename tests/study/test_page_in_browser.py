@@ -31,6 +31,7 @@ HEADS = {
     "bias": drawn(False, 3, 4, seed=3, bias=np.random.default_rng(0).normal(size=(3, 3))),
     "x": drawn(True, 4, 3, seed=4),
     "heads": heads_of(2, rotary=True, keep=dropout(0.3, 2, 3)),
+    "heads of q": dataclasses.replace(drawn(False, 4, 4, seed=6), heads=2),
 }
 
 
