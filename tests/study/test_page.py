@@ -696,8 +696,6 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--dropout", "1"], "--dropout must be at least 0 and less than 1, got 1.0"),
     (["--tiles", "5"], "--tiles must be a whole number from 1 to 4, got 5"),
     (["--tiles", "2", "--block"], "--block and --tiles exclude each other: tiles are of attention alone"),
-    *[(["--tiles", "2", *flags], "--tiles is for one head from q, k and v, without other switches")
-      for flags in (["--dropout", "0.1"], ["--rotary"], ["--heads", "2"], ["--cross-entropy"])],
     *[(["--checkpoint", "run", "--text", "abc", f"--{flag}", *value], f"--checkpoint and --{flag} exclude each other: ")
       for flag, *value in (["rotary"], ["dropout", "0.1"], ["cross-entropy"], ["key-value-heads", "1"], ["tiles", "2"])[:4]],
     (["--out", "."], ". is a folder; name a file with --out"),
