@@ -24,6 +24,7 @@ class BlockInputs(Inputs):
     and gain_mlp (C) of the norms that it has; and the upstream gradient of its output (T, C)."""
 
     placement: str = "pre"  # a key of PLACEMENTS
+    norm: str = "layer_norm"  # or rms_norm
 
     @property
     def axes(self) -> dict[str, tuple[str, ...]]:
@@ -62,7 +63,7 @@ def sublayer(which: int, numbers: BlockInputs, inputs: dict[str, Tensor], x: Ten
     name, rule = SUBLAYERS[which], PLACEMENTS[numbers.placement][which]
 
     def norm(x: Tensor) -> Tensor:
-        return F.layer_norm(x, (x.shape[-1],), inputs[f"gain_{name}"])
+        return getattr(F, numbers.norm)(x, (x.shape[-1],), inputs[f"gain_{name}"], eps=1e-5)
 
     inner = named(f"{name}_input", norm(x)) if rule.norm_before else x
     out = named(name, function(inner))

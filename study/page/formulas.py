@@ -14,9 +14,8 @@ SYMBOLS = {
     "attention_input": "N_1", "attention": "Z", "attention_sum": "R_1", "attention_output": "N_1",
     "mlp_input": "N_2", "w_in": "W_in", "hidden": "F", "activated": "G", "w_out": "W_out", "mlp": "E", "mlp_sum": "R_2",
     **{f"{name}_{sublayer}": f"{symbol}_{number}" for number, sublayer in ((1, "attention"), (2, "mlp"))
-       for name, symbol in {"gain": "g", "mean": "mean", "rstd": "rstd", "x_hat": "x̂"}.items()},
+       for name, symbol in {"gain": "g", "mean": "mean", "mean_square": "ms", "rstd": "rstd", "x_hat": "x̂"}.items()},
 }
-NORMS = {"LayerNorm": ("mean", "rstd", "x_hat")}  # what each derives, by the page's ops
 
 
 def step(title: str, forward: tuple = (), backward: tuple = (), joins: tuple[str, ...] = (),
@@ -183,23 +182,50 @@ READ_OUT = step(
     ("dO = U", "`L` is linear in `O`: raising `O_id` raises `L` by `U_id` times as much."), joins=("read_out",))
 
 
-def layer_norm(title: str, out: str, x: str, gain: str) -> dict:
+def norm(title: str, out: str, x: str, gain: str, made: tuple, through: tuple) -> dict:
+    """Layer norm or RMS norm; `made` is the formula of x_hat and its words, `through` those of the gradient at x."""
     n = gain.removeprefix("g_")
+    (x_hat, *about), ((*means, dx), *ways) = made, through
     return step(
         title,
-        ([f"x_hat_{n} = ({x} - mean_{n}) rstd_{n}", f"{out} = x_hat_{n} {gain}"],
-         f"Each row is shifted to mean 0 and scaled to variance 1: `mean_{n}` is the row's mean, and `rstd_{n}` is 1 over "
-         "the square root of its variance.",
-         f"Then each column is multiplied by its gain `{gain}`."),
-        ([f"dx_hat_{n} = d{out} {gain}", f"d{gain} = columnsum(d{out} x_hat_{n})",
-          "a = mean(dx_hat),  b = mean(dx_hat x_hat)", f"d{x} = rstd_{n} (dx_hat - a - x_hat b)"],
+        ([*x_hat, f"{out} = x_hat_{n} {gain}"], *about, f"Then each column is multiplied by its gain `{gain}`."),
+        ([f"dx_hat_{n} = d{out} {gain}", f"d{gain} = columnsum(d{out} x_hat_{n})", *means, f"d{x} = rstd_{n} ({dx})"],
          f"The gain is a factor: `d{out}` is multiplied by it, and its own gradient sums over the rows, which all use it.",
+         *ways))
+
+
+def scaling(way: str, n: str) -> str:
+    """What the scale of a row does to its gradient."""
+    return (f"Through the {way}: raising number i of a row by a little `delta` scales the whole row by 1 less "
+            f"`{{delta x_hat_i rstd_{n}}} / C`. This subtracts the part of `dx_hat` along `x_hat`, which is `x_hat b`.")
+
+
+def layer_norm(title: str, out: str, x: str, gain: str) -> dict:
+    n = gain.removeprefix("g_")
+    return norm(
+        title, out, x, gain,
+        ([f"x_hat_{n} = ({x} - mean_{n}) rstd_{n}"],
+         f"Each row is shifted to mean 0 and scaled to variance 1: `mean_{n}` is the row's mean, and `rstd_{n}` is 1 over "
+         "the square root of its variance."),
+        (["a = mean(dx_hat),  b = mean(dx_hat x_hat)", "dx_hat - a - x_hat b"],
          "Through the mean: each number also goes into the mean of its row, which is subtracted from all of them. So the "
          "mean `a` of `dx_hat` is subtracted.",
-         "Through the variance: raising number i of a row by a little `delta` scales the whole row by 1 less "
-         f"`{{delta x_hat_i rstd_{n}}} / C`. This subtracts the part of `dx_hat` along `x_hat`, which is `x_hat b`.",
+         scaling("variance", n),
          "That is as it should be: shifting or scaling a row does not change the result, so the gradient has no part in "
          "these two directions."))
+
+
+def rms_norm(title: str, out: str, x: str, gain: str) -> dict:
+    n = gain.removeprefix("g_")
+    return norm(
+        title, out, x, gain,
+        ([f"ms_{n} = mean({x}^2),  rstd_{n} = 1 / sqrt(ms_{n} + eps)", f"x_hat_{n} = {x} rstd_{n}"],
+         f"Each row is scaled to mean square 1: `ms_{n}` is the mean of its squares, and `rstd_{n}` is 1 over the root of "
+         "that. Unlike in layer norm, no mean is subtracted."),
+        (["b = mean(dx_hat x_hat)", "dx_hat - x_hat b"],
+         scaling("mean square", n),
+         "That is as it should be: scaling a row does not change the result, so the gradient has no part in this "
+         "direction. Shifting it does, so nothing else is subtracted."))
 
 
 def residual(title: str, out: str, x: str, added: str) -> dict:
@@ -211,6 +237,11 @@ def residual(title: str, out: str, x: str, added: str) -> dict:
          f"What comes back through the sublayer is added to `d{x}`."))
 
 
+NORMS = {  # by their ops: what they are called, what they derive and its names as tensors, and their words
+    "LayerNorm": ("Layer norm", {"mean": "mean", "rstd": "rstd", "x_hat": "x_hat"}, layer_norm),
+    "RMSNorm": ("RMS norm", {"mean square": "mean_square", "rrms": "rstd", "x_hat": "x_hat"}, rms_norm),
+}
+
 GELU = step(
     "MLP: gelu",
     ("G = F Phi(F)", "`Phi(z)` is the probability that a standard normal number is less than `z`. So large numbers pass, "
@@ -221,9 +252,9 @@ GELU = step(
 
 TITLES = {
     "q": "Queries", "k": "Keys", "v": "Values", "attention": "Output projection", "output": "Output projection",
-    "attention_input": "Layer norm before attention", "attention_output": "Layer norm after attention",
+    "attention_input": "before attention", "attention_output": "after attention", "mlp_input": "before the MLP",
     "attention_sum": "Residual connection around attention", "mlp_sum": "Residual connection around the MLP",
-    "logits": "Logits: a number for each class", "mlp_input": "Layer norm before the MLP",
+    "logits": "Logits: a number for each class",
     "hidden": "MLP: expand", "mlp": "MLP: project back",
 }
 
@@ -236,10 +267,11 @@ def of_trace(trace: Trace) -> dict[str, dict]:
         symbols = [SYMBOLS.get(name, name) for name in (name, *(getattr(value, "name", None) for value in traced.inputs))]
         title = TITLES.get(name, "")
         if traced.op in NORMS:
-            title = title if name in TITLES and name != "output" else "Layer norm after the MLP: the block's output"
-            found[name] = layer_norm(title, *symbols[:3])
+            called, derives, words = NORMS[traced.op]
+            where = title if name != "output" else "after the MLP: the block's output"
+            found[name] = words(f"{called} {where}", *symbols[:3])
             sublayer = traced.inputs[1].name.removeprefix("gain_")
-            found[name]["derives"] = {part: f"{part}_{sublayer}" for part in NORMS[traced.op]}
+            found[name]["derives"] = {part: f"{tensor}_{sublayer}" for part, tensor in derives.items()}
         elif traced.op == "MatMul" and symbols[1] in ("P", "P̃"):
             found[name] = weighted_values("Output: weighted values" if name == "output" else "Weighted values", *symbols)
         elif name.endswith(("_heads", "_groups")) and traced.op == "Permute":

@@ -106,7 +106,8 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 
 def layout(names: Container[str]) -> list[list[str]]:
     """The rows of the picture, of the matrices that there are, in the order of the computation."""
-    norms = [[f"{part}_{sublayer}" for part in ("mean", "rstd", "x_hat", "gain")] for sublayer in block.SUBLAYERS]
+    norms = [[f"{part}_{sublayer}" for part in ("mean", "mean_square", "rstd", "x_hat", "gain")]
+             for sublayer in block.SUBLAYERS]
     rows = [["x", *norms[0], "attention_input"],
             ["w_q", "w_k", "q", "k", "q_heads", "k_groups", "cos", "sin", "q_rotated", "k_rotated", "k_heads", "scores",
              "row_sum", "weights", "keep", "dropped"],

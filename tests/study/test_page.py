@@ -207,6 +207,7 @@ PAGES = {
     **{f"block {name}": lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
     **{name: lambda name=name: pages.page_of_head(KINDS[name]) for name in KINDS},
     "tiles": lambda: pages.page_of_tiles(DEFAULT, 2),
+    **{f"rms norm {name}": lambda name=name: pages.page_of_block(block.draw(name, norm="rms_norm")) for name in ("pre", "post")},
     "block of all": lambda: pages.page_of_block(with_cross_entropy(
         block.draw("pre", 2, key_value_heads=1, rotary=True, keep=dropout(0.3, 2, 3)), block.block)),
 }

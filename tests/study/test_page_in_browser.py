@@ -174,9 +174,10 @@ def test_the_mask_belongs_to_the_softmax(browser, opened):
     assert lines[-1] == "= -0.311" == f"= {browser.cells()['scores', 'gradient']['1,0']['text']}"
 
 
-@pytest.mark.parametrize("placement", ["pre", "post", "inner"])
-def test_a_norms_mean_rstd_and_x_hat_are_matrices(browser, opened, placement):
-    numbers = block.draw(placement)
+@pytest.mark.parametrize("placement, norm", [
+    ("pre", "layer_norm"), ("post", "layer_norm"), ("inner", "layer_norm"), ("pre", "rms_norm"), ("post", "rms_norm")])
+def test_what_a_norm_computes_on_the_way_are_matrices(browser, opened, placement, norm):
+    numbers, is_rms = block.draw(placement, norm=norm), norm == "rms_norm"
     opened(pages.page_of_block(numbers))
     for edited in (False, True):
         if edited:
@@ -187,15 +188,22 @@ def test_a_norms_mean_rstd_and_x_hat_are_matrices(browser, opened, placement):
             if placement == "post":
                 x, out = f"{sublayer}_sum", "attention_output" if sublayer == "attention" else "output"
             x, gain, dout = found[x, "value"], found[f"gain_{sublayer}", "value"], found[out, "gradient"]
-            rstd = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-            x_hat = (x - x.mean(-1, keepdims=True)) * rstd
-            expected = {("mean", "value"): x.mean(-1, keepdims=True), ("rstd", "value"): rstd, ("x_hat", "value"): x_hat,
-                        ("x_hat", "gradient"): dout * gain}
+            centred = x if is_rms else x - x.mean(-1, keepdims=True)
+            square = (centred ** 2).mean(-1, keepdims=True)
+            rstd = 1 / np.sqrt(square + 1e-5)
+            x_hat, dx_hat = centred * rstd, dout * gain
+            expected = {("rstd", "value"): rstd, ("x_hat", "value"): x_hat, ("x_hat", "gradient"): dx_hat,
+                        **({("mean_square", "value"): square} if is_rms else {("mean", "value"): x.mean(-1, keepdims=True)})}
             for (part, kind), array in expected.items():
                 assert found[f"{part}_{sublayer}", kind] == pytest.approx(array, abs=1e-9), (part, kind, edited)
             assert found[f"gain_{sublayer}", "gradient"] == pytest.approx((dout * x_hat).sum(0), abs=1e-9)
-            assert (f"mean_{sublayer}", "gradient") not in found
-    go_to(browser, "Layer norm after attention" if placement == "post" else "Layer norm before attention")
+            assert not {(f"mean_{sublayer}", "gradient"), (f"mean{'' if is_rms else '_square'}_{sublayer}", "value")} & found.keys()
+            if placement == "post" and sublayer == "mlp":
+                dx = rstd * (dx_hat - x_hat * (dx_hat * x_hat).mean(-1, keepdims=True)
+                             - (0 if is_rms else dx_hat.mean(-1, keepdims=True)))
+                assert found["mlp_sum", "gradient"] == pytest.approx(dx, abs=1e-9)
+    called = "RMS norm" if is_rms else "Layer norm"
+    go_to(browser, f"{called} after attention" if placement == "post" else f"{called} before attention")
     reads, writes = roles(browser)
     assert {("rstd_attention", "value"), ("x_hat_attention", "value"), ("gain_attention", "value")} <= reads
     assert {("x_hat_attention", "gradient"), ("gain_attention", "gradient")} <= writes and len(writes) == 3
@@ -366,6 +374,7 @@ PAGES = {name: functools.partial(page_of, name) for name in HEADS} | {
     "tiles": lambda: pages.page_of_tiles(DEFAULT, 2),
     **{name: lambda name=name: page_of_variant(name) for name in VARIANTS},
     **{name: lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
+    "rms norm": lambda: pages.page_of_block(block.draw("pre", norm="rms_norm")),
 }
 
 
@@ -501,7 +510,7 @@ def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):
 
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("name", ["default", "x", "tiles", *VARIANTS, *PLACEMENTS])
+@pytest.mark.parametrize("name", ["default", "x", "tiles", *VARIANTS, *PLACEMENTS, "rms norm"])
 def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):
     browser.resize(size)
     opened(PAGES[name]())

@@ -578,10 +578,8 @@ const OPS = {
     ],
     scale: "rrms",
     derived: {
-      rrms: {
-        shape: perRow,
-        value: (c, i) => reciprocalRoot(c, meanOf(c, k => c.m.pow(c.x(0, inRow(i, k)), c.m.number(2)))),
-      },
+      "mean square": {shape: perRow, value: (c, i) => meanOf(c, k => c.m.pow(c.x(0, inRow(i, k)), c.m.number(2)))},
+      rrms: {shape: perRow, value: (c, i) => reciprocalRoot(c, c.derived("mean square")(i))},
     },
   }),
 
