@@ -58,7 +58,8 @@ def rows(op, reference, *variants):
 
 def attending(shape, keys, mask=None, rotation=None, **options):
     """A row of attention: the shape of the queries, and how many keys and values there are."""
-    q, k, v = (normal(*shape[:2], n, shape[3]) for n in (shape[2], keys, keys))
+    *leading, queries, size = shape
+    q, k, v = (normal(*leading, n, size) for n in (queries, keys, keys))
     return Case(attention.ScaledDotProductAttention, [q, k, v, mask, rotation], naive.attention, options)
 
 
@@ -314,6 +315,8 @@ CASES = [
     attending((1, 2, 65, 8), 65, is_causal=True),
     attending((2, 3, 5, 4), 7, naive.Constant(mask), naive.Constant(0.5 * rotation[:, :4])),  # halved: the scores stay small
     attending((2, 2, 18, 4), 9, **dropping_weights),
+    attending((5, 4), 7),
+    attending((3, 5, 4), 7, naive.Constant(mask[0]), is_causal=True),
     attending((0, 3, 5, 4), 7),
     attending((2, 3, 5, 4), 0),
     attending((1, 2, 133, 32), 140, is_causal=True),

@@ -384,20 +384,19 @@ def weights_dropout(x, key, p):
 def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None, dropout_p=0.0, key=None):
     """Query by query, key by key."""
     q, k = (q, k) if rotation is None else (turned(q, rotation), turned(k, rotation))
-    batch, heads, queries, size = q.shape
-    keys = k.shape[2]
-    mask = np.zeros((1, 1, 1, 1)) if mask is None else mask
-    mask = np.broadcast_to(mask, (batch, heads, queries, keys))
-    out = np.zeros((batch, heads, queries, v.shape[3]))
+    *leading, queries, size = q.shape
+    keys = k.shape[-2]
+    mask = np.broadcast_to(0.0 if mask is None else mask, (*leading, queries, keys))
+    out = np.zeros((*leading, queries, v.shape[-1]))
     scale = 1 / math.sqrt(size) if scale is None else scale
-    factors = np.ones((batch, heads, queries, keys))
+    factors = np.ones((*leading, queries, keys))
     factors = weights_dropout(factors, key, dropout_p) if dropout_p else factors
-    for b, h, i in np.ndindex(batch, heads, queries):
-        seen = [j for j in range(keys) if mask[b, h, i, j] > -np.inf and (j <= i or not is_causal)]
-        scores = [sum(q[b, h, i] * k[b, h, j]) * scale + mask[b, h, i, j] for j in seen]
+    for *head, i in np.ndindex(*leading, queries):
+        seen = [j for j in range(keys) if mask[*head, i, j] > -np.inf and (j <= i or not is_causal)]
+        scores = [sum(q[*head, i] * k[*head, j]) * scale + mask[*head, i, j] for j in seen]
         e = [math.exp(s - max(scores)) for s in scores]
         for j, weight in zip(seen, e):
-            out[b, h, i] += weight / sum(e) * factors[b, h, i, j] * v[b, h, j]
+            out[*head, i] += weight / sum(e) * factors[*head, i, j] * v[*head, j]
     return out
 
 

@@ -23,15 +23,22 @@ class ScaledDotProductAttention(attention.ScaledDotProductAttention):
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale
-        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation, self.dropout)
+        out, logsumexp = kernels.attention_forward(
+            *in_four_axes(q, k, v), mask, is_causal, self.scale, rotation, self.dropout)
         self.save(q, k, v, mask, rotation, out, logsumexp)
-        return out
+        return out[(0,) * (4 - q.ndim)]
 
     def backward(self, dout, q, k, v, mask, rotation, out, logsumexp):
         gradients = empty_like(q), empty_like(k), empty_like(v)
-        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, (out, logsumexp), dout, gradients, rotation,
-                                   self.dropout)
+        kernels.attention_backward(
+            *in_four_axes(q, k, v), mask, self.is_causal, self.scale, (out, logsumexp), *in_four_axes(dout),
+            in_four_axes(*gradients), rotation, self.dropout)
         return *gradients, None, None
+
+
+def in_four_axes(*arrays):
+    """(..., T, D) as views (B, H, T, D), with B and H of 1 where they are missing."""
+    return [x[(None,) * (4 - x.ndim)] for x in arrays]
 
 
 @implements(attention.PackedAttention)

@@ -102,7 +102,7 @@ class ScaledDotProductAttention(Fused):
     dv = weights^T @ dout,  dweights = dout @ v^T,  dscores = weights * (dweights - rowsum(dweights * weights)),
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
-    q (B, H, Tq, D), k and v (B, H, Tk, D), mask broadcasts to (B, H, Tq, Tk); with a rotation, q and k are `turned` first.
+    q (..., Tq, D), k and v (..., Tk, D), mask broadcasts to (..., Tq, Tk); with a rotation, q and k are `turned` first.
     A causal query i sees the keys 0 to i. Each weight is dropped with probability dropout_p; `key` determines which
     (random.key_of_batch). Saves its inputs, the turned q and k, and weights.
     """

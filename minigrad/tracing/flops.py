@@ -35,7 +35,7 @@ PRODUCTS = {  # by op: a function of (op, arrays, output)
     MLP: of_mlp,
     Einsum: of_einsum,
     ScaledDotProductAttention: lambda op, arrays, output: of_attention(
-        math.prod(output.shape[:2]), arrays[0].shape[3], output.shape[2], arrays[1].shape[2], op.is_causal),
+        math.prod(output.shape[:-2]), arrays[0].shape[-1], output.shape[-2], arrays[1].shape[-2], op.is_causal),
     PackedAttention: lambda op, arrays, output: of_attention(
         output.shape[0], output.shape[2], output.shape[1], output.shape[1], op.is_causal),
 }

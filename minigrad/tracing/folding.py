@@ -9,15 +9,9 @@ from .steps import Step, TracedTensor
 Shape = tuple[int, ...]
 
 
-def of_matmul(a: Shape, b: Shape) -> Shape:
+def of_product(a: Shape, b: Shape) -> Shape:
+    """The shape of a @ b."""
     return max(a[:-2], b[:-2], key=len) + a[-2:-1] + (b[-1:] if len(b) > 1 else ())
-
-
-def of_attention(q: Shape, k: Shape, v: Shape, *others: Shape) -> Shape:
-    return q[:-1] + v[-1:]
-
-
-PRODUCTS = {"MatMul": of_matmul, "ScaledDotProductAttention": of_attention}  # by op: the output's shape
 
 
 def folded(steps: list[Step], calls: dict[Step, int]) -> list[Step]:
@@ -35,14 +29,14 @@ def folded(steps: list[Step], calls: dict[Step, int]) -> list[Step]:
         return calls[step] == calls[product] and step not in gone and _only_adds_or_drops_axes(step)
 
     for step in steps:
-        if step.op not in PRODUCTS:
+        if step.op != "MatMul":
             continue
         before = [made_by[value] if is_traced(value) and value in made_by and len(uses[value]) == 1 else step
                   for value in step.inputs]
         inputs = [maker.inputs[0] if serves(maker, step) else value for maker, value in zip(before, step.inputs)]
         after = [user for user in uses[step.output] if len(uses[step.output]) == 1 and serves(user, step)]
         output = after[0].output if after else step.output
-        if PRODUCTS[step.op](*(x.shape if is_traced(x) else np.shape(x) for x in inputs)) == output.shape:
+        if of_product(*(x.shape if is_traced(x) else np.shape(x) for x in inputs)) == output.shape:
             sent = [x if x is None else x.reshape(value.shape) for x, value in zip(step.gradients, inputs)]
             products[step] = dataclasses.replace(step, inputs=inputs, output=output, gradients=sent)
             gone |= {*after, *(maker for maker in before if serves(maker, step))}

@@ -41,11 +41,8 @@ def scaled_dot_product_attention(
         if rotation is not None:
             q, k = (ops.attention.turned(x, rotation) for x in (q, k))
         return drop_weights(attention_weights(q, k, mask, is_causal, scale), dropout_p) @ v
-    lead = (1,) * (4 - q.ndim)
-    q4, k4, v4 = (x.reshape(lead + x.shape) if lead else x for x in (q, k, v))
-    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, rotation, is_causal=is_causal, scale=scale,
-                **_dropping(q.shape[:-1] + k.shape[-2:-1], dropout_p))
-    return out.reshape(v.shape[:-2] + q.shape[-2:-1] + v.shape[-1:]) if lead else out
+    return apply(ops.attention.ScaledDotProductAttention, q, k, v, mask, rotation, is_causal=is_causal, scale=scale,
+                 **_dropping(q.shape[:-1] + k.shape[-2:-1], dropout_p))
 
 
 def attention_weights(

@@ -95,8 +95,9 @@ def test_a_tensors_gradient_is_the_sum_of_what_its_uses_sent(spelled_out):
             raise AssertionError(str(case)) from error
 
 
-def test_fused_attention_spelled_out_shows_scores_mask_weights_output():
-    q, k, v = (leaf(1, 1, 3, 2) for _ in range(3))
+@pytest.mark.parametrize("leading", [(), (2,), (1, 1)], ids=str)
+def test_fused_attention_spelled_out_shows_scores_mask_weights_output(leading):
+    q, k, v = (leaf(*leading, 3, 2) for _ in range(3))
 
     def loss(q, k, v):
         return (F.scaled_dot_product_attention(q, k, v, is_causal=True) * q).sum()
@@ -106,7 +107,8 @@ def test_fused_attention_spelled_out_shows_scores_mask_weights_output():
     names = [tensor.name for tensor in t.tensors]
     assert [name for name in names if name in ("scores", "masked_scores", "weights", "output")] == [
         "scores", "masked_scores", "weights", "output"]
-    assert (t["masked_scores"].value[0, 0][np.triu_indices(3, 1)] == -np.inf).all()
+    assert "Reshape" not in [step.op for step in t.steps] and t["scores"].shape == (*leading, 3, 3)
+    assert (t["masked_scores"].value[..., *np.triu_indices(3, 1)] == -np.inf).all()
     expected = F.attention_weights(q, k, is_causal=True)
     assert np.allclose(t["weights"].value, expected.array, atol=1e-15)
     assert np.allclose(t["weights"].value @ v.array, t["output"].value, atol=1e-15)
