@@ -4,6 +4,7 @@
 """
 import ast
 import functools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -47,10 +48,12 @@ RULES = (
     ("averaged instead of added up", "a.sum(axis=b, keepdims=True)", "a.mean(axis=b, keepdims=True)"),
     ("averaged instead of added up", "a.sum(axis=b)", "a.mean(axis=b)"),
     ("added up instead of averaged", "a.mean(axis=b, keepdims=True)", "a.sum(axis=b, keepdims=True)"),
-    ("the sum is missing", "a.sum(axis=b, keepdims=True)", "a"), ("the mean is missing", "a.mean(axis=b, keepdims=True)", "a"),
+    ("the sum is missing", "a.sum(axis=b, keepdims=True)", "a"),
+    ("the mean is missing", "a.mean(axis=b, keepdims=True)", "a"),
     ("the largest for the sum", "a.sum(axis=b, keepdims=True)", "a.max(axis=b, keepdims=True)"),
     ("the largest for the sum", "a.sum(axis=b)", "a.max(axis=b)"),
-    ("along the wrong axis", "a.sum(axis=-1, keepdims=True)", "a.sum(axis=0, keepdims=True)", "a.sum(axis=-2, keepdims=True)"),
+    ("along the wrong axis", "a.sum(axis=-1, keepdims=True)", "a.sum(axis=0, keepdims=True)",
+     "a.sum(axis=-2, keepdims=True)"),
     ("along the wrong axis", "a.mean(axis=-1, keepdims=True)", "a.mean(axis=0, keepdims=True)",
      "a.mean(axis=-2, keepdims=True)"),
     ("over everything", "a.sum(axis=b, keepdims=True)", "a.sum()"),
@@ -95,9 +98,11 @@ def edits_of(solution: Callable, words: str) -> tuple[Known, ...]:
             return found[name]
         return lambda *inputs: function()(*inputs)
 
-    meanings = {local: value for local, value in assigned(module).items() if local not in words}
-    return tuple(Known(sentence, sentence, {"instead": written(edit)}, is_only_single=True)
-                 for edit in edits_in(module) for sentence in [said(edit, meanings)])
+    meanings = {local: value for local, value in assigned(module).items()
+                if not {local, local.removeprefix("d")} & {*re.findall(r"\w+", words)}}
+    enclosing = {child: node for node in ast.walk(module) for child in ast.iter_child_nodes(node)}
+    return tuple(Known(f"{edit.what} ({number})", said(edit, enclosing, meanings), {"instead": written(edit)}, True)
+                 for number, edit in enumerate(edits_in(module)))
 
 
 def assigned(tree: ast.AST) -> dict[str, ast.expr]:
@@ -110,16 +115,23 @@ def transposed(a):
     return a.swapaxes(-1, -2)
 
 
-def said(edit: Edit, meanings: dict[str, ast.expr]) -> str:
-    """"a factor is missing: n in place of n * stretch, where stretch is (dn * n).mean(axis=-1)"."""
-    right = expression(edit.place)
-    unknown = [node.id for node in ast.walk(right) if isinstance(node, ast.Name) and node.id in meanings]
-    where = " and ".join(f"{name} is {shown(meanings[name])}" for name in dict.fromkeys(unknown))
-    return f"{edit.what}: {shown(edit.wrong)} in place of {shown(right)}" + (f", where {where}" if where else "")
+def said(edit: Edit, enclosing: dict[ast.AST, ast.AST], meanings: dict[str, ast.expr]) -> str:
+    """"a factor is missing: n replaces n * stretch, where stretch is (dn * n).mean(-1)"."""
+    right = around = expression(edit.place)
+    while isinstance(right, ast.Name) and isinstance(around, ast.expr) and not isinstance(around, ast.BinOp):
+        around = enclosing[around]
+    around = around if isinstance(around, ast.expr) else right
+    before, names = shown(around), [node.id for node in ast.walk(around) if isinstance(node, ast.Name)]
+    put(edit.place, edit.wrong)
+    after = shown(edit.wrong if around is right else around)
+    put(edit.place, right)
+    where = ", ".join(f"{name} is {shown(meanings[name])}" for name in dict.fromkeys(names) if name in meanings)
+    return f"{edit.what}: {after} replaces {before}" + (f", where {where}" if where else "")
 
 
 def shown(node: ast.expr) -> str:
-    text = ast.unparse(node)
+    """As a student would write it."""
+    text = re.sub(r"swapaxes\((\w+), -1, -2\)|\bT\((\w+)\)", lambda found: f"{found[1] or found[2]}.T", ast.unparse(node))
     for long, short in (("np.", ""), (", keepdims=True", ""), ("axis=-1", "-1"), (" ** ", "**")):
         text = text.replace(long, short)
     return text
@@ -140,7 +152,8 @@ def other_names(module: ast.Module) -> Iterator[Edit]:
     """One variable in place of another, within each function, or what it is a function of."""
     for function in [node for node in module.body if isinstance(node, ast.FunctionDef)]:
         values, variables = assigned(function), [argument.arg for argument in function.args.args]
-        variables += [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        variables += [node.id for node in ast.walk(function)
+                      if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         for place in places_in(function):
             node = expression(place)
             if isinstance(node, ast.Name) and isinstance(value := values.get(node.id), ast.Call) and value.args:

@@ -13,7 +13,7 @@ from study.exercises.answer import Answer, Caller
 from study.exercises.exercise import Exercise, Inputs
 from study.exercises.finding import Finding
 from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, Trial
-from study.mistakes.doctor import Diagnosis, Evidence, diagnose_numbers
+from study.mistakes.doctor import Diagnosis, Evidence, common, diagnose_numbers
 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
 KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between "
@@ -175,7 +175,9 @@ def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:
     if not raised:
         return ()
     smallest = min(raised, key=lambda trial: trial.size)
-    return (f"on {len(raised)} of {len(trials)} inputs {smallest.first_difference()}",)
+    those = common([trial.inputs for trial in trials], [trial.answer.kind == "raised" for trial in trials])
+    where = f"on {len(raised)} of {len(trials)} inputs" + (f", {those}," if those else "")
+    return (f"{where} {smallest.first_difference()}",)
 
 
 def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:
@@ -183,7 +185,7 @@ def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:
     wrong = [trial for trial in trials if not trial.is_right]
     if not wrong:
         return ()
-    trial = min(wrong, key=lambda trial: trial.size)
+    trial = min(wrong, key=lambda trial: (trial.shows_little, trial.size))
     why = diagnosed(exercise, trials).mistake or trial.first_difference()
     return (f"for arrays with another number of axes, such as {trial.shapes}, it is not: {why}",)
 

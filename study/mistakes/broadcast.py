@@ -27,6 +27,10 @@ def first_copy(g, a):
     return g[tuple(slice(1) if axis in ones else slice(None) for axis in range(np.ndim(a)))]
 
 
+def last_copy(g, a):
+    return np.flip(first_copy(np.flip(g), a))
+
+
 def if_copied(reduce):
     """Reduces the gradient only where its shape differs from the input's."""
     return lambda g, a: reduce(g) if np.shape(g) != np.shape(a) else g
@@ -66,6 +70,7 @@ COPIES = {
     "mean": ("{d} is averaged over the copies of {a}, but the uses of a number add: take the sum, not the mean",
              mean_of_copies),
     "first row": ("{d} is the gradient of the first copy of {a} only; all of the copies should be added", first_copy),
+    "last row": ("{d} is the gradient of the last copy of {a} only: in a loop, = overwrites where += adds", last_copy),
     "total": ("{d} is the sum over all axes, and not only over those along which {a} was copied",
               lambda g, a: np.full_like(a, g.sum())),
     "wrong axis": ("{d} is summed over the wrong axis: sum over those along which {a} was copied, not over its own",

@@ -383,6 +383,10 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "through the logarithm": ("-1 / p at the target is the gradient by the probabilities; softmax's must follow",
                                   lambda p, hot, rows, classes: -hot / p),
         "no p": ("p is missing: -onehot replaces p - onehot", lambda p, hot, rows, classes: -hot),
+        "softmax once more": ("p - onehot goes back through softmax once more: it is the gradient of the logits already",
+                              lambda p, hot, rows, classes: p * (p - hot - last(p * (p - hot)))),
+        "no logarithm": ("that is the gradient of -p, and the loss is -log p",
+                         lambda p, hot, rows, classes: p * (last(p * hot) - hot)),
         "times p": ("p - onehot is multiplied by p: it is the whole gradient already",
                     lambda p, hot, rows, classes: (p - hot) * p),
         "times p (1 - p)": ("p - onehot is multiplied by p (1 - p), as for a squared error; it is the whole gradient "

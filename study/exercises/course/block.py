@@ -119,6 +119,7 @@ BLOCK = routine_of(block_backward, ("dx", "dwq", "dwk", "dwv", "dw1", "dw2"), {
     "query's path missing": ("norm(x) is used three times: the path through q is missing in dx",
                              "dn1 = dk @ wk + dv @ wv"),
     "key's path missing": ("norm(x) is used three times: the path through k is missing in dx", "dn1 = dq @ wq + dv @ wv"),
+    "value's path missing": ("norm(x) is used three times: the path through v is missing in dx", "dn1 = dq @ wq + dk @ wk"),
     "value's path only": ("norm(x) is used three times: the paths through q and k are missing in dx", "dn1 = dv @ wv"),
     "batch averaged": ("the weights' gradients are averaged over the batch: uses add up", "dw = products.mean(axis=0)"),
     "first of the batch": ("the weights' gradients are those of the first sequence only: all of the batch use the "

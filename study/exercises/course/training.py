@@ -83,6 +83,10 @@ ADAM = routine_of(adam_step, ("parameter", "m", "v"), {
     "old moments": ("the parameter moves by the m and v from before the step: update them first",
                     "m_hat = (m - (1 - beta1) * gradient) / beta1 / (1 - beta1**t); "
                     "v_hat = np.maximum(v - (1 - beta2) * gradient**2, 0) / beta2 / (1 - beta2**t)"),
+    "old m": ("the parameter moves by the m from before the step: update it first",
+              "m_hat = (m - (1 - beta1) * gradient) / beta1 / (1 - beta1**t)"),
+    "old v": ("the parameter's step is divided by the v from before it: update it first",
+              "v_hat = np.maximum(v - (1 - beta2) * gradient**2, 0) / beta2 / (1 - beta2**t)"),
     "eps in the root": ("eps is added inside the root: it belongs outside, sqrt(v_hat) + eps",
                         "root = np.sqrt(v_hat + eps)"),
     "eps before the correction": ("eps is added to sqrt(v) before v is corrected: it belongs to sqrt(v_hat)",
@@ -174,6 +178,8 @@ def cross_entropy_hvp(x, weight, targets, v):
 CROSS_ENTROPY_HVP = routine_of(cross_entropy_hvp, ("hv",), {
     "gradient moved along": ("1 is subtracted at the target: that belongs to the gradient; it is a constant, and "
                              "doesn't move with weight", "vp = p * (vscores - mean) - np.eye(len(weight))[targets]"),
+    "gradient": ("that is the gradient, dweight, and v is not used: how does it move along v?",
+                 "vp = p - np.eye(len(weight))[targets]"),
     "no row sum": ("softmax's sum over the row is missing: all scores of a row move all its probabilities", "mean = 0.0"),
     "diagonal only": ("p (1 - p) is only the diagonal of softmax's Jacobian: all scores of a row move all its "
                       "probabilities", "mean = p * vscores"),

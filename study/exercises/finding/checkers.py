@@ -10,6 +10,8 @@ from study.mistakes import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from .base import Finding, Watched, Weakness, raised, weaknesses
 
 VISIBLE = 5e-3  # a gradient that is off by this fraction of its largest entry must be noticed; less is a bonus
+LOOSE = 0.3  # a tolerance that passes no more than that
+TINY, HUGE = 1e-9, 3e-3  # steps whose differences are mostly rounding errors, or see the curvature
 SHOWN = 5  # of the missed ones
 FEWEST, ENTRIES = 2, 60  # at least this many wrong backwards per function, or this many entries of inputs
 
@@ -169,6 +171,11 @@ def only_large_ones(alarms: list[Session]) -> bool:
     return any(s.function is LARGE[0] for s in alarms) and not any(s.function is SMALL[0] for s in alarms)
 
 
+def is_accurate(watched: Watched) -> bool:
+    """Are its differences central, in float64, and with a step that is neither too small nor too large?"""
+    return not watched.is_one_sided and np.dtype(np.float32) not in watched.dtypes and TINY < watched.largest_step < HUGE
+
+
 def seen_in(sessions: list[Session], is_so: Callable[[Watched], bool]) -> bool:
     return any(is_so(s.watched) for s in sessions)
 
@@ -226,8 +233,19 @@ WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
         lambda all_, missed, alarms: seen_in(alarms, lambda w: w.is_one_sided)),
     Weakness(
         "step too small", "its step is too small: differences are mostly rounding errors; 1e-5 is about right in float64",
-        lambda all_, missed, alarms: seen_in(alarms, lambda w: 0 < w.largest_step < 1e-9)),
+        lambda all_, missed, alarms: seen_in(alarms, lambda w: 0 < w.largest_step < TINY)),
     Weakness(
         "step too large", "its step is too large: differences see the curvature as well; 1e-5 is about right in float64",
-        lambda all_, missed, alarms: seen_in(alarms, lambda w: w.largest_step > 3e-3)),
+        lambda all_, missed, alarms: seen_in(alarms, lambda w: w.largest_step > HUGE)),
+    Weakness(
+        "twice the difference", "its differences are twice too large: forward(x + h) - forward(x - h) is divided by 2 h",
+        lambda all_, missed, alarms: len(alarms) == len(right_ones()) and seen_in(missed, is_accurate)
+        and any(s.function.name.endswith(": twice") for s in missed)),
+    Weakness(
+        "tolerance too strict", "its tolerance is too strict: central differences are right to about 9 digits, not to 16",
+        lambda all_, missed, alarms: not missed and 2 * len(alarms) > len(right_ones()) and each(alarms, is_accurate)),
+    Weakness(
+        "tolerance too loose", "its tolerance is too loose: it passes gradients that are a little off",
+        lambda all_, missed, alarms: bool(missed) and all(s.off < LOOSE and is_accurate(s.watched) for s in missed)
+        and not only_small_ones(missed) and not each(with_many_outputs(all_), Watched.has_constant_upstream)),
 ]

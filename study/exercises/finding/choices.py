@@ -77,6 +77,9 @@ WEAKNESSES = [  # seen(all choices, the wrong ones)
         "nothing moved", "it never moves an input: compare with how much the forward changes",
         lambda all_, wrong: not any(c.watched.steps for c in all_), explains_all=True),
     Weakness(
+        "always the same", "it gives the same index each time, whatever the backwards return",
+        lambda all_, wrong: len(all_) > 1 and len({c.index for c in all_}) == 1, explains_all=True),
+    Weakness(
         "plain sum", "each dout that it uses is constant, so much cancels: the gradient of a softmax's sum is 0 whatever "
         "its backward does. Draw dout at random",
         lambda all_, wrong: bool(wrong) and all(c.watched.has_constant_upstream() for c in all_)),

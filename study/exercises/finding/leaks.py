@@ -114,8 +114,15 @@ WEAKNESSES = [  # seen(all hunts that returned something, the wrong ones)
         "exchanged", "the pair is the other way round: first the output i, then the later token j",
         lambda all_, wrong: any(h.model.place for h in wrong) and all(h.is_exchanged for h in wrong if h.model.place)),
     Weakness(
+        "counted from 1", "it counts tokens from 1: the first one is 0",
+        lambda all_, wrong: all(h.said == (h.model.place and tuple(n + 1 for n in h.model.place)) for h in all_),
+        explains_all=True),
+    Weakness(
+        "never", "it never finds a leak",
+        lambda all_, wrong: all(h.said is None and (len(h.model.x) == 1 or h.watched.largest_step > 1e-5) for h in all_)),
+    Weakness(
         "the past", "it reports what is allowed: an output may depend on its own token and on earlier ones",
-        lambda all_, wrong: any(h.is_of_the_past for h in wrong)),
+        lambda all_, wrong: any(h.is_of_the_past for h in wrong), explains_all=True),
     Weakness(
         "next token only", "it finds only leaks from the next token: any later one may leak",
         lambda all_, wrong: finds_only(all_, lambda i, j, tokens: j == i + 1)),

@@ -1,5 +1,6 @@
 """What can be seen of wrong numbers, in words: which results, on which inputs, where, and how far off."""
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,26 +9,34 @@ from .relations import listed, sentence
 
 LARGE = 10.0
 
+Inputs = dict[str, Any]
 
-def arrays(seen: Seen, kind: str) -> list[np.ndarray]:
-    return [array for array in arrays_of(seen.inputs).values() if array.dtype.kind in kind]
+
+def arrays(inputs: Inputs, kind: str) -> list[np.ndarray]:
+    return [array for array in arrays_of(inputs).values() if array.dtype.kind in kind]
 
 
 def is_repeated(ids: np.ndarray) -> bool:
     return len(np.unique(ids)) < ids.size
 
 
-ON_INPUTS: dict[str, Callable[[Seen], bool]] = {  # what the inputs on which something is wrong may have in common
-    "with repeated ids": lambda seen: any(map(is_repeated, arrays(seen, "i"))),
-    "with masked positions": lambda seen: any(not np.all(mask) for mask in arrays(seen, "b")),
-    "with a fully masked row": lambda seen: any(np.any(~np.any(mask, -1)) for mask in arrays(seen, "b")),
-    "with ignored targets": lambda seen: any(np.any(ids < 0) for ids in arrays(seen, "i")),
-    "with an axis of length 1": lambda seen: any(1 in array.shape for array in arrays(seen, "fib")),
-    "with numbers beyond 10": lambda seen: any(np.any(np.abs(array) > LARGE) for array in arrays(seen, "f")),
-    "that are not square": lambda seen: any(a.ndim > 1 and a.shape[-1] != a.shape[-2] for a in arrays(seen, "f")),
-    "with batch axes": lambda seen: any(array.ndim > 2 for array in arrays(seen, "f")),
-    "without batch axes": lambda seen: all(array.ndim < 3 for array in arrays(seen, "f")),
+ON_INPUTS: dict[str, Callable[[Inputs], bool]] = {  # what the inputs on which something is wrong may have in common
+    "with repeated ids": lambda inputs: any(map(is_repeated, arrays(inputs, "i"))),
+    "with masked positions": lambda inputs: any(not np.all(mask) for mask in arrays(inputs, "b")),
+    "with a fully masked row": lambda inputs: any(np.any(~np.any(mask, -1)) for mask in arrays(inputs, "b")),
+    "with ignored targets": lambda inputs: any(np.any(ids < 0) for ids in arrays(inputs, "i")),
+    "with an axis of length 1": lambda inputs: any(1 in array.shape for array in arrays(inputs, "fib")),
+    "with numbers beyond 10": lambda inputs: any(np.any(np.abs(array) > LARGE) for array in arrays(inputs, "f")),
+    "that are not square": lambda inputs: any(a.ndim > 1 and a.shape[-1] != a.shape[-2] for a in arrays(inputs, "f")),
+    "with batch axes": lambda inputs: any(array.ndim > 2 for array in arrays(inputs, "f")),
+    "without batch axes": lambda inputs: all(array.ndim < 3 for array in arrays(inputs, "f")),
 }
+
+
+def common(inputs: Sequence[Inputs], is_so: Sequence[bool]) -> str:
+    """"exactly those with repeated ids", if that tells the inputs on which something is so from the others; else ""."""
+    return next((f"exactly those {text}" for text, holds in ON_INPUTS.items()
+                 if not all(is_so) and [bool(holds(one)) for one in inputs] == list(is_so)), "")
 
 
 def places(seen: Seen, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
@@ -96,8 +105,8 @@ def on_which_inputs(case: Case, name: str) -> str:
     is_wrong = [name in item.wrong for item in seen]
     if all(is_wrong):
         return ""
-    common = [text for text, holds in ON_INPUTS.items() if [bool(holds(item)) for item in seen] == is_wrong]
-    return f"{{is}} wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": exactly those {common[0]}" if common else "")
+    those = common([item.inputs for item in seen], is_wrong)
+    return f"{{is}} wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": {those}" if those else "")
 
 
 def form_of(case: Case, name: str) -> list[str]:

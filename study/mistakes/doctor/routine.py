@@ -30,7 +30,7 @@ class Routine:
     edits: Callable[[], tuple[Known, ...]] = tuple  # more mistakes, made only if none of these explains the numbers
 
     def run(self, inputs: dict[str, Any], changes: dict[str, Any] | None = None) -> dict[str, np.ndarray | None]:
-        """The results by name, for inputs by name, with these parts, or all of it (`instead`), replaced. Inputs are copied."""
+        """The results by name, for inputs by name, with these parts replaced, or all of it (`instead`). Copies inputs."""
         parts = dict(changes or {})
         function = parts.pop("instead", self.right)
         arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in (inputs[name] for name in self.arguments)]

@@ -123,7 +123,7 @@ def one_relation(case: Case, relations: Sequence[Relation]) -> dict[str, Explana
 
 
 def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting, edits: Fitting) -> dict[str, Explanation]:
-    """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake; then edits."""
+    """First known mistakes, those that explain most results; relations; a relation on top of a mistake; at last edits."""
     found: dict[str, Explanation] = {}
 
     def changed_besides(item: tuple[Explanation, list[str]]) -> int:
