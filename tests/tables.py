@@ -10,6 +10,12 @@ def shares(few: int) -> list:
     return [pytest.param(few, marks=pytest.mark.short), pytest.param(1, marks=pytest.mark.long)]
 
 
+def one_in(share: int, rows: Iterable[Any]) -> list:
+    """The values of a parameter, or of several: one in `share` is tried each time, and the others with --long."""
+    return [row if place % share == 0 else pytest.param(*(row if isinstance(row, tuple) else [row]), marks=pytest.mark.long)
+            for place, row in enumerate(rows)]
+
+
 def each(rows: Iterable[Any] | Mapping[Any, Any], check: Callable[..., None]) -> None:
     """check(row) for each row, or check(name, row) for each item of a dict; raises all failures as one group, with names."""
     named = rows.items() if isinstance(rows, Mapping) else ((str(row), row) for row in rows)

@@ -11,6 +11,7 @@ from minigrad.fast.kernels.elementwise import FLOAT, Formula
 from minigrad.fast.kernels.recorded import Recorded
 from minigrad.ops import activations, arithmetic, comparison, difference_losses, elementary, statistics
 from minigrad.ops.binary_cross_entropy import BinaryCrossEntropy, BinaryCrossEntropyWithLogits
+from tables import one_in
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
 COUNTS = {operator.neg: 1, np.where: 3, np.zeros_like: 1}  # of operands
@@ -57,7 +58,7 @@ def pairs():
     return [np.concatenate([x, y, z]) for x, y, z in zip(special, (WIDE, WIDE[::-1]), whole)]
 
 
-@pytest.mark.parametrize("name", ACCURATE)
+@pytest.mark.parametrize("name", one_in(2, ACCURATE))
 @np.errstate(all="ignore")
 def test_functions_are_accurate_to_a_few_ulps(name):
     reference, ulps = ACCURATE[name]
@@ -115,7 +116,7 @@ BITS = [  # functions whose formulas have NumPy's bits, and operands if other th
 CHOICES = np.maximum, np.minimum, activations.Relu.function  # whose zero may be either of two
 
 
-@pytest.mark.parametrize("function, operands", BITS, ids=named)
+@pytest.mark.parametrize("function, operands", one_in(3, BITS), ids=named)
 @np.errstate(all="ignore")
 def test_formulas_of_one_rounding_have_numpys_bits(function, operands):
     operands = operands or (np.full_like(pairs()[0], 1.5), *pairs())[-count_of(function):]
@@ -160,7 +161,7 @@ CLOSE = [  # a function, operands, relative and absolute error
 ]
 
 
-@pytest.mark.parametrize("function, operands, relative, absolute", CLOSE, ids=named)
+@pytest.mark.parametrize("function, operands, relative, absolute", one_in(3, CLOSE), ids=named)
 @np.errstate(all="ignore")
 def test_formulas_of_several_operands_are_close_to_numpys(function, operands, relative, absolute):
     np.testing.assert_allclose(formula_of(function).of(*operands), function(*operands), relative, absolute)
