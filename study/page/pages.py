@@ -27,7 +27,8 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
     check_size(head, attention)
     trace = trace_of(attention, head)
     return page_of(head, trace, {
-        "title": title or ("One head of attention" if head.heads == 1 else f"Attention with {head.heads} heads"),
+        "title": title or "Backpropagation through " + (
+            "one head of attention" if head.heads == 1 else f"attention with {head.heads} heads"),
         "introduction": [*introduction, STORY],
         "labels": labels(head),
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head), row_sum_switch(head.product)],
@@ -47,7 +48,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
     check_size(numbers, block.block)
     trace = trace_of(block.block, numbers)
     return page_of(numbers, trace, {
-        "title": "A block of a transformer",
+        "title": "Backpropagation through a block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
         "switches": [causal_switch(numbers.causal, numbers.mask),
                      row_sum_switch("attended_heads" if numbers.heads > 1 else "attended")],
@@ -91,8 +92,8 @@ def page_of(numbers: Inputs, trace: Trace, extras: dict[str, Any]) -> Page:
 
 HIDDEN = ("masked_scores", "tokens_first", *(f"{name}_{part}" for name in FROM_Q_K_V  # what is shown with a later step
                                              for part in ("cut", "swapped", "kept", "crossed")))
-STORY = ("Each gradient stands below its value. Point at a number to see how it is computed; change an input, and "
-         "everything downstream updates.")
+STORY = ("Forward goes from left to right, to the loss L. Below each matrix is its gradient: dS says how fast L changes "
+         "with each number of S.")
 
 
 def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
