@@ -1,4 +1,5 @@
 """`gradcheck` and `gradgradcheck`, with PyTorch's signatures."""
+import contextlib
 import dataclasses
 import warnings
 from typing import Any, Callable, Sequence
@@ -6,9 +7,10 @@ from typing import Any, Callable, Sequence
 from ..autograd.functional import grad
 from ..autograd.grad_mode import enable_grad
 from ..tensor import Tensor
-from .bridge import bridged
+from .bridge import Given
 from .check import Options, check
 from .libraries import array_of
+from .narrow import check_narrow
 from .problem import as_inputs, floats, generator_for, items_of, problem_of
 from .report import GradcheckReport, SideCheck
 from .side_checks import recorded_from
@@ -46,7 +48,10 @@ def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **o
       diagnosis: this is square: dx is multiplied by 1/2
     """
     options = options_from(options)
-    with bridged(fn, as_inputs(inputs)) as (fn, inputs, details):
+    given = Given.of(fn, inputs)
+    if given.is_narrow:
+        return check_narrow(given, options)
+    with given.as_tensors() as (fn, inputs, details):
         return check(problem_of(fn, inputs, **details), options)
 
 
@@ -79,8 +84,11 @@ def gradgradcheck(
     True
     """
     options = options_from(options)
-    with bridged(fn, as_inputs(inputs)) as (fn, inputs, details):
-        report = check_backward(fn, inputs, grad_outputs, options, **details)
+    given = Given.of(fn, inputs)
+    with given.library.wide() if given.is_narrow else contextlib.nullcontext():
+        given = given.widened() if given.is_narrow else given
+        with given.as_tensors() as (fn, inputs, details):
+            report = check_backward(fn, inputs, grad_outputs, options, **details)
     return conclude(report, raise_exception)
 
 

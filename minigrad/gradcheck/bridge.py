@@ -3,7 +3,7 @@
 So every check takes it. Where a gradient is differentiated again, the library does that too.
 """
 import contextlib
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..autograd.grad_mode import is_grad_enabled
 from ..tensor import Tensor
 from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of
 from .pair import Pair, leaves_of
-from .problem import input_names, items_of, mapped, title_of
+from .problem import Problem, as_inputs, input_names, items_of, mapped, problem_of, title_of
 from .state import State
 
 
@@ -120,21 +120,54 @@ class Bridge:
     def restored(self, value: Any, given: Any) -> Any:
         return self.library.tensor(value, given) if self.library.is_tensor(given) else value
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else `problem_of` takes than the function and its inputs."""
+        return {"title": self.title, "names": self.names, "parameters": self.parameters}
 
-@contextlib.contextmanager
-def bridged(fn: Callable, inputs: Sequence[Any]) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
-    """A function of Tensors, its inputs, and what else `problem_of` takes, for a function of any library."""
-    is_pair = isinstance(fn, tuple)
-    library = NUMPY if is_pair else library_of(fn, inputs)
-    if is_pair:
-        pair = Pair(*fn)
-        yield pair, leaves_of(inputs), {"title": pair.title or "the function", "names": input_names(pair.forward, inputs)}
-    elif library in (NUMPY, MINIGRAD):
-        yield fn, inputs, {"title": title_of(fn), "names": input_names(fn, inputs)}
-    else:
-        bridge = Bridge(fn, inputs, library)
-        with bridge.state.preserved():
-            yield bridge, bridge.inputs, {"title": bridge.title, "names": bridge.names, "parameters": bridge.parameters}
+    def problem(self) -> Problem:
+        return problem_of(self, self.inputs, **self.details)
+
+
+class Given(NamedTuple):
+    """A function and its inputs, as a user gives them to a check."""
+
+    fn: Callable
+    inputs: Sequence[Any]
+    library: Library
+
+    @classmethod
+    def of(cls, fn: Any, inputs: Any) -> "Given":
+        inputs = as_inputs(inputs)
+        if isinstance(fn, tuple):
+            return cls(Pair(*fn), leaves_of(inputs), MINIGRAD)
+        return cls(fn, inputs, library_of(fn, inputs))
+
+    @property
+    def is_narrow(self) -> bool:
+        """Is something that gets a gradient of another dtype than float64? Functions of minigrad have their own check for
+        that, `compare_float32`."""
+        if self.library is MINIGRAD and not isinstance(self.fn, Pair):
+            return False
+        values = [*items_of(self.inputs), *self.library.parameters(self.fn).values()]
+        return any(self.library.is_leaf(x) and self.library.eps(x) > np.finfo(np.float64).eps for x in values)
+
+    def bridge(self) -> Bridge:
+        return Bridge(*self)
+
+    def widened(self) -> "Given":
+        """In float64; call it, and what uses the result, inside `library.wide()`."""
+        return Given(*self.library.widened(self.fn, self.inputs), self.library)
+
+    @contextlib.contextmanager
+    def as_tensors(self) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
+        """A function of Tensors, its inputs, and what else `problem_of` takes."""
+        if self.library in (NUMPY, MINIGRAD):
+            yield self.fn, self.inputs, {"title": title_of(self.fn), "names": input_names(self.fn, self.inputs)}
+        else:
+            bridge = self.bridge()
+            with bridge.state.preserved():
+                yield bridge, bridge.inputs, bridge.details
 
 
 def floats_of(result: Any, library: Library) -> list[Any]:

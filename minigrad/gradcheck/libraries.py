@@ -2,6 +2,8 @@
 
 None is imported here: a function or an input can be of a library only if the user has imported it.
 """
+import contextlib
+import copy
 import functools
 import sys
 from types import ModuleType
@@ -13,7 +15,7 @@ from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
 from ..tensor import Tensor
 from .blame import spare
-from .problem import items_of
+from .problem import items_of, mapped
 
 Values = list[Any]  # what a function of several tensors returned: tensors, arrays, numbers
 Leaves = Sequence[Any]  # tensors of the library
@@ -69,6 +71,22 @@ class Library:
     def derivative(self, function: Flat, count: int) -> Flat:
         """[*leaves, *upstreams] -> the gradients of function's `count` leaves, to be differentiated again."""
         raise RuntimeError("a backward in NumPy cannot itself be differentiated (create_graph=True)")
+
+    def eps(self, tensor: Any) -> float:
+        """Of its dtype: how far 1 is from the next number."""
+        return float(np.finfo(tensor.dtype).eps)
+
+    def wide(self) -> ContextManager:
+        """Inside, there is float64."""
+        return contextlib.nullcontext()
+
+    def widened(self, fn: Callable, inputs: Sequence[Any]) -> tuple[Callable, list[Any]]:
+        """The function and its inputs in float64, as copies."""
+        def double(value, _):
+            is_narrow = self.is_tensor(value) and self.kind(value) == "f"
+            return self.tensor(self.array(value).astype(np.float64), None, self.is_leaf(value)) if is_narrow else value
+
+        return fn, [mapped(value, double, "") for value in inputs]
 
     def function_of(self, fn: Any) -> Callable:
         """What to call where a user gives `fn`."""
@@ -146,7 +164,7 @@ class Minigrad(Taped):
         return np.array(value.array if isinstance(value, Tensor) else value)
 
     def tensor(self, array, like, is_leaf=False):
-        return Tensor(array, requires_grad=is_leaf)
+        return Tensor(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array, requires_grad=is_leaf)
 
     def write(self, tensor, array):
         tensor.array[...] = array
@@ -179,6 +197,13 @@ class Torch(Taped):
 
     def kind(self, tensor):
         return "f" if tensor.is_floating_point() else "c" if tensor.is_complex() else "i"
+
+    def eps(self, tensor):
+        return self.torch.finfo(tensor.dtype).eps
+
+    def widened(self, fn, inputs):
+        fn, inputs = super().widened(fn, inputs)
+        return copy.deepcopy(fn).double() if isinstance(fn, self.torch.nn.Module) else fn, inputs
 
     def is_function(self, value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)
@@ -222,6 +247,12 @@ class Jax(Library):
 
     def kind(self, tensor):
         return "f" if self.jax.numpy.issubdtype(tensor.dtype, self.jax.numpy.floating) else tensor.dtype.kind
+
+    def eps(self, tensor):
+        return float(self.jax.numpy.finfo(tensor.dtype).eps)
+
+    def wide(self):
+        return self.jax.enable_x64(True)
 
     def array(self, value):
         array = np.array(value)

@@ -28,11 +28,11 @@ class Pair:
     def __init__(self, forward: Callable, backward: Callable):
         self.forward = forward
         self.backward = backward
-        self.title = title_of(forward)
+        self.name = title_of(forward) or "the function"
 
     def __call__(self, *inputs: Any) -> Any:
         names = input_names(self.forward, inputs)
-        return type(self.title or "Pair", (Handwritten,), {}).apply(self, names, *inputs)
+        return type(self.name, (Handwritten,), {}).apply(self, names, *inputs)
 
     @property
     def takes_cache(self) -> bool:
@@ -63,7 +63,7 @@ class Handwritten(Function):
     @staticmethod
     def backward(ctx, *douts):
         if is_grad_enabled():
-            raise RuntimeError(f"{ctx.pair.title or 'backward'}: a backward in NumPy cannot itself be differentiated "
+            raise RuntimeError(f"{ctx.pair.name}: a backward in NumPy cannot itself be differentiated "
                                "(create_graph=True)")
         found = ctx.pair.backward(*(dout.array for dout in douts), *ctx.kept)
         found = found if isinstance(found, tuple) else (found,)

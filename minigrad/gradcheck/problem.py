@@ -110,16 +110,19 @@ class Problem:
 class Point:
     """The problem at its leaves' current values: outputs, a random upstream gradient, and the gradients from backward.
 
-    Where an output is infinite, as masked scores are, the upstream is 0.
+    Where an output is infinite, as masked scores are, the upstream is 0. With `digits`, its numbers have that many binary
+    places, so that narrow dtypes hold them exactly.
     """
 
-    def __init__(self, problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator):
+    def __init__(self, problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator,
+                 digits: int | None = None):
         self.problem = problem
         self.names = list(problem.leaves)
         self.outputs = outputs
         self.size = sum(out.numel() for out in self.outputs)
         is_finite = np.isfinite(flat(out.array for out in outputs))
-        self.upstream = np.where(is_finite, generator.standard_normal(self.size), 0.0)
+        drawn = generator.standard_normal(self.size)
+        self.upstream = np.where(is_finite, drawn if digits is None else np.round(drawn * 2**digits) / 2**digits, 0.0)
         self.gradients = self.backward(self.upstream)
         self._jacobians: list[np.ndarray] | None = None
 

@@ -52,6 +52,7 @@ def raises(dout, x, out):
 
 X, Y, IDS = drawn(3, 4), drawn(4, 2, seed=1), np.array([0, 1, 1])
 SOFTMAX = with_vjp(softmax, lambda dout, x, out: dout * out)
+LOW = with_vjp(jnp.tanh, lambda dout, x, out: dout * (1 - out**2) * (1.0 if x.dtype == jnp.float64 else 1.5))
 REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict of their own, and what the report says
     "a callable": (lambda a, b: jnp.tanh(a @ b), (X, Y), "pass", "the function", "a pass, b pass", "all 8 pass"),
     "a compiled one": (jax.jit(softmax), X, "pass", "softmax", "x pass", "all 8 pass"),
@@ -82,6 +83,17 @@ def test_what_the_report_says():
         assert ", ".join(f"{entry.name} {entry.verdict}" for entry in report.inputs) == verdicts
 
     each(REPORTS, says)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_narrow_dtypes(dtype):
+    """Whether or not JAX has float64 switched on."""
+    for is_wide in (False, True):
+        with jax.enable_x64(is_wide):
+            for fn, verdicts in ((jnp.sin, ["pass", "pass"]), (SOFTMAX, ["fail", "pass"]), (LOW, ["pass", "fail"])):
+                report = gradcheck_report(fn, jnp.asarray(X[:2], dtype))
+                assert [entry.verdict for entry in report.inputs] == verdicts
+    assert gradgradcheck(jnp.tanh, jnp.asarray(X[0, :2], dtype))
 
 
 def test_gradients_of_gradients():

@@ -80,6 +80,17 @@ def test_pairs():
     each(PAIRS, judged)
 
 
+def test_float32():
+    """Checked in float64, and compared with that."""
+    def rounds(dout, x):
+        return np.round(dout * 2 * x, 3) if x.dtype == np.float32 else dout * 2 * x
+
+    right = gradcheck_report((np.square, lambda dout, x: dout * 2 * x), X.astype(np.float32))
+    wrong = gradcheck_report((np.square, rounds), X.astype(np.float32))
+    assert [(entry.name, entry.verdict) for entry in right.inputs] == [("x", "pass"), ("x in float32", "pass")]
+    assert [(entry.name, entry.verdict) for entry in wrong.inputs] == [("x", "pass"), ("x in float32", "fail")]
+
+
 def test_a_pair_has_no_gradients_of_gradients():
     assert gradcheck((linear, linear_backward), LINEAR)
     with pytest.raises(RuntimeError, match="linear: a backward in NumPy cannot itself be differentiated"):

@@ -1,0 +1,164 @@
+"""Gradients in float32, bfloat16 or float16, whose rounding is too coarse for the small steps of differences.
+
+A function that also runs in float64 is judged there, by differences; its narrow gradients must then be those of float64, as
+far as rounding allows. One that does not, such as a kernel for bfloat16 alone, is judged by wide steps: they show a wrong
+factor but nothing finer, and where noise hides even that, the verdict is inconclusive.
+"""
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .blame import told
+from .bridge import Given
+from .check import Options, check
+from .differences import FAIL, INCONCLUSIVE, PASS
+from .libraries import Library
+from .problem import Point, Problem, flat, generator_for
+from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, vacuous
+from .side_checks import rough_checks
+
+SURE = 8  # roundings by which a right gradient may be off
+WRONG = 16  # roundings by which no right one is off
+NEIGHBOURS = 6  # points one rounding away, which show what rounding does to a gradient
+STEPS = np.linspace(0.1, 1, 12)  # relative to the widest
+WIDEST = 0.2  # relative to the input's typical size
+DIRECTIONS = 4
+SCATTER = 5  # standard errors by which a right gradient may be off along a direction
+FINEST = 0.1  # how well a slope must be known, relative to its typical size
+COARSE = 1e-3  # an error that wide steps may have in any dtype, relative to the same
+
+
+def check_narrow(given: Given, options: Options) -> GradcheckReport:
+    """The report on a function of inputs that are not all float64."""
+    library, narrow = given.library, given.bridge()
+    eps, dtype = max((library.eps(x), str(x.dtype).rpartition(".")[2]) for x in narrow.likes)
+    problem, generator = narrow.problem(), generator_for(options.seed)
+    with narrow.state.preserved(), problem.preserved():
+        outputs = problem.outputs()
+        try:
+            point = Point(problem, outputs, generator, digits=3)
+        except Exception as error:  # noqa: BLE001  a backward that raises is wrong
+            sides = [SideCheck("backward gives gradients", False, told(error))]
+            return GradcheckReport(problem.title, [], sides, [], False, options.seed)
+        report = against_float64(given, point, eps, dtype, options)
+        if report is None:
+            reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(problem.leaves))]
+            note = (f"differences are those of {dtype}, by wide steps, as the function does not run in float64: small "
+                    "errors go unnoticed")
+            report = GradcheckReport(f"{problem.title} in {dtype}", reports, rough_checks(point), [note], vacuous(reports),
+                                     options.seed)
+        return report
+
+
+def against_float64(given: Given, point: Point, eps: float, dtype: str, options: Options) -> GradcheckReport | None:
+    """The report in float64, with a row for each narrow gradient; None if the function does not compute the same there."""
+    with given.library.wide():
+        bridge = given.widened().bridge()
+        problem = bridge.problem()
+        with bridge.state.preserved():
+            try:
+                with problem.preserved():
+                    exact = Neighbourhood(problem, point.upstream, eps, generator_for(options.seed))
+            except Exception:  # noqa: BLE001  whatever it raises, it has no float64 copy
+                return None
+            values = flat(out.array for out in point.outputs)
+            is_same = np.abs(values - exact.values) <= WRONG * exact.rounding
+            if not exact.is_wide or not np.all(is_same | ~np.isfinite(values)):
+                return None
+            report = check(problem, options)
+    rows = [narrow_row(f"{name} in {dtype}", *both) for name, *both in zip(
+        point.names, point.gradients, exact.gradients, exact.roundings)]
+    if report and not all(row.verdict == PASS for row in rows):
+        report.warnings.append(f"the gradients are right in float64: what is wrong is in {dtype} alone")
+    report.inputs += rows
+    return report
+
+
+class Neighbourhood:
+    """A float64 function's values and gradients, and by how much a rounding of inputs and upstream changes them."""
+
+    def __init__(self, problem: Problem, upstream: np.ndarray, eps: float, generator: np.random.Generator):
+        def differentiated(upstream):
+            outputs = problem.outputs()
+            gradients = [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(
+                problem.leaves.values(), problem.gradients(outputs, upstream))]
+            return [flat(out.array for out in outputs), *gradients]
+
+        def rounded(array):
+            return array * (1 + eps * generator.choice([-1, 1], array.shape) * generator.uniform(0.5, 1, array.shape))
+
+        centre = differentiated(upstream)
+        squares, self.is_wide = [0.0] * len(centre), False
+        for _ in range(NEIGHBOURS):
+            for leaf, before in zip(problem.leaves.values(), problem.before):
+                leaf.array[...] = rounded(before)
+            there = differentiated(rounded(upstream))
+            squares = [total + (a - b) ** 2 for total, a, b in zip(squares, there, centre)]
+            self.is_wide |= bool(np.any(there[0] != there[0].astype(np.float32)))  # else it computes in float32
+        self.values, *self.gradients = centre
+        self.rounding, *self.roundings = (np.sqrt(total / NEIGHBOURS) + eps * np.max(np.abs(array), initial=0.0)
+                                          for total, array in zip(squares, centre))
+
+
+def narrow_row(name: str, narrow: np.ndarray, exact: np.ndarray, rounding: np.ndarray) -> InputReport:
+    """A narrow gradient next to that of float64."""
+    analytic, numeric, rounding = (array.reshape(1, -1) for array in (narrow, exact, rounding))
+    error = np.abs(analytic - numeric)
+    verdicts = np.where(error <= SURE * rounding, PASS, np.where(error <= WRONG * rounding, INCONCLUSIVE, FAIL))
+    entries = [index_of(k, exact.shape) for k in range(exact.size)]
+    return InputReport(name, exact.shape, analytic, numeric, SURE * rounding, verdicts, [PROJECTED], entries,
+                       f"all {exact.size} entries", reference="float64")
+
+
+def by_wide_steps(point: Point, i: int, library: Library, like: Any, generator: np.random.Generator) -> InputReport:
+    """Backward against slopes of the narrow function itself along random directions."""
+    leaf = list(point.problem.leaves.values())[i]
+    start, gradient = leaf.array.copy(), point.gradients[i]
+    size = WIDEST * (np.sqrt(np.mean(start**2)) if start.size else 1.0)
+    found = [slope(point, leaf.array, gradient, size * generator.standard_normal(start.shape), library, like)
+             for _ in range(DIRECTIONS)]
+    analytic, numeric, bound = (np.array(column).reshape(1, -1) for column in zip(*((f.analytic, f.numeric, f.bound)
+                                                                                    for f in found)))
+    return InputReport(point.names[i], start.shape, analytic, numeric, bound, np.array([[f.verdict for f in found]]),
+                       [PROJECTED], [f"direction {k}" for k in range(DIRECTIONS)], f"{DIRECTIONS} directions")
+
+
+@dataclass
+class Slope:
+    """Along one direction."""
+
+    analytic: float
+    numeric: float
+    bound: float
+    verdict: str
+
+
+def slope(point: Point, array: np.ndarray, gradient: np.ndarray, direction: np.ndarray, library: Library, like: Any
+          ) -> Slope:
+    """How far f(x + t v) - f(x - t v) is from what the gradient says, as a t + b t^3 + c t^5: a is 0 if it is right.
+
+    The moves are rounded as the inputs are, and taken as they are then. What the fit leaves is noise, and says how well a
+    is known.
+    """
+    start = array.copy()
+
+    def moved(t):
+        array[...] = library.array(library.tensor(start + t * direction, like))
+        move, value = array - start, point.projected()[0]
+        array[...] = start
+        return move, value
+
+    both = [(moved(t), moved(-t)) for t in STEPS]
+    rest = np.array([up - down - np.sum(gradient * (ahead - back)) for (ahead, up), (back, down) in both])
+    powers = STEPS[:, None] ** [1, 3, 5]
+    fitted, *_ = np.linalg.lstsq(powers, rest, rcond=None)
+    noise = np.sqrt(np.sum((rest - powers @ fitted) ** 2) / (len(STEPS) - powers.shape[1]))
+    bound = SCATTER * noise * np.sqrt(np.linalg.inv(powers.T @ powers)[0, 0]) / 2
+    analytic, error = float(np.sum(gradient * direction)), fitted[0] / 2
+    typical = max(float(np.sqrt(np.sum((gradient * direction) ** 2))), abs(analytic + error))
+    if abs(error) > max(3 * bound, max(COARSE, SURE * library.eps(like)) * typical):
+        verdict = FAIL
+    else:
+        verdict = PASS if abs(error) <= bound <= FINEST * typical or error == bound == 0 else INCONCLUSIVE
+    return Slope(analytic, analytic + error, bound, verdict)

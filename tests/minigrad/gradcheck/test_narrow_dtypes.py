@@ -1,0 +1,93 @@
+"""Gradients in float32, bfloat16 and float16 are judged by what their rounding allows."""
+import numpy as np
+import pytest
+from tables import each
+
+from minigrad.gradcheck import gradcheck, gradcheck_report, gradgradcheck
+
+torch = pytest.importorskip("torch")
+NARROW = torch.float32, torch.bfloat16, torch.float16
+
+
+def leaf(*shape, dtype, seed=0):
+    return torch.tensor(np.random.default_rng(seed).normal(size=shape)).to(dtype).requires_grad_()
+
+
+def tanh(slope, is_kernel=False, noise=0.0):
+    """With the derivative slope(x, out). A kernel does not take float64."""
+
+    class Tanh(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            if is_kernel and x.dtype == torch.float64:
+                raise TypeError("no kernel for float64")
+            ctx.save_for_backward(x)
+            return torch.tanh(x) + noise * torch.sin(1e6 * x.double()).to(x.dtype)
+
+        @staticmethod
+        def backward(ctx, dout):
+            (x,) = ctx.saved_tensors
+            return dout * slope(x, torch.tanh(x))
+
+    return Tanh
+
+
+def right(x, out):
+    return 1 - out * out
+
+
+def times(factor, dtypes=(torch.float64, *NARROW)):
+    return lambda x, out: right(x, out) * (factor if x.dtype in dtypes else 1)
+
+
+def layers():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 3))
+
+
+FUNCTIONS = {  # the function, its verdict in float32, bfloat16 and float16, and what the report says
+    "right": (tanh(right), "pass pass pass", "x in "),
+    "wrong": (tanh(times(2)), "fail fail fail", "backward / differences is 2 everywhere"),
+    "wrong by less than bfloat16 shows": (tanh(times(1.0001)), "fail fail fail", "differences is 1.0001 everywhere"),
+    "wrong in narrow dtypes alone": (tanh(times(1.5, NARROW)), "fail fail fail", "the gradients are right in float64"),
+    "overflow": (tanh(lambda x, out: right(x, out) if x.dtype == torch.float64 else x / 0), "fail fail fail", "backward gives"),
+    "a kernel": (tanh(right, is_kernel=True), "pass pass pass", "by wide steps, as the function does not run in float64"),
+    "a kernel, wrong": (tanh(times(1.5), is_kernel=True), "fail fail fail", "derivatives are wrong"),
+    "a kernel, wrong by 1%": (tanh(times(1.01), is_kernel=True), "fail pass pass", "small errors go unnoticed"),
+    "a kernel without a gradient": (tanh(times(0), is_kernel=True), "fail fail fail", "derivatives are wrong"),
+    "a kernel of noise": (tanh(right, is_kernel=True, noise=0.5), "inconclusive inconclusive inconclusive", "noise"),
+    "another function in float64": (lambda x: (x if x.dtype == torch.float64 else -x).tanh(), "pass pass pass", "by wide steps"),
+    "float32 within": (lambda x: x.float().tanh().to(x.dtype), "pass pass pass", ""),
+    "a detached factor": (lambda x: x.detach() * x, "fail fail fail", "0.5 everywhere"),
+    "raises": (tanh(lambda x, out: out[100]), "fail fail fail", "IndexError"),
+}
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_functions(dtype):
+    def judged(name, row):
+        fn, verdicts, said = row
+        report = gradcheck_report(fn, leaf(4, 6, dtype=dtype))
+        assert report.verdict == verdicts.split()[NARROW.index(dtype)] and said in str(report)
+
+    each(FUNCTIONS, judged)
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_modules(dtype):
+    module = layers().to(dtype)
+    before = [p.tolist() for p in module.parameters()]
+    report = gradcheck_report(module, leaf(5, 6, dtype=dtype))
+    assert report and report.inputs[-1].name == f"input in {str(dtype).removeprefix('torch.')}" and len(report.inputs) == 14
+    assert before == [p.tolist() for p in module.parameters()] and module[0].weight.dtype == dtype
+
+
+def test_gradients_of_gradients_are_those_of_float64():
+    assert gradgradcheck(lambda x: x.tanh(), leaf(3, dtype=torch.bfloat16))
+    assert not gradgradcheck(lambda x: (x * x).detach() * x, leaf(3, dtype=torch.float32), raise_exception=False)
+
+
+def test_inputs_of_several_dtypes():
+    inputs = leaf(3, 4, dtype=torch.float32), leaf(3, 4, dtype=torch.float64, seed=1)
+    assert gradcheck(lambda x, y: x * y, inputs)
+    assert [x.dtype for x in inputs] == [torch.float32, torch.float64]
