@@ -6,7 +6,7 @@ import webbrowser
 
 from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
-from models.transformer import PLACEMENTS, check_number, check_whole
+from models.transformer import NORMS, PLACEMENTS, check_number, check_whole
 from study.page import attention, block, inputs, pages, trained
 from study.page.attention import DEFAULT
 from study.page.stations import STATIONS
@@ -35,6 +35,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
                         help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
+    parser.add_argument("--norm", choices=NORMS, help=f"with --block: {' or '.join(NORMS)} (default: {NORMS[0]})")
     parser.add_argument("--tiles", type=int, metavar="N", help="flash attention's backward, in tiles of N queries and keys")
     parser.add_argument("--heads", type=int, metavar="N", help="several heads; with --checkpoint: from --head on")
     parser.add_argument("--key-value-heads", type=int, metavar="N", help="heads of keys and values, which groups share")
@@ -90,7 +91,7 @@ def numbers_of(given: dict) -> attention.Inputs:
         if heads % groups:
             raise ValueError(f"--key-value-heads must divide --heads, got {groups} and {heads}")
     check_number("--dropout", given.get("dropout", 0.0), "[0, 1)")
-    changes = {name: given[name] for name in ("heads", "key_value_heads", "rotary") if name in given}
+    changes = {name: given[name] for name in ("heads", "key_value_heads", "rotary", "norm") if name in given}
     numbers = source(given, changes)
     queries, keys = numbers.tokens
     if numbers.rotary and numbers.size % 2:
@@ -141,6 +142,8 @@ def check_flags(given: dict) -> None:
             raise UsageError(f"--{one} and --{other.replace('_', '-')} exclude each other: {why}")
     if "checkpoint" in given and "text" not in given:
         raise UsageError("--checkpoint needs a text for the model to read; give one with --text")
+    if "norm" in given and not any(name.startswith("gain") for name in block.names(given.get("block", "none"))):
+        raise UsageError("--norm needs --block PLACEMENT, a block that has norms, such as pre or post")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):
         raise UsageError(f"--{alone[0]} needs --checkpoint RUN, a trained model; give both")
 

@@ -597,7 +597,8 @@ def test_blocks(run, placement):
 @pytest.mark.parametrize("source", [[], ["--block", "post"]], ids=str)
 def test_variants(run, source):
     flags = ["--heads", 2, "--key-value-heads", 1, "--rotary", "--dropout", "0.5", "--cross-entropy"]
-    assert run("--no-open", *source, *flags)[0] == 0
+    assert run("--no-open", *source, *flags, *(["--norm", "rms_norm"] if source else []))[0] == 0
+    assert not source or "RMSNorm" in {step["op"] for step in data_in("study.html")["trace"]["steps"]}
     shapes = {tensor["name"]: tensor["shape"] for tensor in data_in("study.html")["trace"]["tensors"]}
     assert shapes["scores"] == shapes["keep"] == [2, 3, 3] and shapes["k_groups"] == shapes["k_rotated"] == [1, 3, 2]
     assert shapes["logits"] == [3, 4] and ("hidden" in shapes) == bool(source)
@@ -682,6 +683,9 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
     (["--head", "1"], "--head needs --checkpoint RUN"),
     (["--checkpoint", "run"], "--checkpoint needs a text for the model to read; give one with --text"),
+    (["--norm", "rms_norm"], "--norm needs --block PLACEMENT, a block that has norms, such as pre or post"),
+    (["--norm", "rms_norm", "--block", "residual"], "--norm needs --block PLACEMENT, a block that has norms, such as pre or post"),
+    (["--norm", "batch_norm", "--block"], "invalid choice: 'batch_norm'"),
     (["--block", "sideways"], "invalid choice: 'sideways'"),
     (["--heads", "3"], "--heads must divide 4, the width of the page's numbers, got 3"),
     (["--heads", "0"], "--heads must be a whole number from 1 to 6000, got 0"),
