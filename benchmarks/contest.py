@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from minigrad.drawing.palette import CURVES
+
 BLOCK_SECONDS = 0.2
 STEPS_COMPARED = 3
 # All contestants keep freed memory for the next step: `minigrad train` does so, and its peers gain from it too.
@@ -30,13 +32,13 @@ class Contestant:
 
 
 CONTESTANTS = {
-    "minigrad": Contestant("minigrad", "minigrad_steps", "#1f6fb4", is_peer=False),
-    "compiled": Contestant("minigrad", "minigrad_steps", "#7db8e8", {"compiled": True}, is_peer=False),
-    "PyTorch": Contestant("torch", "torch_steps", "#e8743b"),
-    "torch.compile": Contestant("torch", "torch_steps", "#a83232", {"compiled": True}),
-    "JAX": Contestant("jax", "jax_steps", "#3a9d5d"),
-    "NumPy": Contestant("numpy", "numpy_steps", "#8a6fc1"),
-    "Hugging Face": Contestant("transformers", "huggingface_steps", "#d9a514"),
+    "minigrad": Contestant("minigrad", "minigrad_steps", CURVES[0], is_peer=False),
+    "compiled": Contestant("minigrad", "minigrad_steps", CURVES[5], {"compiled": True}, is_peer=False),
+    "PyTorch": Contestant("torch", "torch_steps", CURVES[1]),
+    "torch.compile": Contestant("torch", "torch_steps", CURVES[3], {"compiled": True}),
+    "JAX": Contestant("jax", "jax_steps", CURVES[2]),
+    "NumPy": Contestant("numpy", "numpy_steps", CURVES[4]),
+    "Hugging Face": Contestant("transformers", "huggingface_steps", CURVES[7]),
 }
 
 

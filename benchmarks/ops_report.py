@@ -1,6 +1,7 @@
 """The report of all ops' times: a table, a plot, and their place in a document."""
 import itertools
 import json
+import math
 import pathlib
 import statistics
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 import matplotlib.figure
 
 from benchmarks.report import caption, fill_in
+from minigrad.drawing.palette import CURVES
 
 BAR = 1.5  # times PyTorch's time: an op that takes longer is slow
 WORST = 8  # ops that the table names
@@ -46,26 +48,30 @@ def make_table(rows: list[dict]) -> str:
 
 
 def draw(rows: list[dict], title: str, path: pathlib.Path) -> None:
-    """The ratios of each kind of run in order; a panel for each of forward, and forward and backward."""
-    kinds = list(by_kind(rows))
-    panels = {passes: list(own) for passes, own in itertools.groupby(kinds, lambda kind: kind[0][0])}
-    figure = matplotlib.figure.Figure((5.5 * len(panels) + 1, 4), dpi=110, layout="constrained")
-    for panel, (passes, own) in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True).flat, panels.items()):
-        for (_, size, layout), ratios in own:
+    """The ratios of each kind of run in order; a panel for each size, forward, or forward and backward."""
+    panels = {kind: list(own) for kind, own in itertools.groupby(by_kind(rows), lambda own: own[0][:2])}
+    lines = math.ceil(len(panels) / 2)
+    figure = matplotlib.figure.Figure((9, 0.5 + 3.2 * lines), dpi=110, layout="constrained")
+    for panel, (kind, own) in zip(figure.subplots(lines, 2, sharex=True, sharey=True, squeeze=False).flat, panels.items()):
+        for ((*_, layout), ratios), colour, style in zip(own, CURVES, ("-", "--", ":")):
             places = [100 * i / max(1, len(ratios) - 1) for i in range(len(ratios))]
-            panel.plot(places, [ratio for ratio, *_ in ratios], label=f"{size}, {layout}")
+            panel.plot(places, [ratio for ratio, *_ in ratios], style, color=colour, label=layout)
         panel.axhline(1, color="black", linewidth=0.8)
         panel.axhline(BAR, color="black", linewidth=0.8, linestyle=":")
         panel.set_yscale("log")
         panel.set_yticks([0.1, 0.2, 0.5, 1, BAR, 3, 10], ["0.1", "0.2", "0.5", "1", f"{BAR}", "3", "10"])
         panel.set_ylim(0.05, 20)
-        panel.set_title(passes, fontsize="medium")
-        panel.set_xlabel("% of ops that are slower")
+        panel.set_title(", ".join(kind), fontsize="medium")
         panel.grid(alpha=0.3)
-        panel.legend(frameon=False, fontsize="small")
-    figure.axes[0].set_ylabel("our time / PyTorch's time")
+        panel.legend(frameon=False, loc="lower left")
+    figure.supxlabel("% of ops that are slower", fontsize="medium")
+    figure.supylabel("our time / PyTorch's time", fontsize="medium")
     figure.suptitle(title)
     figure.savefig(path)
+
+
+def title(machine: dict) -> str:
+    return f"All public ops beside PyTorch's ({machine['threads']} threads, {machine['cpu']})"
 
 
 def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:
@@ -79,5 +85,5 @@ def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:
         measured = {kind_of(row) for row in rows}
         rows = [row for row in before["rows"] if kind_of(row) not in measured] + rows
     figures.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
-    draw(rows, f"All public ops and PyTorch's ({machine['threads']} threads, {machine['cpu']})", folder / "ops.png")
+    draw(rows, title(machine), folder / "ops.png")
     fill_in(document, "ops", f"{make_table(rows)}\n\n{caption(machine)}")

@@ -26,6 +26,7 @@ import minigrad as mg
 from benchmarks import report
 from benchmarks.recipe_parts import begin_at_zero, norm_queries_and_keys, square_relu
 from minigrad.drawing.figures import new_figure
+from minigrad.drawing.palette import CURVES, MARKERS
 from models import PRESETS, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models.architectures import make_model
 from models.data import IGNORED, mean_loss, windows
@@ -36,6 +37,7 @@ TIMED = 30  # steps of each variant
 LOOKS = 20  # at the loss, in a training
 WINDOWS = 240  # of the second half, at each look but the last
 BATCH = 64  # windows in a batch of an evaluation
+TICKS = 1, 2, 5, 10, 20, 40  # seconds
 SHOWN = 5  # variants whose curves are drawn, apart from whole recipes
 
 
@@ -149,17 +151,20 @@ def spread(rows: list[dict], name: str) -> str:
 
 def draw(rows: dict[str, list[dict]], step_seconds: dict[str, float], path: pathlib.Path) -> None:
     """The loss over seconds, as medians of the seeds, and the last losses of each variant."""
-    figure, (curves, ends) = new_figure(1, 2, 13, max(4.5, 1.5 + 0.3 * len(rows)))
+    figure, (curves, ends) = new_figure(1, 2, 11, max(4.5, 1.5 + 0.3 * len(rows)))
     for place, (name, own) in enumerate(rows.items()):
-        colour = f"C{place}" if place < SHOWN else "0.6"
+        colour = CURVES[place] if place < SHOWN else "black" if name == "recipe nanogpt" else "0.6"
         steps, losses = np.median([row["curve"] for row in own], axis=0).T
         if place < SHOWN or name == "recipe nanogpt":
             seconds = steps * step_seconds.get(name, math.nan)
-            curves.plot(seconds, losses, color=colour if place < SHOWN else "black", label=name)
+            curves.plot(seconds, losses, color=colour, marker=MARKERS[min(place, SHOWN)], markersize=5, label=name,
+                        markevery=(place, SHOWN))
         ends.plot([row["second half"] for row in own], [place] * len(own), "o", color=colour, markersize=4)
     curves.axhline(GOAL, color="black", linewidth=0.8, linestyle=":")
-    curves.set(xlabel="seconds of training", ylabel="loss on the second half of the validation text", ylim=(None, 2.6))
-    curves.legend(fontsize=8)
+    curves.set(xlabel="seconds of training", ylabel="loss on the second half of the validation text", ylim=(None, 2.6),
+               xscale="log", xlim=(0.7, None))
+    curves.set_xticks(TICKS, TICKS)
+    curves.legend()
     ends.set_yticks(range(len(rows)), rows)
     ends.set(xlabel="loss at the end, a dot for each seed", ylim=(len(rows) - 0.5, -0.5))
     for panel in (curves, ends):

@@ -98,7 +98,7 @@ def draw(benchmark: Benchmark, report: dict, path: pathlib.Path) -> None:
     is_lines = all(isinstance(row["case"], int) for row in rows)
     columns = min(len(groups), 2 if is_lines else 3)
     bars = max(len(cases) for cases in groups.values()) * (len(names) + 1)  # in a panel
-    size = (6 * columns, 4) if is_lines else (max(8, 4.5 * columns), 0.6 + 0.17 * bars)
+    size = (6 * columns, 4) if is_lines else (max(8, 3.4 * columns), 0.6 + 0.17 * bars)
     lines = math.ceil(len(groups) / columns)
     figure = matplotlib.figure.Figure((size[0], 0.8 + lines * size[1]), dpi=110, layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False, sharey=False).flat
@@ -108,7 +108,9 @@ def draw(benchmark: Benchmark, report: dict, path: pathlib.Path) -> None:
         panel.remove()
     figure.suptitle(f"{benchmark.title} ({report['threads']} threads, {report['cpu']})")
     handles = {label: handle for panel in figure.axes for handle, label in zip(*panel.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False)
+    axis = "" if is_lines else f"relative to the best peer, less is better; figures: {benchmark.unit}"
+    figure.legend(handles.values(), handles.keys(), title=axis, loc="outside lower center", ncols=len(handles),
+                  frameon=False)
     figure.savefig(path)
 
 
@@ -124,13 +126,12 @@ def draw_bars(panel, benchmark: Benchmark, group: str, cases: dict, names: list[
                                for q in row["quartiles"])
             panel.plot([low, high], [y + i * height] * 2, color="black", linewidth=1)
             panel.annotate(short(row["median"]), (high, y + i * height), (3, 0), textcoords="offset points",
-                           va="center", fontsize=7)
+                           va="center", fontsize=8)
     panel.set_yticks([y + (len(names) - 1) / 2 * height for y in range(len(cases))], cases)
     panel.invert_yaxis()
     panel.axvline(1, color="black", linewidth=0.8)
-    panel.margins(x=0.12, y=0.01)
+    panel.margins(x=0.25, y=0.01)
     panel.set_title(group, fontsize="medium")
-    panel.set_xlabel(f"relative to the best peer, less is better; figures: {benchmark.unit}", fontsize="small")
 
 
 def draw_lines(panel, benchmark: Benchmark, group: str, cases: dict, names: list[str]) -> None:
