@@ -343,7 +343,9 @@ def refused(header: dict) -> tuple[str, ...]:
 
 
 def remove(folder: str) -> None:
-    """Delete a folder, even if the submission has locked it."""
+    """Delete a folder, even if the submission has locked it, unless it has done so itself."""
+    if not os.path.isdir(folder):
+        return
     os.chmod(folder, stat.S_IRWXU)
     for place, folders, _ in os.walk(folder):
         for name in folders:

@@ -147,6 +147,7 @@ DEEDS = {
     "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
     "writes to nowhere": Deed("print('x', file=open(os.devnull, 'w')); return dout * x", "returned", right=True),
     "keeps a temporary file": Deed("import tempfile; tempfile.NamedTemporaryFile().write(b'x'); return dout * x", "returned", right=True),
+    "deletes its home": Deed("import shutil; shutil.rmtree(os.path.expanduser('~'), ignore_errors=True); return dout * x", "returned", right=True),
     "leaves a locked folder": Deed("os.makedirs('a/b'); open('a/b/c', 'w'); os.chmod('a/b', 0); os.chmod('a', 0); os.chmod('.', 0o500); return dout * x", "returned", right=True),
     "uses the library": Deed("import collections, dataclasses, decimal, fractions, logging, platform, random, statistics, typing, unittest\nreturn dout * x", "returned", right=True),
     "uses numpy.testing": Deed("import numpy.testing as t; t.assert_allclose(x, x); return dout * x", "returned", right=True),
@@ -160,7 +161,7 @@ SHORT = (  # run each time: one of each kind
     "fills the disk with files", "fills the disk with one file", "deletes in silence", "writes by os.open", "renames to",
     "makes a pipe", "goes up by a descriptor", "lists", "reads the solutions", "uses the network", "uses ctypes",
     "os._exit while it is read", "sys.exit", "crashes", "closes everything", "patches the library", "leaves a thread",
-    "raises in its message", "imports torch", "can do without jax", "leaves a locked folder", "draws",
+    "raises in its message", "imports torch", "can do without jax", "deletes its home", "leaves a locked folder", "draws",
 )
 
 
