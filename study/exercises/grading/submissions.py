@@ -29,7 +29,7 @@ MOST_BYTES = 20_000_000  # of a file
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)")
 CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_\d+_(?P<rest>.+)")
 COPY = re.compile(r"(?P<stem>.*?)[-_ ]*(?:copy)?[-_ ]*(?:\((?P<in_brackets>\d+)\)|(?P<number>\d+))?")
-DEFINED = re.compile(rb"\bdef[ \t]+(\w+)")
+DEFINED = re.compile(rb"(?:\b|\\n)def[ \t]+(\w+)")  # in a notebook, a cell may be one string with its newlines as \n
 
 Course = Mapping[str, Exercise]
 Owner = tuple[str, str]  # a name, and the platform's number, as two students may have one name

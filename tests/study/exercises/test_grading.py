@@ -83,6 +83,7 @@ def test_file_names(tmp_path, file, student, exercise):
 @pytest.mark.parametrize("file, content, expected", [
     ("jane/homework.py", "def softmax_backward(): pass\ndef attention_backward(): pass", ["softmax", "attention"]),
     ("jane/homework.ipynb", json.dumps({"cells": [{"source": ["import x\n", "def layer_norm_backward(a):\n"]}]}), ["layer_norm"]),
+    ("jane/homework.ipynb", json.dumps({"cells": [{"source": "import x\n\ndef layer_norm_backward(a):\n"}]}), ["layer_norm"]),
     ("anna_log_softmax.py", "def softmax_backward(): pass", ["softmax"]),
     ("anna_log_softmax.py", "def log_softmax_backward(): pass", ["log_softmax"]),
     ("jane/masked_softmax.py", "def softmax_backward(): pass", ["masked_softmax"]),
