@@ -51,7 +51,7 @@ class CourseFile:
         """Why a file does not answer the variant of any of these students, or ""; () are all students of the course."""
         if not self.variants or not has_variants(exercise):
             return ""
-        own = f"`minigrad exercises start {exercise.name} --seed \"NAME\"` begins one's own"
+        own = f"begin with `minigrad exercises start {exercise.name} --seed NAME`"
         if not source.variant:
             return f"it says no variant, and {self.name} has one for each student; {own}"
         if not source.variant.startswith(self.variant("")):

@@ -13,7 +13,7 @@ from study.exercises.own import load
 from study.exercises.report import ERROR, Report
 from study.exercises.sandbox import Limits, Sandbox
 from study.exercises.submission import Source, SubmissionError
-from study.exercises.variants import has_variants, variant_of
+from study.exercises.variants import Variant, has_variants, variant_of
 
 
 def exercise_called(name: str | Exercise) -> Exercise:
@@ -21,6 +21,15 @@ def exercise_called(name: str | Exercise) -> Exercise:
     if isinstance(name, Exercise):
         return name
     return load(name) if name.endswith(".py") else named(name, COURSE)
+
+
+def variant(exercise: str | Exercise, seed: str) -> Variant:
+    """The variant of an exercise for a seed, such as a student's name.
+
+    >>> variant("softmax", "Jane Doe").equation
+    'out = 1.3 * softmax(0.6 * x)'
+    """
+    return variant_of(exercise_called(exercise), seed)
 
 
 def as_answered(exercise: Exercise, source: Source) -> Exercise:

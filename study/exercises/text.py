@@ -30,12 +30,12 @@ def statement(exercise: Exercise) -> str:
 
 
 def variant(exercise: Variant) -> str:
-    """What it is of, and its equation."""
+    """Whose it is, and its equation."""
     called = f"{exercise.name}({', '.join(exercise.arguments)})"
-    asked = "what you compute is" if exercise.forward is None else "the function whose backward you write is"
+    asked = "which you compute" if exercise.forward is None else "whose backward you write"
     sign = f"    ({exercise.notation})" if exercise.notation else ""
-    return (filled(f"Call this {called}. Yours is the variant of {exercise.variant}: {asked}")
-            + f"\n\n    {exercise.equation}{sign}")
+    return filled(f"Call this {called}. Your variant of it ({exercise.variant}), {asked}, is") + (
+        f"\n\n    {exercise.equation}{sign}")
 
 
 def filled(text: str) -> str:

@@ -47,7 +47,7 @@ def judged(path: str, exercise: str, seed: int, seconds: float, course: str = ""
         source, asked = source_of(path), exercise_called(exercise)
         if is_starter(source, asked):
             said = {"verdict": NOT_STARTED, "sentence": "the function is the one in the starter file"}
-        elif problem := course and course_file.read(course).problem(asked, source, students):
+        elif problem := course and source.functions and course_file.read(course).problem(asked, source, students):
             said = {"verdict": NOT_JUDGED, "sentence": line(problem)}
         else:
             said = said_of(check_file(path, asked, seed, limits_of(seconds)))

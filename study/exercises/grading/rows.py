@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
 from study.exercises.submission import safe
-from study.exercises.variants import ANOTHER, OF_VARIANTS
+from study.exercises.variants import ANOTHER, of_everybody
 
 NOT_STARTED, NOT_JUDGED = "not started", "not judged"
 VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
@@ -74,9 +74,8 @@ def frequencies(rows: Iterable[Row]) -> list[Count]:
 
 
 def causes(row: Row) -> Sequence[str]:
-    """What a row counts as among the mistakes; those in a variant, without what is the student's own."""
-    mistakes = tuple(text.partition(": ")[0] if text.startswith(OF_VARIANTS) else text for text in row.mistakes)
-    return mistakes or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
+    """What a row counts as among the mistakes."""
+    return tuple(map(of_everybody, row.mistakes)) or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ results and known mistakes are those of the exercise, taken there and back.
     mistakes.py  right answers, and known mistakes
     variant.py   the variant that a name has, as an exercise
 """
-from .mistakes import ANOTHER, OF_VARIANTS
+from .mistakes import ANOTHER, of_everybody
 from .variant import AsBase, Variant, has_variants, key_of, variant_of
 
-__all__ = ["ANOTHER", "OF_VARIANTS", "AsBase", "Variant", "has_variants", "key_of", "variant_of"]
+__all__ = ["ANOTHER", "AsBase", "Variant", "has_variants", "key_of", "of_everybody", "variant_of"]

@@ -99,6 +99,10 @@ def written(changes: Sequence[Change], text: str) -> str:
 
 
 def argument_of(changes: Sequence[Change], name: str) -> str:
-    """Without brackets around all of it."""
+    """Without brackets around all of it.
+
+    >>> argument_of([plus(0.3)], "x"), argument_of([plus(0.3), times(2)], "x")
+    ('x + 0.3', '2 * (x + 0.3)')
+    """
     text = written(changes, name)
     return text[1:-1] if text.startswith("(") and text.endswith(")") else text

@@ -10,12 +10,22 @@ from study.exercises.variants.changes import Array, Change, Changes, Group, argu
 from study.mistakes.base import as_tuple
 from study.mistakes.doctor import Known
 
-# How known mistakes begin; after a colon they say more, of one student's variant.
+# How known mistakes begin; after a colon they say more, of one student's variant. Those of the exercise end with the last.
 LEFT_OUT, NOT_BACK = "a step of the variant is left out", "the way back through a step of the variant is missing"
 ONLY_BACK = "a step of the variant is taken only on the way back"
 NOT_DOUT = "dout does not go back through a step of the variant"
 ANOTHER, NONE = "this answers another variant", "this answers the exercise itself, not the variant"
 OF_VARIANTS = LEFT_OUT, NOT_BACK, ONLY_BACK, NOT_DOUT, ANOTHER, NONE
+THROUGH = " (with "
+
+
+def of_everybody(mistake: str) -> str:
+    """What a mistake has in common with those in other variants.
+
+    >>> of_everybody(f"{LEFT_OUT}: x is used where yours has 0.4 * x")
+    'a step of the variant is left out'
+    """
+    return mistake.partition(": ")[0] if mistake.startswith(OF_VARIANTS) else mistake.partition(THROUGH)[0]
 
 
 def equation_of(base: Exercise, changes: Mapping[str, Sequence[Change]]) -> str:
@@ -67,21 +77,20 @@ def mistakes_in(base: Exercise, chosen: Sequence[Changes]) -> Iterator[Known]:
                 yield Known(f"{of}: dout as it is", f"{NOT_DOUT}: your out is {of}", back)
                 continue
             yield Known(f"{of}: left out", f"{LEFT_OUT}: {name} is used where yours has {of}", to | back)
-            if f"d{name}" in base.routine.results and base.forward is not None and change.back is not same:
+            if f"d{name}" in base.routine.results and base.forward is not None:
                 yield Known(f"{of}: not back", f"{NOT_BACK}: d{name} is the gradient of {of}, not yet of {name}", back)
                 yield Known(f"{of}: only back", f"{ONLY_BACK}: {name} is used where yours has {of}", to)
         if len(picked) > 1:
-            of = written((change,), "...")
-            yield Known(f"{of}: left out", f"{LEFT_OUT}: {of} of {', '.join(picked)}", in_all)
-    yield Known("no variant", f"{NONE}: yours is {equation_of(base, changes)}", everything,
-                is_only_single=True)
+            all_of = ", ".join(written((change,), name) for name, change in picked.items())
+            yield Known(f"{all_of}: left out", f"{LEFT_OUT}: yours has {all_of}", in_all)
+    yield Known("no variant", f"{NONE}: yours is {equation_of(base, changes)}", everything, is_only_single=True)
 
 
 def seen_through(known: Known, changes: Mapping[str, Sequence[Change]]) -> Known:
-    """A mistake of the exercise, said of what it calls x."""
+    """A mistake of the exercise, which speaks of what it calls x."""
     other = [f"{written(told, name)} for {name}" for name, steps in changes.items()
              if (told := [change for change in steps if change.is_in_words])]
-    return dataclasses.replace(known, sentence=f"with {', '.join(other)}: {known.sentence}") if other else known
+    return dataclasses.replace(known, sentence=f"{known.sentence}{THROUGH}{', '.join(other)})") if other else known
 
 
 def other_variants(base: Exercise, own: Mapping[str, Sequence[Change]], groups: Sequence[Group]) -> Iterator[Known]:

@@ -113,7 +113,7 @@ def with_changes(argument: Argument, name: str, changes: Sequence[Change]) -> Ar
     shape = argument.shape.split()
     if sum(change.swaps for change in changes) % 2:
         shape[-2:] = shape[:-3:-1]
-    return dataclasses.replace(argument, shape=" ".join(shape), about=f"{written(changes, name)} is: {argument.about}")
+    return dataclasses.replace(argument, shape=" ".join(shape), about=f"{written(changes, name)}: {argument.about}")
 
 
 def with_signature(solution: Callable, right: Callable) -> Callable:

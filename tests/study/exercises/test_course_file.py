@@ -35,6 +35,8 @@ def test_solutions_are_shown_only_next_to_the_key(exercises, in_this_process):
             assert content == key or (code, out) == (2, "") and LOCKED in err and err.count("\n") == 1
     assert exercises("show", "softmax", "--hints", 3)[0] == exercises("check", "softmax.py")[0] == exercises()[0] == 0
     assert key.strip() not in FILE.read_text()
+    FILE.write_text('name = "dl-2026"')
+    assert exercises("show", "softmax", "--solution")[0] == 0
 
 
 def test_the_file_counts_in_all_folders_below_it(exercises, in_this_process, monkeypatch):
@@ -86,20 +88,21 @@ def test_whose_variant_a_file_answers(exercise, variant, students, says):
 
 
 def test_a_class_is_graded_by_its_own_variants(exercises):
-    """Jane and Zoe answer theirs, Bob hands in Jane's file, Eve Jane's with her name in it, Finn the exercise itself."""
+    """Jane and Zoe answer theirs, Bob hands in Jane's file, Eve Jane's with her name in it, Finn the exercise itself, Gus nothing."""
     exercises("course", "dl-2026", "--variants")
     KEY.unlink()
     answers = {"Jane Doe": answer("Jane Doe"), "zoe": answer("Zoe"), "Bob": answer("Jane Doe"),
                "Eve": answer("Jane Doe").replace("Jane Doe", "Eve"), "Finn": answer("Finn").replace("variant", "v"),
-               "submission_12": answer("Anna")}
+               "submission_12": answer("Anna"), "Gus": ""}
     for student, content in answers.items():
         pathlib.Path("class", student).mkdir(parents=True)
         pathlib.Path("class", student, "tanh.py").write_text(content)
     code, out, err = exercises("grade", "class", "--exercise", "tanh", "--json", "class.json", "--seed", 1)
     content = json.loads(pathlib.Path("class.json").read_text())
     assert (code, err) == (0, "") and {row["student"]: row["verdict"] for row in content["rows"]} == {
-        "Jane Doe": "right", "zoe": "right", "Bob": "not judged", "Eve": "wrong", "Finn": "not judged", "submission_12": "right"}
-    assert "  right for the variant of Jane Doe: Eve\n" in out and "     1 of 4: this answers another variant\n" in out
+        "Jane Doe": "right", "zoe": "right", "Bob": "not judged", "Eve": "wrong", "Finn": "not judged", "submission_12": "right",
+        "Gus": "error"}
+    assert "  right for the variant of Jane Doe: Eve\n" in out and "     1 of 5: this answers another variant\n" in out
     assert content["copies"] == [
         {"exercise": "tanh", "students": ["Eve"], "mistake": "right for the variant of Jane Doe"}]
     pathlib.Path("submission_metadata.json").write_text(json.dumps({"users": [{"name": "Bob"}, {"name": "Jane Doe"}]}))

@@ -180,6 +180,7 @@ TANH = "import numpy as np\ndef tanh_backward(dout, x): return dout * (1 - np.ta
         "softmax: wrong: the sum over the row is missing", "It is used all the same", "At the end your loss is"]),
     ({"softmax.py": VARIANT}, 0, ["softmax: right\n", "your backward trains a model.\n"]),
     ({"softmax.py": VARIANT.replace("0.8 * dout", "dout")}, 1, ["softmax: wrong: dout does not go back through"]),
+    ({"softmax.py": VARIANT.replace("return", "return dout.ravel() #")}, 1, ["dx has shape (36,), and x has shape (6, 6).\n"]),
     ({"tanh.py": TANH.replace("** 2", "")}, 1, ["tanh: wrong: 1 - out: the square is missing"]),
     ({"softmax.py": SOFTMAX, "tanh.py": TANH.replace("return", "x.oh; return")}, 1, [
         "softmax: right", "tanh: error: ", "The library's is used instead.", "Your backwards in it: softmax.\n"]),

@@ -9,7 +9,7 @@ from study.exercises import COURSE, check, check_file, own, text
 from study.exercises.files import as_answered
 from study.exercises.submission import read, source_of_text
 from study.exercises.variants import Variant, key_of, variant_of
-from study.exercises.variants.changes import TRANSPOSED, factor_of, times
+from study.exercises.variants.changes import FLIPPED, TRANSPOSED, factor_of, times
 from study.exercises.variants.mistakes import ANOTHER, LEFT_OUT, NONE, NOT_BACK, NOT_DOUT, ONLY_BACK
 from study.exercises.variants.table import GROUPS
 from study.exercises.variants.variant import varied
@@ -72,7 +72,9 @@ def is_as_written(variant):
 
 @pytest.mark.parametrize("students", [["Jane"], pytest.param([f"Student {i}" for i in range(8)], marks=pytest.mark.long)])
 def test_a_variant_is_its_equation(students):
-    each([variant_of(COURSE[name], student) for name in GROUPS for student in students], is_as_written)
+    in_order = [TRANSPOSED, FLIPPED, times(3)]  # the first two do not commute
+    odd = of_softmax([{"x": change, "out": other} for change, other in zip(in_order, in_order[::-1])])
+    each([odd, *(variant_of(COURSE[name], student) for name in GROUPS for student in students)], is_as_written)
 
 
 @pytest.mark.parametrize("backward, begins, says", [
@@ -81,11 +83,12 @@ def test_a_variant_is_its_equation(students):
     (answer(after=1), NOT_BACK, "dx is the gradient of 0.4 * x, not yet of x"),
     (answer(before=1), ONLY_BACK, "x is used where yours has 0.4 * x"),
     (answer(upstream=1), NOT_DOUT, "your out is 1.3 * out"),
-    (answer(axis=-1), LEFT_OUT, "...^T of x, out"),
+    (answer(axis=-1), LEFT_OUT, "yours has x^T, out^T"),
     (answer(1, 1, 1, -1), NONE, "yours is out = 1.3 * softmax(0.4 * x^T)^T"),
     (answer(0.7, 0.7, 0.2), ANOTHER, "out = 0.2 * softmax(0.7 * x^T)^T; yours is out = 1.3 * softmax(0.4 * x^T)^T"),
     (answer(0.7, 0.7, 0.2, -1), ANOTHER, "out = 0.2 * softmax(0.7 * x); yours is out = 1.3 * softmax(0.4 * x^T)^T"),
-    (answer(total=lambda s: 0), "with x^T for x, out^T for out", "the sum over the row is missing: every output depends on"),
+    (answer(total=lambda s: 0), "the sum over the row is missing",
+     "every output depends on every input of its row (with x^T for x, out^T for out)"),
 ])
 def test_what_is_wrong_with_an_answer_to_a_variant(backward, begins, says):
     report = check(backward, of_softmax(), seed=1)
@@ -111,6 +114,7 @@ def test_the_starter_says_which_variant_it_is_and_shows_its_numbers(tmp_path):
     variant = variant_of(SOFTMAX, "Jane Doe")
     content = text.starter(variant, "softmax.py")
     assert variant.equation in content and "variant = 'Jane Doe'" in content
+    assert "(N, M)  0.4 * x^T: scores" in text.statement(of_softmax())
     assert content != text.starter(variant_of(SOFTMAX, "Bob"), "softmax.py").replace("Bob", "Jane Doe")
     assert as_answered(SOFTMAX, source_of_text("softmax.py", content)).equation == variant.equation
     inputs, right = text.example(variant)
@@ -151,3 +155,8 @@ def test_a_teachers_own_exercise_has_variants_too(tmp_path):
     assert check(variant.solution, variant, seed=1)
     report = check(exercise.solution, variant, seed=1)
     assert report.mistake.startswith(NONE)
+    (tmp_path / "kink_exercise.py").write_text(
+        "statement = 'Find dx.'\nshapes = {'x': 'N'}\ndef forward(x): return abs(x - 1)\n")
+    kink = variant_of(own.load(tmp_path / "kink_exercise.py"), "jane")
+    at_kink = kink.changes["x"][0].undo(1.0)
+    assert [kink.is_fit({"dout": np.ones(1), "x": np.array([x])}) for x in (1.0, at_kink)] == [True, False]
