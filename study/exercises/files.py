@@ -27,7 +27,7 @@ def variant(exercise: str | Exercise, seed: str) -> Variant:
     """The variant of an exercise for a seed, such as a student's name.
 
     >>> variant("softmax", "Jane Doe").equation
-    'out = 1.3 * softmax(0.6 * x)'
+    'out = 0.6 * softmax(0.7 * x^T)^T'
     """
     return variant_of(exercise_called(exercise), seed)
 

@@ -1,6 +1,7 @@
 """A course's file: it locks the solutions, and each student has a variant."""
 import json
 import pathlib
+import stat
 
 import pytest
 from student_answers import SOFTMAX
@@ -27,6 +28,7 @@ def test_solutions_are_shown_only_next_to_the_key(exercises, in_this_process):
     pathlib.Path("softmax.py").write_text(SOFTMAX)
     asks = ["show", "softmax", "--solution"], ["check", "softmax.py", "--solution"]
     key = KEY.read_text()
+    assert stat.S_IMODE(KEY.stat().st_mode) == 0o600
     for content in (key, None, "another key", "", "\xff"):
         KEY.unlink() if content is None else KEY.write_text(content, encoding="latin-1")
         for ask in asks:
