@@ -26,7 +26,7 @@ from ranks import ROOT, TINY, ours, ranks_of, started, train
 from refusals import all_refused
 from small_runs import metrics_of
 
-SECONDS = 10  # within which all ranks must end
+SECONDS = 100  # within which all ranks must end, also on a busy machine
 
 
 # ---- without MPI ----
@@ -310,10 +310,10 @@ def test_guardians_of_a_job_say_one_line():
 
 # ---- with MPI ----
 
-def finished(process: subprocess.Popen, seconds: float = 100) -> tuple[int, str]:
+def finished(process: subprocess.Popen) -> tuple[int, str]:
     """(exit code, stderr)"""
     try:
-        _, stderr = process.communicate(timeout=seconds)
+        _, stderr = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
     return process.returncode, stderr
@@ -387,7 +387,7 @@ def test_a_killed_or_interrupted_rank_stops_all(mpiexec, number, text_file):
     pids = ranks_of(process)
     assert len(pids) == 2
     os.kill(pids[1], number)
-    code, stderr = finished(process, SECONDS)
+    code, stderr = finished(process)
     (line,) = ours(stderr)
     assert code != 0 and not left_over(pids)
     step = checkpoints.load(folder).step

@@ -311,8 +311,11 @@ def test_cores_are_shared(run, monkeypatch):
 
 # ---- processes and kills ----
 
-def wait_until(condition, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
+SECONDS = 300  # enough for a busy machine
+
+
+def wait_until(condition) -> None:
+    end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it takes too long"
         time.sleep(0.01)
@@ -348,20 +351,20 @@ def test_a_killed_sweep_ends_like_an_undisturbed_one(run, here, monkeypatch):
     workers = children(process.pid)
     process.kill()
     process.communicate()
-    wait_until(lambda: all(map(has_ended, workers)), seconds=10)
+    wait_until(lambda: all(map(has_ended, workers)))
 
     before, process = steps_of("parts"), start()
     wait_until(lambda: any(steps > before.get(run, 0) + 5 for run, steps in steps_of("parts").items()))
     running = [run for run, steps in steps_of("parts").items() if steps > before.get(run, 0)]
     one_line(run("sweep", *flags, "--out", "parts"), "another process is training in parts", codes=(1,))
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 130 and out == ""
     assert "of 4 runs finished; the others are saved: resume with the same command" in err and "Traceback" not in err
     assert all(checkpoints.load(run).step == steps_of("parts")[run] for run in running)
 
     process = start()
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0 and not list(pathlib.Path("parts").glob(f"*/{FAILURE}")), err
     assert_same_sweeps("parts", "whole")
 
@@ -369,7 +372,7 @@ def test_a_killed_sweep_ends_like_an_undisturbed_one(run, here, monkeypatch):
 def test_a_sweep_on_ranks_is_the_same_as_one_in_processes(swept, mpiexec):
     def on_ranks(*flags) -> tuple[int, str, str]:
         process = started(mpiexec, (3, "-m", "minigrad", "sweep", *MICRO, *GRID, *flags, "--out", pathlib.Path("ranks").absolute()))
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=SECONDS)
         return process.returncode, out, err
 
     code, out, err = on_ranks()
