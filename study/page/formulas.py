@@ -41,9 +41,10 @@ def linear(title: str, out: str, x: str, w: str, *lines: str) -> dict:
 def scores(q: str, k: str, has_bias: bool) -> dict:
     return step(
         "Scores: how well each query matches each key" + (", plus a bias by distance" if has_bias else ""),
-        ("S_ij = s sum_d Q_id K_jd" + (" + B_ij" if has_bias else ""), *each_head(q, k),
-         "`S = s Q K^T + B`, where `B` is what the model learned for each distance `i - j`." if has_bias else
-         "`S = s Q K^T`: the scalar product of query `i` and key `j`, times a scale.",
+        ([f"S = s {q} {k}^T" + (" + B" if has_bias else ""), "S_ij = s sum_d Q_id K_jd" + (" + B_ij" if has_bias else "")],
+         *each_head(q, k),
+         "A score is the scalar product of query `i` and key `j`, times the scale `s`" + (
+             ", plus what the model learned for their distance `i - j`." if has_bias else "."),
          "`s = 1 / sqrt(D)` keeps the variance of the scores the same for every `D`."),
         ([f"d{q} = s dS {k}", f"d{k} = s dS^T {q}"],
          "`S_ij = s sum_d Q_id K_jd`, so raising `Q_id` raises `S_ij` by `s K_jd`.",
@@ -54,10 +55,11 @@ def scores(q: str, k: str, has_bias: bool) -> dict:
 
 WEIGHTS = step(
     "Softmax: from scores to weights",
-    ("P_ij = e^(S_ij) / (sum_k e^(S_ik))", "Each row is positive and sums to 1: what one key gains, the others lose.",
+    (["P = softmax(S)", "P_ij = e^(S_ij) / (sum_k e^(S_ik))"],
+     "Each row is positive and sums to 1: what one key gains, the others lose.",
      "The sum runs over the keys that query `i` sees. Masked scores, which are hatched, count as `-inf`, so their weights "
      "are 0."),
-    ("dS_ij = P_ij (dP_ij - r_i)",
+    (["dS = P * (dP - r)", "dS_ij = P_ij (dP_ij - r_i)"],
      "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik (delta_jk - P_ij)`, where `delta_jk` is 1 for j = k, else 0: "
      "raising a score adds to its weight, and takes a proportional share from every weight of the row.",
      "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik (delta_jk - P_ij)`. Factoring out `P_ij` leaves `dP_ij` "
@@ -104,8 +106,8 @@ def weighted_values(title: str, out: str, p: str, v: str) -> dict:
     o = out[0]
     return step(
         title,
-        (f"{o}_id = sum_j {p}_ij V_jd", *each_head(v, out),
-         f"`{o} = {p} V`: each row is a mean of the values, weighted by that row of `{p}`."),
+        ([f"{out} = {p} {v}", f"{o}_id = sum_j {p}_ij V_jd"], *each_head(v, out),
+         f"Each row is a mean of the values, weighted by that row of `{p}`."),
         ([f"d{p} = d{out} {v}^T", f"d{v} = {p}^T d{out}"],
          f"Raising `{p}_ij` adds that much of `V_j` to row `i`: `d{p}_ij = sum_d d{o}_id V_jd`.",
          f"Raising `V_jd` raises `{o}_id` by `{p}_ij` for each query `i`: `dV_jd = sum_i {p}_ij d{o}_id`. "

@@ -489,6 +489,18 @@ def test_gradients_that_several_steps_add_to(browser, opened):
     assert signs == {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}
 
 
+def test_captions_say_how_a_matrix_is_made(browser, opened):
+    """By its step's first formula; what is an input, or a sum of several steps, keeps its name and shape."""
+    opened(page_of("x"))
+    captions = browser.run("""
+        return Object.fromEntries([...grids.values()].map(({t, kind, figure}) => [`${kind} ${t.name}`,
+          [...figure.querySelectorAll(".caption span")].filter(one => one.checkVisibility()).map(one => one.textContent.trim()).join()]))""")
+    assert {name: text for name, text in captions.items() if name.split()[1] in ("x", "q", "scores", "weights", "row_sum")} == {
+        "value x": "x 4 × 3", "gradient x": "x 4 × 3", "value q": "= XWq", "gradient q": "= sdSK", "value scores": "= sQKT",
+        "gradient scores": "= P⋅(dP−r)", "value weights": "= softmax(S)", "gradient weights": "= dAVT",
+        "gradient row_sum": "= ∑kdPikPik"}
+
+
 def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):
     """In backward's order, with what was there before each of them; steps that are shown as one add once."""
     head = HEADS["heads"]

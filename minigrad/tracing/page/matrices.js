@@ -26,6 +26,8 @@ class Grid {
       }
       const caption = element("div", {class: "caption"}, ...head);
       const table = element("table", {role: "grid", "aria-label": caption.textContent});
+      const made = k === 0 ? madeBy({name: t.name, kind}) : "";
+      if (made) caption.append(element("span", {class: "made"}, "= ", formula(made, symbolOf, "inline")));
       this.fill(table, rows, columns, k * rows * columns, labels);
       const parts = [caption, element("div", {class: "scroll"}, table)];
       this.figure.append(...(product(leading) > 1 ? [element("div", {class: "plate"}, ...parts)] : parts));

@@ -177,6 +177,18 @@ function drawSoFar(step) {
   }
 }
 
+const LONGEST = 24; // characters of a formula in a caption
+
+/** The right side of the formula by which one step makes all of a matrix, if it is short. */
+function madeBy({name, kind}) {
+  const isWritten = one => one.name === name && one.kind === kind, left = symbol({name, kind});
+  const makers = steps.filter(step => touchedBy(step).writes.some(isWritten));
+  if (makers.length !== 1) return "";
+  const lines = [makers[0].words.formula ?? []].flat().map(line => line.split(" = "));
+  const [, right = ""] = lines.find(([start]) => start === left || start.startsWith(`${left}_`)) || [];
+  return right.length > LONGEST ? "" : right;
+}
+
 /** The formulas of a step, line by line: those of the extras, or those of its ops in the trace's names. */
 function formulaOf(shownStep) {
   const {steps: all, isBackward, words} = shownStep;
