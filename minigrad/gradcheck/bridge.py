@@ -12,7 +12,7 @@ from ..autograd.grad_mode import is_grad_enabled
 from ..tensor import Tensor
 from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of
 from .pair import Pair, leaves_of
-from .problem import Problem, as_inputs, input_names, items_of, mapped, problem_of, title_of
+from .problem import Point, Problem, as_inputs, input_names, items_of, mapped, problem_of, title_of
 from .state import State
 
 
@@ -87,7 +87,8 @@ class Bridge:
         parameters = library.parameters(fn)
         self.inputs = [mapped(value, self.made, name) for value, name in zip(inputs, self.names)]
         self.parameters = {name: self.made(value, name) for name, value in parameters.items()}
-        self.likes = [x for x in [*self.given, *parameters.values()] if library.is_leaf(x)]
+        self.values = items_of(self.inputs)
+        self.likes = [x for x in [*parameters.values(), *self.given] if library.is_leaf(x)]
 
     def made(self, value: Any, name: str) -> Any:
         """The Tensor or array for an input or parameter; anything else stays as it is."""
@@ -102,23 +103,27 @@ class Bridge:
     def __call__(self, *inputs: Any) -> list[Tensor]:
         """The floating-point outputs, as a list."""
         values, parameters = items_of(inputs), self.parameters.values()
-        leaves = [value for value in values if isinstance(value, Tensor)] + [x for x in parameters if x.requires_grad]
+        leaves = [x for x in [*parameters, *values] if isinstance(x, Tensor) and x.requires_grad]
         run = Run(self.library, lambda leaves: self.outputs(values, leaves), self.likes, is_grad_enabled())
         return run.applied(*leaves)
 
     def outputs(self, values: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-        """The library's own outputs, where leaves are its tensors."""
+        """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor."""
         self.state.restore()
         leaves = iter(leaves)
+        parameters = {name: next(leaves) for name, x in self.parameters.items() if x.requires_grad}
         items = iter([next(leaves) if isinstance(value, Tensor) else self.restored(value, given)
                       for value, given in zip(values, self.given)])
         arguments = mapped(list(self.nest), lambda value, _: next(items), "")
-        parameters = {name: next(leaves) for name, x in self.parameters.items() if x.requires_grad}
         result = self.library.call(self.fn, arguments, parameters)
         return floats_of(result, self.library)
 
     def restored(self, value: Any, given: Any) -> Any:
         return self.library.tensor(value, given) if self.library.is_tensor(given) else value
+
+    def own_checks(self, point: Point) -> dict[str, Callable[[], str]]:
+        """Side checks that concern this library alone."""
+        return self.library.side_checks(self, point)
 
     @property
     def details(self) -> dict[str, Any]:

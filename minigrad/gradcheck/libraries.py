@@ -14,8 +14,9 @@ import numpy as np
 from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
 from ..tensor import Tensor
+from . import torch_checks
 from .blame import spare
-from .problem import items_of, mapped
+from .problem import Point, items_of, mapped
 
 Values = list[Any]  # what a function of several tensors returned: tensors, arrays, numbers
 Leaves = Sequence[Any]  # tensors of the library
@@ -99,6 +100,10 @@ class Library:
     def call(self, fn: Callable, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         """fn(*arguments), with these tensors in place of its parameters."""
         return fn(*arguments)
+
+    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
+        """By name: each returns a sentence on what a backward of this library gets wrong, or ""."""
+        return {}
 
     def owns(self, fn: Any) -> bool:
         """Is this function one of the library, whatever its inputs are?"""
@@ -204,6 +209,9 @@ class Torch(Taped):
     def widened(self, fn, inputs):
         fn, inputs = super().widened(fn, inputs)
         return copy.deepcopy(fn).double() if isinstance(fn, self.torch.nn.Module) else fn, inputs
+
+    def side_checks(self, bridge, point):
+        return torch_checks.checks_of(bridge, point)
 
     def is_function(self, value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)

@@ -23,8 +23,10 @@ class Problem:
 
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
                  constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = (),
-                 arguments: Sequence[tuple[str, Any]] = (), dtype: np.dtype = np.dtype(np.float64)):
+                 arguments: Sequence[tuple[str, Any]] = (), dtype: np.dtype = np.dtype(np.float64),
+                 own_checks: "Callable[[Point], dict[str, Callable[[], str]]]" = lambda point: {}):
         self.title = title
+        self.own_checks = own_checks  # side checks that concern this function alone, by name
         self.function = function
         self.leaves = leaves
         self.arguments = arguments  # names and values in the function's order: leaves, arrays, numbers
@@ -204,7 +206,8 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
     copies = [mapped(value, copy, name) for value, name in zip(inputs, names or input_names(fn, inputs))]
     arguments += (parameters or {}).items()
     title = title_of(fn) if title is None else title
-    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype)
+    own_checks = {"own_checks": fn.own_checks} if hasattr(fn, "own_checks") else {}
+    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype, **own_checks)
 
 
 def title_of(fn: Callable) -> str:

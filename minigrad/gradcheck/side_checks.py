@@ -31,6 +31,7 @@ def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Genera
     }
     if check_undefined_grad and len(point.outputs) > 1:
         checks["outputs one by one"] = lambda: one_by_one(point)
+    checks |= problem.own_checks(point)
     checks["inputs are left as they were"] = problem.changed
     return run(checks)
 
