@@ -76,13 +76,13 @@ def depth():
     (T = 16, D = 32, median and range of 5 seeds), for every placement of norms and residual connections. With neither
     ("none"), all tokens are the same after 4 blocks."""
     measured = {placement: np.array([spread_and_gradient(placement, seed) for seed in SEEDS]) for placement in PLACEMENTS}
-    figure, panels = new_figure(2, len(measured), 2 * len(measured), 5, sharex=True, sharey="row")
+    figure, panels = new_figure(2, len(measured), 1.5 * len(measured), 4.5, sharex=True, sharey="row")
     for i, row in enumerate(panels):
         one_by_one(row, DEPTHS, {placement: values[:, i] for placement, values in measured.items()})
         for axes in row:
             finish(axes, yscale="log", xticks=DEPTHS[3::2])
     for axes, placement in zip(panels[0], measured):
-        axes.set_title(placement.replace("_", " "), fontsize=10)
+        axes.set_title(placement.replace("_", " ").replace(" only", "\nonly"), fontsize=10)
     panels[0, 0].set(ylabel="how much tokens differ\n|x - mean token| / |x|", ylim=(1e-4, 2))
     panels[1, 0].set(ylabel="gradient at the input\n|u J|, |u| = 1")
     figure.supxlabel("blocks (grey: the other placements)", fontsize=10)
@@ -251,21 +251,21 @@ def cost():
     """Top: multiply-adds of a forward. Those counted by `count_flops` (dots) lie on the closed forms, 4 T D^2 + 2 T^2 D for
     attention and 8 T D^2 for an MLP. Bottom: the shortest measured time, and the same forms fitted to the three largest
     sizes; small ones cost more than their arithmetic."""
-    figure, panels = new_figure(2, 2, 11, 8)
+    figure, panels = new_figure(2, 2, 10, 8)
     sweeps = (("T", "tokens T (D = 64)", [(T, 64) for T in (32, 64, 128, 256, 512, 1024, 2048)]),
               ("D", "width D (T = 64)", [(64, D) for D in (16, 32, 64, 128, 256, 512, 1024)]))
     for (above, below), (letter, label, sizes) in zip(panels.T, sweeps):
         x = [size["TD".index(letter)] for size in sizes]
-        for color, name in (("C0", "attention"), ("C1", "MLP")):
+        for color, marker, name in zip(CURVES, MARKERS, ("attention", "MLP")):
             layers = [make_layers(D)[name] for _, D in sizes]
             counted, seconds = zip(*(counted_and_seconds(layer, *size) for size, (layer, _) in zip(sizes, layers)))
             expected = [closed_form(*size) for size, (_, closed_form) in zip(sizes, layers)]
             above.plot(x, expected, color=color, label=f"{name}, closed form")
-            above.plot(x, counted, "o", color=color, label=f"{name}, counted")
+            above.plot(x, counted, marker, color=color, label=f"{name}, counted")
             milliseconds, expected = 1e3 * np.array(seconds), np.array(expected)
             each = np.median((milliseconds / expected)[-3:])
             below.plot(x, each * expected, color=color, label=f"{name}, closed form, fitted")
-            below.plot(x, milliseconds, "o", color=color, label=f"{name}, measured")
+            below.plot(x, milliseconds, marker, color=color, label=f"{name}, measured")
         for axes, what in ((above, "multiply-adds"), (below, "milliseconds")):
             axes.set_xscale("log", base=2)
             axes.set_xticks(x, x)

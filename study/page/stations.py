@@ -31,9 +31,10 @@ COUNTS = {2: "two", 3: "three", 4: "four"}
 STATIONS = [
     station(
         1, "One score", "scores backward",
-        ("`S_[i1] = s [score]` measures how well query [i] matches key [1]; `s` is the scale.",
-         "Backward brings `dS_[i1]`: how fast `L` changes with `S_[i1]`. And `S_[i1]` changes `s K_10` times as fast "
-         "as `Q_[i0]`."),
+        ("Query [i] says what token [i] looks for, key [1] what token [1] can be found by. How well they match is the "
+         "score `S_[i1] = s [score]`, where `s` is the scale.",
+         "Backward starts at the loss `L`. It has arrived at `dS_[i1]`, which says how fast `L` rises with `S_[i1]`. And "
+         "`S_[i1]` rises `s K_10` times as fast as `Q_[i0]`."),
         {"text": "How much does `dS_[i1]` add to `dQ_[i0]`?", "number": cell("q", "i", 0), "term": 1,
          "reason": "By the chain rule, it adds `dS_[i1]` times `s K_10`. Query [i] is in a whole row of scores, so "
                    "`dQ_[i0]` is the sum of [keys] such terms, one for each key."}),
