@@ -225,12 +225,13 @@ def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
     if not rows:
         return []
     measured = [row for row in rows if row.get("layers")]
-    figure, panels = new_figure(1, 3 if measured else 1, 19 if measured else 7, 4.5, squeeze=False)
+    figure, panels = new_figure(*((2, 2, 10, 8) if measured else (1, 1, 7, 4.5)), squeeze=False)
     _plot_losses(panels[0, 0], rows)
     if measured:
-        _plot_layers(panels[0, 1], measured, "grad_norm", "norm of the gradient, before clipping")
-        _plot_layers(panels[0, 2], measured, "update_to_weight", "norm of the update / norm of the weights")
-        figure.legend(*panels[0, 1].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+        _plot_layers(panels[1, 0], measured, "grad_norm", "norm of the gradient, before clipping")
+        _plot_layers(panels[1, 1], measured, "update_to_weight", "norm of the update / norm of the weights")
+        panels[0, 1].legend(*panels[1, 0].get_legend_handles_labels(), loc="center", title="below, a line for each layer")
+        panels[0, 1].set_axis_off()
     figure.savefig(image, dpi=100)
     return [image.name]
 

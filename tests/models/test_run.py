@@ -120,17 +120,16 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
     assert "step 10/10: loss" in err and err.endswith("\ndrawing pictures ...\n")  # plain lines, as this is no terminal
 
-    ((figure, panels),) = figures
-    assert [axes.get_ylabel() for axes in panels[0]] == [
+    ((_, panels),) = figures
+    assert [axes.get_ylabel() for axes in (panels[0, 0], *panels[1])] == [
         "loss (nats per token)", "norm of the gradient, before clipping", "norm of the update / norm of the weights"]
     names = ["token_embedding", "position_embedding", "layer 1", "layer 2", "ln_f"]
-    for axes, measure in zip(panels[0, 1:], ("grad_norm", "update_to_weight")):
+    for axes, measure in zip(panels[1], ("grad_norm", "update_to_weight")):
         assert axes.get_xlabel() == "step" and axes.get_yscale() == "log"
         lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
         assert lines == {words: [[step, rows[step - 1]["layers"][layer][measure]] for step in (4, 8, 10)]
                          for words, layer in zip(names, rows[9]["layers"], strict=True)}
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == names
+    assert [text.get_text() for text in panels[0, 1].get_legend().get_texts()] == names
 
 
 def test_the_plot_of_many_layers_and_of_none(tmp_path, figures):
@@ -140,9 +139,9 @@ def test_the_plot_of_many_layers_and_of_none(tmp_path, figures):
                        ("none", [row | {"step": 1, "layers": None}])):
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
         assert runs.plot_losses(tmp_path / name, tmp_path / f"{name}.png") == [f"{name}.png"]
-    (many, _), (none, panels) = figures
-    assert [text.get_text() for text in many.legends[0].get_texts()] == [f"layer {i}" for i in range(1, 46, 3)]
-    assert panels.shape == (1, 1) and not none.legends
+    (_, many), (_, none) = figures
+    assert [text.get_text() for text in many[0, 1].get_legend().get_texts()] == [f"layer {i}" for i in range(1, 46, 3)]
+    assert none.shape == (1, 1)
 
 
 def test_numbered_folders_and_samples(run, text_file):
