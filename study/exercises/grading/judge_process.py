@@ -60,14 +60,19 @@ def judged(path: str, exercise: str, seed: int, seconds: float, course: str = ""
 def said_of(report: Report) -> dict:
     return {"verdict": report.verdict, "mistakes": [line(one) for one in report.mistakes],
             "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results,
-            "numbers": digest_of_wrong(report), "equation": getattr(report.exercise, "equation", "")}
+            "numbers": digest_of_wrong(report), "equation": equation(report)}
+
+
+def equation(report: Report) -> str:
+    """Of the variant that was answered."""
+    return report.exercise.equation if report.exercise.variant else ""
 
 
 def digest_of_wrong(report: Report) -> str:
     """The same for all wrong answers that give these numbers, up to rounding; "" for others."""
     if report.verdict != WRONG or not all(trial.given for trial in report.trials):
         return ""
-    found = hashlib.sha256()
+    found = hashlib.sha256(equation(report).encode())
     for trial in report.trials:
         for name, given in trial.given.items():
             largest = np.max(np.abs(trial.right[name]), initial=np.finfo(float).tiny)

@@ -66,7 +66,7 @@ def test_what_it_says(browser, opened):
     assert browser.text("h1") == "Grades: homework 3"
     assert browser.text(".verdicts").split() == "5 some right 3 none right".split()
     assert browser.text("[aria-labelledby=alike] li").splitlines() == [
-        "softmax, 3 students: Student 000, Student 003, Student 006", "the sum over the row is missing"]
+        "softmax, Student 000, Student 003, Student 006: the same wrong numbers (the sum over the row is missing)"]
     assert " ".join(browser.text("table tbody tr").split()) == "3 of 8 the sum over the row is missing"
     assert browser.run("return document.querySelector('rect:not(.all)').getBoundingClientRect().width"
                        " / document.querySelector('rect.all').getBoundingClientRect().width") == pytest.approx(3 / 8, abs=1e-2)

@@ -13,7 +13,7 @@ from html import escape
 
 import minigrad as mg
 from study.exercises.grading.rows import (
-    STANDINGS, VERDICTS, Count, Group, Row, by_student, copies, frequencies, groups, standings,
+    STANDINGS, VERDICTS, Count, Row, by_student, copies, frequencies, groups, standings,
 )
 
 GENERATOR = "minigrad.exercises.grade"  # in a meta tag: such a file may be overwritten
@@ -30,7 +30,7 @@ def html(rows: Sequence[Row], title: str, seed: int) -> str:
         "title": escape(title),
         "verdicts": "".join(verdicts(rows)),
         "mistakes": "".join(mistakes(frequencies(rows))) or "<p>None.</p>",
-        "alike": "".join(alike([*groups(rows), *copies(rows)])) or "<li>None.</li>",
+        "alike": "".join(alike(rows)) or "<li>None.</li>",
         "students": "".join(students(rows)) or "<li>Nothing was handed in.</li>",
         "foot": f"minigrad {mg.__version__}, seed {seed}: all answers were tried on the same inputs.",
     }
@@ -47,12 +47,11 @@ def verdicts(rows: Sequence[Row]) -> Iterator[str]:
         yield f'<li class="{kind(STANDINGS.get(standing, standing))}"><strong>{count}</strong> {standing}</li>'
 
 
-def alike(found: Sequence[Group]) -> Iterator[str]:
+def alike(rows: Sequence[Row]) -> Iterator[str]:
     """A line for each group."""
-    for group in found:
-        count = len(group.students)
-        yield (f"<li>{escape(group.exercise)}, {count} student{'s' * (count != 1)}: {escape(', '.join(group.students))}"
-               f"<br>{escape(group.mistake or 'no known mistake')}</li>")
+    found = [(group, f"the same wrong numbers ({group.mistake or 'no known mistake'})") for group in groups(rows)]
+    for group, what in (*found, *((group, group.mistake) for group in copies(rows))):
+        yield f"<li>{escape(group.exercise)}, {escape(', '.join(group.students))}: {escape(what)}</li>"
 
 
 def mistakes(counts: Sequence[Count]) -> Iterator[str]:
