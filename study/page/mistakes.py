@@ -24,7 +24,7 @@ Arrays = dict[str, np.ndarray]
 def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """A head's values and gradients by the names of its tensors; `changes` replaces parts of the backward.
 
-    The scores, the weights and what follows from them are those that backward recomputes.
+    The scores and the weights are those that backward recomputes; what follows from them is forward's.
     """
     changes = {"add": lambda dq, dk, dv: dq + dk + dv, **changes}
     add = changes.pop("add")
@@ -42,7 +42,7 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
     H, G = head.heads, head.groups
     heads = [into_heads(head, *a) for a in ((dattended, H), (q, H, True), (k, G, True), (v, G))]
     h = attention_values(*heads, **parts)
-    attended = out_of_heads(head, (h.p * keep) @ heads[3], H)
+    attended = out_of_heads(head, (attention_values(*heads, **right).p * keep) @ heads[3], H)
     dq, dk, dv = (out_of_heads(head, *a) for a in ((h.dq, H, True), (h.dk, G, True), (h.dv, G)))
     values = dict(q=q, k=k, v=v, scores=h.scores, masked_scores=h.hidden, weights=h.p, output=attended)
     gradients = dict(output=upstream, weights=h.dp, masked_scores=h.ds, scores=h.ds, q=dq, k=dk, v=dv)
@@ -108,14 +108,17 @@ class Mistake:
 
     def fits(self, head: Head) -> bool:
         """Could this go unnoticed with these shapes? If not, it raises, and is no mistake to look for."""
-        if self.exchanges and head.starts_from_x or "add" in self.changes and not head.starts_from_x:
+        if self.exchanges and (head.starts_from_x or head.inputs["q"].shape != head.inputs["k"].shape):
+            return False
+        if "add" in self.changes and not head.starts_from_x:
             return False
         right = run(head, head.inputs, head.upstream, {})[1]
         try:
-            wrong = self.gradients(head, head.inputs, head.upstream)
+            values, wrong = run(head, head.inputs, head.upstream, self.changes)
         except ValueError:
             return False
-        return all(wrong[name].shape == right[name].shape for name in right)
+        sees = np.isfinite(values["masked_scores"]).any(-1)  # a row that sees nothing is NaN
+        return sees.all() and all(wrong[name].shape == right[name].shape for name in right)
 
     def on_page(self, head: Head) -> dict:
         """What the page asks for; see `minigrad.tracing.page`."""
@@ -126,6 +129,7 @@ class Mistake:
             values, _ = run(head, head.inputs, head.upstream, self.changes)
             seen = np.isfinite(values["masked_scores"])
             asked["recomputes"] = [{"step": "masked_scores", "option": "condition", "value": seen.tolist()}]
+            asked["through"] = "weights" if head.keep is None else "dropped"
         return asked | ({"exchanges": self.exchanges} if self.exchanges else {})
 
 

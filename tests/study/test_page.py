@@ -356,11 +356,13 @@ def test_the_page_has_gradchecks_judgement(monkeypatch):
 @pytest.mark.parametrize("shapes, fits, does_not", [
     ([(4, 3), (4, 3), (4, 3)], ["dk without transpose"], ["dweights without transpose"]),
     ([(4, 4), (4, 4), (4, 4)], ["dweights without transpose"], []),
-    ([(5, 2), (3, 2), (3, 2)], ["no rowsum"], ["dv without transpose", "dq and dk exchanged"]),
+    ([(5, 2), (3, 2), (3, 2)], ["no rowsum"], ["dv without transpose", "dq and dk exchanged", "mask transposed"]),
+    ([(3, 4), (3, 2), (3, 2)], ["mask transposed", "dk without transpose"], ["dq and dk exchanged"]),  # two heads of one group
 ], ids=str)
 def test_a_mistake_that_the_shapes_would_reveal_is_left_out(shapes, fits, does_not):
     arrays = {name: np.random.default_rng(0).normal(size=shape) for name, shape in zip(FROM_Q_K_V, shapes)}
-    head = Head(arrays, np.ones((shapes[0][0], shapes[2][1])))
+    groups = shapes[0][1] // shapes[1][1]
+    head = Head(arrays, np.ones((shapes[0][0], groups * shapes[2][1])), heads=groups, key_value_heads=1)
     found = {mistake.name.removeprefix("attention: ") for mistake in mistakes.MISTAKES if mistake.fits(head)}
     assert found >= {*fits} and not found & {*does_not}
 

@@ -43,9 +43,11 @@ optional. Names are those of the trace's tensors; a step has the name of its out
                         | {"step": name, "input": 1, "value": any JSON}               a constant input of a step
                         | {"tensor": name, "value": nested list}                      an input or a constant
     mistakes        [{"name": "attention: no rowsum", "title": ..., "sentence": ..., "check": ..., "steps": {name: WRONG},
-                    "recomputes": [SET, ...], "exchanges": {name: name}}]: the backward with a mistake; forward stays
+                    "recomputes": [SET, ...], "through": name, "exchanges": {name: name}}]: the backward with a mistake;
+                    forward stays
                     WRONG = {"rule": a key of MISTAKES in mistakes.js, "input": ..., and what that rule asks for}
                     recomputes: backward uses the values that the trace would have with these SETs
+                    through: a step; what follows from it is not recomputed. Optional
                     exchanges: tensors that get the gradient of another one
                     sentence: a line, or a list of them, as in a derivation
                     check: what the gradient check says, as text
@@ -220,7 +222,7 @@ def _names(extras: Mapping) -> Iterator[str]:
         sets = [one for choice in switch.get("choices", ()) for one in choice["sets"]]
         yield from _set_names(sets + ([switch["number"]] if "number" in switch else []))
     for mistake in extras.get("mistakes", ()):
-        yield from mistake.get("steps", ())
+        yield from (*mistake.get("steps", ()), *([mistake["through"]] if "through" in mistake else []))
         yield from _set_names(mistake.get("recomputes", ()))
     for station in extras.get("stations", ()):
         question = station["question"]

@@ -61,8 +61,7 @@ function compute() {
   right = isAsTraced() ? computation.asTraced : computation.backward(computation.forward(state.edits, sets));
   pass = right;
   if (!mistake) return;
-  const from = (mistake.recomputes || []).length
-    ? computation.forward(state.edits, [...sets, ...mistake.recomputes]) : right;
+  const from = (mistake.recomputes || []).length ? recomputed(mistake, sets) : right;
   right = computation.backward({...right}, null, right); // by the page's rules too, so that only the mistake makes a difference
   pass = computation.backward({...right}, mistake, from);
   if (!isAsTraced()) return;
@@ -70,6 +69,13 @@ function compute() {
     const traced = computation.asTraced.gradients.get(name).data, wrong = wrongPlaces(name);
     t.data = t.data.map((x, i) => wrong.has(i) ? x : traced[i]);
   }
+}
+
+/** The values that a backward with this mistake reads. */
+function recomputed({recomputes, through}, sets) {
+  const changed = recomputes.flatMap(set => [...computation.after(set.step || set.tensor)]);
+  const last = through ? computation.tensors.get(through).step.number : Infinity;
+  return computation.forward(new Map(), [...sets, ...recomputes], right, new Set(changed.filter(step => step.number <= last)));
 }
 
 /** The places where a mistake changes a gradient by more than rounding can. */
