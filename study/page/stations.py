@@ -11,9 +11,6 @@ from typing import Any
 
 from study.page.attention import Head
 
-NEEDS = ("the guided path is for one head from q, k and v, with at least two queries and two keys, without tiles, rotary "
-         "positions, dropout, cross-entropy or a bias; leave out --station")
-
 
 def cell(tensor: str, *index: int | str, kind: str = "gradient") -> dict:
     return {"tensor": tensor, "index": list(index), "kind": kind}
