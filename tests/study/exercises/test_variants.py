@@ -1,5 +1,7 @@
 """Variants of exercises: a student's own, judged by what the file says, and recognised in another's file."""
 import json
+import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -108,6 +110,20 @@ def test_a_name_has_one_variant_however_it_is_written_and_a_class_has_many():
     assert len({variant_of(SOFTMAX, name).equation for name in names}) == 1
     assert key_of("student 12") != key_of("student 21")
     assert len({variant_of(COURSE["tanh"], f"Student {i}").equation for i in range(30)}) > 25
+
+
+def test_what_the_documentation_says_of_variants():
+    said = " ".join(pathlib.Path(__file__).parents[3].joinpath("docs/exercises.md").read_text(encoding="utf-8").split())
+    counts = {math.prod(map(len, groups)): name for name, groups in GROUPS.items()}
+    (least, one), *_, (most, other) = sorted(counts.items())
+    assert f"between {least} variants, of `{one}`, and {most}, of `attention`" in said and other in ("attention", "tied_embedding")
+    for student in ("Jane Doe", "Anna Log"):
+        assert variant_of(SOFTMAX, student).equation in said
+
+
+def test_two_students_with_one_variant_have_other_examples():
+    carl, gina = (variant_of(COURSE["rotary"], name) for name in ("carl", "gina"))
+    assert carl.equation == gina.equation and not np.array_equal(text.example(carl)[0]["x"], text.example(gina)[0]["x"])
 
 
 def test_the_starter_says_which_variant_it_is_and_shows_its_numbers(tmp_path):
