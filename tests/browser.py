@@ -67,6 +67,12 @@ class Browser:
     def run(self, script: str, *arguments):
         return self.driver.execute_script(script, *arguments)
 
+    def wait_for(self, selector: str) -> None:
+        """Until the page has such an element."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.driver, 60).until(lambda driver: driver.find_elements("css selector", selector))
+
     def cells(self) -> dict[tuple[str, str], dict[str, dict]]:
         """{(tensor, kind): {index: {text, value, wrong, is_input}}} of all numbers on the page."""
         rows = self.run("""

@@ -517,7 +517,7 @@ def test_the_finite_difference_is_shown_next_to_the_gradient(browser, random, op
         expected = (loss(x + h) - loss(x - h)) / (2 * h)
         assert abs(found - expected) <= 1e-11 + 4 * np.finfo(float).eps * abs(loss(x)) / h, exponent
         assert gradient == pytest.approx(float(trace_of(inputs)["q"].gradient[1, 0]), abs=1e-11)
-    time.sleep(0.3)
+    browser.wait_for("#difference svg .curve")
     assert browser.run("return document.querySelectorAll('#difference svg .curve').length") == 1
     label = browser.run("return document.querySelector('#difference svg').getAttribute('aria-label')")
     assert "rounding" in label and "truncation" in label
