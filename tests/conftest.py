@@ -39,10 +39,15 @@ def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:
     return None
 
 
+def pytest_collection_finish() -> None:
+    """Hide what stays, modules and collected tests, from the garbage collector, which takes a second to walk through it."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def unfreeze() -> Iterator[None]:
-    """The command hides objects from the garbage collector at its start. Hypothesis, which may be imported as late as for
-    the summary of a session, looks for what refers to its own."""
+    """Hypothesis, which may be imported as late as for the summary of a session, looks for what refers to its own."""
     yield
     gc.unfreeze()
 
