@@ -22,7 +22,8 @@ APART = [  # flags that exclude each other, and why
     ("checkpoint", "dropout", "the gradient that arrives is that of the model without dropout"),
     ("checkpoint", "cross_entropy", "the gradient that arrives is that of the model's own cross-entropy"),
 ]
-NO_STATIONS = "--station: the guided path is for one plain head from q, k and v; leave out the flags that change it"
+NO_STATIONS = ("--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys; "
+               "leave out --station, or the flags that change the head")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -141,12 +141,15 @@ def test_random_inputs(browser, opened, name, request):
     for _ in range(4 if request.config.getoption("--long") else 1):
         numbers = drawn(random, name)
         opened(numbers)
-        for _ in range(50 if request.config.getoption("--long") else 10):
-            arrays = {key: random.normal(size=array.shape, scale=10.0 ** random.uniform(-2, 1))
-                      for key, array in editable(numbers).items()}
-            shown = browser.run("""
-                for (const [name, data] of Object.entries(arguments[0])) state.edits.set(name, Float64Array.from(data));
-                update();""" + SHOWN, {key: array.ravel().tolist() for key, array in arrays.items()})
+        drawings = [{key: random.normal(size=array.shape, scale=10.0 ** random.uniform(-2, 1))
+                     for key, array in editable(numbers).items()} for _ in range(50 if request.config.getoption("--long") else 10)]
+        found = browser.run(f"""
+            return arguments[0].map(inputs => {{
+              for (const [name, data] of Object.entries(inputs)) state.edits.set(name, Float64Array.from(data));
+              update();
+              return (() => {{ {SHOWN} }})();
+            }})""", [{key: array.ravel().tolist() for key, array in arrays.items()} for arrays in drawings])
+        for arrays, shown in zip(drawings, found):
             assert_shown(shown, expected(with_arrays(numbers, arrays)), arrays)
 
 
