@@ -129,7 +129,7 @@ def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathL
 def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
     """(A panel's size in inches, the labels' font size in points, their margin in inches)."""
     longest = max(max(layer.weights.shape[1:]) for layer in maps)
-    size = float(np.clip(0.1 * longest, 2.2, 0.1 * MOST_LABELS))
+    size = float(np.clip(0.1 * longest, 1.8, 0.1 * MOST_LABELS))
     font = min(9.0, 0.8 * 72 * size / min(longest, MOST_LABELS))
     letters = max(len(symbol) for layer in maps for symbol in [*layer.queries, *layer.keys, "00"])
     return size, font, 0.5 + 0.65 * font * min(letters, LONGEST_NAME) / 72
