@@ -11,7 +11,9 @@ import numpy as np
 
 from study.exercises.answer import Answer, Caller
 from study.exercises.exercise import Argument, Exercise, Inputs
-from study.exercises.variants.changes import NOTATION, Change, Changes, Group, chain, factor_of, together, undone, written
+from study.exercises.variants.changes import (
+    NOTATION, Change, Changes, Group, argument_of, chain, factor_of, together, undone, written,
+)
 from study.exercises.variants.mistakes import equation_of, mistakes_in, other_variants, seen_through, there_and_back
 from study.exercises.variants.table import GROUPS
 
@@ -113,7 +115,7 @@ def with_changes(argument: Argument, name: str, changes: Sequence[Change]) -> Ar
     shape = argument.shape.split()
     if sum(change.swaps for change in changes) % 2:
         shape[-2:] = shape[:-3:-1]
-    return dataclasses.replace(argument, shape=" ".join(shape), about=f"{written(changes, name)}: {argument.about}")
+    return dataclasses.replace(argument, shape=" ".join(shape), about=f"{argument_of(changes, name)}: {argument.about}")
 
 
 def with_signature(solution: Callable, right: Callable) -> Callable:
