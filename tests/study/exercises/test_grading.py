@@ -12,6 +12,7 @@ import textwrap
 import types
 
 import pytest
+from refusals import one_line
 from student_answers import NO_SUM, SOFTMAX
 
 from study.exercises import check, own, text, variant
@@ -282,8 +283,7 @@ def test_a_judge_that_fails_costs_only_its_own_row(grade, fake, tmp_path, monkey
 
 def test_no_judge_starts(grade, tmp_path, monkeypatch):
     monkeypatch.setattr(judges, "MODULE", "no_such_module")
-    code, out, err = grade(make(tmp_path / "class", {"jane/softmax.py": "right"}))
-    assert (code, out) == (1, "") and "the judge does not start" in err and err.count("\n") == 1
+    one_line(grade(make(tmp_path / "class", {"jane/softmax.py": "right"})), "the judge does not start", (1,))
 
 
 def test_the_same_table_whatever_the_order_and_the_number_of_processes(grade, fake, tmp_path, monkeypatch):
@@ -702,8 +702,7 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
 ])
 def test_bad_input(grade, fake, arguments, says):
     make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty.py": "", "empty/": "", "other/thesis.txt": "mine"})
-    code, out, err = grade(*arguments)
-    assert (code, out) == (2, "") and says in err and err.count("\n") == 1
+    one_line(grade(*arguments), says, (2,))
     assert sorted(os.listdir()) == ["class", "empty", "empty.py", "file", "other"] and os.listdir("other") == ["thesis.txt"]
 
 
