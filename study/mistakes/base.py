@@ -3,6 +3,7 @@
 A `Differentiable` has a forward, and a backward whose parts are keyword arguments with the right defaults. A `Mutant` names
 the parts that it replaces, so a mistake is one line of data.
 """
+import functools
 import inspect
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -36,7 +37,7 @@ class Differentiable:
     names: tuple[str, ...] = ()  # of the inputs; by default, backward's own, if it names them all
     statement: str = ""  # what forward computes, in a line
 
-    @property
+    @functools.cached_property
     def arguments(self) -> tuple[str, ...]:
         """The names of the inputs: ("x", "weight", "bias")."""
         if self.names:
@@ -44,12 +45,12 @@ class Differentiable:
         parameters = inspect.signature(self.backward).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)[1:]
 
-    @property
+    @functools.cached_property
     def learned(self) -> tuple[str, ...]:
         """The arguments that get a gradient, in order."""
         return tuple(name for name in self.arguments if name not in self.constants)
 
-    @property
+    @functools.cached_property
     def op(self) -> type[Op]:
         """The function as an op on the tape, which saves its inputs.
 
