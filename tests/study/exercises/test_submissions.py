@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 from student_answers import submissions, two_dimensional
-from tables import each
+from tables import each, one_in
 
 from study.exercises import COURSE
 from study.exercises.answer import Direct
@@ -15,7 +15,7 @@ from study.exercises.report import Report
 SUBMISSIONS = submissions(COURSE)
 TWO_DIMENSIONAL = two_dimensional()
 PARTS = 35
-SHARE = 8  # one part in this many runs each time, all with --long
+SHARE = 8
 
 
 def report_on(submission, seed: int = 1) -> Report:
@@ -37,14 +37,13 @@ def is_judged_rightly(submission):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", [part if part % SHARE == 0 else pytest.param(part, marks=pytest.mark.long)
-                                  for part in range(PARTS)])
+@pytest.mark.parametrize("part", one_in(SHARE, range(PARTS)))
 def test_the_verdict_and_the_mistake_are_right(part):
     each(SUBMISSIONS[part::PARTS], is_judged_rightly)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", [part if part == 0 else pytest.param(part, marks=pytest.mark.long) for part in range(SHARE)])
+@pytest.mark.parametrize("part", one_in(SHARE, range(SHARE)))
 def test_answers_for_matrices_only_are_judged_the_same(part):
     each(TWO_DIMENSIONAL[part::SHARE], is_judged_rightly)
 
