@@ -461,6 +461,20 @@ def test_gradients_that_several_steps_add_to(browser, opened):
     assert signs == {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}
 
 
+def test_on_paper_nothing_is_cut(browser, opened):
+    cut = """return [...document.querySelectorAll("[data-role], [data-role] .scroll")].filter(
+        box => box.scrollHeight > box.clientHeight + 1).length"""
+    browser.resize("narrow")
+    opened(page_of("default"))
+    browser.run("goTo(steps.length); document.getElementById('stage').style.setProperty('--most', '60px')")
+    assert browser.run(cut)
+    try:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert not browser.run(cut) and not browser.run("return byId('switches').checkVisibility()")
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_captions_say_how_a_matrix_is_made(browser, opened):
     """By its step's first formula; what is an input, or a sum of several steps, keeps its name and shape."""
     opened(page_of("x"))
