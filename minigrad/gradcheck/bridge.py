@@ -119,7 +119,8 @@ class Bridge:
         return floats_of(result, self.library)
 
     def restored(self, value: Any, given: Any) -> Any:
-        return self.library.tensor(value, given) if self.library.is_tensor(given) else value
+        """The tensor again, as a copy: running averages may be written to."""
+        return self.library.tensor(value.copy(), given) if self.library.is_tensor(given) else value
 
     def own_checks(self, point: Point) -> dict[str, Callable[[], str]]:
         """Side checks that concern this library alone."""

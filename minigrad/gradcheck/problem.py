@@ -163,7 +163,7 @@ class Point:
 
     def is_sum_of_rows(self) -> bool:
         """Do the Jacobian's rows, if they have been computed, add up to backward(upstream)?"""
-        return self._jacobians is None or all(
+        return self._jacobians is None or not self.is_finite() or all(
             np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
                         atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + CANCELLED * self.terms)
             for jacobian, gradient in zip(self._jacobians, self.gradients)

@@ -210,6 +210,10 @@ class Right(torch.autograd.Function):
 
 RIGHT = {
     "a function": (Right, XY), "one input": (torch.tanh, leaf(3, 4)), "a number": (torch.exp, leaf()), "empty": (torch.exp, leaf(0, 3)),
+    "averages that it writes to": (lambda x, mean, var: torch.nn.functional.batch_norm(x, mean, var, training=True), (
+        XY[0], torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64))),
+    "None at a step": (lambda x, y: torch.where(y == 1, x * x, x), (XY[0], torch.ones(3, 4, dtype=torch.float64).requires_grad_())),
+    "logarithms of the upstream": (lambda x: x.logcumsumexp(-1), leaf(3, 4)), "1 + erf": (torch.special.ndtr, torch.linspace(-9, 9, 20, dtype=torch.float64).requires_grad_()),
     "a batch norm": (torch.nn.BatchNorm1d(4).double(), XY[0]), "an unused input": (lambda x, y: x * 2, XY),
     "an embedding": (torch.nn.Embedding(4, 2).double(), torch.tensor([1, 1, 3])),
 }
