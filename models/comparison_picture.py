@@ -3,10 +3,13 @@ import collections
 import os
 import statistics
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from minigrad.drawing.figures import new_figure, save
+from minigrad.drawing.palette import CURVES, MARKERS
 from models.comparison import BITS, Comparison, Group
 
 PICTURE = "minigrad: comparison of runs"  # in the metadata of the file
@@ -24,12 +27,11 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
     labels = ["\n".join(textwrap.wrap(comparison.label(group), LINE, max_lines=MOST_LINES, placeholder=" ...",
                                       break_on_hyphens=False)) for group in groups]
     lines = sum(label.count("\n") + 1.5 for label in labels)
-    figure, (curves, dots) = new_figure(1, 2, 13, max(4.5, 1.2 + 0.19 * lines))
+    figure, (curves, dots) = new_figure(1, 2, 11, max(4.5, 1.2 + 0.19 * lines))
     unit = "bits per byte" if comparison.measure == BITS else "nats per token"
-    places = np.linspace(0, 1, max(len(groups), 2))[: len(groups)]
-    colours = np.transpose([np.interp(places, (0, 0.5, 1), channel) for channel in zip(*BEST_TO_WORST)])
-    for group, colour in reversed(list(zip(groups, colours))):  # the best above the others
-        _draw_curve(curves, group, comparison.measure, colour)
+    colours, markers = _styles(len(groups))
+    for group, colour, marker in reversed(list(zip(groups, colours, markers))):  # the best above the others
+        _draw_curve(curves, group, comparison.measure, colour, marker)
     lowest, highest = _limits(groups, comparison.measure)
     curves.set(xlabel="step", ylabel=f"validation loss ({unit})", ylim=(lowest, highest))
     curves.set_title("median and range over seeds", fontsize=10)
@@ -37,7 +39,7 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
     for place, (group, colour) in enumerate(zip(groups, colours)):
         _draw_dots(dots, group, comparison.measure, place, colour, 2 * highest)
     dots.set(xlabel=f"validation loss at the end ({unit})", ylim=(len(groups) - 0.4, -0.6))
-    dots.set_yticks(range(len(groups)), labels, fontsize=8)
+    dots.set_yticks(range(len(groups)), labels, fontsize=9)
     for text, colour in zip(dots.get_yticklabels(), colours):
         text.set_color(colour)
     dots.set_title("a dot for each seed, a bar at the median"
@@ -46,6 +48,14 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
         axes.grid(alpha=0.3)
     save(figure, path, PICTURE, dpi=90)
     return True
+
+
+def _styles(count: int) -> tuple[Sequence, Sequence[str]]:
+    """Colours and markers, the best group's first: those of the palette, or of many groups colours from blue to orange."""
+    if count <= len(CURVES):
+        return CURVES, MARKERS
+    channels = zip(*BEST_TO_WORST)
+    return np.transpose([np.interp(np.linspace(0, 1, count), (0, 0.5, 1), channel) for channel in channels]), "." * count
 
 
 def _curve(group: Group, measure: str) -> dict[int, list[float]]:
@@ -57,11 +67,11 @@ def _curve(group: Group, measure: str) -> dict[int, list[float]]:
     return dict(sorted(found.items()))
 
 
-def _draw_curve(axes, group: Group, measure: str, colour: list[float]) -> None:
+def _draw_curve(axes, group: Group, measure: str, colour: Any, marker: str) -> None:
     curve = _curve(group, measure)
     axes.fill_between(list(curve), [min(values) for values in curve.values()], [max(values) for values in curve.values()],
                       color=colour, alpha=0.15, linewidth=0)
-    axes.plot(list(curve), [statistics.median(values) for values in curve.values()], color=colour, marker=".",
+    axes.plot(list(curve), [statistics.median(values) for values in curve.values()], color=colour, marker=marker,
               linestyle="-" if group.finished else ":")
 
 
@@ -75,7 +85,7 @@ def _limits(groups: list[Group], measure: str) -> tuple[float, float]:
     return lowest - margin, highest + margin
 
 
-def _draw_dots(axes, group: Group, measure: str, place: int, colour: list[float], most: float) -> None:
+def _draw_dots(axes, group: Group, measure: str, place: int, colour: Any, most: float) -> None:
     """A dot for each run; values above `most` become arrows there."""
     values = [run.measured[measure] for run in group.finished if measure in run.measured]
     if not values:
