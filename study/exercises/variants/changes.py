@@ -17,16 +17,17 @@ class Change:
     """What a variant has in place of an argument or of out: its own array goes `to` the exercise's, and the exercise's
     gradient goes `back` to that of the variant. `undo` is the inverse of `to`, and `forth` that of `back`."""
 
-    written: str  # "0.4 * {}"
+    written: str  # "{}^T"
     to: Array
     undo: Array
     back: Array = same
     forth: Array = same
     swaps: bool = False  # the last two axes
     is_in_words: bool = True  # the exercise's known mistakes are told in other words
+    code: str = ""  # "np.swapaxes({}, -1, -2)", for `to` and, unless it is `same`, `back`; "": as it is written
 
 
-def involution(written: str, function: Array, **what: bool) -> Change:
+def involution(written: str, function: Array, **what: bool | str) -> Change:
     """A linear change that is its own inverse, and its own transpose."""
     return Change(written, function, function, function, function, **what)
 
@@ -44,12 +45,12 @@ def swapped(a: np.ndarray) -> np.ndarray:
     return np.swapaxes(a, -1, -2)
 
 
-TRANSPOSED = involution("{}^T", swapped, swaps=True)
-FLIPPED = involution("flip({})", lambda a: a[..., ::-1, :])
+TRANSPOSED = involution("{}^T", swapped, swaps=True, code="np.swapaxes({}, -1, -2)")
+FLIPPED = involution("flip({})", lambda a: a[..., ::-1, :], code="{}[..., ::-1, :]")
 NEGATED = involution("(-{})", np.negative)
-NOT = Change("not {}", np.logical_not, np.logical_not)
+NOT = Change("not {}", np.logical_not, np.logical_not, code="~{}")
 REST = Change("(1 - {})", lambda a: 1 - a, lambda a: 1 - a, np.negative, np.negative)
-SQUARED = Change("{}^2", lambda a: a**2, lambda a: a**0.5, is_in_words=False)
+SQUARED = Change("{}^2", lambda a: a**2, lambda a: a**0.5, is_in_words=False, code="{}**2")
 FROM_ONE = Change("({} - 1)", lambda ids: ids - 1, lambda ids: ids + 1)
 NOTATION = {"^T": "^T swaps the last two axes", "flip": "flip reverses the last axis but one"}
 
@@ -95,6 +96,12 @@ def undone(changes: Sequence[Change], value: Any) -> Any:
 def written(changes: Sequence[Change], text: str) -> str:
     for change in changes:
         text = change.written.format(text)
+    return text
+
+
+def coded(changes: Sequence[Change], text: str) -> str:
+    for change in changes:
+        text = (change.code or change.written).format(text)
     return text
 
 

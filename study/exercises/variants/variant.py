@@ -12,7 +12,7 @@ import numpy as np
 from study.exercises.answer import Answer, Caller
 from study.exercises.exercise import Argument, Exercise, Inputs
 from study.exercises.variants.changes import (
-    NOTATION, Change, Changes, Group, argument_of, chain, factor_of, together, undone, written,
+    NOTATION, Change, Changes, Group, argument_of, chain, coded, factor_of, same, together, undone, written,
 )
 from study.exercises.variants.mistakes import equation_of, mistakes_in, other_variants, seen_through, there_and_back
 from study.exercises.variants.table import GROUPS
@@ -69,8 +69,19 @@ class Variant(Exercise):
 
     @property
     def source(self) -> str:
-        """The exercise's solution, and what is to be done to its arguments and results."""
-        return f"{self.base.source}\n\n# Your variant is {self.equation}: the chain rule goes through its changes, too.\n"
+        """The exercise's solution, called with the changed arguments, and the way back through the changes."""
+        name, own = self.base.function_name, f"{self.name}_itself"
+        if f"def {name}(" not in self.base.source:
+            return self.base.source
+        inputs = [coded(self.changes.get(argument, ()), argument) for argument in self.arguments]
+        results = list(self.routine.results)
+        if self.forward is None:
+            after = [coded(self.changes.get(result, ()) if result == "out" else (), result) for result in results]
+        else:
+            inputs.insert(0, coded(through(self.changes.get("out", ())), "dout"))
+            after = [coded(through(self.changes.get(result[1:], ())), result) for result in results]
+        return (f"{self.base.source.replace(f'def {name}(', f'def {own}(')}\n\ndef {self.signature}:\n"
+                f"    {', '.join(results)} = {own}({', '.join(inputs)})\n    return {', '.join(after)}\n")
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
         return map(self.own, self.base.inputs(seed))
@@ -93,6 +104,11 @@ class Variant(Exercise):
         """And the other way round."""
         return {name: chain(self.changes.get(name, ()), "to", value) if name != "dout" else
                 chain(self.changes.get("out", ())[::-1], "back", value) for name, value in inputs.items()}
+
+
+def through(changes: Sequence[Change]) -> list[Change]:
+    """Those that the chain rule goes back through, in its order."""
+    return [change for change in changes[::-1] if change.back is not same]
 
 
 def varied(base: Exercise, chosen: Sequence[Changes], seed: str, groups: Sequence[Group]) -> Variant:

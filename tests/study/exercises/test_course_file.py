@@ -18,9 +18,7 @@ LOCKED = "the teacher of dl-2026 has locked the solutions"
 def answer(student: str, course: str = "dl-2026: ") -> str:
     """The right answer of a student to their variant of tanh."""
     variant = variant_of(COURSE["tanh"], f"{course}{student}")
-    before, after = (changes[0].to(1) for changes in variant.changes.values())
-    return (f"import numpy as np\nvariant = {variant.variant!r}\ndef tanh_backward(dout, x):\n"
-            f"    return {after} * dout * (1 - np.tanh({before} * x) ** 2) * {before}\n")
+    return f"import numpy as np\nvariant = {variant.variant!r}\n{variant.source}"
 
 
 def test_solutions_are_shown_only_next_to_the_key(exercises, in_this_process):
