@@ -32,7 +32,7 @@ def html(rows: Sequence[Row], title: str, seed: int) -> str:
         "mistakes": "".join(mistakes(frequencies(rows))) or "<p>None.</p>",
         "alike": "".join(alike(rows)) or "<li>None.</li>",
         "students": "".join(students(rows)) or "<li>Nothing was handed in.</li>",
-        "foot": f"minigrad {mg.__version__}, seed {seed}: all answers were tried on the same inputs.",
+        "foot": f"minigrad {mg.__version__}, seed {seed} of the inputs of all answers.",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], part("report.html"))  # in one pass
 
