@@ -3,10 +3,13 @@
 `RULES` says how expressions are mistaken, whatever they are part of: each rule is tried at every place of a solution.
 """
 import ast
+import collections
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import CodeType
 
 from study.exercises.solutions import source_of
 from study.mistakes.doctor import Known
@@ -31,7 +34,7 @@ RULES = (
     ("multiplied instead of divided", "a / b", "a * b"),
     ("divided instead of multiplied", "a * b", "a / b"),
     ("the quotient is upside down", "a / b", "b / a"),
-    ("only the divisor is there", "a / b", "b"),
+    ("only the divisor is there", "a / b", "b"), ("squared", "a / b", "(a / b) ** 2"),
     ("the power is missing", "a ** b", "a"),
     ("another power", "a ** 2", "a ** 3"), ("another power", "a ** 3", "a ** 2"),
     ("a transpose is missing", "T(a)", "a"), ("a transpose is missing", "a.T", "a"),
@@ -79,23 +82,32 @@ class Edit:
     what: str
     place: Place
     wrong: ast.expr
+    function: ast.FunctionDef  # which it is in
+
+    @contextlib.contextmanager
+    def made(self) -> Iterator[None]:
+        right = expression(self.place)
+        put(self.place, self.wrong)
+        try:
+            yield
+        finally:
+            put(self.place, right)
 
 
 def edits_of(solution: Callable, words: str) -> tuple[Known, ...]:
     """Each edit of the solution as a mistake; names that are not among these words are explained."""
     module = ast.parse(source_of(solution))
-    name, names = solution.__name__, solution.__globals__ | {"T": transposed}
+    codes = {function: compiled(function) for function in module.body}
 
     def written(edit: Edit) -> Callable:
         @functools.cache
         def function() -> Callable:
-            right, found = expression(edit.place), dict(names)
-            put(edit.place, edit.wrong)
-            try:
-                exec(compile(ast.fix_missing_locations(module), f"<{name}>", "exec"), found)
-            finally:
-                put(edit.place, right)
-            return found[name]
+            names = solution.__globals__ | {"T": transposed}
+            with edit.made():
+                changed = codes | {edit.function: compiled(edit.function)}
+            for code in changed.values():
+                exec(code, names)
+            return names[solution.__name__]
         return lambda *inputs: function()(*inputs)
 
     meanings = {local: value for local, value in assigned(module).items()
@@ -105,14 +117,20 @@ def edits_of(solution: Callable, words: str) -> tuple[Known, ...]:
                  for number, edit in enumerate(edits_in(module)))
 
 
-def assigned(tree: ast.AST) -> dict[str, ast.expr]:
-    """The values of variables, by name."""
-    return {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
-            for target in node.targets if isinstance(target, ast.Name)}
+def compiled(function: ast.FunctionDef) -> CodeType:
+    return compile(ast.fix_missing_locations(ast.Module([function], [])), f"<{function.name}>", "exec")
 
 
 def transposed(a):
     return a.swapaxes(-1, -2)
+
+
+def assigned(tree: ast.AST) -> dict[str, ast.expr]:
+    """The values of variables that are assigned once, by name."""
+    stored = collections.Counter(node.id for node in ast.walk(tree)
+                                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
+            for target in node.targets if isinstance(target, ast.Name) and stored[target.id] == 1}
 
 
 def said(edit: Edit, enclosing: dict[ast.AST, ast.AST], meanings: dict[str, ast.expr]) -> str:
@@ -122,9 +140,8 @@ def said(edit: Edit, enclosing: dict[ast.AST, ast.AST], meanings: dict[str, ast.
         around = enclosing[around]
     around = around if isinstance(around, ast.expr) else right
     before, names = shown(around), [node.id for node in ast.walk(around) if isinstance(node, ast.Name)]
-    put(edit.place, edit.wrong)
-    after = shown(edit.wrong if around is right else around)
-    put(edit.place, right)
+    with edit.made():
+        after = shown(edit.wrong if around is right else around)
     where = ", ".join(f"{name} is {shown(meanings[name])}" for name in dict.fromkeys(names) if name in meanings)
     return f"{edit.what}: {after} replaces {before}" + (f", where {where}" if where else "")
 
@@ -139,28 +156,30 @@ def shown(node: ast.expr) -> str:
 
 def edits_in(module: ast.Module) -> Iterator[Edit]:
     """In the order of the rules."""
-    places = list(places_in(module))
+    places = [(function, place) for function in module.body for place in places_in(function)]
     for what, right, *wrong in PATTERNS:
-        for place in places:
+        for function, place in places:
             found: dict[str, ast.expr] = {}
             if matches(right, expression(place), found):
-                yield from (Edit(what, place, filled(pattern, found)) for pattern in wrong)
-    yield from other_names(module)
+                yield from (Edit(what, place, filled(pattern, found), function) for pattern in wrong)
+    for function in module.body:
+        yield from with_variables(function)
 
 
-def other_names(module: ast.Module) -> Iterator[Edit]:
-    """One variable in place of another, within each function, or what it is a function of."""
-    for function in [node for node in module.body if isinstance(node, ast.FunctionDef)]:
-        values, variables = assigned(function), [argument.arg for argument in function.args.args]
-        variables += [node.id for node in ast.walk(function)
-                      if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-        for place in places_in(function):
-            node = expression(place)
-            if isinstance(node, ast.Name) and isinstance(value := values.get(node.id), ast.Call) and value.args:
-                yield Edit("a function is left out", place, value.args[0])
-            if isinstance(node, ast.Name) and node.id in variables:
-                yield from (Edit("another variable", place, ast.Name(other, ast.Load()))
-                            for other in dict.fromkeys(variables) if other != node.id)
+def with_variables(function: ast.FunctionDef) -> Iterator[Edit]:
+    """One variable in place of another, or what it is a function of; a sum of other products."""
+    values, variables = assigned(function), [argument.arg for argument in function.args.args]
+    variables += [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names = {name: ast.Name(name, ast.Load()) for name in variables}
+    for place in places_in(function):
+        node = expression(place)
+        if isinstance(node, ast.Name) and isinstance(value := values.get(node.id), ast.Call) and value.args:
+            yield Edit("a function is left out", place, value.args[0], function)
+        if place[1] == "value" and isinstance(place[0], ast.Attribute) and place[0].attr in ("sum", "mean"):
+            yield from (Edit("another sum", place, ast.BinOp(node, how, name), function)
+                        for name in names.values() for how in (ast.Mult(), ast.Div()))
+        if isinstance(node, ast.Name) and node.id in names:
+            yield from (Edit("another variable", place, name, function) for name in names.values() if name.id != node.id)
 
 
 def places_in(tree: ast.AST) -> Iterator[Place]:

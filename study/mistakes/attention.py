@@ -333,6 +333,11 @@ ATTENTION = {  # mistakes unrelated to the mask
     **with_softmax(x="S", p="P", dout="dP", dx="dS"), **in_words(DSCORES),
     "rowsum of v": ("rowsum(dout * v) is used instead of rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
     "rowsum of the output": ("rowsum(out) is used instead of rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
+    "rowsum of the output squared": ("rowsum(out * out) is used instead of rowsum(dout * out)",
+                                     dict(weigh=lambda h: (h.p @ h.v) ** 2)),
+    "rowsum of the products over queries": (
+        "dout * out is summed over the queries, and should be within each row, over the last axis",
+        dict(total=lambda h: (h.dout * (h.p @ h.v)).sum(-2, keepdims=True))),
     "rowsum of the upstream": ("softmax's sum over the row is that of dout: it should be that of dP * weights",
                                dict(weigh=lambda h: h.dout)),
     "dweights without transpose": ("dP is dout @ v: v should be transposed",
@@ -406,6 +411,8 @@ CAUSAL = {  # mistakes in the causal mask
     "mask inverted, the last is zero": (
         "backward's mask is used the wrong way round: it hides the past and the token itself, so the last sees nothing",
         dict(see=lambda h: ~causal(h), normalise=lambda h: safe_softmax(h.hidden))),
+    "dscores without the token itself": ("dS's diagonal is masked as well: a token sees itself",
+                                         dict(keep=lambda h: np.tril(h.ds, -1))),
     "dv without the token itself": ("dv is made from the weights below the diagonal: a token's own weight is missing",
                                     dict(weights=lambda h: np.tril(h.p, -1))),
     **{f"{fill} for -inf{more}": (f"masked scores are set to {fill}{more}: e^{fill} is not zero, it should be -inf",

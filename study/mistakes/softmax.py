@@ -192,7 +192,7 @@ SOFTMAX = {  # mistakes of any backward with a softmax in it
 }
 family("softmax", softmax, softmax_backward, normal((4, 4)), {
     **ENDINGS, **SOFTMAX,
-    "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
+    "no upstream": ("dx is zero, as for a dout of ones: the outputs of a row add up to 1 whatever x is",
                     dict(upstream=np.ones_like)),
 }, telling=normal(MATRICES))
 unary("stable_softmax", softmax, softmax_backward, {
@@ -385,6 +385,8 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "no p": ("p is missing: -onehot replaces p - onehot", lambda p, hot, rows, classes: -hot),
         "softmax once more": ("p - onehot goes back through softmax once more: it is the gradient of the logits already",
                               lambda p, hot, rows, classes: p * (p - hot - last(p * (p - hot)))),
+        "only onehot divided": ("only onehot is divided by the number of targets: brackets are missing around p - onehot",
+                                lambda p, hot, rows, classes: p * len(rows) - hot),
         "no logarithm": ("that is the gradient of -p, and the loss is -log p",
                          lambda p, hot, rows, classes: p * (last(p * hot) - hot)),
         "times p": ("p - onehot is multiplied by p: it is the whole gradient already",

@@ -87,6 +87,8 @@ ADAM = routine_of(adam_step, ("parameter", "m", "v"), {
               "m_hat = (m - (1 - beta1) * gradient) / beta1 / (1 - beta1**t)"),
     "old v": ("the parameter's step is divided by the v from before it: update it first",
               "v_hat = np.maximum(v - (1 - beta2) * gradient**2, 0) / beta2 / (1 - beta2**t)"),
+    "correction without its root": ("m is multiplied by 1 - beta2^t: v's correction is in the root, so it is its root",
+                                    "m_hat = m * np.sqrt(1 - beta2**t) / (1 - beta1**t)"),
     "eps in the root": ("eps is added inside the root: it belongs outside, sqrt(v_hat) + eps",
                         "root = np.sqrt(v_hat + eps)"),
     "eps before the correction": ("eps is added to sqrt(v) before v is corrected: it belongs to sqrt(v_hat)",

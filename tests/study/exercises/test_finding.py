@@ -53,7 +53,7 @@ def test_an_answer_that_raises_gets_the_message_and_is_wrong_if_only_sometimes()
 
 
 def checker(upstream=lambda r, shape: r.normal(size=shape), step=1e-5, one_sided=False, entries=np.ndindex, first_only=False,
-            compare=lambda error, size: error <= 1e-6 * size + 1e-9, form=True, dtype=np.float64, in_place=False):
+            compare=lambda error, size: error <= 1e-6 * size + 1e-9, form=True, dtype=np.float64, in_place=False, factor=1):
     """A checker made of parts, which are right by default."""
 
     def check_gradient(forward, backward, inputs):
@@ -75,7 +75,7 @@ def checker(upstream=lambda r, shape: r.normal(size=shape), step=1e-5, one_sided
                 down[i] -= 0 if one_sided else step
                 change = forward(*inputs[:k], up, *inputs[k + 1:]) - forward(*inputs[:k], down, *inputs[k + 1:])
                 wrong.append((gradient[i] if form else np.broadcast_to(gradient, x.shape)[i],
-                              (dout * change).sum() / (step if one_sided else 2 * step)))
+                              factor * (dout * change).sum() / (step if one_sided else 2 * step)))
                 if in_place:
                     x[i] += 0.01
             a, b = np.array(wrong, dtype=np.float64).T
@@ -102,6 +102,9 @@ WEAK = {  # {name of the weakness: such a checker}
     "NaN passes": checker(compare=lambda error, size: not error > 1e-6 * size + 1e-9),
     "absolute tolerance": checker(compare=lambda error, size: error <= 1e-3),
     "tolerance too strict for large numbers": checker(compare=lambda error, size: error <= 1e-9),
+    "tolerance too strict": checker(compare=lambda error, size: error <= 1e-13 * size),
+    "tolerance too loose": checker(compare=lambda error, size: error <= 0.1 * size),
+    "twice the difference": checker(factor=2),
     "form": checker(form=False),
     "changes its inputs": checker(in_place=True),
     "no answer": lambda forward, backward, inputs: None,
@@ -195,6 +198,8 @@ def finder(later=lambda i, j, tokens: True, move=lambda row: row + np.array([1.0
 
 BLIND = {
     "exchanged": finder(lambda i, j, tokens: i < j, answer=lambda i, j: (j, i)),
+    "counted from 1": finder(lambda i, j, tokens: i < j, answer=lambda i, j: (i + 1, j + 1)),
+    "never": finder(lambda i, j, tokens: i < j, answer=lambda i, j: None),
     "the past": finder(lambda i, j, tokens: i <= j),
     "next token only": finder(lambda i, j, tokens: j == i + 1),
     "last token only": finder(lambda i, j, tokens: i < j == tokens - 1),
@@ -269,6 +274,7 @@ MISLED = {
     "not all inputs": chooser(some=lambda k, x: np.ones_like(x) * (k == 0)),
     "not all entries": chooser(some=lambda k, x: np.arange(x.size).reshape(x.shape) == 0),
     "no index": chooser(answer=lambda errors: errors),
+    "always the same": chooser(answer=lambda errors: 2),
     "nothing moved": lambda forward, backwards, inputs: len([b(np.ones(np.shape(forward(*inputs))), *inputs) for b in backwards]) % 4,
     "backwards unused": lambda forward, backwards, inputs: 2,
 }

@@ -1,0 +1,68 @@
+"""Mistakes in one expression of a solution, which no table lists."""
+import ast
+
+import numpy as np
+from tables import each
+
+from study.exercises import COURSE, check
+from study.exercises.edits import PATTERNS, expression, matches, places_in
+from study.exercises.solutions import source_of
+
+ANSWERS = {  # {what is wrong: (the exercise, what is replaced in its solution by what, what is said of it)}
+    "the sign of a term is wrong": (
+        "layer_norm_jvp", "vx - shift -", "vx - shift +", "vx - shift + x_hat * stretch replaces vx - shift - x_hat * stretch, "
+        "where shift is vx.mean(-1), stretch is (x_hat * vx).mean(-1)"),
+    "the division is missing": ("adam_step", "lr * m_hat / root", "lr * m_hat", "lr * m_hat replaces lr * m_hat / root"),
+    "a transpose is out of place": (
+        "scores", "dout @ k", "dout @ np.swapaxes(k, -1, -2)", "dout @ k.T replaces dout @ k"),
+    "another variable": ("masked_softmax", "dout * p)", "dout * mask)", "dout * mask replaces dout * p"),
+    "one of several is left out": ("clip_by_global_norm", "in (da, db, dc)", "in (da, db)", "(da, db) replaces (da, db, dc)"),
+    "eps is outside of the root": (
+        "layer_norm_jvp", "np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)",
+        "(np.sqrt((centred**2).mean(axis=-1, keepdims=True)) + eps)", "sqrt((centred**2).mean(-1)) + eps replaces"),
+    "a function is left out": ("tied_embedding", "1 - hidden**2", "1 - weight[ids]**2", "weight[ids]**2 replaces hidden**2, "),
+    "only the last term of the sum is there, as if = were written for += in a loop": (
+        "scores", "dout @ k", "dout[..., -1:] @ k[..., -1:, :]", "dout[..., -1:] @ k[..., -1:, :] replaces dout @ k"),
+    "another sum": ("log_softmax", "dout.sum", "(dout / p).sum", "(dout / p).sum(-1) replaces p * dout.sum(-1)"),
+}
+
+
+def test_a_mistake_in_any_expression_of_a_solution_is_named():
+    def is_named(what, row):
+        name, right, wrong, said = row
+        source = source_of(COURSE[name].solution)
+        assert right in source
+        names = dict(COURSE[name].solution.__globals__)
+        exec(source.replace(right, wrong), names)
+        report = check(names[COURSE[name].function_name], name, seed=0)
+        assert len(report.mistakes) == 1 and report.mistake.startswith(f"{what}: ") and said in report.mistake, report
+
+    each(ANSWERS, is_named)
+
+
+def test_an_edit_that_would_spoil_what_is_right_explains_nothing():
+    """The numbers are those of a wrong m, which the answer returns right."""
+    def adam_step(parameter, gradient, m, v, t, lr, beta1, beta2, eps):
+        found = COURSE["adam_step"].solution(parameter, m, m, v, t, lr, beta1, beta2, eps)[0]
+        return found, *COURSE["adam_step"].solution(parameter, gradient, m, v, t, lr, beta1, beta2, eps)[1:]
+
+    report = check(adam_step, "adam_step", seed=0)
+    assert not report and not report.mistakes and report.right_results == ("m", "v")
+
+
+def test_each_rule_fits_somewhere_in_the_course():
+    modules = [ast.parse(source_of(exercise.solution)) for exercise in COURSE.values()]
+    places = [expression(place) for module in modules for place in places_in(module)]
+    assert [what for what, right, *_ in PATTERNS if not any(matches(right, node, {}) for node in places)] == []
+
+
+def test_a_solution_is_itself_again_after_its_edits():
+    solution = COURSE["rms_norm"]
+    inputs = next(solution.inputs(0))
+    before = solution.right(inputs)
+    for edit in solution.edits:
+        try:
+            solution.routine.run(inputs, edit.changes)
+        except Exception:  # noqa: BLE001  many do not fit the shapes
+            pass
+    assert all(np.array_equal(before[name], after) for name, after in solution.right(inputs).items())
