@@ -41,10 +41,12 @@ def test_a_mistake_in_any_expression_of_a_solution_is_named():
 
 
 def test_an_edit_that_would_spoil_what_is_right_explains_nothing():
-    """The numbers are those of a wrong m, which the answer returns right."""
+    """The parameter's numbers are those of a wrong v, which the answer returns right."""
     def adam_step(parameter, gradient, m, v, t, lr, beta1, beta2, eps):
-        found = COURSE["adam_step"].solution(parameter, m, m, v, t, lr, beta1, beta2, eps)[0]
-        return found, *COURSE["adam_step"].solution(parameter, gradient, m, v, t, lr, beta1, beta2, eps)[1:]
+        _, new_m, new_v = COURSE["adam_step"].solution(parameter, gradient, m, v, t, lr, beta1, beta2, eps)
+        wrong_v = beta2 * v + (1 - beta2) * new_m**2
+        root = np.sqrt(wrong_v / (1 - beta2**t)) + eps
+        return parameter - lr * new_m / (1 - beta1**t) / root, new_m, new_v
 
     report = check(adam_step, "adam_step", seed=0)
     assert not report and not report.mistakes and report.right_results == ("m", "v")
