@@ -477,14 +477,17 @@ def test_on_paper_nothing_is_cut(browser, opened):
 
 def test_captions_say_how_a_matrix_is_made(browser, opened):
     """By its step's first formula; what is an input, or a sum of several steps, keeps its name and shape."""
-    opened(page_of("x"))
-    captions = browser.run("""
+    captions = """
         return Object.fromEntries([...grids.values()].map(({t, kind, figure}) => [`${kind} ${t.name}`,
-          [...figure.querySelectorAll(".caption span")].filter(one => one.checkVisibility()).map(one => one.textContent.trim()).join()]))""")
-    assert {name: text for name, text in captions.items() if name.split()[1] in ("x", "q", "scores", "weights", "row_sum")} == {
+          [...figure.querySelectorAll(".caption span")].filter(one => one.checkVisibility()).map(one => one.textContent.trim()).join()]))"""
+    opened(page_of("x"))
+    assert {name: text for name, text in browser.run(captions).items() if name.split()[1] in ("x", "q", "scores", "weights", "row_sum")} == {
         "value x": "x 4 × 3", "gradient x": "x 4 × 3", "value q": "= XWq", "gradient q": "= sdSK", "value scores": "= sQKT",
         "gradient scores": "= P⋅(dP−r)", "value weights": "= softmax(S)", "gradient weights": "= dAVT",
         "gradient row_sum": "= ∑kdPikPik"}
+    opened(pages.page_of_tiles(DEFAULT, 2))  # several steps of one formula
+    assert {name: browser.run(captions)[name] for name in ("gradient v", "value weights")} == {
+        "gradient v": "= PTdO", "value weights": "weights 4 × 4"}
 
 
 def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):

@@ -179,14 +179,16 @@ function drawSoFar(step) {
 
 const LONGEST = 24; // characters of a formula in a caption
 
-/** The right side of the formula by which one step makes all of a matrix, if it is short. */
+/** The right side of the formula by which a matrix is made, if it is short, and the same in all steps that make it. */
 function madeBy({name, kind}) {
   const isWritten = one => one.name === name && one.kind === kind, left = symbol({name, kind});
   const makers = steps.filter(step => touchedBy(step).writes.some(isWritten));
-  if (makers.length !== 1) return "";
-  const lines = [makers[0].words.formula ?? []].flat().map(line => line.split(" = "));
-  const [, right = ""] = lines.find(([start]) => start === left || start.startsWith(`${left}_`)) || [];
-  return right.length > LONGEST ? "" : right;
+  const rights = new Set(makers.map(({words}) => {
+    const lines = [words.formula ?? []].flat().map(line => line.split(/ \+?= /));
+    return (lines.find(([start]) => start === left || start.startsWith(`${left}_`)) || [])[1];
+  }));
+  const [right = ""] = rights;
+  return rights.size > 1 || right.length > LONGEST ? "" : right;
 }
 
 /** The formulas of a step, line by line: those of the extras, or those of its ops in the trace's names. */
