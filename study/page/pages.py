@@ -69,7 +69,7 @@ def page_of_tiles(head: Head, size: int) -> Page:
         if step["output"] == "weights":
             step["options"] = {**step["options"], "row_sum_from": head.product}
     return Page(page.trace, extras | {
-        "axes": tiles.axes(trace), "parts": tiles.parts(head, trace, size), "stations": [],
+        "axes": extras["axes"] | tiles.axes(["lse"]), "parts": tiles.parts(head, trace, size), "stations": [],
         "steps": extras["steps"] | formulas.of_lse(extras["steps"]),
         "layout": [[one for name in row for one in (("lse", name) if name == "row_sum" else (name,))]
                    for row in extras["layout"]],
@@ -85,6 +85,7 @@ def page_of(numbers: Inputs, trace: Trace, extras: dict[str, Any]) -> Page:
         "layout": layout(names.union(*(step["derives"].values() for step in words.values()))),
         "hidden": [name for name in HIDDEN if name in names],
         "symbols": formulas.SYMBOLS,
+        "axes": tiles.axes(names | {"row_sum"}),
         "editable": [*numbers.inputs, *(name for name in ("upstream", "keep") if name in names)],
         "steps": words,
     })

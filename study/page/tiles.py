@@ -6,7 +6,7 @@ goes through tiles of queries and keys, and computes their scores and weights ag
     S = s Q K^T,  P = e^(S - lse),  dP = dO V^T,  dS = P * (dP - r)
     dV += P^T dO,  dK += s dS^T Q,  dQ += s dS K
 """
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -18,13 +18,13 @@ AXES = {  # the last two of a tensor, by what its name is, or begins with
     **{name: ("query", None) for name in ("q", "output", "attended", "upstream", "row_sum", "lse")},
     **{name: ("key", None) for name in ("k", "v")},
     **{name: ("query", "key") for name in ("scores", "weights", "dropped", "keep", "bias")},
+    "k_transposed": (None, "key"),
 }
 Tile = dict[str, list[int]]  # {"query": its queries, "key": its keys}
 
 
-def axes(trace: Trace) -> dict[str, tuple[str | None, ...]]:
-    """What the last two axes of the tensors run over, of those that are cut into tiles."""
-    names = {tensor.name for tensor in trace.tensors} | {"row_sum", "lse"}
+def axes(names: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
+    """What the last two axes of these tensors run over, of those that have queries or keys."""
     return {name: AXES[known] for name in names for known in AXES if name == known or name.startswith(f"{known}_")}
 
 

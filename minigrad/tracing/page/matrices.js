@@ -9,6 +9,18 @@ function isEditable(t) {
   return wanted && !t.step && isFloat(t) && !obstacles.get(t.name);
 }
 
+/** W_q with its index lowered. */
+function typeset(text) {
+  const [letter, ...index] = text.split("_");
+  return index.length ? [letter, element("sub", {}, index.join("_"))] : [letter];
+}
+
+/** What a caption says beside the symbol: the name, if it is another, and the axes, if both have names. */
+function nameOf({name}) {
+  const plain = text => text.toLowerCase().replaceAll("_", ""), axes = (extras.axes || {})[name] || [];
+  return [plain(symbolOf(name)) === plain(name) ? "" : name, axes.length && axes.every(Boolean) ? axes.join(" × ") : ""].filter(Boolean).join(", ");
+}
+
 /** The values or the gradient of a tensor: a table, or several if it has more than two axes. */
 class Grid {
   constructor(t, kind) {
@@ -17,17 +29,13 @@ class Grid {
     const [rows, columns] = [t.shape[t.shape.length - 2] ?? 1, t.shape[t.shape.length - 1] ?? 1];
     const leading = t.shape.slice(0, -2), labels = extras.labels[t.name] || {};
     for (let k = 0; k < product(leading); k++) {
-      const head = [element("b", {}, symbol({name: t.name, kind}))];
-      if (leading.length) head.push(` [${unravel(leading, k).join(",")}]`);
-      if (k === 0) {
-        const plain = symbolOf(t.name) === t.name ? "" : ` ${t.name}`;
-        const lengths = t.shape.length ? t.shape.join(" × ") : "scalar";
-        head.push(element("span", {class: "shape"}, `${plain} ${lengths}`));
-      }
-      const caption = element("div", {class: "caption"}, ...head);
-      const table = element("table", {role: "grid", "aria-label": caption.textContent});
+      const place = leading.length ? ` [${unravel(leading, k).join(",")}]` : "", called = symbol({name: t.name, kind});
+      const whole = `${called}${place} ${t.name}, ${t.shape.join(" × ") || "scalar"}`;
+      const caption = element("div", {class: "caption", title: whole}, element("b", {}, ...typeset(called)), place);
+      if (k === 0 && kind === kindsOf(t.name)[0]) caption.append(element("span", {class: "name"}, nameOf(t)));
+      const table = element("table", {role: "grid", "aria-label": whole});
       const made = k === 0 ? madeBy({name: t.name, kind}) : "";
-      if (made) caption.append(element("span", {class: "made"}, "= ", formula(made, symbolOf, "inline")));
+      if (made && made.length <= 8 * columns) caption.append(element("span", {class: "made"}, "= ", formula(made, symbolOf, "inline")));
       this.fill(table, rows, columns, k * rows * columns, labels);
       const parts = [caption, element("div", {class: "scroll"}, table)];
       this.figure.append(...(product(leading) > 1 ? [element("div", {class: "plate"}, ...parts)] : parts));

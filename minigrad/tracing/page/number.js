@@ -111,7 +111,7 @@ function writePart(part) {
   if (texts[0] !== texts[1]) lines.push(line("= ", ...written[1]));
   if (texts[1] !== shown(part.term.value)) lines.push(line("= ", element("b", {}, shown(part.term.value))));
   for (const aside of asidesOf(part.term).values()) {
-    const [inNames, inNumbers] = writers.map(writer => writer.nodes(aside.written()));
+    const [inNames, inNumbers] = writers.map(writer => writer.nodes(unfold(aside.written())));
     lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index),
       " = ", ...inNames, " = ", ...inNumbers, " = ", shown(aside.value)));
   }

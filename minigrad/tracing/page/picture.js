@@ -43,16 +43,21 @@ function listGroups(rows, flows) {
 function drawPicture() {
   const rows = listRows(), flows = listFlows(), groups = listGroups(rows, flows), starts = new Set(groups.slice(1).map(group => group[0]));
   const arrow = kind => element("span", {class: "arrow", "data-of": kind, "aria-hidden": "true"}, kind === "value" ? "→" : "←");
-  const column = name => element("div", {class: "tensor"},
+  const column = tensors => element("div", {class: "tensor"}, ...tensors.flatMap(name => [
     ...(starts.has(name) ? kindsOf(name).map(arrow) : []),
-    ...kindsOf(name).map(kind => new Grid(computation.tensors.get(name), kind).figure));
+    ...kindsOf(name).map(kind => new Grid(computation.tensors.get(name), kind).figure)]));
+  const columns = row => row.reduce((all, name) => { // a tensor without a value goes below one without a gradient
+    const before = all.at(-1), isBelow = before && `${kindsOf(before[0])} ${kindsOf(name)}` === "value gradient";
+    return isBelow ? [...all.slice(0, -1), [...before, name]] : [...all, [name]];
+  }, []);
   const picture = byId("picture"), between = names.filter(name => joined.has(name) && !extras.hidden.includes(name));
-  for (const row of rows) if (row.length) picture.append(element("div", {class: "row"}, ...row.map(column)));
+  for (const row of rows) if (row.length) picture.append(element("div", {class: "row"}, ...columns(row).map(column)));
   if (between.length) {
     picture.append(element("details", {class: "between"}, element("summary", {}, "Intermediate results"),
-      element("div", {class: "row"}, ...between.map(column))));
+      element("div", {class: "row"}, ...columns(between).map(column))));
   }
   picture.append(element("div", {class: "turn", "aria-hidden": "true"}, "↓"));
+  document.body.classList.toggle("in-a-row", rows.filter(row => row.length).length === 1);
   byId("hint").hidden = computation.seeds.length > 0;
   drawMap(groups, flows);
 }
@@ -68,14 +73,14 @@ function listLines() {
   return [...lines.values()];
 }
 
-/** In a step, gives matrices scroll boxes, as low as needed for all of them to be on the screen at once: side by side where
-    they would be very low, unless the screen is narrow. */
+/** In a step, makes matrices as large as they can be on the screen all at once; if even small ones are too high, they get
+    scroll boxes, side by side where these would be very low. */
 function fitToScreen() {
   if (!state.step) return;
   const stage = byId("stage"), isNarrow = matchMedia("(max-width: 60rem)").matches;
   const room = innerHeight - barOnScreen() - (isNarrow ? 96 : 16); // with the start of the panel below them
-  for (const isTight of isNarrow ? [false] : [false, true]) {
-    stage.classList.toggle("tight", isTight);
+  for (const size of isNarrow ? ["plain", "dense"] : ["roomy", "plain", "tight"]) {
+    stage.className = size;
     stage.style.removeProperty("--most");
     const lines = listLines(), total = most => lines.reduce((sum, line) => sum + Math.min(most, Math.max(...line)), 0);
     let most = Math.max(...lines.flat());
@@ -83,7 +88,7 @@ function fitToScreen() {
     while (most > 40 && total(most) > wanted) most -= 1;
     do stage.style.setProperty("--most", `${most}px`); // lower where scroll bars have moved a matrix to another line
     while (stage.offsetHeight > room && (most *= 0.9) > 40);
-    if (most > 170 || most >= Math.max(...lines.flat())) break;
+    if (most >= Math.max(...lines.flat()) && (size !== "roomy" || lines.length < 3) || size === "plain" && !isNarrow && most > 170) break;
   }
   stage.scrollIntoView({block: isNarrow ? "start" : "nearest", behavior: "instant"}); // below the controls, by scroll-padding
 }

@@ -228,6 +228,28 @@ function offerInputs() {
   return others.length ? [element("p", {class: "others"}, "Edit here too: ", ...others.map(offer))] : [];
 }
 
+const MOST_SOURCES = 12; // of a number that is worked out unasked
+let examples = []; // its cell, and those that it comes from
+
+/** One of the numbers that a step writes, worked out: the largest of the last row. Not while a question is open. */
+function workOut(step, {writes}) {
+  examples.forEach(box => box.classList.remove("example"));
+  examples = [];
+  const written = writes.map(gridOf), grid = [...grids.values()].find(grid => written.includes(grid));
+  if (step !== steps[state.step - 1] || station() && !given() || !grid || !grid.cells.length) return [];
+  const {t, kind, cells} = grid, {data} = (kind === "value" ? pass.values : pass.gradients).get(t.name);
+  const inside = cells.map(({place}) => ({name: t.name, kind, place, index: unravel(t.shape, place)}))
+    .filter(one => isInside(step.part, one));
+  const inLastRow = inside.filter(({index}) => `${lead(index)}` === `${lead(inside.at(-1).index)}`);
+  const size = ({place}) => Math.abs(data[place]), one = inLastRow.reduce((a, b) => size(b) > size(a) ? b : a);
+  const [part] = sentBy(step, one), sources = part && part.term ? sourcesOf(part.term) : [];
+  if (!sources.length || sources.length > MOST_SOURCES || asidesOf(part.term).size) return [];
+  examples = [one, ...sources].map(cellAt).filter(Boolean).map(cell => cell.box);
+  examples.forEach(box => box.classList.add("example"));
+  return [element("div", {class: "worked"},
+    element("h3", {}, "For example"), line(symbol(one), placed(one.index)), ...writePart(part))];
+}
+
 /** The formulas of the step shown, else of the step that made the number pointed at. */
 function drawFormulas() {
   const section = byId("formulas");
@@ -255,6 +277,7 @@ function drawFormulas() {
   section.replaceChildren(
     element("h2", {}, element("span", {}, directionOf(current).replace(/^./, letter => letter.toUpperCase())), ` ${current.title}`),
     ...formulaOf(current).map(pieces => element("div", {class: "formula"}, ...pieces)),
+    ...workOut(current, touched),
     ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
     ...offerInputs(),
