@@ -154,7 +154,7 @@ def lengths():
             model = training.trained(task, name, config, steps=steps, lr=lr, batch_size=32, seed=seed)
             right.append([task.accuracy(model, count=200, length=length) for length in tested])
         measured[label] = np.array(right)
-    figure, panels = new_figure(1, len(measured), 13, 3, sharex=True, sharey=True)
+    figure, panels = new_figure(1, len(measured), 10.5, 3, sharex=True, sharey=True)
     one_by_one(panels, tested, measured)
     for axes, label in zip(panels, measured):
         axes.axvspan(*task.lengths, color="0.94", zorder=0)

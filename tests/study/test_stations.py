@@ -155,7 +155,7 @@ def own(seed: int, queries: int, keys: int, size: int, value_size: int, **option
 
 
 OWN = {  # a head; the queries and the key that are asked about; what station 1 says
-    "two tokens": (own(0, 2, 2, 1, 1, labels=("hot", "dog")), (1, 1, 1), "Query 1 (dog) says what token 1 (dog) looks for"),
+    "two tokens": (own(0, 2, 2, 1, 1, labels=("hot", "d`g")), (1, 1, 1), "Query 1 (d'g) says what token 1 (d'g) looks for"),
     "twelve keys": (own(1, 13, 12, 5, 3), (3, 2, 3), "is the score S31=s∑dQ3dK1d, where s"),
     "more keys": (own(2, 3, 5, 3, 4, causal=False), (2, 1, 2), "is the score S21=s(Q20K10+Q21K11+Q22K12), where s"),
 }
