@@ -2,7 +2,7 @@
 
     name = "deep-learning-2026"
     variants = true                # each student answers a variant of their own
-    lock = "9f3c..."               # solutions are shown only next to minigrad-course.key, which the teacher keeps
+    lock = "9f3c..."               # solutions are shown only next to the teacher's minigrad-course.key
 """
 import hmac
 import os
