@@ -92,7 +92,8 @@ def show(options: argparse.Namespace) -> int:
 
 def requested(options: argparse.Namespace) -> Exercise:
     """The exercise, or its variant for --seed, which a course with variants asks for."""
-    exercise, course, seed = exercise_of(options.name), course_of(pathlib.Path()), vars(options).get("seed", "").strip()
+    given = vars(options)
+    exercise, course, seed = exercise_of(given["name"]), course_of(given.get("to", ".")), given.get("seed", "").strip()
     if seed and (not seed.isprintable() or set(seed) & set("\"\\")):
         raise UsageError(f"--seed: expected a name without quotes and backslashes, got {seed!r}")
     if not seed and course and course.variants and has_variants(exercise):
@@ -101,7 +102,7 @@ def requested(options: argparse.Namespace) -> Exercise:
         return variant_of(exercise, course.variant(seed) if course else seed) if seed else exercise
 
 
-def course_of(folder: pathlib.Path) -> course_file.CourseFile | None:
+def course_of(folder: str | pathlib.Path) -> course_file.CourseFile | None:
     with usage_errors():
         return course_file.find(folder)
 
