@@ -40,10 +40,9 @@ def there_and_back(base: Exercise, changes: Mapping[str, Sequence[Change]]) -> C
     for name, steps in changes.items():
         ways[f"to_{name}"] = functools.partial(chain, steps, "to")
         ways[f"back_{name}"] = functools.partial(chain, steps[::-1], "back")
-    # with an upstream gradient, out's is taken back first, and then those of the arguments; or else out is a result
-    names = {name: f"back_{'out' if name == 'dout' else name[1:]}" for name in ("dout", *base.routine.results)}
-    if base.forward is None:
-        names = {name: f"to_{name}" for name in base.routine.results if name not in base.arguments}
+    names = {"out": "to_out"}
+    if base.forward is not None:  # dout goes back through the changes of out, and then each gradient through its own
+        names = {f"d{name}": f"back_{name}" for name in changes}
 
     def right(*values: Any, instead: Callable | None = None, **parts: Any) -> Any:
         if instead is not None:
@@ -51,7 +50,7 @@ def there_and_back(base: Exercise, changes: Mapping[str, Sequence[Change]]) -> C
         own = {part: parts.pop(part, way) for part, way in ways.items()}
 
         def there(name: str, value: Any) -> Any:
-            return own.get(names["dout"] if name == "dout" else f"to_{name}", same)(value)
+            return own.get(names.get("dout") if name == "dout" else f"to_{name}", same)(value)
 
         found = as_tuple(base.routine.right(*map(there, base.routine.arguments, values), **parts))
         found = tuple(value if value is None else own.get(names.get(name), same)(value)

@@ -73,15 +73,15 @@ class Variant(Exercise):
         name, own = self.base.function_name, f"{self.name}_itself"
         if f"def {name}(" not in self.base.source:
             return self.base.source
-        inputs = [coded(self.changes.get(argument, ()), argument) for argument in self.arguments]
-        results = list(self.routine.results)
-        if self.forward is None:
-            after = [coded(self.changes.get(result, ()) if result == "out" else (), result) for result in results]
-        else:
-            inputs.insert(0, coded(through(self.changes.get("out", ())), "dout"))
-            after = [coded(through(self.changes.get(result[1:], ())), result) for result in results]
+        out = self.changes.get("out", ())
+        before, after = {argument: self.changes.get(argument, ()) for argument in self.arguments}, {"out": out}
+        if self.forward is not None:
+            before = {"dout": through(out)} | before
+            after = {f"d{argument}": through(steps) for argument, steps in self.changes.items()}
+        inputs = ", ".join(coded(steps, argument) for argument, steps in before.items())
+        results = ", ".join(coded(after.get(result, ()), result) for result in self.routine.results)
         return (f"{self.base.source.replace(f'def {name}(', f'def {own}(')}\n\ndef {self.signature}:\n"
-                f"    {', '.join(results)} = {own}({', '.join(inputs)})\n    return {', '.join(after)}\n")
+                f"    {', '.join(self.routine.results)} = {own}({inputs})\n    return {results}\n")
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
         return map(self.own, self.base.inputs(seed))
