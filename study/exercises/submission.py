@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 LARGEST = {".py": 2**20, ".ipynb": 32 * 2**20}  # bytes; notebooks carry pictures
 LARGEST_CODE = 2**20
 MOST_MAGICS = 100  # of one cell
+LONGEST_NAME = 200  # in `variant = ...`
 CELLS_OF_OTHER_LANGUAGES = (
     "bash", "sh", "script", "html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG", "writefile", "file",
     "perl", "ruby", "cmd", "sql", "R", "cython",
@@ -251,7 +252,7 @@ def variant_in(tree: ast.Module) -> str:
     found = [node.value.value for node in tree.body
              if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
              and any(isinstance(target, ast.Name) and target.id == "variant" for target in node.targets)]
-    return safe(found[-1]) if found else ""
+    return safe(found[-1][:LONGEST_NAME]) if found else ""
 
 
 def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

@@ -143,7 +143,7 @@ def test_the_starter_says_which_variant_it_is_and_shows_its_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("line, expected", [
-    ("variant = 'Jane'", "Jane"), ("variant = 'Jane'\nvariant = 'Bob'", "Bob"), ("variant = 3", ""), ("variants = 'Jane'", ""),
+    ("variant = 'Jane'", "Jane"), (f"variant = '{'x' * 999}'", "x" * 200), ("variant = 'Jane'\nvariant = 'Bob'", "Bob"), ("variant = 3", ""), ("variants = 'Jane'", ""),
     ("def f():\n    variant = 'Jane'", ""), ("variant = 'a\\x1b[31m'", "a\N{REPLACEMENT CHARACTER}[31m"),
 ])
 def test_the_line_of_a_file(tmp_path, line, expected):
