@@ -20,6 +20,7 @@ KEPT = Fault("kept between calls", "a second call with the same arrays gives ano
              "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
 EXPECTED = "an array", "a number", "None"  # what a result should be, in words
 NUMBERS = *EXPECTED, "a list", "a matrix", "a masked array"  # results that can be compared
+FEW = 24  # numbers of an input that are shown in a line
 REPEATED = 3  # how many inputs are tried again, at once and at the end
 COUNTED = re.compile(r"(is|are) wrong( on \d+ of \d+ inputs)?$")  # the report says that itself
 UNKNOWN = "no known mistake gives these numbers"
@@ -196,8 +197,22 @@ def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:
     for drawn, draw in exercise.beyond.items():
         trial = attempt(exercise, caller, exercise.with_upstream(generator, draw(generator)))
         if not trial.is_right:
-            return (f"for {drawn} it overflows, or loses its digits: {trial.first_difference()}",)
+            such = in_whole_numbers(trial.inputs)
+            return (f"for {drawn}{such} it overflows, or loses its digits: {trial.first_difference()}",)
     return ()
+
+
+def in_whole_numbers(inputs: Inputs) -> str:
+    """", such as x = [[1000, -999]],": the first arrays in whole numbers; "" if the first has many."""
+    shown, left = [], FEW
+    for name, array in inputs.items():
+        if name == "dout" or not isinstance(array, np.ndarray):
+            continue
+        left -= array.size
+        if left < 0:
+            break
+        shown.append(f"{name} = {np.rint(array).astype(int).tolist()}")
+    return f", such as {', '.join(shown)}," if shown else ""
 
 
 def stopped(exercise: Exercise, trials: list[Trial], seed: int) -> Report:

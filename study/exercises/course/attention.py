@@ -141,11 +141,15 @@ EVERYWHERE = {"": ("scale", *BACKWARD), ", in dq and dk": BACKWARD, ", where the
 TOKENS_FIRST = [name for name in SIZES if name != "the number of keys"]  # where there are as many queries as keys
 UNMASKED = [known for known in routine_of("attention").mistakes if known.name not in CAUSAL]
 
+HIDDEN_BY_100 = Known("-100 for -inf", "masked scores are set to -100, and others may be less: it should be -inf", dict(
+    hide=lambda h: np.where(h.seen, h.scores, -100.0)))
+MASKED = with_mistakes(routine_of("masked_softmax"), [HIDDEN_BY_100])
 SCORES = with_mistakes(routine_of("scores"), [
     *wrong_sizes({"": BACKWARD}), Known("all axes reversed", ALL_AXES, dict(turn_k=reversed_axes))])
 FULL = with_mistakes(routine_of("full_attention"), [
     *UNMASKED, *wrong_sizes(EVERYWHERE, [*SIZES, *OF_VALUES]), Known("all axes reversed", ALL_AXES, REVERSED)])
 CAUSALLY = with_mistakes(routine_of("attention"), [
+    HIDDEN_BY_100,
     *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
 MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
     *routine_of("full_attention").mistakes, *UNMASKED, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
@@ -282,7 +286,7 @@ EXERCISES = [
          "mask is False.",
          "p * (dout - (dout * p).sum(-1, keepdims=True)), where p = e / total: take 0 for the maximum of a row of -inf, "
          "and 1 for its total."),
-        masked_softmax_backward, routine_of("masked_softmax"), FUNCTIONS["masked_softmax"].forward,
+        masked_softmax_backward, MASKED, FUNCTIONS["masked_softmax"].forward,
         shapes=({"scores": "B H T T", "mask": "T T"},),
         special=(nothing_hidden, causal_mask, far_below_zero, scores_and_mask((4, 3), (4, 3), 60.0),
                  scores_and_mask((3, 4), (4,)), scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),

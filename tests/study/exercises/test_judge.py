@@ -1,5 +1,6 @@
 """The judge's reports on right, wrong and invalid answers."""
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -100,6 +101,7 @@ def test_right_for_matrices_only_is_right_with_a_remark():
 def test_a_formula_that_overflows_is_right_with_a_remark():
     report = check(naive, "softmax", seed=0)
     assert report and "overflows" in report.sentence and "is nan, and should be" in report.remarks[0]
+    assert re.search(r"for numbers around 1000, such as x = \[\[-?\d+, ", report.remarks[0])  # an input, in whole numbers
 
 
 def by(largest):
