@@ -43,9 +43,9 @@ def test_the_verdict_and_the_mistake_are_right(part):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", one_in(SHARE, range(SHARE)))
+@pytest.mark.parametrize("part", one_in(PARTS, range(PARTS)))
 def test_answers_for_matrices_only_are_judged_the_same(part):
-    each(TWO_DIMENSIONAL[part::SHARE], is_judged_rightly)
+    each(TWO_DIMENSIONAL[part::PARTS], is_judged_rightly)
 
 
 def test_there_are_enough_in_many_styles():
