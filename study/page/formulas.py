@@ -312,9 +312,9 @@ def placement_in_words(name: str) -> str:
     """What a block of this placement computes.
 
     >>> placement_in_words("pre")
-    'pre: y = x + attention(norm(x)), output = y + mlp(norm(y))'
+    'Norms placed as in pre: y = x + attention(norm(x)), output = y + mlp(norm(y))'
     >>> placement_in_words("post_attention_only")
-    'post_attention_only: y = norm(x + attention(x)), output = norm(mlp(y))'
+    'Norms placed as in post_attention_only: y = norm(x + attention(x)), output = norm(mlp(y))'
     """
     parts = []
     for (x, out, function), rule in zip((("x", "y", "attention"), ("y", "output", "mlp")), PLACEMENTS[name]):
@@ -323,4 +323,4 @@ def placement_in_words(name: str) -> str:
         if rule.residual is not None:
             formula = f"{x if rule.residual == 'x' else inner} + {formula}"
         parts.append(f"{out} = " + (f"norm({formula})" if rule.norm_after else formula))
-    return f"{name}: {', '.join(parts)}"
+    return f"Norms placed as in {name}: {', '.join(parts)}"
