@@ -9,7 +9,7 @@ import types
 
 from . import doctor, mutants
 from .above import explain_with
-from .api import VacuousGradcheckWarning, gradcheck, gradcheck_report, gradgradcheck
+from .api import VacuousGradcheckWarning, assert_gradients, gradcheck, gradcheck_report, gradgradcheck
 from .dependence import Causality, Dependence, depends, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .float32 import compare_float32

@@ -74,6 +74,17 @@ def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_e
     return conclude(gradcheck_report(fn, inputs, **options), raise_exception)
 
 
+def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> None:
+    """For a test: AssertionError, whose text is the report, unless the gradients are right and the check proves something.
+
+    >>> assert_gradients(lambda x: x.tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
+    """
+    __tracebackhide__ = True  # pytest then points at the test
+    report = gradcheck_report(fn, inputs, **options)
+    if not report or report.is_vacuous:
+        raise AssertionError(str(report))
+
+
 def gradgradcheck(
     fn: Callable[..., Any], inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Tensor] | None = None, *,
     raise_exception: bool = True, **options: Any,

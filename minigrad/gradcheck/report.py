@@ -173,6 +173,21 @@ class GradcheckReport:
             numbers += ["varies" if report.ratio is None else f"{report.ratio:.6g}"]
         return [report.name, str(report.shape), report.checked, f"{report.error:.0e}", *numbers, report.verdict]
 
+    def summary(self) -> dict[str, Any]:
+        """What JSON can hold of it."""
+        known = self.diagnosis
+        return {
+            "title": self.title, "verdict": self.verdict, "seed": self.seed, "proves_nothing": self.is_vacuous,
+            "inputs": [{"name": entry.name, "shape": list(entry.shape), "checked": entry.checked, "verdict": entry.verdict,
+                        "error": entry.error if np.isfinite(entry.error) else None, "explanation": entry.explain()}
+                       for entry in self.inputs],
+            "side_checks": [{"name": check.name, "passed": check.passed, "detail": check.detail}
+                            for check in self.side_checks],
+            "diagnosis": None if known is None else {"names": list(known.names), "mistake": known.mistake,
+                                                     "facts": list(known.facts)},
+            "notes": self.warnings,
+        }
+
     def raise_if_wrong(self) -> None:
         if not self:
             raise GradcheckError(self)

@@ -1,5 +1,5 @@
-"""`minigrad gradcheck`: every parameter of a small model of each recipe against finite differences, as a table; exit code 1
-if a gradient is wrong."""
+"""`minigrad gradcheck FILE:NAME --inputs ...`: the gradients of somebody's function against finite differences. Without a
+file, every parameter of a small model of each recipe. Exit code 1 if a gradient is wrong, or could not be judged."""
 import argparse
 import dataclasses
 
@@ -7,7 +7,8 @@ import numpy as np
 
 import minigrad as mg
 from minigrad.gradcheck import GradcheckReport, gradcheck_module
-from models.commands.shared import usage_errors
+from models.commands.gradcheck_file import DTYPES, EXAMPLE, MAKERS, run_file
+from models.commands.shared import UsageError, usage_errors
 from models.recipes import RECIPES
 from models.transformer import CausalTransformer, TransformerConfig, check_whole
 
@@ -16,12 +17,27 @@ BATCH_SIZE = 3
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("function", metavar="FILE:NAME", nargs="?",
+                        help="a function, torch.autograd.Function, module such as FILE:Layer(8), or forward and backward "
+                             "in NumPy as FILE:FORWARD,BACKWARD (default: small models of all recipes)")
+    parser.add_argument("--inputs", metavar="NAME=VALUE ...",
+                        help=f"its arguments, as \"q,k,v=randn(2,4,8,16) causal=True\"; values are {MAKERS}, numbers, "
+                             "True, False or None")
+    parser.add_argument("--dtype", choices=DTYPES, help="of the real numbers among them (default: float64)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--seed", type=int, default=0, help="seed of parameters, tokens and directions (default: 0)")
 
 
 def run(options: argparse.Namespace) -> int:
     with usage_errors():
         check_whole("seed", options.seed, least=0)
+    if "function" in options:
+        if "inputs" not in options:
+            raise UsageError(f"--inputs is missing; say what to call {options.function} with, as in {EXAMPLE}")
+        return run_file(options.function, options.inputs, getattr(options, "dtype", "float64"), options.seed,
+                        "json" in options)
+    if given := [name for name in ("inputs", "dtype", "json") if name in options]:
+        raise UsageError(f"--{given[0]} is for a function; say which one, as in {EXAMPLE}")
     reports = []
     for name, recipe in RECIPES.items():
         print(f"recipe {name}, {recipe.description}")

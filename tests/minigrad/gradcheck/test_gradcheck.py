@@ -13,7 +13,7 @@ from tables import each
 import minigrad as mg
 import nn
 from minigrad.gradcheck import (
-    GradcheckError, VacuousGradcheckWarning, above, census, compare_float32, explain_with, gradcheck, gradcheck_module,
+    GradcheckError, VacuousGradcheckWarning, above, assert_gradients, census, compare_float32, explain_with, gradcheck, gradcheck_module,
     gradcheck_report, gradgradcheck, taylor,
 )
 from minigrad.gradcheck.mutants import MUTANTS, with_backward
@@ -240,6 +240,14 @@ def test_the_plot_has_three_pictures_for_each_input(tmp_path):
 def test_it_warns_when_it_proves_nothing():
     with pytest.warns(VacuousGradcheckWarning, match="true gradient of x is zero"):
         assert gradcheck(lambda x: x.softmax(-1).sum(), X)
+
+
+def test_a_tests_own_assertion():
+    """It also fails where a check proves nothing."""
+    assert_gradients(lambda x: x.tanh(), X)
+    for wrong, words in ((wrong_by(2.0), "backward / differences is 2"), (lambda x: x.softmax(-1).sum(), "proves nothing")):
+        with pytest.raises(AssertionError, match=words):
+            assert_gradients(wrong, X)
 
 
 def test_points_nearby_stay_in_the_domain():

@@ -1,0 +1,126 @@
+"""`minigrad gradcheck FILE:NAME --inputs ...`: a function in somebody's file, on inputs described in a line."""
+import json
+
+import pytest
+from tables import each
+
+OWN = """
+import numpy as np
+import minigrad as mg
+
+def tanh(x):
+    return np.tanh(x)
+
+def back(dout, x):
+    return dout * (1 - np.tanh(x) ** 2)
+
+def forgets_the_square(dout, x):
+    return dout * (1 - np.tanh(x))
+
+def product(x, y, scale=2.0, shift=0.0):
+    return x * y * scale + shift
+
+def half(x):
+    return x * x.detach()
+
+def looked_up(table, ids):
+    return table[ids]
+
+def several(*tensors):
+    return sum(tensors) * tensors[0]
+
+def raises(x):
+    return x / None
+"""
+TORCH = """
+import torch
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, power=3):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, dout):
+        (x,) = ctx.saved_tensors
+        return (dout * 3 * x * x).to(torch.float32).to(x.dtype), None
+
+class Layer(torch.nn.Module):
+    def __init__(self, width, bias=True):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 2, bias, dtype=torch.float64)
+
+    def forward(self, tokens):
+        return self.linear(tokens)
+
+def softmax(scores):
+    return scores.softmax(-1)
+"""
+CHECKS = {  # arguments: the exit code, and what is said
+    ("own.py:tanh,back", "x=randn(3,4)"): (0, "gradcheck of tanh: PASS"),
+    ("own.py:tanh,forgets_the_square", "x=randn(3,4)"): (1, "diagnosis: this is tanh: "),
+    ("own.py:tanh,back", "x=randn(3,4)", "--dtype", "float32"): (0, "x in float32"),
+    ("own.py:product", "x,y=randn(3, 4) shift=1.5"): (0, "y      (3, 4)"),
+    ("own.py:half", "x=rand(4)"): (1, "differences is 0.5 everywhere"),
+    ("own.py:looked_up", "table=randn(3,2)  ids=randint(3,5)"): (0, "gradcheck of looked_up: PASS"),
+    ("own.py:several", "a,b=ones(2) c=zeros(2)"): (0, "gradcheck of several: PASS"),
+}
+IN_TORCH = {
+    ("torch_own.py:Cube", "x=randn(3)"): (1, "float64 throughout: FAIL"),
+    ("torch_own.py:Layer(4, bias=False)", "tokens=randn(3,4)"): (0, "linear.weight"),
+    ("torch_own.py:softmax", "scores=randn(2,3)", "--dtype", "bfloat16"): (0, "scores in bfloat16"),
+}
+REFUSED = [
+    (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it has np, mg, tanh, back,"),
+    (("none.py:tanh", "--inputs", "x=randn(2)"), "there is no file 'none.py'"),
+    (("own.py", "--inputs", "x=randn(2)"), "there is no file 'own.py'; say FILE:NAME, as in minigrad gradcheck"),
+    (("broken.py:f", "--inputs", "x=randn(2)"), "broken.py cannot be imported: NameError: name 'oops' is not defined, in line 1"),
+    (("own.py:half",), "--inputs is missing; say what to call own.py:half with"),
+    (("own.py:half", "--inputs", "y=randn(2)"), "own.py:half has no argument 'y'; it has x"),
+    (("own.py:product", "--inputs", "y=randn(2)"), "--inputs lacks 'x', an argument of own.py:product"),
+    (("own.py:half", "--inputs", "x=random(2)"), "'random(2)' is no value; say randn(...),"),
+    (("own.py:half", "--inputs", "x=randn(2"), "'randn(2' is no value"),
+    (("own.py:half", "--inputs", "randn(2)"), "--inputs has 'randn(2)' without a name"),
+    (("own.py:raises", "--inputs", "x=randn(2)"), "own.py:raises cannot be checked: "),
+    (("own.py:half", "--inputs", "x=randint(3,2)"), "no input or parameter requires a gradient"),
+    (("own.py:half", "--inputs", "x=randn(2)", "--dtype", "bfloat16"), "--dtype bfloat16 is for functions of PyTorch and JAX"),
+    (("--json",), "--json is for a function; say which one, as in minigrad gradcheck"),
+]
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    for name, text in {"own": OWN, "torch_own": TORCH, "broken": "oops"}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def judged(run):
+    def check(arguments, row):
+        function, inputs, *flags = arguments
+        code, out, err = run("gradcheck", function, "--inputs", inputs, *flags)
+        assert (code, err) == (row[0], "") and row[1] in out
+
+    return check
+
+
+def test_functions(run):
+    each(CHECKS, judged(run))
+
+
+def test_functions_of_pytorch(run):
+    pytest.importorskip("torch")
+    each(IN_TORCH, judged(run))
+
+
+def test_json(run):
+    code, out, _ = run("gradcheck", "own.py:tanh,forgets_the_square", "--inputs", "x=randn(3,4)", "--json")
+    report = json.loads(out)
+    assert code == 1 and report["verdict"] == "fail" and report["inputs"][0]["name"] == "x"
+    assert report["diagnosis"]["names"] == ["no square"] and {check["passed"] for check in report["side_checks"]} == {True}
+
+
+def test_bad_input(refused):
+    refused(REFUSED, "gradcheck")
