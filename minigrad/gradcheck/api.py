@@ -1,4 +1,4 @@
-"""`gradcheck` and `gradgradcheck`, with PyTorch's signatures."""
+"""`gradcheck` and `gradgradcheck`, with PyTorch's signatures, for functions of any library."""
 import contextlib
 import dataclasses
 import warnings
@@ -35,7 +35,7 @@ def options_from(given: dict[str, Any]) -> Options:
 
 
 def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **options: Any) -> GradcheckReport:
-    """What `gradcheck` finds, as a `GradcheckReport` to print or plot. Takes the same options.
+    """What `gradcheck` finds, as a `GradcheckReport` to print or plot. Takes the same functions and options.
 
     >>> wrong = lambda x: x * x.detach()  # the square, and half of its gradient
     >>> gradcheck_report(wrong, Tensor([1.0, 2.0, 3.0], dtype="float64", requires_grad=True))
@@ -63,6 +63,9 @@ def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_e
     Inputs that require gradients must be float64; nothing the caller owns is changed. A wrong gradient, or one that
     could not be judged, raises a GradcheckError (a RuntimeError) whose text is the report, or returns False with
     raise_exception=False. If the true gradient is zero, so that zeros would pass, a VacuousGradcheckWarning says so.
+
+    `fn` may also be a function or module of PyTorch, a function of JAX, or a pair (forward, backward) in NumPy, with inputs
+    of that library; those in narrower dtypes are judged by what their rounding allows. See docs/gradcheck.md.
 
     Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; also directions and seed. A
     derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself, plus the

@@ -78,8 +78,8 @@ def largest(x: np.ndarray) -> float:
 def deterministic(a: np.ndarray, b: np.ndarray) -> str:
     if np.array_equal(a, b, equal_nan=True):
         return SAME
-    return ("the function is not deterministic, so it has no derivative to check; draw random numbers from "
-            "minigrad.random only, whose state gradcheck holds fixed")
+    return ("the function is not deterministic, so it has no derivative to check; draw random numbers only from "
+            "minigrad.random or PyTorch's global generator, whose states gradcheck holds fixed")
 
 
 def all_zero(point: Point, gradients: list[np.ndarray]) -> str:
