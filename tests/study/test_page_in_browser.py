@@ -505,7 +505,7 @@ def test_captions_say_how_a_matrix_is_made(browser, opened):
         "gradient row_sum": ""}
     opened(pages.page_of_tiles(DEFAULT, 2))  # several steps of one formula
     found = browser.run(captions)
-    assert (found["gradient v"], found["value weights"]) == ("= PTdO", "weights")
+    assert (found["gradient v"], found["value weights"]) == ("= PTdO", "weights, query × key")
 
 
 def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):
