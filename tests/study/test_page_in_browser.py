@@ -289,6 +289,19 @@ def test_a_step_works_out_one_number_unless_a_question_is_open(browser, opened):
     assert len(browser.run(worked)) == 4
 
 
+def test_a_symbol_in_the_text_lights_its_matrix(browser, opened):
+    opened(page_of("x"))
+    go_to(browser, "Queries")
+    said = browser.run("""
+        const lit = node => {
+          node.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
+          return [...document.querySelectorAll(".named")].map(one => one.dataset.name ? one.dataset.of + " " + one.dataset.name : one.localName);
+        };
+        const find = (selector, text) => [...document.querySelectorAll(`#formulas ${selector}`)].find(one => one.textContent === text);
+        return [find(".formula mi", "dQ"), find(".formula mi", "W"), find(".touches span", "W_q"), find("h2", find("h2 span", "Backward").parentNode.textContent)].map(lit)""")
+    assert said == [["g", "gradient q", "mi"], ["g", "value w_q", "mi"], ["g", "value w_q", "span"], []]
+
+
 def test_a_step_of_a_tile_reads_and_writes_what_is_in_it(browser, opened):
     with mock.patch.object(pages, "check", lambda head, mistake: []):
         opened(pages.page_of_tiles(DEFAULT, 2))

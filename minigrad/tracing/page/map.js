@@ -3,6 +3,7 @@
 
 const MAP = {letter: 6.6, padding: 12, half: 15, gap: 7, between: 26, margin: 8}; // in pixels
 const halves = new Map(); // "value q": its box, an SVG element
+const bySymbol = new Map(); // "Wq": its Grid
 const arrows = []; // {from, to, path}: an arrow between two of these
 
 function drawMap(groups, flows) {
@@ -29,6 +30,7 @@ function drawMap(groups, flows) {
   }
   for (const [name, place] of places) for (const kind of kindsOf(name)) drawing.append(box(name, kind, place));
   byId("map").append(drawing);
+  for (const grid of grids.values()) bySymbol.set(symbol({name: grid.t.name, kind: grid.kind}).replaceAll("_", ""), grid);
 }
 
 const topOf = (name, kind, y) => kind === "gradient" && kindsOf(name).length > 1 ? y + MAP.half : y;
@@ -72,4 +74,14 @@ function lightMap(reads, writes) {
   if (!first) return;
   const map = byId("map"), place = first[1].getBBox();
   map.scrollLeft = place.x + place.width / 2 - map.clientWidth / 2;
+}
+
+/** Lights the matrix, and its half of a box, that a symbol in the panel's text stands for, while it is pointed at. */
+function lightNamed({target}) {
+  document.querySelectorAll(".named").forEach(node => node.classList.remove("named"));
+  const around = target.closest(".formula, p") && [target, target.closest("msub, msubsup")];
+  const textOf = node => node.localName === "msubsup" ? [...node.children].slice(0, 2).map(textOf).join("") : node.textContent;
+  const found = around && around.filter(Boolean).map(node => bySymbol.get(textOf(node).replaceAll("_", ""))).find(Boolean);
+  const nodes = found ? [found.figure, halves.get(`${found.kind} ${found.t.name}`), target] : [];
+  nodes.filter(Boolean).forEach(node => node.classList.add("named"));
 }

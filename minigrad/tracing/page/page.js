@@ -126,6 +126,8 @@ function listenToControls() {
   byId("next").addEventListener("click", () => goTo(state.step + 1));
   byId("step").addEventListener("input", event => goTo(Number(event.target.value)));
   byId("all").addEventListener("click", () => goTo(0));
+  byId("panel").addEventListener("pointerover", lightNamed);
+  byId("panel").addEventListener("pointerleave", lightNamed);
   byId("undo").addEventListener("click", undo);
   byId("reset").addEventListener("click", reset);
 }

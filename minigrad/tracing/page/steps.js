@@ -273,13 +273,14 @@ function drawFormulas() {
     return;
   }
   const touched = touchedBy(current);
-  const list = all => all.filter(gridOf).map(one => symbol(one)).join(", ") || "nothing";
+  const list = all => !all.some(gridOf) ? ["nothing"]
+    : all.filter(gridOf).flatMap((one, i) => [i ? ", " : "", element("span", {}, symbol(one))]);
   section.replaceChildren(
     element("h2", {}, element("span", {}, directionOf(current).replace(/^./, letter => letter.toUpperCase())), ` ${current.title}`),
     ...formulaOf(current).map(pieces => element("div", {class: "formula"}, ...pieces)),
     ...workOut(current, touched),
     ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
-    element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
+    element("p", {class: "touches"}, "Reads ", ...list(touched.reads), ". Writes ", ...list(touched.writes), "."),
     ...offerInputs(),
     ...current.steps.filter(step => step.problem).map(step => element("p", {class: "problem"}, `${step.problem}.`)),
   );
