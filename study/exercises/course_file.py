@@ -53,7 +53,7 @@ class CourseFile:
             return ""
         own = f"begin with `minigrad exercises start {exercise.name} --seed NAME`"
         if not source.variant:
-            return f"it says no variant, and {self.name} has one for each student; {own}"
+            return f"it has no line `variant = ...`, and {self.name} has a variant for each student; {own}"
         if not source.variant.startswith(self.variant("")):
             return f"it answers the variant of {source.variant}, not one of {self.name}; {own}"
         names = [NUMBERED.sub("", name) for name in students]

@@ -77,7 +77,7 @@ def test_a_student_begins_with_a_variant_of_the_course(exercises, in_this_proces
     ("tanh", "dl-2026: Jane Doe", ["Bob", "Jane Doe"], ""),
     ("tanh", "dl-2026: Jane Doe", [], ""),
     ("find_leak", "", ["Jane Doe"], ""),
-    ("tanh", "", ["Jane Doe"], "it says no variant, and dl-2026 has one for each student"),
+    ("tanh", "", ["Jane Doe"], "it has no line `variant = ...`, and dl-2026 has a variant for each student"),
     ("tanh", "Jane Doe", ["Jane Doe"], "it answers the variant of Jane Doe, not one of dl-2026"),
     ("tanh", "dl-2026: Jane Doe", ["Bob"], "it answers the variant of dl-2026: Jane Doe, not of Bob"),
     ("tanh", "dl-2026: Jane Doe", ["Jane Do"], "not of Jane Do"),
