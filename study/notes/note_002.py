@@ -39,13 +39,13 @@ def one_architecture_learns_words_and_images():
         return over_seeds(lambda seed: TASKS[task].accuracy(trained(
             TASKS[task], model, config, steps=steps, seed=seed, batch_size=32, lr=5e-3, warmup_steps=20)))
 
-    words, images = accuracy("sentiment", "encoder", 250), accuracy("stripes", "encoder", 150)
+    words, images = accuracy("sentiment", "encoder", 200), accuracy("stripes", "encoder", 150)
     require(min(words.median, images.median) > 0.99, f"{words:.1%} of the words and {images:.1%} of the images are right")
-    blind_words, blind_images = accuracy("sentiment", "no-attention", 250), accuracy("stripes", "no-attention", 150)
+    blind_words, blind_images = accuracy("sentiment", "no-attention", 200), accuracy("stripes", "no-attention", 150)
     require(blind_words.median < 0.6 and blind_images.median < 0.95,
             f"without attention {blind_words:.1%} and {blind_images:.1%} are right")
     return (f"the same block learns whether words are praise, with \"not\" before some of them ({words:.0%} right after "
-            f"250 steps), and the direction of stripes in an image of 16 patches ({images:.0%} after 150); without "
+            f"200 steps), and the direction of stripes in an image of 16 patches ({images:.0%} after 150); without "
             f"attention, {blind_words:.0%} and {blind_images:.0%}")
 
 

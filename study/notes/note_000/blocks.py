@@ -95,12 +95,12 @@ def residual_connections_start_at_the_identity():
        ours='TransformerConfig(placement="residual")', code=f"{TRANSFORMER}:Block")
 def residuals_are_smaller_than_functions():
     """The residual, which the network learns, is typically smaller in magnitude than the overall function."""
-    task, steps, layers, accuracies, typical = of_one_length("copy", 4), 300, 4, [], []
+    task, steps, layers, accuracies, typical = of_one_length("copy", 4), 200, 4, [], []
     config = TransformerConfig(context=16, layers=layers, heads=2, width=32, placement="residual", final_norm=False)
 
     def largest_share(seed):
         """The norm of the residual over that of the function: median over tokens, for the sublayer where it is largest."""
-        model, stream = trained(task, "causal", config, steps=steps, seed=seed, warmup_steps=20), []
+        model, stream = trained(task, "causal", config, steps=steps, seed=seed, batch_size=32, lr=3e-3, warmup_steps=20), []
         accuracies.append(task.accuracy(model))
         for block in model.model.blocks:
             block.mlp.register_forward_hook(lambda module, inputs, output: stream.append(inputs[0].array))

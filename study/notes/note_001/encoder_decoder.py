@@ -47,7 +47,7 @@ def an_encoder_is_a_decoder_without_the_mask():
 
 
 SMALL = TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=32)
-STEPS = 400
+STEPS = 200
 
 
 def answered_right(name: str):

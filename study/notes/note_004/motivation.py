@@ -12,7 +12,7 @@ from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
 from study.notes.helpers import check_gradients, influence, over_seeds, require_causal, require_equal
 from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
-from study.notes.training import Tagger, after_fit, choices, read_out_loss, trained
+from study.notes.training import Tagger, after_fit, choices, of_one_length, read_out_loss, trained
 
 claim = claims_of("004")
 
@@ -91,7 +91,7 @@ def recurrent_networks_put_out_symbols():
 def recurrent_networks_and_misalignment():
     """Recurrent networks cannot handle misalignment, where the other language has another number and order of words, since
     they output symbols one after the other, from what they have read so far."""
-    task, steps = TASKS["translation"], 200
+    task, steps = of_one_length("translation", 3), 100
     source, target = task.make(np.random.default_rng(99), 500, 3)
     require((source.shape[1], target.shape[1]) == (7, 6), f"{source.shape[1]} words, {target.shape[1]} words")
 
@@ -104,7 +104,7 @@ def recurrent_networks_and_misalignment():
 
     def of_encoder_and_decoder(name):
         return over_seeds(lambda seed: task.accuracy(trained(
-            task, name, TransformerConfig(width=48), steps=steps, batch_size=32, lr=5e-3, seed=seed), 500, length=3))
+            task, name, TransformerConfig(width=48), steps=steps, batch_size=32, lr=6e-3, warmup_steps=20, seed=seed), 500))
 
     aligned = whole_sentences_right(lambda source, target: source)
     misaligned = whole_sentences_right(lambda source, target: np.pad(target, ((0, 0), (0, 1)), constant_values=PAD))
@@ -163,7 +163,7 @@ def reading_in_both_directions():
        ours="nn.RNN(D, D, bidirectional=True), nn.Attention(D)", code=f"{RNN}, {ATTENTION}")
 def both_directions_miss_long_ranges():
     """Recurrent networks that read in both directions still do not capture very long-range dependencies."""
-    letters, short, far = 4, 500, 16
+    letters, short, far = 4, 250, 10
 
     def right(length, steps, attends=False):
         """For the first token, asked at the end, and the last, asked at the start; those in between are noise."""
