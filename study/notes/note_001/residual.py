@@ -1,5 +1,4 @@
 """Note 001, "Residual Connections" and "Layer Normalization"."""
-import functools
 import math
 
 import numpy as np
@@ -45,7 +44,6 @@ SHALLOW, DEEP, STEPS = 2, 8, 250
 ENOUGH = 0.1  # nats
 
 
-@functools.cache
 def losses(placement: str, layers: int, seed: int) -> np.ndarray:
     """The loss of each step while a decoder learns to copy 4 letters."""
     task = of_one_length("copy", 4)
