@@ -87,6 +87,7 @@ class Bridge:
         parameters = library.parameters(fn)
         self.inputs = [mapped(value, self.made, name) for value, name in zip(inputs, self.names)]
         self.parameters = {name: self.made(value, name) for name, value in parameters.items()}
+        self.select: Callable[[Any], Any] = lambda result: result  # the outputs to differentiate
         self.values = items_of(self.inputs)
         self.likes = [x for x in [*parameters.values(), *self.given] if library.is_leaf(x)]
 
@@ -115,7 +116,7 @@ class Bridge:
         items = iter([next(leaves) if isinstance(value, Tensor) else self.restored(value, given)
                       for value, given in zip(values, self.given)])
         arguments = mapped(list(self.nest), lambda value, _: next(items), "")
-        result = self.library.call(self.fn, arguments, parameters)
+        result = self.select(self.library.call(self.fn, arguments, parameters))
         return floats_of(result, self.library)
 
     def restored(self, value: Any, given: Any) -> Any:

@@ -1,10 +1,11 @@
 """A whole module: a check of every parameter's gradient, and a census of parameters with no gradient or only part of it.
 
-A module is anything that has `named_parameters()` and can be called.
+A module is anything that has `named_parameters()` and can be called, or one of PyTorch.
 """
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 from tqdm import tqdm
@@ -12,16 +13,32 @@ from tqdm import tqdm
 from ..tape import Op
 from ..tensor import Tensor
 from .api import options_from
+from .bridge import Given
 from .check import Options, check, compare
 from .differences import FAIL, INCONCLUSIVE, PASS, random_direction
-from .problem import Point, Problem, as_inputs, generator_for, input_names, nodes_below, problem_of, title_of
+from .libraries import MINIGRAD
+from .problem import Point, Problem, generator_for, input_names, nodes_below, problem_of, title_of
 from .report import GradcheckReport, table
 
 
-def module_problem(module: Any, inputs: Any, select: Callable | None) -> Problem:
+@contextlib.contextmanager
+def module_problem(module: Any, inputs: Any, select: Callable | None) -> Iterator[Problem]:
     """The module's outputs as a function of its parameters and of the inputs that require gradients."""
-    inputs = as_inputs(inputs)
+    given = Given.of(module, inputs)
+    if given.is_narrow:
+        raise TypeError("the module or its inputs are not float64; use .double(), or gradcheck, which judges other dtypes "
+                        "by what their rounding allows")
+    if given.library is MINIGRAD:
+        yield own_problem(module, given.inputs, select)
+    else:
+        bridge = given.bridge()
+        bridge.select = select or bridge.select
+        with bridge.state.preserved():
+            yield bridge.problem()
 
+
+def own_problem(module: Any, inputs: Sequence[Any], select: Callable | None) -> Problem:
+    """For a module of minigrad."""
     def outputs(*inputs: Any) -> Any:
         result = module(*inputs)
         return result if select is None else select(result)
@@ -46,16 +63,16 @@ def gradcheck_module(
     >>> gradcheck_module(layer, mg.randn(5, 3, dtype="float64")).verdict
     'pass'
     """
-    problem = module_problem(module, inputs, select)
-    names = list(problem.leaves)
+    with module_problem(module, inputs, select) as problem:
+        names = list(problem.leaves)
 
-    def bar(indices):
-        shown = tqdm(indices, desc="gradcheck", unit="parameter", disable=None if progress is None else not progress)
-        for i in shown:
-            shown.set_postfix_str(names[i])
-            yield i
+        def bar(indices):
+            shown = tqdm(indices, desc="gradcheck", unit="parameter", disable=None if progress is None else not progress)
+            for i in shown:
+                shown.set_postfix_str(names[i])
+                yield i
 
-    report = check(problem, options_from({"seed": seed, **options}), bar)
+        report = check(problem, options_from({"seed": seed, **options}), bar)
     if raise_exception:
         report.raise_if_wrong()
     return report
@@ -109,9 +126,8 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
     weight: a gradient from all its uses
     bias: a gradient from all its uses
     """
-    problem = module_problem(module, inputs, select)
     generator = generator_for(seed)
-    with problem.preserved():
+    with module_problem(module, inputs, select) as problem, problem.preserved():
         point = Point(problem, problem.outputs(), generator)
         arrived = problem.gradients(point.outputs, point.upstream)
         uses = Counter(parent for node in nodes_below(point.outputs) if isinstance(node, Op) for parent in node.parents)

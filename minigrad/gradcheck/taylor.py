@@ -10,8 +10,9 @@ import numpy as np
 
 from ..drawing.html import html_of_report
 from ..tensor import Tensor
+from .bridge import Given
 from .differences import FAIL, INCONCLUSIVE, PASS, along, difference
-from .problem import Point, Problem, as_inputs, generator_for, problem_of
+from .problem import Point, Problem, generator_for, problem_of
 
 HALVINGS = 30
 FIRST_STEP = 2.0**-3
@@ -57,11 +58,12 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
     >>> taylor(lambda x: x.detach() * x, Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     Taylor: FAIL, slope 1.00
     """
-    problem = problem_of(fn, as_inputs(inputs))
     generator = generator_for(seed)
-    with problem.preserved():
-        point = Point(problem, problem.outputs(), generator)
-        found = [remainder_slope(problem, point, generator) for _ in range(directions)]
+    with Given.of(fn, inputs).as_tensors() as (fn, inputs, details):
+        problem = problem_of(fn, inputs, **details)
+        with problem.preserved():
+            point = Point(problem, problem.outputs(), generator)
+            found = [remainder_slope(problem, point, generator) for _ in range(directions)]
     return min(found, key=lambda report: ([FAIL, INCONCLUSIVE, PASS].index(report.verdict), report.slope))
 
 

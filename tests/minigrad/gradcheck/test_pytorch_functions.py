@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tables import each
 
-from minigrad.gradcheck import gradcheck, gradcheck_report, gradgradcheck
+from minigrad.gradcheck import census, gradcheck, gradcheck_module, gradcheck_report, gradgradcheck, taylor
 from minigrad.gradcheck.mutants import MUTANTS
 
 torch = pytest.importorskip("torch")
@@ -163,6 +163,21 @@ def test_gradients_of_gradients():
     with pytest.raises(RuntimeError, match="gradcheck of the backward of Cube: FAIL"):
         gradgradcheck(Cube, X)
     assert gradgradcheck(lambda x: x * x, X, torch.ones(3, 4, dtype=torch.float64))
+
+
+def test_modules_have_their_own_check_and_census():
+    module = Halving()
+    report = gradcheck_module(module, X.detach(), raise_exception=False, progress=False)
+    assert [(entry.name, entry.verdict) for entry in report.inputs] == [("weight", "fail")] and module.calls == 0
+    assert gradcheck_module(torch.nn.LSTM(4, 2).double(), X.detach(), select=lambda result: result[0][0]).verdict == "pass"
+    (row,) = census(module, X)[:1]
+    assert (row.name, row.status, round(row.fraction, 9)) == ("weight", "partial", 0.5)
+    with pytest.raises(TypeError, match="not float64; use .double"):
+        gradcheck_module(torch.nn.Linear(4, 2), X.detach())
+
+
+def test_taylor():
+    assert taylor(torch.tanh, X).slope == pytest.approx(2, abs=0.05) and not taylor(lambda x: x.detach() * x, X)
 
 
 def test_nothing_of_the_callers_changes():
