@@ -505,6 +505,16 @@ def test_on_paper_nothing_is_cut(browser, opened):
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+def test_a_low_screen_scrolls_and_cuts_no_matrix(browser, opened):
+    """As at 200%."""
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": 640, "height": 400, "deviceScaleFactor": 2, "mobile": False})
+    opened(page_of("default"))
+    browser.run("goTo(6)")
+    assert not browser.run("""return [...document.querySelectorAll("[data-role], [data-role] .scroll")].filter(
+        box => box.scrollHeight > box.clientHeight + 1).length""")
+
+
 def test_captions_say_how_a_matrix_is_made(browser, opened):
     """By its step's first formula, if it is no wider than the numbers; else by its name, where that is not its symbol."""
     captions = """

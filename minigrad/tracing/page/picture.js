@@ -73,6 +73,8 @@ function listLines() {
   return [...lines.values()];
 }
 
+const LOWEST = 560; // of a screen in pixels that all matrices of a step have to be on; a lower one, or a page at 200%, scrolls
+
 /** In a step, makes matrices as large as they can be on the screen all at once; if even small ones are too high, they get
     scroll boxes, side by side where these would be very low. */
 function fitToScreen() {
@@ -82,6 +84,7 @@ function fitToScreen() {
   for (const size of isNarrow ? ["plain", "dense"] : ["roomy", "plain", "tight"]) {
     stage.className = size;
     stage.style.removeProperty("--most");
+    if (innerHeight < LOWEST) break;
     const lines = listLines(), total = most => lines.reduce((sum, line) => sum + Math.min(most, Math.max(...line)), 0);
     let most = Math.max(...lines.flat());
     const wanted = room - (stage.offsetHeight - total(most));

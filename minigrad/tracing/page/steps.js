@@ -263,12 +263,12 @@ function drawFormulas() {
     const isRoomy = matchMedia("(min-width: 60rem)").matches;
     section.replaceChildren(element("details", isRoomy ? {open: ""} : {},
       element("summary", {}, "How to read this page"), ...paragraphs([
-        ...(computation.seeds.length
+        ...(computation.seeds.length && !extras.introduction.length
           ? ["Each gradient stands below its value. Forward goes from left to right, backward from right to left."] : []),
         "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers that it is made of "
         + "light up.",
         "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
-        "Go step by step with the arrows above, or with the keys [ and ].",
+        "Go step by step with the arrows above, with the keys [ and ], or by a click on the map.",
       ])));
     return;
   }
