@@ -118,8 +118,8 @@ def edits_of(solution: Callable, words: str) -> tuple[Known, ...]:
     meanings = {local: value for local, value in assigned(module).items()
                 if not {local, local.removeprefix("d")} & {*re.findall(r"\w+", words)}}
     enclosing = {child: node for node in ast.walk(module) for child in ast.iter_child_nodes(node)}
-    return tuple(Known(f"{edit.what} ({number})", said(edit, enclosing, meanings), {"instead": written(edit)}, True)
-                 for number, edit in enumerate(edits_in(module)))
+    return tuple(Known(edit.what, said(edit, enclosing, meanings), {"instead": written(edit)}, is_only_single=True)
+                 for edit in edits_in(module))
 
 
 def compiled(function: ast.FunctionDef) -> CodeType:

@@ -62,7 +62,7 @@ def report_on_wrong(exercise: Exercise, trials: list[Trial], usual: list[Trial],
     """
     found = diagnosed(exercise, usual)
     if len(usual) < len(trials):
-        of_all = diagnosed(exercise, trials)
+        of_all = diagnosed(exercise, trials, is_one=found.is_whole and len(found.names) == 1)
         if of_all.is_whole and (not found or len(of_all.names) <= len(found.names)):
             found = of_all
         else:
@@ -162,12 +162,12 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def diagnosed(exercise: Exercise, trials: list[Trial]) -> Diagnosis:
+def diagnosed(exercise: Exercise, trials: list[Trial], is_one: bool = False) -> Diagnosis:
     """The doctor's diagnosis of the numbers."""
     evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials
                 if trial.given or trial.answer.kind == "raised"]
     routine = dataclasses.replace(exercise.routine, edits=lambda: exercise.edits)
-    return diagnose_numbers(evidence, routine) if any(item.given for item in evidence) else Diagnosis()
+    return diagnose_numbers(evidence, routine, is_one=is_one) if any(item.given for item in evidence) else Diagnosis()
 
 
 def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:

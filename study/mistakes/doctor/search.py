@@ -35,10 +35,13 @@ class Explanation:
 Fitting = list[tuple[Explanation, list[str]]]  # explanations with the results that they explain
 
 
-def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT) -> Diagnosis:
+def diagnose_numbers(
+    evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT, is_one: bool = False,
+) -> Diagnosis:
     """What explains the results given for all these inputs?
 
-    `tolerance` is how well the right numbers are known, relative to a result's largest.
+    `tolerance` is how well the right numbers are known, relative to a result's largest. With `is_one`, only what is known
+    to be a single mistake is looked for, which takes little time.
     """
     with np.errstate(all="ignore"):
         case = Case(evidence, routine, tolerance)
@@ -46,7 +49,7 @@ def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: 
             return Diagnosis(facts=("there are no numbers to judge by",))
         if not case.wrong:
             return Diagnosis(is_right=True)
-        found = explained(case)
+        found = found_for(case, is_one) if is_one else explained(case)
         found = {name: why for name, why in found.items() if is_enough(case, [n for n in found if found[n] == why])}
         if not found:
             return Diagnosis(facts=facts_of(case, ()))
@@ -65,11 +68,11 @@ def explained(case: Case) -> dict[str, Explanation]:
     return max(strict, found_for(case), key=len)
 
 
-def found_for(case: Case) -> dict[str, Explanation]:
+def found_for(case: Case, is_one: bool = False) -> dict[str, Explanation]:
     """The simplest explanation for all wrong results together, or else for each on its own."""
     simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
-    if whole := of_all_results(case, singles) or one_relation(case, simple):
+    if (whole := of_all_results(case, singles) or one_relation(case, simple)) or is_one:
         return whole
     edits = fitting(case, [(edit,) for edit in case.routine.edits()])
     if whole := of_all_results(case, edits):
