@@ -169,7 +169,7 @@ def test_a_model_is_its_formulas(name):
             assert list(generate(model, [1, 2, 3], 1, temperature=0)) == [full_forward(model, np.array([[1, 2, 3]])).argmax()]
 
 
-@pytest.mark.parametrize("share", shares(4))
+@pytest.mark.parametrize("share", shares(12))
 @pytest.mark.parametrize("name", ["causal", "encoder-decoder"])
 def test_gradients_of_variants(name, share):
     for changes in VARIANTS[::share]:
