@@ -22,9 +22,10 @@ FIELDS = {  # of a variant, drawn at random
     "dropout": lambda random: {"heads": int(random.integers(1, 3)), "dropout": 0.4},
     "cross-entropy": lambda random: {"heads": int(random.integers(1, 3)), "cross_entropy": True},
     "all": lambda random: {"heads": 2, "key_value_heads": 1, "rotary": True, "dropout": 0.3, "cross_entropy": True},
-    "block": lambda random: {"placement": random.choice(list(PLACEMENTS))},
-    "block of all": lambda random: {"placement": random.choice(list(PLACEMENTS)), "heads": 2, "key_value_heads": 1,
-                                    "rotary": True, "dropout": 0.3, "cross_entropy": True},
+    "tiles": lambda random: {},
+    "tiles of all": lambda random: FIELDS["all"](random),
+    "block": lambda random: {"placement": random.choice(list(PLACEMENTS)), "norm": random.choice(["layer_norm", "rms_norm"])},
+    "block of all": lambda random: FIELDS["block"](random) | FIELDS["all"](random),
 }
 
 
@@ -90,6 +91,8 @@ def expected(numbers: Inputs, mistake: mistakes.Mistake | None = None, is_row_su
         dp = gradients["weights"]
     if not mistake:
         arrays["row_sum", "gradient"] = (p * dp).sum(-1, keepdims=True)
+    largest = trace["masked_scores"].value.max(-1, keepdims=True)  # -inf only where a row sees nothing
+    arrays["lse", "value"] = largest + np.log(np.exp(trace["masked_scores"].value - largest).sum(-1, keepdims=True))
     if numbers.targets:
         e = np.exp(trace["logits"].value - trace["logits"].value.max(-1, keepdims=True))
         arrays["probabilities", "value"] = e / e.sum(-1, keepdims=True)
@@ -123,11 +126,12 @@ def assert_shown(shown: dict, arrays: Numbers, where) -> None:
 
 @pytest.fixture
 def opened(browser, tmp_path, monkeypatch):
-    """A function that opens the page of numbers, and returns its switches."""
+    """A function that opens the page of numbers of a variant, and returns its switches."""
     monkeypatch.setattr(pages, "check", lambda head, mistake: [])
 
-    def call(numbers: Inputs) -> list[dict]:
-        made = pages.page_of_block(numbers) if isinstance(numbers, block.BlockInputs) else pages.page_of_head(numbers)
+    def call(name: str, numbers: Inputs) -> list[dict]:
+        made = (pages.page_of_block(numbers) if "block" in name else
+                pages.page_of_tiles(numbers, min(numbers.tokens) // 2) if "tiles" in name else pages.page_of_head(numbers))
         browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras))
         assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
         return made.extras["switches"]
@@ -140,7 +144,7 @@ def test_random_inputs(browser, opened, name, request):
     random = np.random.default_rng(list(FIELDS).index(name))
     for _ in range(4 if request.config.getoption("--long") else 1):
         numbers = drawn(random, name)
-        opened(numbers)
+        opened(name, numbers)
         drawings = [{key: random.normal(size=array.shape, scale=10.0 ** random.uniform(-2, 1))
                      for key, array in editable(numbers).items()} for _ in range(50 if request.config.getoption("--long") else 10)]
         found = browser.run(f"""
@@ -155,7 +159,8 @@ def test_random_inputs(browser, opened, name, request):
 
 ENTER = """
     const [name, index, text] = arguments, cell = cellAt({name, kind: "value", index});
-    if (!cell.getClientRects().length) toggleOpened(name); // in a step that does not read it
+    if (canBeOpened(cell.grid) && !state.opened.has(name)) toggleOpened(name); // in a step that does not read it
+    if (!cell.getClientRects().length) goTo(0); // a tile that does not
     cell.focus();
     cell.value = text;
     cell.dispatchEvent(new Event("input", {bubbles: true}));
@@ -231,10 +236,11 @@ def test_a_random_walk(browser, opened, name, request):
     should be."""
     random = np.random.default_rng(50 + list(FIELDS).index(name))
     numbers = drawn(random, name)
-    switches = opened(numbers)
+    switches = opened(name, numbers)
     fitting = [mistake for mistake in mistakes.MISTAKES if isinstance(numbers, Head) and mistake.fits(numbers)]
     walk, done = Walk(browser, random, numbers, switches, fitting), []
     for _ in range(100 if request.config.getoption("--long") else 15):
         done.append(walk.go())
         where = name, walk.mistake and walk.mistake.name, done
-        assert_shown(browser.run(SHOWN), expected(walk.now(), walk.mistake, walk.turned[-1] == 1), where)
+        is_of_output = "tiles" in name or walk.turned[-1] == 1
+        assert_shown(browser.run(SHOWN), expected(walk.now(), walk.mistake, is_of_output), where)
