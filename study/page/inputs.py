@@ -162,7 +162,7 @@ def check_shapes(numbers: Inputs) -> None:
                 raise ValueError(f"{name} must have a multiple of {count} {here}, for that many heads; got {name} {shape}")
             length, other, there = first.setdefault(letter, (shape[axis] // count, name, here))
             if shape[axis] // count != length:
-                each = " for each head" if many and numbers.heads > 1 else ""
+                each = f" for each head, {length}, not {shape[axis] // count}" if many and numbers.heads > 1 else ""
                 as_many = f"as many {here} as {other}" + ("" if here == there else f" has {there}")
                 raise ValueError(f"{name} must have {as_many}{each}; got {name} {shape}, "
                                  f"{other} {matrices[other].shape}")

@@ -693,7 +693,7 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--heads", "0"], "--heads must be a whole number from 1 to 6000, got 0"),
     (["--input", "numbers.json", "--heads", "3"], "q must have a multiple of 3 columns, for that many heads; got q (2, 2)"),
     (["--input", "numbers.json", "--heads", "2", "--key-value-heads", "1"],
-     "k must have as many columns as q for each head; got k (2, 2), q (2, 2)"),
+     "k must have as many columns as q for each head, 1, not 2; got k (2, 2), q (2, 2)"),
     (["--input", "numbers.json", "--cross-entropy"], "it lacks w_u, targets; give q, k, v, w_u and targets"),
     (["--input", "narrow.json", "--rotary"], "--rotary rotates pairs of features, and each head has 1; give an even number"),
     (["--input", "long.json", "--rotary"], "--rotary needs as many queries as keys, got 2 and 1"),
