@@ -111,6 +111,15 @@ SHOWN = """
     return found;"""
 
 
+NOT_EXPLAINED = """  // numbers whose terms do not add up to them
+    return [...grids.values()].flatMap(({t, kind, cells}) => cells.filter(({dataset: {value}, place}) => {
+      const {parts} = computation.explain(pass, t.name, unravel(t.shape, place), kind);
+      const sum = parts.reduce((total, part) => total + part.term.value, 0);
+      const size = Math.max(1, ...parts.map(part => Math.abs(part.term.value)));
+      return parts.length && Number(value) !== sum && !(Math.abs(value - sum) <= 1e-9 * size);
+    }).map(cell => `${kind} ${t.name} ${cell.dataset.index}`));"""
+
+
 def assert_shown(shown: dict, arrays: Numbers, where) -> None:
     """Every one of these tensors that has a matrix shows these numbers, each once."""
     compared = 0
@@ -244,3 +253,4 @@ def test_a_random_walk(browser, opened, name, request):
         where = name, walk.mistake and walk.mistake.name, done
         is_of_output = "tiles" in name or walk.turned[-1] == 1
         assert_shown(browser.run(SHOWN), expected(walk.now(), walk.mistake, is_of_output), where)
+    assert browser.run(NOT_EXPLAINED) == []
