@@ -68,14 +68,14 @@ def run(options: argparse.Namespace) -> int:
 
 def page_of(given: dict) -> pages.Page:
     """The page that the flags ask for; ValueError if it cannot be made."""
-    numbers = numbers_of(given)
+    numbers, titled = numbers_of(given), story(given) if "checkpoint" in given else ()
     if "block" in given:
         page = pages.page_of_block(numbers)
     elif "tiles" in given:
         check_whole("--tiles", given["tiles"], most=max(numbers.tokens))
-        page = pages.page_of_tiles(numbers, given["tiles"])
+        page = pages.page_of_tiles(numbers, given["tiles"], *titled)
     else:
-        page = pages.page_of_head(numbers, *(story(given) if "checkpoint" in given else ()))
+        page = pages.page_of_head(numbers, *titled)
     if "station" not in given:
         return page
     if not page.extras.get("stations"):

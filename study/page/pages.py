@@ -57,10 +57,10 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
     })
 
 
-def page_of_tiles(head: Head, size: int) -> Page:
+def page_of_tiles(head: Head, size: int, title: str = "Flash attention's backward", *introduction: str) -> Page:
     """The page of a head whose backward goes in tiles of `size` queries and keys, as flash attention's."""
     page, trace = page_of_head(
-        head, "Flash attention's backward, in tiles",
+        head, f"{title}, in tiles", *introduction,
         f"Forward keeps Q, K, V, O and, for each query, lse. In tiles of {size} queries and {size} keys, backward computes "
         "S and P again, and adds what each tile sends to dQ, dK and dV. It never holds more of P than one tile.",
     ), trace_of(attention, head)

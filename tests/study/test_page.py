@@ -752,6 +752,9 @@ def test_a_head_of_a_trained_model(run, runs):
     assert run("--checkpoint", runs / "text", "--text", "ab\ncd", "--heads", 2, "--no-open")[0] == 0
     page = data_in("study.html")
     assert page["extras"]["title"] == "Heads 1 to 2 of layer 1"
+    assert run("--checkpoint", runs / "text", "--text", "ab\ncd", "--tiles", 2, "--no-open")[0] == 0
+    assert data_in("study.html")["extras"]["title"] == "Head 1 of layer 1, in tiles"
+    assert data_in("study.html")["extras"]["introduction"][0].endswith("the mean cross-entropy of the next tokens.")
     assert page["extras"]["labels"]["dropped"]["columns"] == [*"ab⏎cd"]
     assert run("--checkpoint", runs / "text", "--text", "ab", "--no-open")[0] == 0
     assert data_in("study.html")["extras"]["title"] == "Head 1 of layer 1"
