@@ -41,8 +41,8 @@ class Case:
 
     def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
                  ) -> list[np.ndarray]:
-        """The gradient of each leaf, zeros if none arrives."""
-        upstreams = self.upstreams if upstreams is None else upstreams
+        """The gradient of each leaf, zeros if none arrives. Without `upstreams`, copies of the point's."""
+        upstreams = [u.clone() for u in self.upstreams] if upstreams is None else upstreams
         pairs = [(out, u) for out, u in zip(outputs, upstreams) if out.requires_grad]
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         found = [None] * len(wanted)
@@ -74,13 +74,13 @@ def takes_any_layout(case: Case) -> str:
     leaves = case.leaves()
     outputs = case.call(leaves)
     for name, lay_out in LAYOUTS.items():
-        laid_out = [lay_out(u) for u in case.upstreams]
+        laid_out = [lay_out(u.clone()) for u in case.upstreams]
+        expected = case.backward(outputs, leaves, [u.clone(memory_format=case.torch.contiguous_format) for u in laid_out])
         try:
             got = case.backward(outputs, leaves, laid_out)
         except Exception as error:  # noqa: BLE001
             return f"backward raises if the upstream gradient is {name}: {told(error)}"
-        if detail := case.differs(got, case.backward(outputs, leaves, [u.clone(memory_format=case.torch.contiguous_format)
-                                                                        for u in laid_out])):
+        if detail := case.differs(got, expected):
             return f"another gradient if the upstream gradient is {name}: {detail}; call dout.contiguous() first"
     return ""
 
@@ -116,7 +116,7 @@ def gives_each_output_alone(case: Case) -> str:
     total = [np.zeros(array.shape) for array in case.arrays]
     for k, out in enumerate(outputs if len(outputs) > 1 else ()):
         try:
-            total = [a + b for a, b in zip(total, case.backward([out], leaves, [case.upstreams[k]]))]
+            total = [a + b for a, b in zip(total, case.backward([out], leaves, [case.upstreams[k].clone()]))]
         except Exception as error:  # noqa: BLE001
             return f"backward raises if only output {k} is used, and others' upstreams are zero or None: {told(error)}"
     detail = case.differs(total) if len(outputs) > 1 else ""
@@ -184,7 +184,7 @@ def takes_sizes_of_1_and_0(case: Case) -> str:
                      for out, u in zip(outputs, case.upstreams)]
         where = f"axis {axis} has size {size}"
         try:
-            got = case.backward(outputs, leaves, upstreams)
+            got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
         except Exception as error:  # noqa: BLE001
             return f"backward raises if {where}: {told(error)}"
         if size and is_right and (detail := case.differs(*slopes(case, arrays, values, upstreams, got), ROUGH)):
