@@ -44,9 +44,7 @@ def there_and_back(base: Exercise, changes: Mapping[str, Sequence[Change]]) -> C
     if base.forward is not None:  # dout goes back through the changes of out, and then each gradient through its own
         names = {f"d{name}": f"back_{name}" for name in changes}
 
-    def right(*values: Any, instead: Callable | None = None, **parts: Any) -> Any:
-        if instead is not None:
-            return instead(*values)
+    def right(*values: Any, **parts: Any) -> Any:
         own = {part: parts.pop(part, way) for part, way in ways.items()}
 
         def there(name: str, value: Any) -> Any:

@@ -16,6 +16,7 @@ from study.exercises.variants.changes import (
 )
 from study.exercises.variants.mistakes import equation_of, mistakes_in, other_variants, seen_through, there_and_back
 from study.exercises.variants.table import GROUPS
+from study.mistakes.doctor import Known
 
 
 def groups_of(exercise: Exercise) -> list[Group]:
@@ -82,6 +83,16 @@ class Variant(Exercise):
         results = ", ".join(coded(after.get(result, ()), result) for result in self.routine.results)
         return (f"{self.base.source.replace(f'def {name}(', f'def {own}(')}\n\ndef {self.signature}:\n"
                 f"    {', '.join(self.routine.results)} = {own}({inputs})\n    return {results}\n")
+
+    @functools.cached_property
+    def edits(self) -> tuple[Known, ...]:
+        """Those of the exercise's solution, with the ways there and back around it."""
+        def seen(known: Known) -> Known:
+            routine = dataclasses.replace(self.base.routine, right=known.changes["instead"])
+            right = there_and_back(dataclasses.replace(self.base, routine=routine), self.changes)
+            return dataclasses.replace(seen_through(known, self.changes), changes={"instead": right})
+
+        return tuple(map(seen, self.base.edits))
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
         return map(self.own, self.base.inputs(seed))

@@ -40,6 +40,16 @@ def test_an_exercise_without_variants_has_its_own_judge():
         variant_of(COURSE["find_leak"], "jane")
 
 
+def test_a_mistake_in_one_expression_of_the_exercise_is_named():
+    def softmax_backward(dout, x):
+        e = np.exp(0.4 * x - np.max(0.4 * x, axis=-1, keepdims=True))
+        p = e / e.sum(axis=-2, keepdims=True)
+        return 0.4 * p * (1.3 * dout - (1.3 * dout * p).sum(axis=-2, keepdims=True))
+
+    report = check(softmax_backward, of_softmax(), seed=0)
+    assert report.names == ("along the wrong axis",) and "x.max(" in report.mistake, report
+
+
 class Swap:
     """T in "x**T"."""
 
@@ -104,7 +114,7 @@ def test_what_is_wrong_with_an_answer_to_a_variant(backward, begins, says):
 def test_a_remark_says_of_what():
     report = check(lambda dout, x: 0.4 * dout * (1 - ((np.exp(0.8 * x) - 1) / (np.exp(0.8 * x) + 1)) ** 2),
                    varied(COURSE["tanh"], [{"x": times(0.4)}], "jane", [factor_of("x")]), seed=1)
-    assert report and report.remarks[0].startswith("for numbers around 1000 (as 0.4 * x) it overflows")
+    assert report and report.remarks[0].startswith("for numbers around 1000 (as 0.4 * x), such as x = [[")
 
 
 def test_a_name_has_one_variant_however_it_is_written_and_a_class_has_many():
