@@ -149,7 +149,6 @@ SCORES = with_mistakes(routine_of("scores"), [
 FULL = with_mistakes(routine_of("full_attention"), [
     *UNMASKED, *wrong_sizes(EVERYWHERE, [*SIZES, *OF_VALUES]), Known("all axes reversed", ALL_AXES, REVERSED)])
 CAUSALLY = with_mistakes(routine_of("attention"), [
-    HIDDEN_BY_100,
     *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
 MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
     *routine_of("full_attention").mistakes, *UNMASKED, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
@@ -328,7 +327,7 @@ EXERCISES = [
          "weight is 0?",
          "The backward of attention as it is, with weights = softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf)): "
          "dscores is 0 where the weights are."),
-        causal_attention_backward, CAUSALLY, FUNCTIONS["attention"].forward,
+        causal_attention_backward, with_mistakes(CAUSALLY, [HIDDEN_BY_100]), FUNCTIONS["attention"].forward,
         shapes=(IN_HEADS,),
         special=(large((5, 3), (5, 3), (5, 3)), far_apart, lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
         beyond={AROUND_1000: large((5, 3), (5, 3), (5, 3), factor=1000.0), ROWS_APART: rows_apart((5, 3), (5, 3), (5, 3)),
