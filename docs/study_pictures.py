@@ -27,7 +27,7 @@ def untouched(browser: Browser) -> None:
 
 def at_station(browser: Browser) -> None:
     """A station of the guided path, with its question still open."""
-    browser.run("location.hash = 'station=5'; location.reload()")
+    browser.run("visit(5)")
 
 
 def mistaken(browser: Browser) -> None:
