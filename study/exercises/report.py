@@ -62,8 +62,9 @@ class Trial:
     @property
     def digits_alike(self) -> int:
         """In how many digits do yours and right agree, where they differ most?"""
-        shares = [np.max(how_far(self.given[name], self.right[name]), initial=0.0)
-                  / np.max(np.abs(self.right[name]), initial=1e-300) for name in self.off]
+        with np.errstate(over="ignore"):
+            shares = [np.max(how_far(self.given[name], self.right[name]), initial=0.0)
+                      / np.max(np.abs(self.right[name]), initial=1e-300) for name in self.off]
         return -math.floor(math.log10(min(max([*shares, 1e-300]), 0.9))) - 1
 
     @property
