@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 import pytest
-from tables import each
+from tables import each, shares
 
 from study.exercises import COURSE, check
 
@@ -106,8 +106,9 @@ TRUE = {  # a sentence: is it true? (of one result, whose name comes first)
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("share", shares(5))
 @pytest.mark.parametrize("name", EXERCISES)
-def test_what_is_said_is_true(name):
+def test_what_is_said_is_true(name, share):
     said = set()
 
     def is_true(row):
@@ -127,5 +128,5 @@ def test_what_is_said_is_true(name):
                     said.add(pattern)
                     assert holds(trials, *match.groups()), (sentence, results)
 
-    each([(kind, place, seed) for kind in WRONG for place in range(len(COURSE[name].routine.results)) for seed in (0,)], is_true)
-    assert len(said) > 4
+    each([(kind, place, 0) for kind in WRONG for place in range(len(COURSE[name].routine.results))][::share], is_true)
+    assert len(said) > 4 / share
