@@ -29,7 +29,7 @@ STATIONS = [
     station(
         1, "One score", "scores backward",
         ("Query [i] says what token [i] looks for, key [1] what token [1] can be found by. How well they match is the "
-         "score `S_[i1] = s [score]`, where `s` is the scale.",
+         "score `S_[i1] = s [score]`, where `s` is the scale, whose value stands above.",
          "Backward starts at the loss `L`. It has arrived at `dS_[i1]`, which says how fast `L` rises with `S_[i1]`. And "
          "`S_[i1]` rises `s K_10` times as fast as `Q_[i0]`."),
         {"text": "How much does `dS_[i1]` add to `dQ_[i0]`?", "number": cell("q", "i", 0), "term": 1,
@@ -47,7 +47,8 @@ STATIONS = [
         3, "Keys compete", "weights forward",
         ("Softmax turns each row of scores into weights that sum to 1. So when one weight rises, the others in its "
          "row fall, each in proportion to its size.",
-         "When you check your answer, the page raises `K_[n0]` by 1."),
+         "A hatched score is masked: its query does not see that key. When you check your answer, the page raises "
+         "`K_[n0]` by 1."),
         {"text": "Which numbers of `P` will change?", "changes": {"tensor": "weights", "kind": "value"},
          "edit": {"tensor": "k", "index": ["n", 0], "by": 1},
          "reason": "Key [n] enters one score of each query that sees it. In such a row that weight changes, and the "
@@ -87,7 +88,7 @@ STATIONS = [
         8, "Gradients add", "output backward",
         ("Every query that sees token j reads `V_j`, so each sends it a gradient, and these add up: `dV_jd += P_ij "
          "dO_id`, one query i after another. With `=`, only the last would survive.",
-         "When you check your answer, the page raises `U_[m0]`, and with it `dO_[m0]`, by 1."),
+         "When you check your answer, the page raises `U_[m0]`, the factor of `O_[m0]` in `L`, and so `dO_[m0]`, by 1."),
         {"text": "Which numbers of `dV` will change?", "changes": {"tensor": "v", "kind": "gradient"},
          "edit": {"tensor": "upstream", "index": ["m", 0], "by": 1},
          "reason": "Query [m] sends `P_[mj] dO_[m0]` to column 0 of each `V_j` that it sees. What the other queries send "
@@ -98,7 +99,7 @@ STATIONS = [
          "`r_i = sum_d dO_id sum_k P_ik V_kd`",
          "`r_i = sum_d dO_id O_id`",
          "So the mean needs neither `P` nor `dP`, which are too large to keep for long texts. Flash attention's "
-         "backward starts by computing it; papers call it D."),
+         "backward starts by computing it; papers call `r` D, which is a query's length here."),
         {"text": "From `dO` and `O` alone: what is `r_[i]`?", "number": cell("row_sum", "i", 0),
          "reason": "It is row [i] of `dO` times row [i] of `O`: one product per feature, instead of one per key."},
         row_sum=1),

@@ -147,6 +147,17 @@ def test_a_mistake_in_the_weights_gradient_spares_the_row_sum_of_the_output(brow
         assert marked["row_sum", "gradient"].any() == (spelling == 0) and marked["scores", "gradient"].any()
 
 
+def test_a_step_with_a_mistake_does_not_derive_the_right_rule(browser, opened):
+    opened(page_of("default"))
+    go_to(browser, "Softmax")
+    said = "return [document.querySelector('.formula').className, document.getElementById('formulas').textContent]"
+    titles = [one["title"] for one in page_of("default").extras["mistakes"]]
+    for mistake, is_replaced in [(titles.index("no row sum"), True), (titles.index("no scale"), False), (-1, False)]:
+        browser.choose("#mistakes", mistake)
+        style, text = browser.run(said)
+        assert ("replaced" in style, "The mistake replaces this rule." in text, "sums to 0" in text) == (is_replaced, is_replaced, not is_replaced)
+
+
 def test_mistakes_after_an_edit_and_another_scale(browser, opened):
     opened(page_of("default"))
     browser.type("q", "3,1", "-2.5")
@@ -154,8 +165,10 @@ def test_mistakes_after_an_edit_and_another_scale(browser, opened):
     q = DEFAULT.inputs["q"].copy()
     q[3, 1] = -2.5
     head = dataclasses.replace(DEFAULT, inputs=DEFAULT.inputs | {"q": q}, scale=0.3)
+    browser.run("extras.mistakes[0].check = 'gradcheck: FAIL'")
     for i, mistake in enumerate(mistake for mistake in mistakes.MISTAKES if mistake.fits(DEFAULT)):
         browser.choose("#mistakes", i)
+        assert ("says of the numbers the page began with" in browser.text("#mistake")) == (i == 0)
         assert_mistake(browser, head, mistake)
 
 
@@ -283,10 +296,16 @@ def test_a_step_works_out_one_number_unless_a_question_is_open(browser, opened):
         const {tensor, index, kind} = (box.querySelector("input") || box).dataset; return `${kind} ${tensor} ${index}`})"""
     assert browser.run(worked) == ["dS[3,3]", "= P[3,3] · (dP[3,3] − r[3,0])", "= 0.308 · (3.000 − (-0.081))", "= 0.948"]
     assert set(browser.run(cells)) == {"gradient scores 3,3", "value weights 3,3", "gradient weights 3,3", "gradient row_sum 3,0"}
-    browser.run("openStation(5)")
+    browser.run("goTo(0)")
     assert (browser.run(worked), browser.run(cells)) == ([], [])
-    browser.run("answer('3,1')")
-    assert len(browser.run(worked)) == 4
+    browser.run("openStation(1)")
+    assert (browser.run(worked), browser.run(cells)) == ([], [])
+    browser.run("answer('1')")  # its terms are outlined, and written below the verdict
+    assert browser.run(worked) == [] and "gradient q 3,0" in browser.run(cells) and "value k 1,0" in browser.run(cells)
+    opened(page_of("x"))
+    browser.run("goTo(steps.findLastIndex(step => step.isBackward) + 1)")  # the last that adds to dX
+    total = browser.run("return document.querySelector('td.example[data-tensor=x][data-kind=gradient]').textContent")
+    assert browser.run(worked)[-1].startswith("This step, through Q: ") and browser.run(worked)[-1].endswith(f" = {total}")
 
 
 def test_a_symbol_in_the_text_lights_its_matrix(browser, opened):
@@ -478,16 +497,19 @@ def test_roles_are_those_of_the_step(browser, opened):
         document.querySelector("[data-step]").dataset.step]""") == [0, 0, "0"]
 
 
-def test_gradients_that_several_steps_add_to(browser, opened):
-    """The first of them is =, the others +=."""
-    opened(pages.page_of_block(block.draw("pre")))
+@pytest.mark.parametrize("make, signs", [
+    (lambda: pages.page_of_block(block.draw("pre")), {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}),
+    (lambda: pages.page_of_tiles(DEFAULT, 2), {"V": ["+="] * 3, "P": ["="] * 3, "S": ["="] * 3, "Q": ["+="] * 3}),
+], ids=["block", "tiles"])
+def test_gradients_that_several_steps_add_to(browser, opened, make, signs):
+    """The first of them is =, the others +=. Tiles of P and S replace one another, and add to dQ, dK and dV, which begin at 0."""
+    opened(make())
     lines = browser.run("""return steps.flatMap((step, i) => {
         if (!step.isBackward) return [];
         goTo(i + 1);
         return [...document.querySelectorAll("#formulas .formula")].map(one => one.textContent);
       })""")
-    signs = {name: [sign for line in lines for sign in ("=", "+=") if line.startswith(f"d{name}{sign}")] for name in ("R1", "N1", "X", "F")}
-    assert signs == {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}
+    assert signs == {name: [sign for line in lines for sign in ("=", "+=") if line.startswith(f"d{name}{sign}")] for name in signs}
 
 
 def test_on_paper_nothing_is_cut(browser, opened):

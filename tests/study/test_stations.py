@@ -246,7 +246,18 @@ def test_the_address_keeps_station_and_answers(browser, visited, path):
     assert marks == ["wrong" if i % 3 == 1 else "right" for i in range(len(answers))]
     press(browser, "Next")
     press(browser, "Finish")
+    assert browser.run("return state.step") == 0  # where a mistake shows all that it spoils
     assert "All 9 stations of the guided path are answered, 6 right." in browser.text("#invitation")
+
+
+def test_a_path_that_was_left_stays_left(browser, tmp_path):
+    made = pages.page_of_head(DEFAULT)
+    own = page.write(made.trace, tmp_path / "page.html", extras=made.extras | {"station": 1})
+    browser.driver.get(own.as_uri())
+    assert browser.run("return state.station") == 1
+    browser.run("visit(0)")
+    browser.driver.refresh()
+    assert browser.run("return state.station") == 0
 
 
 @pytest.mark.parametrize("address, answered", [

@@ -17,7 +17,8 @@ function drawMistake() {
     ...[mistake.sentence || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "counts"}, counts.length ? `Wrong: ${counts.join(", ")}.` : "No number is wrong."),
     ...(mistake.check ? [
-      element("h3", {}, "What the gradient check says"), element("pre", {tabindex: 0}, mistake.check),
+      element("h3", {}, `What the gradient check says${isEdited() ? " of the numbers the page began with" : ""}`),
+      element("pre", {tabindex: 0}, mistake.check),
     ] : []),
   );
 }

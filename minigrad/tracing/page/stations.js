@@ -87,9 +87,10 @@ const QUESTIONS = {
     veils: () => [],
     isRight: (q, text) => text === changesBy(q).map(one => one.place).join(" "),
     answer: (q, text) => {
-      const count = changesBy(q).length, chosen = text ? text.split(" ").length : 0;
+      const changed = changesBy(q).map(one => one.place), chosen = text.split(" ").filter(Boolean).map(Number);
+      const count = changed.length, found = chosen.filter(place => changed.includes(place)).length;
       return [count ? `${count} ${count === 1 ? "number changes" : "numbers change"}` : "No number changes",
-        `, and you chose ${chosen || "none"}.`];
+        `, and you chose ${chosen.length || "none"}${chosen.length && !given().isRight ? `, ${found} of them right` : ""}.`];
     },
     lines: q => changesBy(q).map(({place, before, after}) => line(
       named({...q.changes, index: unravel(computation.tensors.get(q.changes.tensor).shape, place)}),
@@ -178,6 +179,12 @@ function visit(number) {
   (byId("path").querySelector("h2") || byId("invitation").lastElementChild).focus({preventScroll: true});
 }
 
+/** Leave the path for the whole page, where a mistake shows all that it spoils. */
+function finish() {
+  visit(0);
+  goTo(0);
+}
+
 function keepAnswer(answer, number = state.station) {
   if (answer) state.answers.set(number, answer); else state.answers.delete(number);
   keepInAddress(number, answer && `${verdictOf(number)} ${answer.text}`);
@@ -227,7 +234,7 @@ function drawStation() {
     element("p", {class: "onward"},
       ...(state.station > 1 ? [button("Back", () => visit(state.station - 1))] : []),
       ...(given() ? [button("Ask again", askAgain)] : []),
-      button(isLast ? "Finish" : given() ? "Next" : "Skip", () => visit(isLast ? 0 : state.station + 1),
+      button(isLast ? "Finish" : given() ? "Next" : "Skip", isLast ? finish : () => visit(state.station + 1),
         given() ? {class: "go"} : {})),
     element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of docs/backprop_through_attention.md.`),
   );
@@ -303,7 +310,8 @@ function readAddress() {
       : question.changes ? /^(\d+( \d+)*)?$/.test(text) : Number.isFinite(parsed(text || ""));
     if (verdict && makesSense) state.answers.set(i + 1, {isRight: verdict === "right", text});
   });
-  const number = Number(address.get("station") ?? extras.station ?? 0);
+  const isOpened = !address.toString(); // without an address that says where somebody was
+  const number = Number(address.get("station") ?? (isOpened && extras.station || 0));
   return number in [0, ...stations] ? number : 0;
 }
 

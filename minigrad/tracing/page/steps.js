@@ -135,13 +135,17 @@ function toggleOpened(name) {
   (isOpen ? gridOf({name, kind: "value"}).cells[0] : byId("formulas").querySelector(`[data-opens="${name}"]`)).focus();
 }
 
-/** The steps that write a gradient: all but the first add to it. */
+/** The steps that write a gradient. One adds to what an earlier one has written. */
 const writersOf = name => writers.get(name) || [];
 const writers = new Map();
 for (const step of steps.filter(step => step.isBackward)) {
   for (const {name} of touchedBy(step).writes) writers.set(name, [...writersOf(name), step]);
 }
-const isBegun = (step, name) => writersOf(name)[0] !== step;
+const isBegun = (step, name) => writersOf(name).slice(0, writersOf(name).indexOf(step)).some(({part}) => overlap(part, step.part, name));
+
+/** Do two parts share numbers of a tensor? */
+const overlap = (a, b, name) => !a || !b || ((extras.axes || {})[name] || [])
+  .every(axis => !a[axis] || !b[axis] || a[axis].some(i => b[axis].includes(i)));
 
 /** What a number is made of, as `explain` says it: {parts: [{by, value, term}]}, a part for each step that sends something. */
 function contributionsTo(one) {
@@ -231,12 +235,23 @@ function offerInputs() {
 const MOST_SOURCES = 12; // of a number that is worked out unasked
 let examples = []; // its cell, and those that it comes from
 
-/** One of the numbers that a step writes, worked out: the largest of the last row. Not while a question is open. */
-function workOut(step, {writes}) {
+/** Outline the cell of a number, and those of a term, until the next are. */
+function outline(one, term) {
   examples.forEach(box => box.classList.remove("example"));
-  examples = [];
+  examples = (one ? [one, ...sourcesOf(term)] : []).map(cellAt).filter(Boolean).map(cell => cell.box);
+  examples.forEach(box => box.classList.add("example"));
+}
+
+/** One of the numbers that a step writes, worked out: the largest of the last row. At a station its question's is. */
+function workOut(step, {writes}) {
+  outline(null);
+  if (station()) {
+    const {question} = station(), asked = question.number || question.sign;
+    if (given() && asked) outline({...asked, name: asked.tensor}, termOf(question));
+    return [];
+  }
   const written = writes.map(gridOf), grid = [...grids.values()].find(grid => written.includes(grid));
-  if (step !== steps[state.step - 1] || station() && !given() || !grid || !grid.cells.length) return [];
+  if (step !== steps[state.step - 1] || !grid || !grid.cells.length) return [];
   const {t, kind, cells} = grid, {data} = (kind === "value" ? pass.values : pass.gradients).get(t.name);
   const inside = cells.map(({place}) => ({name: t.name, kind, place, index: unravel(t.shape, place)}))
     .filter(one => isInside(step.part, one));
@@ -244,11 +259,16 @@ function workOut(step, {writes}) {
   const size = ({place}) => Math.abs(data[place]), one = inLastRow.reduce((a, b) => size(b) > size(a) ? b : a);
   const [part] = sentBy(step, one), sources = part && part.term ? sourcesOf(part.term) : [];
   if (!sources.length || sources.length > MOST_SOURCES || asidesOf(part.term).size) return [];
-  examples = [one, ...sources].map(cellAt).filter(Boolean).map(cell => cell.box);
-  examples.forEach(box => box.classList.add("example"));
+  outline(one, part.term);
+  const {parts} = contributionsTo(one), i = parts.findIndex(({by}) => by === step);
   return [element("div", {class: "worked"},
-    element("h3", {}, "For example"), line(symbol(one), placed(one.index)), ...writePart(part))];
+    element("h3", {}, "For example"), line(symbol(one), placed(one.index)), ...writePart(part),
+    ...(parts.length > 1 ? [line(arrival(parts, i))] : []))];
 }
+
+/** Does the mistake chosen replace what this step does? */
+const isMistakenIn = ({steps, isBackward}) =>
+  isBackward && steps.some(({output}) => output.name in ((extras.mistakes[state.mistake] || {}).steps || {}));
 
 /** The formulas of the step shown, else of the step that made the number pointed at. */
 function drawFormulas() {
@@ -260,6 +280,7 @@ function drawFormulas() {
   const current = steps[state.step - 1] || made;
   section.hidden = !current && Boolean(pointed);
   if (!current) {
+    outline(null);
     const isRoomy = matchMedia("(min-width: 60rem)").matches;
     section.replaceChildren(element("details", isRoomy ? {open: ""} : {},
       element("summary", {}, "How to read this page"), ...paragraphs([
@@ -268,18 +289,20 @@ function drawFormulas() {
         "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers that it is made of "
         + "light up.",
         "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
-        "Go step by step with the arrows above, with the keys [ and ], or by a click on the map.",
+        "Go step by step with the arrows above, with the keys [ and ], or by a click on a step's map. What is hatched is masked.",
       ])));
     return;
   }
   const touched = touchedBy(current);
   const list = all => !all.some(gridOf) ? ["nothing"]
     : all.filter(gridOf).flatMap((one, i) => [i ? ", " : "", element("span", {}, symbol(one))]);
+  const isMistaken = isMistakenIn(current);
   section.replaceChildren(
     element("h2", {}, element("span", {}, directionOf(current).replace(/^./, letter => letter.toUpperCase())), ` ${current.title}`),
-    ...formulaOf(current).map(pieces => element("div", {class: "formula"}, ...pieces)),
+    ...formulaOf(current).map(pieces => element("div", {class: isMistaken ? "formula replaced" : "formula"}, ...pieces)),
+    ...(isMistaken ? [element("p", {class: "problem"}, "The mistake replaces this rule.")] : []),
     ...workOut(current, touched),
-    ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
+    ...(isMistaken ? [] : [current.words.derivation || []].flat()).map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, "Reads ", ...list(touched.reads), ". Writes ", ...list(touched.writes), "."),
     ...offerInputs(),
     ...current.steps.filter(step => step.problem).map(step => element("p", {class: "problem"}, `${step.problem}.`)),
