@@ -124,12 +124,9 @@ class Capture(Runner):
     def _suspended(self):
         """As in a replay: nothing is captured, and memory comes from the thread's own pool."""
         own.pool, this_thread.runner = self._pool_before, None
-        profile = sys.getprofile()
-        sys.setprofile(None)  # a replay runs this code too
         try:
             yield
         finally:
-            sys.setprofile(profile)
             own.pool, this_thread.runner = self.pool, self
 
     # ------------------------------------------------------------------------------------------------ as a Runner
@@ -368,13 +365,29 @@ class Rehearsal(Capture):
         gradients = _as_tuple(self.call(functools.partial(op.backward, **options), dout, *op.saved))
         return tuple(None if g is None else np.asarray(g) for g in gradients)
 
-    def call(self, function: Callable, *arguments) -> Any:
-        this_thread.runner, profile = None, sys.getprofile()
-        sys.setprofile(None)
+    @contextlib.contextmanager
+    def _suspended(self):
+        with super()._suspended(), self._unnoted():
+            yield
+
+    @contextlib.contextmanager
+    def _unnoted(self):
+        """A replay runs this code too. A profiler that is not ours goes on."""
+        is_noting = sys.getprofile() == self._note_run
+        if is_noting:
+            sys.setprofile(None)
         try:
-            return function(*arguments)
+            yield
         finally:
-            sys.setprofile(profile)
+            if is_noting:
+                sys.setprofile(self._note_run)
+
+    def call(self, function: Callable, *arguments) -> Any:
+        this_thread.runner = None
+        try:
+            with self._unnoted():
+                return function(*arguments)
+        finally:
             this_thread.runner = self
 
 

@@ -1,4 +1,5 @@
 """Decisions of a compiled step in Python are followed, refused by name, or noticed within a few calls."""
+import cProfile
 import collections
 import copy
 import functools
@@ -514,3 +515,24 @@ def test_wrappers_are_seen_through():
 
     for function in (wrapper, functools.partial(wrapper), mg.no_grad()(wrapper), mg.compile(wrapper)):
         assert "scale" in {place.name for place in Surroundings(function).places.values()}
+
+
+def test_a_profiler_sees_a_compiled_step_and_changes_nothing():
+    """One written in C, such as cProfile's, is no function that a capture could set aside and set again."""
+    def losses(compiled):
+        weight = nn.Parameter(mg.tensor([[0.5, -0.3], [0.1, 0.4]]))
+        optimizer = nn.optim.SGD([weight], lr=0.1)
+
+        def train(x):
+            loss = (x @ weight).cumsum(0).softmax(-1)[:, 0].sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        step = compiled(train)
+        return [step(mg.ones(2, 2)).item() for _ in range(4)]
+
+    expected, profiler = losses(lambda train: train), cProfile.Profile()
+    assert profiler.runcall(losses, mg.compile) == pytest.approx(expected, rel=1e-6)
+    assert "train" in {getattr(one.code, "co_name", "") for one in profiler.getstats()}
