@@ -12,6 +12,7 @@ from study.page.attention import (
     AXES_FROM_Q_K_V, AXES_FROM_X, Head, Inputs, attention, dropout, with_cross_entropy)
 
 Numbers = dict[tuple[str, str], np.ndarray]  # {(tensor, kind): array}
+SHAPES, INPUTS, ACTIONS = 2, 10, 20  # for each variant; 4, 50 and 100 look harder, and take four minutes
 
 FIELDS = {  # of a variant, drawn at random
     "from q, k and v": lambda random: {"from_x": False, "bias": random.random() < 0.5},
@@ -148,14 +149,14 @@ def opened(browser, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [name if name == "all" else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
-def test_random_inputs(browser, opened, name, request):
-    """200 with --long: other shapes four times, 50 inputs of each, from tiny to so large that weights are 0 or 1."""
+def test_random_inputs(browser, opened, name):
+    """From tiny to so large that weights are 0 or 1."""
     random = np.random.default_rng(list(FIELDS).index(name))
-    for _ in range(4 if request.config.getoption("--long") else 1):
+    for _ in range(SHAPES):
         numbers = drawn(random, name)
         opened(name, numbers)
         drawings = [{key: random.normal(size=array.shape, scale=10.0 ** random.uniform(-2, 1))
-                     for key, array in editable(numbers).items()} for _ in range(50 if request.config.getoption("--long") else 10)]
+                     for key, array in editable(numbers).items()} for _ in range(INPUTS)]
         found = browser.run(f"""
             return arguments[0].map(inputs => {{
               for (const [name, data] of Object.entries(inputs)) state.edits.set(name, Float64Array.from(data));
@@ -240,15 +241,14 @@ class Walk:
 
 
 @pytest.mark.parametrize("name", [name if name == "all" else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
-def test_a_random_walk(browser, opened, name, request):
-    """Edits, undo, switches, steps and mistakes, 100 with --long: after each, all numbers are right, or as wrong as they
-    should be."""
+def test_a_random_walk(browser, opened, name):
+    """Edits, undo, switches, steps and mistakes: after each, all numbers are right, or as wrong as they should be."""
     random = np.random.default_rng(50 + list(FIELDS).index(name))
     numbers = drawn(random, name)
     switches = opened(name, numbers)
     fitting = [mistake for mistake in mistakes.MISTAKES if isinstance(numbers, Head) and mistake.fits(numbers)]
     walk, done = Walk(browser, random, numbers, switches, fitting), []
-    for _ in range(100 if request.config.getoption("--long") else 15):
+    for _ in range(ACTIONS):
         done.append(walk.go())
         where = name, walk.mistake and walk.mistake.name, done
         is_of_output = "tiles" in name or walk.turned[-1] == 1
