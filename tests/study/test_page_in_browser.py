@@ -165,10 +165,8 @@ def test_mistakes_after_an_edit_and_another_scale(browser, opened):
     q = DEFAULT.inputs["q"].copy()
     q[3, 1] = -2.5
     head = dataclasses.replace(DEFAULT, inputs=DEFAULT.inputs | {"q": q}, scale=0.3)
-    browser.run("extras.mistakes[0].check = 'gradcheck: FAIL'")
     for i, mistake in enumerate(mistake for mistake in mistakes.MISTAKES if mistake.fits(DEFAULT)):
         browser.choose("#mistakes", i)
-        assert ("says of the numbers the page began with" in browser.text("#mistake")) == (i == 0)
         assert_mistake(browser, head, mistake)
 
 

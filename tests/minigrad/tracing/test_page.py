@@ -369,7 +369,7 @@ def test_each_mistake_marks_the_cells_that_it_makes_wrong(browser, random, opene
         choose_mistake(browser, name)
         found, marked, text = browser.arrays(), browser.arrays("wrong"), browser.text("#mistake")
         assert all(np.array_equal(found[key], array) and not marked[key].any() for key, array in forward.items()), name
-        assert "What the gradient check says\nFAIL\n  of it" in text
+        assert "What the gradient check says of the numbers the page began with\nFAIL\n  of it" in text  # as one is edited
         wrong = MUTANTS[f"attention: {name}"].gradients(inputs["upstream"][None], *arrays)
         counts = {}
         for tensor, expected, true in zip("qkv", wrong, right):
