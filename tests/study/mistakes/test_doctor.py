@@ -307,20 +307,18 @@ ON_TOP = {
 }
 
 
-def test_a_relation_on_top_of_a_known_mistake():
+@pytest.mark.parametrize("name", ON_TOP)
+def test_a_relation_on_top_of_a_known_mistake(name):
     routine = routine_of("attention")
     no_rowsum = next(mistake for mistake in routine.mistakes if mistake.name == "no rowsum")
 
-    def is_found(name, after):
-        def backward(*arrays):
-            dq, dk, dv = changed(routine, no_rowsum.changes)(*arrays)
-            return after(dq), dk, dv
+    def backward(*arrays):
+        dq, dk, dv = changed(routine, no_rowsum.changes)(*arrays)
+        return ON_TOP[name](dq), dk, dv
 
-        found = diagnosed(backward, routine, draws("attention", range(3)))
-        assert set(found.names) == {"no rowsum", name}
-        assert "besides, dq " in found.sentence
-
-    each(ON_TOP, is_found)
+    found = diagnosed(backward, routine, draws("attention", range(3)))
+    assert set(found.names) == {"no rowsum", name}
+    assert "besides, dq " in found.sentence
 
 
 def test_another_functions_gradient_is_recognised_and_so_is_the_upstream():
