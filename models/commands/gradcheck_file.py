@@ -39,7 +39,7 @@ def run_file(target: str, inputs: str, dtype: str, seed: int, as_json: bool) -> 
     tensors = [made(value, library, dtype) for value in arguments]
     try:
         report = gradcheck_report(fn, tensors, seed=seed)
-    except Exception as error:  # noqa: BLE001  of the user's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  of the user's code
         raise UsageError(f"{target} cannot be checked: {told(error)}") from None
     print(json.dumps(report.summary(), indent=1) if as_json else report)
     return 0 if report else 1
@@ -60,14 +60,17 @@ def loaded(target: str) -> tuple[Any, str]:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001  of the user's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  of the user's code
         raise UsageError(f"{file} cannot be imported: {told(error)}") from None
     if "," in name and "(" not in name:
         return tuple(member(module, part, file) for part in name.split(",")), "numpy"
     if "(" in name:
-        call = expression(name)
-        maker = member(module, call.func.id, file)
-        fn = maker(*map(ast.literal_eval, call.args), **{word.arg: ast.literal_eval(word.value) for word in call.keywords})
+        call, maker = expression(name), member(module, name.partition("(")[0], file)
+        try:
+            keywords = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+            fn = maker(*map(ast.literal_eval, call.args), **keywords)
+        except Exception as error:  # noqa: BLE001  of the user's code, or an argument that is no number
+            raise UsageError(f"{target} cannot be made: {told(error)}") from None
     else:
         fn = member(module, name, file)
     owner = next((LIBRARIES[known.name] for known in libraries.others() if known.owns(fn)), None)

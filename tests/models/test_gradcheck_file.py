@@ -31,6 +31,12 @@ def several(*tensors):
 
 def raises(x):
     return x / None
+
+def leaves(x):
+    raise SystemExit(3)
+
+def scaled(factor):
+    return lambda x: x * (1 / factor)
 """
 TORCH = """
 import torch
@@ -83,6 +89,12 @@ REFUSED = [
     (("own.py:half", "--inputs", "x=randn(2"), "'randn(2' is no value"),
     (("own.py:half", "--inputs", "randn(2)"), "--inputs has 'randn(2)' without a name"),
     (("own.py:raises", "--inputs", "x=randn(2)"), "own.py:raises cannot be checked: "),
+    (("own.py:leaves", "--inputs", "x=randn(2)"), "own.py:leaves cannot be checked: SystemExit: 3, in line "),
+    (("leaving.py:f", "--inputs", "x=randn(2)"), "leaving.py cannot be imported: SystemExit: 4, in line 1"),
+    (("own.py:product(1)", "--inputs", "x=randn(2)"), "own.py:product(1) cannot be made: TypeError: product() missing"),
+    (("own.py:scaled(oops)", "--inputs", "x=randn(2)"), "own.py:scaled(oops) cannot be made: ValueError: malformed node"),
+    (("own.py:torch.nn.Linear(2)", "--inputs", "x=randn(2)"), "own.py has no 'torch.nn.Linear'; it has "),
+    (("own.py:scaled(2", "--inputs", "x=randn(2)"), "'scaled(2' is no value"),
     (("own.py:half", "--inputs", "x=randint(3,2)"), "no input or parameter requires a gradient"),
     (("own.py:half", "--inputs", "x=randn(2)", "--dtype", "bfloat16"), "--dtype bfloat16 is for functions of PyTorch and JAX"),
     (("--json",), "--json is for a function; say which one, as in minigrad gradcheck"),
@@ -91,7 +103,7 @@ REFUSED = [
 
 @pytest.fixture(autouse=True)
 def files(tmp_path, monkeypatch):
-    for name, text in {"own": OWN, "torch_own": TORCH, "broken": "oops"}.items():
+    for name, text in {"own": OWN, "torch_own": TORCH, "broken": "oops", "leaving": "raise SystemExit(4)"}.items():
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -310,8 +310,8 @@ function readAddress() {
       : question.changes ? /^(\d+( \d+)*)?$/.test(text) : Number.isFinite(parsed(text || ""));
     if (verdict && makesSense) state.answers.set(i + 1, {isRight: verdict === "right", text});
   });
-  const isOpened = !address.toString(); // without an address that says where somebody was
-  const number = Number(address.get("station") ?? (isOpened && extras.station || 0));
+  const isFirstVisit = !address.toString();
+  const number = Number(address.get("station") ?? (isFirstVisit && extras.station || 0));
   return number in [0, ...stations] ? number : 0;
 }
 
