@@ -432,5 +432,6 @@ family("attention", causal_attention, attention_backward, heads_first, {**ATTENT
 
 full_attention_backward = partial(attention_backward, see=everything)
 family("full_attention", full_attention, full_attention_backward, heads_first, {
+    **ATTENTION,
     "causal mask": ("backward has a causal mask, and forward has none: each query sees all keys", dict(see=causal)),
 })

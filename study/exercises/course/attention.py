@@ -8,7 +8,6 @@ from study.exercises.course.routines import with_argument, with_mistakes
 from study.exercises.course.rows import ROWS_APART
 from study.exercises.exercise import Argument, Exercise
 from study.mistakes import FUNCTIONS
-from study.mistakes.attention import CAUSAL
 from study.mistakes.doctor import Known, routine_of
 
 
@@ -139,7 +138,6 @@ ALL_AXES = ".T reverses all axes: with leading axes, transpose the last two only
 BACKWARD = ("scale_q", "scale_k")
 EVERYWHERE = {"": ("scale", *BACKWARD), ", in dq and dk": BACKWARD, ", where the weights are recomputed": ("scale",)}
 TOKENS_FIRST = [name for name in SIZES if name != "the number of keys"]  # where there are as many queries as keys
-UNMASKED = [known for known in routine_of("attention").mistakes if known.name not in CAUSAL]
 
 HIDDEN_BY_100 = Known("-100 for -inf", "masked scores are set to -100, and others may be less: it should be -inf", dict(
     hide=lambda h: np.where(h.seen, h.scores, -100.0)))
@@ -147,11 +145,11 @@ MASKED = with_mistakes(routine_of("masked_softmax"), [HIDDEN_BY_100])
 SCORES = with_mistakes(routine_of("scores"), [
     *wrong_sizes({"": BACKWARD}), Known("all axes reversed", ALL_AXES, dict(turn_k=reversed_axes))])
 FULL = with_mistakes(routine_of("full_attention"), [
-    *UNMASKED, *wrong_sizes(EVERYWHERE, [*SIZES, *OF_VALUES]), Known("all axes reversed", ALL_AXES, REVERSED)])
+    *wrong_sizes(EVERYWHERE, [*SIZES, *OF_VALUES]), Known("all axes reversed", ALL_AXES, REVERSED)])
 CAUSALLY = with_mistakes(routine_of("attention"), [
     *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
 MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
-    *routine_of("full_attention").mistakes, *UNMASKED, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
+    *routine_of("full_attention").mistakes, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
 ROTARY = with_argument(routine_of("rotary"), "angles")
 BLOCKWISE = with_argument(with_mistakes(routine_of("blockwise_attention"), CAUSALLY.mistakes), "block")
 
