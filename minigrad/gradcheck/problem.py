@@ -269,9 +269,8 @@ def mapped(value: Any, function: Callable[[Any, str], Any], name: str) -> Any:
 
 def items_of(value: Any) -> list[Any]:
     """The items of a nest of tuples, lists and dicts."""
-    found: list[Any] = []
-    mapped(value, lambda item, _: found.append(item), "")
-    return found
+    nested = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else None
+    return [value] if nested is None else [item for part in nested for item in items_of(part)]
 
 
 def floats(result: Any) -> tuple[Tensor, ...]:

@@ -109,6 +109,7 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "targets": (torch.nn.functional.cross_entropy, (X, TARGETS), "pass", "cross_entropy", "input pass", "all 17 pass"),
     "nests": (lambda x, pair: [x * pair["y"][0], {"sum": x.sum()}], (X, {"y": (leaf(4),)}), "pass", "the function",
               "x pass, pair['y'][0] pass", "all 18 pass"),
+    "a shape": (lambda x, shape: x.expand(shape), (X, torch.Size([2, 3, 4])), "pass", "the function", "x pass", "all 17 pass"),
     "dropout": (torch.nn.Dropout(0.5), X, "pass", "Dropout", "input pass", "all 17 pass"),
     "an output that is cut off": (lambda x: (x * x, (x + 1).detach()), X, "fail", "the function", "x fail",
                                   "output 1 is not on the tape"),
