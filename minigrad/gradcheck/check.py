@@ -13,7 +13,7 @@ from .differences import (
 from .kinks import judge_kinks
 from .problem import Point, Problem, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
-from .side_checks import saved_arrays, side_checks
+from .side_checks import repeats, saved_arrays, side_checks
 
 SMALL_INPUT = 256  # up to this many elements, each is moved on its own
 SMALL_JACOBIAN = 4096  # up to this many derivatives, and SMALL_OUTPUT rows, each is judged on its own
@@ -59,9 +59,12 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
         # A function without a name is named after the op that made its output.
         title = problem.title or ("the function" if outputs[0].is_leaf else outputs[0].grad_fn.title)
         saved = saved_arrays(outputs)
+        first = repeats(problem)
+        if not first.passed:
+            return GradcheckReport(title, [], [first], [], False, options.seed)
         try:
             point = Point(problem, outputs, generator)
-            sides = side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
+            sides = [first] + side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
         except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
             return GradcheckReport(title, [], sides, [], False, options.seed)

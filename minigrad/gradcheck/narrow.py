@@ -16,7 +16,7 @@ from .differences import FAIL, INCONCLUSIVE, PASS
 from .libraries import Library
 from .problem import Point, Problem, flat, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, vacuous
-from .side_checks import rough_checks
+from .side_checks import repeats, rough_checks
 
 SURE = 8  # roundings by which a right gradient may be off
 WRONG = 16  # roundings by which no right one is off
@@ -36,23 +36,26 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
     problem, generator = narrow.problem(), generator_for(options.seed)
     with narrow.state.preserved(), problem.preserved():
         outputs = problem.outputs()
+        first = repeats(problem)
+        if not first.passed:
+            return GradcheckReport(problem.title, [], [first], [], False, options.seed)
         try:
             point = Point(problem, outputs, generator, digits=3)
         except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
             return GradcheckReport(problem.title, [], sides, [], False, options.seed)
-        report = against_float64(given, point, eps, dtype, options)
-        if report is None:
-            reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(problem.leaves))]
-            note = (f"differences are those of {dtype}, by wide steps, as the function does not run in float64: small "
-                    "errors go unnoticed")
-            report = GradcheckReport(f"{problem.title} in {dtype}", reports, rough_checks(point), [note], vacuous(reports),
-                                     options.seed)
-        return report
+        found = against_float64(given, point, eps, dtype, options)
+        if isinstance(found, GradcheckReport):
+            return found
+        reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(problem.leaves))]
+        note = f"{found}; compared with differences of {dtype} at wide steps, which show no small errors"
+        sides = [first] + rough_checks(point)
+        return GradcheckReport(f"{problem.title} in {dtype}", reports, sides, [note], vacuous(reports), options.seed)
 
 
-def against_float64(given: Given, point: Point, eps: float, dtype: str, options: Options) -> GradcheckReport | None:
-    """The report in float64, with a row for each narrow gradient; None if the function does not compute the same there."""
+def against_float64(given: Given, point: Point, eps: float, dtype: str, options: Options) -> GradcheckReport | str:
+    """The report in float64, with a row for each narrow gradient; or a sentence if the function does not compute the same
+    there."""
     with given.library.wide():
         bridge = given.widened().bridge()
         problem = bridge.problem()
@@ -60,12 +63,14 @@ def against_float64(given: Given, point: Point, eps: float, dtype: str, options:
             try:
                 with problem.preserved():
                     exact = Neighbourhood(problem, point.upstream, eps, generator_for(options.seed))
-            except Exception:  # noqa: BLE001  whatever it raises, it has no float64 copy
-                return None
+            except Exception as error:  # noqa: BLE001  whatever it raises, it has no float64 copy
+                return f"the function does not run in float64 ({told(error)})"
+            if not exact.is_wide:
+                return "the function computes in a narrower dtype even if it is given float64"
             values = flat(out.array for out in point.outputs)
             is_same = np.abs(values - exact.values) <= WRONG * exact.rounding
-            if not exact.is_wide or not np.all(is_same | ~np.isfinite(values)):
-                return None
+            if not np.all(is_same | ~np.isfinite(values)):
+                return "the function computes something else in float64"
             report = check(problem, options)
     rows = [narrow_row(f"{name} in {dtype}", *both) for name, *both in zip(
         point.names, point.gradients, exact.gradients, exact.roundings)]
@@ -76,7 +81,10 @@ def against_float64(given: Given, point: Point, eps: float, dtype: str, options:
 
 
 class Neighbourhood:
-    """A float64 function's values and gradients, and by how much a rounding of inputs and upstream changes them."""
+    """A float64 function's values and gradients, and by how much a rounding of inputs and upstream changes them.
+
+    `is_wide` unless it computes in float32 within.
+    """
 
     def __init__(self, problem: Problem, upstream: np.ndarray, eps: float, generator: np.random.Generator):
         def differentiated(upstream):
@@ -95,7 +103,7 @@ class Neighbourhood:
                 leaf.array[...] = rounded(before)
             there = differentiated(rounded(upstream))
             squares = [total + (a - b) ** 2 for total, a, b in zip(squares, there, centre)]
-            self.is_wide |= bool(np.any(there[0] != there[0].astype(np.float32)))  # else it computes in float32
+            self.is_wide |= not there[0].size or bool(np.any(there[0] != there[0].astype(np.float32)))
         self.values, *self.gradients = centre
         self.rounding, *self.roundings = (np.sqrt(total / NEIGHBOURS) + eps * np.max(np.abs(array), initial=0.0)
                                           for total, array in zip(squares, centre))
