@@ -1,30 +1,34 @@
 """Containers of modules and of parameters, by index or by name."""
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import groupby
+from typing import Any, Generic, Self, TypeVar, overload
 
 from minigrad import Tensor
 from nn.module import Module, Parameter
 
+M = TypeVar("M")  # the members of a container
+New = TypeVar("New")  # what becomes one
 
-class _Members(Module):
+
+class _Members(Module, Generic[M, New]):
     """Members are the attributes of one kind, modules or parameters."""
 
-    kind: type = Module
+    kind: type[Any] = Module
 
-    def _named(self) -> list[tuple[str, Module | Parameter]]:
+    def _named(self) -> list[tuple[str, M]]:
         return self._own(self.kind)
 
     def __len__(self) -> int:
         return len(self._named())
 
-    def _add(self, name: str, member: Module | Parameter) -> None:
+    def _add(self, name: str, member: New) -> None:
         self._register(name, member, self.kind)
 
 
-class _Indexed(_Members):
+class _Indexed(_Members[M, New]):
     """Members in order, by index or slice. `del` and `insert` renumber those that follow."""
 
-    def _members(self) -> list:
+    def _members(self) -> list[Any]:
         return [member for _, member in self._named()]
 
     def _name_at(self, index: int) -> str:
@@ -34,23 +38,28 @@ class _Indexed(_Members):
             raise IndexError(f"index {index} is out of range for a {type(self).__name__} of {len(names)} {kinds}")
         return names[index]
 
-    def _refill(self, members: Iterable) -> None:
+    def _refill(self, members: Iterable[Any]) -> None:
         for name, _ in self._named():
             delattr(self, name)
         self.extend(members)
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[M]:
         return iter(self._members())
 
-    def __getitem__(self, index: int | slice):
+    @overload
+    def __getitem__(self, index: int) -> M: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self._slice(index)
         return getattr(self, self._name_at(index))
 
-    def _slice(self, index: slice) -> Module:
-        return type(self)(self._members()[index])
+    def _slice(self, index: slice) -> Self:
+        make: Any = type(self)
+        return make(self._members()[index])
 
-    def __setitem__(self, index: int, member: Module | Parameter) -> None:
+    def __setitem__(self, index: int, member: New) -> None:
         self._add(self._name_at(index), member)
 
     def __delitem__(self, index: int | slice) -> None:
@@ -58,22 +67,25 @@ class _Indexed(_Members):
         del members[index]
         self._refill(members)
 
-    def append(self, member: Module | Parameter) -> "Module":
+    def append(self, member: New) -> Self:
+        """Add a member at the end."""
         self._add(str(len(self)), member)
         return self
 
-    def extend(self, members: Iterable) -> "Module":
+    def extend(self, members: Iterable[New]) -> Self:
+        """Add members at the end."""
         for member in list(members):
             self.append(member)
         return self
 
-    def insert(self, index: int, member: Module | Parameter) -> None:
+    def insert(self, index: int, member: New) -> None:
+        """Add a member before this position."""
         members = self._members()
         members.insert(index, member)
         self._refill(members)
 
 
-class Sequential(_Indexed):
+class Sequential(_Indexed[Module, Module]):
     """Modules called one after the other: y = f_n(... f_2(f_1(x))). A dict gives them names.
 
     >>> import minigrad as mg
@@ -90,14 +102,12 @@ class Sequential(_Indexed):
 
     def __init__(self, *modules: Module | Mapping[str, Module]):
         super().__init__()
-        if len(modules) == 1 and isinstance(modules[0], Mapping):
-            named = modules[0].items()
-        else:
-            named = ((str(i), module) for i, module in enumerate(modules))
-        for name, module in named:
+        first = modules[0] if len(modules) == 1 else None
+        named: Any = first if isinstance(first, Mapping) else {str(i): module for i, module in enumerate(modules)}
+        for name, module in named.items():
             self.add_module(name, module)
 
-    def _slice(self, index: slice) -> "Sequential":
+    def _slice(self, index: slice) -> Self:
         return type(self)(dict(self._own(Module)[index]))
 
     def __delitem__(self, index: int | slice) -> None:
@@ -110,13 +120,14 @@ class Sequential(_Indexed):
             for name in dict(named).keys() - dict(kept).keys():
                 delattr(self, name)
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Tensor:  # or whatever the last module returns
+        """f_n(... f_2(f_1(x)))"""
         for module in self:
             x = module(x)
         return x
 
 
-class ModuleList(_Indexed):
+class ModuleList(_Indexed[Module, Module]):
     """A list of modules, whose parameters the module above lists. It has no forward: loop over it.
 
     >>> import nn
@@ -139,22 +150,26 @@ class ModuleList(_Indexed):
         return lines
 
 
-class _Dict(_Members, MutableMapping):
+class _Dict(_Members[M, New], MutableMapping[str, M]):
     """Members by name, as in a dict."""
 
-    __eq__, __hash__ = Module.__eq__, Module.__hash__  # a Mapping equals any other with the same items
-
-    def __init__(self, members: Mapping | Iterable[tuple] = ()):
+    def __init__(self, members: Mapping[str, New] | Iterable[tuple[str, New]] = ()):
         super().__init__()
-        self.update(members)
+        self.update(dict[str, Any](members))
+
+    def __eq__(self, other: object) -> bool:  # a Mapping equals any other with the same items
+        return self is other
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict(self._named()))
 
-    def __getitem__(self, name: str):
+    def __getitem__(self, name: str) -> M:
         return dict(self._named())[name]
 
-    def __setitem__(self, name: str, member: Module | Parameter) -> None:
+    def __setitem__(self, name: str, member: Any) -> None:
         self._add(name, member)
 
     def __delitem__(self, name: str) -> None:
@@ -163,7 +178,7 @@ class _Dict(_Members, MutableMapping):
         delattr(self, name)
 
 
-class ModuleDict(_Dict):
+class ModuleDict(_Dict[Module, Module]):
     """A dict of modules, whose parameters the module above lists. It has no forward.
 
     >>> import nn
@@ -173,7 +188,7 @@ class ModuleDict(_Dict):
     """
 
 
-class _Parameters(_Members):
+class _Parameters(_Members[Parameter, Tensor]):
     """Members are parameters; a Tensor becomes one."""
 
     kind = Parameter
@@ -186,7 +201,7 @@ class _Parameters(_Members):
         return [f"({name}): Parameter of shape {member.shape}, {member.dtype}" for name, member in self._named()]
 
 
-class ParameterList(_Parameters, _Indexed):
+class ParameterList(_Parameters, _Indexed[Parameter, Tensor]):
     """A list of parameters, which the module above lists among its own. Tensors become parameters.
 
     >>> import minigrad as mg
@@ -202,7 +217,7 @@ class ParameterList(_Parameters, _Indexed):
         self.extend(values)
 
 
-class ParameterDict(_Parameters, _Dict):
+class ParameterDict(_Parameters, _Dict[Parameter, Tensor]):
     """A dict of parameters, which the module above lists among its own. Tensors become parameters.
 
     >>> import minigrad as mg

@@ -3,9 +3,9 @@
 Parameters, buffers and child modules are ordinary attributes, so `layer.weight` costs no more than on any other object.
 Lists are read from the instance's `__dict__`, in order of assignment.
 """
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, notice, opaque, 
 from nn.hooks import call_with_hooks
 
 LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
+Hooks = tuple[tuple[str, Callable[..., Any]], ...]  # (kind, hook), in order of registration
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
 
 class Parameter(Tensor):
@@ -39,6 +42,14 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
+class HasForward(Protocol[P, R]):
+    """A module as `__call__` sees it: editors show forward's signature for a call, and type checkers check it."""
+
+    _hooks: Hooks
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
 class Module:
     """Base of all layers and networks. A subclass makes its parameters and child modules in `__init__`, and computes in
     `forward`.
@@ -55,16 +66,18 @@ class Module:
     """
 
     training: bool
-    _hooks: tuple[tuple[str, Callable], ...] = ()
+    _hooks: Hooks = ()
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._buffers: dict[str, bool] = {}  # name: is it part of state_dict? The buffer itself is an attribute
         self.training = True
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call computes. A subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(): define it in the class")
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """forward(*args, **kwargs), with the hooks."""
         if self._hooks:
             notice(f"calls {type(self).__name__}, which has hooks", instead="remove them, or don't compile this step")
             return call_with_hooks(self, self._hooks, args, kwargs)
@@ -72,16 +85,16 @@ class Module:
 
     # ---- hooks ----
 
-    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Before forward, call hook(module, args); what it returns, if not None, replaces the arguments."""
         return self._register_hook("pre", hook)
 
-    def register_forward_hook(self, hook: Callable, *, with_kwargs: bool = False) -> HookHandle:
+    def register_forward_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> HookHandle:
         """After forward, call hook(module, args, output), or hook(module, args, kwargs, output) if with_kwargs; what it
         returns, if not None, replaces the output."""
         return self._register_hook("forward with kwargs" if with_kwargs else "forward", hook)
 
-    def register_full_backward_hook(self, hook: Callable) -> HookHandle:
+    def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """In backward, call hook(module, grad_input, grad_output) with the gradients of the positional arguments and of the
         outputs, as tuples; what it returns, if not None, replaces grad_input."""
         return self._register_hook("backward", hook)
@@ -91,7 +104,7 @@ class Module:
         """If so, the parent must call this module, and not compute its result in another way."""
         return bool(self._hooks)
 
-    def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
+    def _register_hook(self, kind: str, hook: Callable[..., Any]) -> HookHandle:
         return HookHandle(self, (kind, hook), "_hooks")  # outdates compiled steps, as setting any attribute does
 
     # ---- attributes ----
@@ -162,7 +175,7 @@ class Module:
 
     # ---- lists ----
 
-    def _own(self, kind: type | tuple[type, ...]) -> list[tuple[str, Any]]:
+    def _own(self, kind: type[Any] | tuple[type[Any], ...]) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in vars(self).items() if isinstance(value, kind)]
 
     def _own_buffers(self, persistent_only: bool = False) -> list[tuple[str, Tensor]]:
@@ -171,7 +184,7 @@ class Module:
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, "Module"]]:
         """(name, module) for this module, named `prefix`, and all below it; a shared module once, under its first name."""
-        seen = set()
+        seen: set[Module] = set()
         to_visit = [(prefix, self)]
         while to_visit:
             name, module = to_visit.pop()
@@ -183,9 +196,10 @@ class Module:
             below = module._own(Module)
             to_visit += [(f"{name}.{child_name}" if name else child_name, child) for child_name, child in below[::-1]]
 
-    def _named_members(self, own: Callable, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator:
+    def _named_members(self, own: Callable[["Module"], list[tuple[str, Any]]], prefix: str, recurse: bool,
+                       remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
         """What `own` lists for this module and for all below, with full names."""
-        seen = set()
+        seen: set[int] = set()
         for path, module in self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]:
             for name, member in own(module):
                 if id(member) in seen:
@@ -214,12 +228,15 @@ class Module:
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers, each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def modules(self) -> Iterator["Module"]:
+        """This module and all below it, each once."""
         return (module for _, module in self.named_modules())
 
     def children(self) -> Iterator["Module"]:
+        """The modules directly below this one, each once."""
         return (module for _, module in self.named_children())
 
     # ---- state ----
@@ -262,7 +279,7 @@ class Module:
 
     # ---- switches ----
 
-    def train(self, mode: bool = True) -> "Module":
+    def train(self, mode: bool = True) -> Self:
         """Put this module and all below into training mode, in which dropout is active, or into eval mode."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
@@ -270,7 +287,8 @@ class Module:
             module.training = mode
         return self
 
-    def eval(self) -> "Module":
+    def eval(self) -> Self:
+        """train(False): without dropout."""
         return self.train(False)
 
     @opaque
@@ -278,20 +296,20 @@ class Module:
         """Set all gradients to None, or fill them with zeros."""
         zero_grads(self.parameters(), set_to_none)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make all parameters trainable, or freeze them."""
         for parameter in self.parameters():
             parameter.requires_grad = requires_grad
         return self
 
-    def apply(self, fn: Callable[["Module"], Any]) -> "Module":
+    def apply(self, fn: Callable[["Module"], Any]) -> Self:
         """Call `fn` on every module below, children first, and then on this one; for example to initialise them."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
-    def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False, *, device: Any = None) -> "Module":
+    def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False, *, device: Any = None) -> Self:
         """Convert floating-point parameters, gradients and buffers to float32 or float64, in place.
 
         Shared parameters stay shared. Create the optimiser afterwards. to("cpu") changes nothing: it is the only device.
@@ -312,22 +330,28 @@ class Module:
                     tensor.requires_grad = wanted
         return self
 
-    def float(self) -> "Module":
+    def float(self) -> Self:
+        """to(float32)"""
         return self.to(np.float32)
 
-    def double(self) -> "Module":
+    def double(self) -> Self:
+        """to(float64)"""
         return self.to(np.float64)
 
-    def half(self) -> "Module":
+    def half(self) -> Self:
+        """TypeError: there is no half precision."""
         return self.to(minigrad.float16)
 
-    def bfloat16(self) -> "Module":
+    def bfloat16(self) -> Self:
+        """TypeError: there is no half precision."""
         return self.to(minigrad.bfloat16)
 
-    def cpu(self) -> "Module":
+    def cpu(self) -> Self:
+        """This module: there is no other device."""
         return self
 
-    def cuda(self, device: Any = None) -> "Module":
+    def cuda(self, device: Any = None) -> Self:
+        """RuntimeError: there is no other device than the CPU."""
         return self.to("cuda")
 
     # ---- repr ----
@@ -348,7 +372,7 @@ class Module:
         return f"{type(self).__name__}(\n  {body}\n)"
 
 
-def zero_grads(parameters, set_to_none: bool) -> None:
+def zero_grads(parameters: Iterable[Tensor], set_to_none: bool) -> None:
     """Set the gradients of these parameters to None, or fill them with zeros."""
     for parameter in parameters:
         if set_to_none:
