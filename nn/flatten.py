@@ -19,6 +19,9 @@ class Flatten(FunctionModule, function=_flatten):
     ((2, 12), (6, 4))
     """
 
+    start_dim: int = 1
+    end_dim: int = -1
+
 
 class Unflatten(FunctionModule, function=_unflatten):
     """Split axis `dim` into axes of `unflattened_size`, of which one may be -1: it is inferred.
@@ -27,3 +30,6 @@ class Unflatten(FunctionModule, function=_unflatten):
     >>> Unflatten(1, (3, -1))(mg.zeros(2, 12)).shape
     (2, 3, 4)
     """
+
+    dim: int
+    unflattened_size: tuple[int, ...]

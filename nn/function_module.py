@@ -1,22 +1,25 @@
 """A function of `nn.functional` as a module, with its options as attributes: activations and losses are such modules."""
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, dataclass_transform
 
 from minigrad import Tensor
 from nn.module import Module
 
 
+@dataclass_transform(eq_default=False)
 class FunctionModule(Module):
     """y = function(*inputs, **options). A subclass names the function, whose docstring it takes over.
 
     The function's inputs are the arguments annotated `Tensor`. All others are options, in the module's constructor as in
-    the function; those annotated `Tensor | None` become buffers.
+    the function; those annotated `Tensor | None` become buffers. Editors and type checkers know the options that the
+    subclass declares, as those of a dataclass.
 
     >>> import minigrad as mg
     >>> def scaled(x: Tensor, factor: float = 2.0) -> Tensor:
     ...     return x * factor
-    >>> class Scaled(FunctionModule, function=scaled): ...
+    >>> class Scaled(FunctionModule, function=scaled):
+    ...     factor: float = 2.0
     >>> Scaled(0.5), Scaled(0.5)(mg.tensor([-2.0, 4.0])).tolist()
     (Scaled(factor=0.5), [-1.0, 2.0])
     """
@@ -24,7 +27,7 @@ class FunctionModule(Module):
     function: Callable[..., Tensor]
     __signature__: inspect.Signature
 
-    def __init_subclass__(cls, function: Callable[..., Tensor] | None = None):
+    def __init_subclass__(cls, function: Callable[..., Tensor] | None = None) -> None:
         super().__init_subclass__()
         if function is not None:
             cls.function = staticmethod(function)
@@ -39,7 +42,7 @@ class FunctionModule(Module):
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}: {error}") from None
         bound.apply_defaults()
-        self.names = tuple(bound.arguments)
+        self.names: tuple[str, ...] = tuple(bound.arguments)
         for name, value in bound.arguments.items():
             if self.__signature__.parameters[name].annotation == (Tensor | None):
                 self.register_buffer(name, value)
@@ -47,6 +50,7 @@ class FunctionModule(Module):
                 setattr(self, name, value)
 
     def forward(self, *inputs: Tensor) -> Tensor:
+        """The function of the inputs."""
         return self.function(*inputs, **{name: getattr(self, name) for name in self.names})
 
     def extra_repr(self) -> str:

@@ -11,16 +11,59 @@ converted by `to`.
 >>> round(loss.item(), 4)  # log 4
 1.3863
 """
+from dataclasses import KW_ONLY
+
+from minigrad import Tensor
 from nn import functional as F
 from nn.function_module import FunctionModule
 
 
-class MSELoss(FunctionModule, function=F.mse_loss): ...
-class L1Loss(FunctionModule, function=F.l1_loss): ...
-class HuberLoss(FunctionModule, function=F.huber_loss): ...
-class SmoothL1Loss(FunctionModule, function=F.smooth_l1_loss): ...
-class CrossEntropyLoss(FunctionModule, function=F.cross_entropy): ...
-class NLLLoss(FunctionModule, function=F.nll_loss): ...
-class BCELoss(FunctionModule, function=F.binary_cross_entropy): ...
-class BCEWithLogitsLoss(FunctionModule, function=F.binary_cross_entropy_with_logits): ...
-class KLDivLoss(FunctionModule, function=F.kl_div): ...
+class _Loss(FunctionModule):
+    _: KW_ONLY
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of the input, as in PyTorch: a prediction, logits, or log-probabilities."""
+        return super().forward(input, target)
+
+
+class MSELoss(_Loss, function=F.mse_loss): ...
+class L1Loss(_Loss, function=F.l1_loss): ...
+
+
+class HuberLoss(_Loss, function=F.huber_loss):
+    reduction: str = "mean"
+    delta: float = 1.0
+
+
+class SmoothL1Loss(_Loss, function=F.smooth_l1_loss):
+    _: KW_ONLY
+    beta: float = 1.0
+
+
+class _Weighted(_Loss):
+    weight: Tensor | None = None
+
+
+class CrossEntropyLoss(_Weighted, function=F.cross_entropy):
+    _: KW_ONLY
+    ignore_index: int = -100
+    label_smoothing: float = 0.0
+
+
+class NLLLoss(_Weighted, function=F.nll_loss):
+    _: KW_ONLY
+    ignore_index: int = -100
+
+
+class BCELoss(_Weighted, function=F.binary_cross_entropy): ...
+
+
+class BCEWithLogitsLoss(_Weighted, function=F.binary_cross_entropy_with_logits):
+    _: KW_ONLY
+    pos_weight: Tensor | None = None
+
+
+class KLDivLoss(_Loss, function=F.kl_div):
+    _: KW_ONLY
+    log_target: bool = False

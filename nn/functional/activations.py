@@ -9,24 +9,39 @@ from minigrad.extend import apply, floating
 from nn.checks import check_same_dtype, positive
 
 
-def _elementwise(name: str, op: type, doc: str) -> Callable[..., Tensor]:
-    """The function of this name that applies the op."""
-    def function(x: Tensor, inplace: bool = False) -> Tensor:
-        return apply(op, floating(x))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+def silu(x: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x), also called swish."""
+    return apply(ops.activations.Silu, floating(x))
 
 
-silu = _elementwise("silu", ops.activations.Silu, "x * sigmoid(x), also called swish.")
-logsigmoid = _elementwise("logsigmoid", ops.activations.Logsigmoid,
-                          "log(1 / (1 + e^-x)), exact also where that fraction underflows.")
-hardsigmoid = _elementwise("hardsigmoid", ops.activations.Hardsigmoid, "relu6(x + 3) / 6: a piecewise linear sigmoid.")
-hardswish = _elementwise("hardswish", ops.activations.Hardswish, "x * hardsigmoid(x) (Howard et al., arXiv:1905.02244).")
-mish = _elementwise("mish", ops.activations.Mish, "x * tanh(softplus(x)) (Misra, arXiv:1908.08681).")
-softsign = _elementwise("softsign", ops.activations.Softsign, "x / (1 + |x|).")
-tanhshrink = _elementwise("tanhshrink", ops.activations.Tanhshrink, "x - tanh(x).")
+def logsigmoid(x: Tensor) -> Tensor:
+    """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
+    return apply(ops.activations.Logsigmoid, floating(x))
+
+
+def hardsigmoid(x: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(x + 3) / 6: a piecewise linear sigmoid."""
+    return apply(ops.activations.Hardsigmoid, floating(x))
+
+
+def hardswish(x: Tensor, inplace: bool = False) -> Tensor:
+    """x * hardsigmoid(x) (Howard et al., arXiv:1905.02244)."""
+    return apply(ops.activations.Hardswish, floating(x))
+
+
+def mish(x: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
+    return apply(ops.activations.Mish, floating(x))
+
+
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return apply(ops.activations.Softsign, floating(x))
+
+
+def tanhshrink(x: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return apply(ops.activations.Tanhshrink, floating(x))
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -68,7 +83,9 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
     return apply(ops.activations.SwiGLU, gate, x)
 
 
-ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu,
+}
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:

@@ -1,12 +1,14 @@
 """What holds for every layer: dtypes stay, states round-trip, gradients are right, and compiling changes no bit."""
 import functools
 import inspect
+from dataclasses import KW_ONLY
 
 import numpy as np
 import pytest
 
 import minigrad as mg
 import nn
+from nn.function_module import FunctionModule
 from nn.module import Module
 
 LOGITS, FRACTIONS, IDS, TOKENS = "logits", "fractions", "ids", "tokens"  # kinds of inputs
@@ -46,6 +48,23 @@ CONTAINERS = {"Identity", "Module", "ModuleDict", "ModuleList", "ParameterDict",
 def test_every_layer_has_a_row():
     layers = {name for name, value in vars(nn).items() if inspect.isclass(value) and issubclass(value, Module)}
     assert layers - CONTAINERS == set(LAYERS)
+
+
+OF_FUNCTIONS = [name for name in LAYERS if issubclass(getattr(nn, name), FunctionModule)]
+
+
+@pytest.mark.parametrize("name", OF_FUNCTIONS)
+def test_the_options_that_a_class_declares_are_those_of_its_function(name):
+    layer, declared = getattr(nn, name), {}
+    for parent in layer.__mro__[layer.__mro__.index(FunctionModule) - 1::-1]:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        for option, annotation in inspect.get_annotations(parent).items():
+            if annotation is KW_ONLY:
+                kind = inspect.Parameter.KEYWORD_ONLY
+            else:
+                default = getattr(layer, option, inspect.Parameter.empty)
+                declared[option] = inspect.Parameter(option, kind, default=default, annotation=annotation)
+    assert inspect.Signature(sorted(declared.values(), key=lambda p: p.kind)) == layer.__signature__
 
 
 def inputs_of(kinds, seed, dtype=np.float32):
