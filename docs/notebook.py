@@ -1,6 +1,6 @@
 """Make the guide to backpropagation a notebook: prose becomes Markdown cells, examples become code without prompts.
 
-    python docs/notebook.py            # writes docs/backprop_through_attention.ipynb
+    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb
 """
 import ast
 import doctest
@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 
-GUIDE = pathlib.Path(__file__).parent / "backprop_through_attention.md"
+GUIDE = pathlib.Path(__file__).parents[1] / "study/guide/backprop_through_attention.md"
 NOTEBOOK = GUIDE.with_suffix(".ipynb")
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 PRINTING = re.compile(r"(show|print)\(")

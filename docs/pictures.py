@@ -1,6 +1,6 @@
 """Draw README's picture, and those of the guide to backpropagation, with numbers that minigrad computes:
 
-    python docs/pictures.py            # writes docs/attention.png and docs/backprop/*.png
+    python docs/pictures.py            # writes study/guide/*.png
 """
 import pathlib
 
@@ -200,11 +200,11 @@ def draw_shares_over_depth() -> Figure:
 
 PICTURES = {
     "attention.png": draw_attention,
-    "backprop/softmax.png": draw_softmax,
-    "backprop/tiles.png": draw_tiles,
-    "study/shares_over_depth.png": draw_shares_over_depth,
+    "softmax.png": draw_softmax,
+    "tiles.png": draw_tiles,
+    "shares_over_depth.png": draw_shares_over_depth,
 }
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():
-        save(draw(), pathlib.Path(__file__).parent / name)
+        save(draw(), pathlib.Path(__file__).parents[1] / "study/guide" / name)

@@ -1,4 +1,4 @@
-"""Print the table of docs/backprop_through_attention.md on what wrong backwards do to learning. It takes five minutes:
+"""Print the guide's table on what wrong backwards do to learning. It takes five minutes:
 
     PYTHONPATH=. python docs/wrong_backwards.py
 """

@@ -1,6 +1,6 @@
 """Run a notebook's code cells in order, as a kernel does, and print their outputs as JSON:
 
-    python tests/run_notebook.py docs/backprop_through_attention.ipynb
+    python tests/run_notebook.py study/guide/backprop_through_attention.ipynb
 """
 import ast
 import contextlib

@@ -19,7 +19,7 @@ The last sum is one number for each row, and needs no weights if out is kept:
 With dropout, out = (weights * factors) @ v, where factors are keep / (1 - p). Then dv = (weights * factors)^T @ dout and
 dweights = (dout @ v^T) * factors, and the rest is as above, rowsum(dout * out) too.
 
-In smaller steps, with numbers: docs/backprop_through_attention.md.
+In smaller steps, with numbers: study/guide/backprop_through_attention.md.
 
 With rotary positions, q and k are `turned` first, each token by its own angles. The transpose of a rotation is its inverse,
 so the gradients of the turned q and k are turned back.

@@ -55,7 +55,7 @@ class Exercise:
     difficulty: int  # 1 to 5
     statement: str  # about five lines: what is given, what to find, and why it matters
     formula: str  # the forward, as NumPy or mathematics
-    guide: str  # a heading of docs/backprop_through_attention.md, such as "4. The weighted mean", or another document
+    guide: str  # a heading of the guide, such as "4. The weighted mean", or another document of docs/
     arguments: dict[str, Argument]  # of the forward, in order
     hints: tuple[str, str, str]  # each more helpful than the one before
     solution: Callable  # an answer, with the signature of the exercise; students may see its source
@@ -94,14 +94,11 @@ class Exercise:
         return edits_of(self.solution, " ".join([self.formula, *self.arguments, *self.routine.results]))
 
     @property
-    def guide_link(self) -> str:
-        """The document that explains it, with the heading's anchor; "" if there is none."""
-        if not self.guide:
-            return ""
-        if self.guide.endswith(".md"):
-            return f"docs/{self.guide}"
-        anchor = "".join(c for c in self.guide.lower().replace(" ", "-") if c.isalnum() or c in "-_")
-        return f"docs/backprop_through_attention.md#{anchor}"
+    def explained_in(self) -> str:
+        """The document that explains it, or the section of the guide; "" if there is none."""
+        if not self.guide or self.guide.endswith(".md"):
+            return self.guide and f"docs/{self.guide}"
+        return f'"{self.guide}", a section of the guide (minigrad study --guide)'
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
         """The inputs to judge on, small ones first; none if the exercise has its own judge."""

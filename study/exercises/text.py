@@ -22,8 +22,8 @@ def statement(exercise: Exercise) -> str:
              "\n".join(table_of_arguments(exercise))]
     if exercise.variant:
         parts.insert(3, variant(exercise))
-    if exercise.guide_link:
-        parts.append(f"Explained in {exercise.guide_link}.")
+    if exercise.explained_in:
+        parts.append(f"Explained in {exercise.explained_in}.")
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")
     return "\n\n".join(parts)

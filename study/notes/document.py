@@ -19,8 +19,8 @@ used, and its verdict holds for these.
 
 `minigrad notes --write` runs every claim and writes this document; do not edit it. `minigrad notes --row A5` runs one, \
 `minigrad notes --note 003` those of a note; with `--write`, the other rows keep their measurements. A row's number links \
-to its code. A row uses the letters of its note, for which the [guide]({root}/docs/backprop_through_attention.md) has \
-others:"""
+to its code. A row uses the letters of its note, for which the \
+[guide]({root}/study/guide/backprop_through_attention.md) has others:"""
 
 LETTERS = """\
 | | the guide | 000 | 001 | 002 | 003 | 004 |

@@ -21,7 +21,7 @@ FAMILIES = {
     "C": "Cost and depth",
     "E": "Misprints",
 }
-DOCUMENT = "docs/lecture_notes.md"
+DOCUMENT = "study/notes/lecture_notes.md"
 WIDTHS = {"row": 4, "note": 4, "verdict": 18, "finding": 62, "seconds": 7}  # of the columns on a terminal
 
 

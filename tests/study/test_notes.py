@@ -15,7 +15,7 @@ from study.notes.claims import FALSE, TRUE, claims_of, require
 from study.notes.contents import NOTES
 
 CHEAP = ["A2", "P1", "N5"]  # in the notes' order
-DOCUMENT = document.ROOT / "docs/lecture_notes.md"
+DOCUMENT = document.ROOT / "study/notes/lecture_notes.md"
 REWRITE = "run `minigrad notes --row ROW --write` for the rows that changed"
 
 
@@ -199,7 +199,7 @@ def test_document(run, made_up, few_pictures, monkeypatch):
     assert "![positions](notes/positions.png)" in text
     assert pathlib.Path("here/notes/positions.png").read_bytes().startswith(b"\x89PNG")
     assert run("--write")[0] == 0  # without pictures it shows none
-    assert "## Pictures" not in pathlib.Path("docs/lecture_notes.md").read_text()
+    assert "## Pictures" not in pathlib.Path("study/notes/lecture_notes.md").read_text()
 
 
 def test_a_document_keeps_the_rows_that_are_not_run(run, made_up, few_pictures):
@@ -247,7 +247,7 @@ def test_links_in_the_document_work():
 def test_the_document_has_the_current_claims():
     """Everything but the measurements."""
     outcomes = document.kept(DOCUMENT, report.select())
-    assert document.as_markdown(outcomes, plots.legends(), "lecture_notes", "..") == DOCUMENT.read_text(), REWRITE
+    assert document.as_markdown(outcomes, plots.legends(), "lecture_notes", "../..") == DOCUMENT.read_text(), REWRITE
 
 
 def is_there(place: str) -> bool:
@@ -280,14 +280,14 @@ def test_rows_in_full(run, made_up, few_pictures):
     assert code == 0 and wet.startswith('note 000, Transformers, section "Self-Attention"\n')
     for line in ("  it says   Water is | wet.\n  formula   w | et\n  here      nn.Water(1)\n  verdict   true\n",
                  "  finding   100 % of | it (0.00 s)\n", "  picture   `minigrad notes --row A2 --plot` draws positions\n",
-                 "  see       nn/attention.py:Attention, nn/init.py; docs/lecture_notes.md#a2; the claim", f"_notes.py:{WET.line}\n",
+                 "  see       nn/attention.py:Attention, nn/init.py; study/notes/lecture_notes.md#a2; the claim", f"_notes.py:{WET.line}\n",
                  '  also in   note 003, "Self-attention"; note 002; note 000, "Attention"\n', "  formerly  A7, M3\n"):
         assert line in wet
     assert "  verdict   false as printed\n" in misprint and not {"here", "also", "formerly"} & {*misprint.split()}
     assert "\n\n" not in out and run("--row", "m3")[1].startswith("A2: ")
-    pathlib.Path("docs/lecture_notes").mkdir(parents=True)
-    pathlib.Path("docs/lecture_notes/positions.png").touch()
-    assert "  picture   docs/lecture_notes/positions.png\n" in run("--row", "A2")[1]
+    pathlib.Path("study/notes/lecture_notes").mkdir(parents=True)
+    pathlib.Path("study/notes/lecture_notes/positions.png").touch()
+    assert "  picture   study/notes/lecture_notes/positions.png\n" in run("--row", "A2")[1]
 
 
 def test_pictures_of_rows(run, made_up, few_pictures):

@@ -4,7 +4,7 @@ It keeps only tiles of TILE keys x BLOCK queries: memory is linear in the keys (
 half the time. Forward goes along the keys with a running softmax: if a tile has a larger score than all before, the sum and
 out so far are scaled down. The logsumexp of each query is saved; backward recomputes the weights from it.
 
-docs/backprop_through_attention.md has the algorithm in NumPy, `flash_forward` and `flash_backward`. The kernels differ as
+The guide (study/guide/) has the algorithm in NumPy, `flash_forward` and `flash_backward`. The kernels differ as
 follows; `square` is the number of a tile's keys before the diagonal:
 
 - Tiles are transposed, (keys, queries), so that everything that belongs to a query is in one lane: see attention_passes.py.

@@ -236,7 +236,7 @@ function drawStation() {
       ...(given() ? [button("Ask again", askAgain)] : []),
       button(isLast ? "Finish" : given() ? "Next" : "Skip", isLast ? finish : () => visit(state.station + 1),
         given() ? {class: "go"} : {})),
-    element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of docs/backprop_through_attention.md.`),
+    element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of the guide: minigrad study --guide.`),
   );
   drawVerdict();
 }

@@ -16,7 +16,7 @@ from study.mistakes.base import safe_softmax
 from study.mistakes.doctor import Evidence, diagnose_numbers, routine_of
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
-GUIDE = (DOCS / "backprop_through_attention.md").read_text()
+GUIDE = (DOCS.parent / "study/guide/backprop_through_attention.md").read_text()
 TWINS = {  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
     ("embedding", "overwrites", "adds once"),  # onto zeros
     ("matmul", "a not transposed", "a reshaped"),  # on squares, and what is not transposed runs on no others
