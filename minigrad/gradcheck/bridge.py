@@ -3,6 +3,7 @@
 So every check takes it. Where a gradient is differentiated again, the library does that too.
 """
 import contextlib
+import functools
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
@@ -16,12 +17,22 @@ from .problem import Point, Problem, as_inputs, input_names, items_of, mapped, p
 from .state import State
 
 
+class Chain:
+    """A flat function, and its derivative as another one."""
+
+    def __init__(self, library: Library, function: Flat):
+        self.library = library
+        self.function = function
+        self.repeated = library.repeated(function)
+        self.derivative = functools.cache(lambda count: Chain(library, library.derivative(function, count)))
+
+
 class Run:
     """A flat function of a library's tensors: forward and backward on float64 arrays, whatever the tensors' dtypes."""
 
-    def __init__(self, library: Library, function: Flat, likes: Sequence[Any], is_recording: bool):
-        self.library = library
-        self.function = function
+    def __init__(self, chain: Chain, likes: Sequence[Any], is_recording: bool):
+        self.library = chain.library
+        self.chain = chain
         self.likes = likes  # a tensor for each leaf, whose dtype and device it has
         self.is_recording = is_recording
 
@@ -34,9 +45,9 @@ class Run:
     def forward(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         leaves = [self.library.tensor(array, like, self.is_recording) for array, like in zip(arrays, self.likes)]
         if self.is_recording:
-            self.outputs, self.pullback = self.library.record(self.function, leaves)
+            self.outputs, self.pullback = self.library.record(self.chain.repeated, leaves)
         else:
-            self.outputs = self.library.run(self.function, leaves)
+            self.outputs = self.library.run(self.chain.repeated, leaves)
         self.is_differentiable = [self.library.is_leaf(out) for out in self.outputs]
         return [self.library.array(out) for out in self.outputs]
 
@@ -45,8 +56,7 @@ class Run:
 
     def derivative(self) -> "Run":
         """Of leaves and upstreams, which gives the gradients of the leaves."""
-        function = self.library.derivative(self.function, len(self.likes))
-        return Run(self.library, function, [*self.likes, *self.outputs], True)
+        return Run(self.chain.derivative(len(self.likes)), [*self.likes, *self.outputs], True)
 
 
 class Foreign(Function):
@@ -89,6 +99,7 @@ class Bridge:
         self.parameters = {name: self.made(value, name) for name, value in parameters.items()}
         self.select: Callable[[Any], Any] = lambda result: result  # the outputs to differentiate
         self.values = items_of(self.inputs)
+        self.chain = Chain(library, lambda leaves: self.outputs(self.values, leaves))
         self.likes = [x for x in [*parameters.values(), *self.given] if library.is_leaf(x)]
 
     def made(self, value: Any, name: str) -> Any:
@@ -103,10 +114,8 @@ class Bridge:
 
     def __call__(self, *inputs: Any) -> list[Tensor]:
         """The floating-point outputs, as a list."""
-        values, parameters = items_of(inputs), self.parameters.values()
-        leaves = [x for x in [*parameters, *values] if isinstance(x, Tensor) and x.requires_grad]
-        run = Run(self.library, lambda leaves: self.outputs(values, leaves), self.likes, is_grad_enabled())
-        return run.applied(*leaves)
+        leaves = [x for x in [*self.parameters.values(), *items_of(inputs)] if isinstance(x, Tensor) and x.requires_grad]
+        return Run(self.chain, self.likes, is_grad_enabled()).applied(*leaves)
 
     def outputs(self, values: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor."""

@@ -69,6 +69,10 @@ class Library:
         zeros, in both."""
         return function(leaves), None
 
+    def repeated(self, function: Flat) -> Flat:
+        """The same function, for many calls off the tape."""
+        return function
+
     def derivative(self, function: Flat, count: int) -> Flat:
         """[*leaves, *upstreams] -> the gradients of function's `count` leaves, to be differentiated again."""
         raise RuntimeError("a backward in NumPy cannot itself be differentiated (create_graph=True)")
@@ -236,6 +240,35 @@ class Torch(Taped):
         return [Generator(self.torch.get_rng_state, self.torch.set_rng_state, self.torch.manual_seed)]
 
 
+class Repeated:
+    """A function of JAX's arrays, compiled after some calls if that changes none of its numbers by more than rounding.
+
+    Not earlier: compiling takes as long as some fifty calls of a small function, and what a function keeps between calls
+    must show.
+    """
+
+    PLAIN = 24  # calls
+
+    def __init__(self, jax: Any, function: Callable):
+        self.jax = jax
+        self.function = function
+        self.calls = 0
+
+    def __call__(self, arrays: Any) -> Any:
+        self.calls += 1
+        found = self.function(arrays)
+        if self.calls == self.PLAIN:
+            compiled = self.jax.jit(self.function)
+            with contextlib.suppress(Exception):  # it branches on numbers, say
+                if all(map(self.is_close, *map(self.jax.tree.leaves, (found, compiled(arrays))))):
+                    self.function = compiled
+        return found
+
+    @staticmethod
+    def is_close(a: Any, b: Any) -> bool:
+        return np.allclose(a, b, rtol=1e-12, atol=1e-12 * np.max(np.abs(a), initial=0.0), equal_nan=True)
+
+
 class Jax(Library):
     name = "JAX"
 
@@ -270,30 +303,31 @@ class Jax(Library):
     def tensor(self, array, like, is_leaf=False):
         return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
 
+    def repeated(self, function):
+        return Repeated(self.jax, function)
+
     def record(self, function, leaves):
-        is_known: list[bool] = []
+        """Differentiated only if a gradient is asked for: tracing takes longer than running."""
+        outputs = function(leaves)
+        is_known = list(map(self.is_leaf, outputs))
 
-        def floats(*leaves):
-            outputs = function(leaves)
-            is_known[:] = [self.is_leaf(out) for out in outputs]
-            return ([out for out, is_one in zip(outputs, is_known) if is_one],
-                    [None if is_one else out for out, is_one in zip(outputs, is_known)])
-
-        known, pullback, others = self.jax.vjp(floats, *leaves, has_aux=True)
-        rest = iter(known)
-        outputs = [next(rest) if is_one else out for out, is_one in zip(others, is_known)]
+        @functools.cache
+        def pullback() -> Callable:
+            of_leaves = function.function if isinstance(function, Repeated) else function
+            return Repeated(self.jax, self.jax.vjp(lambda leaves: [
+                out for out, is_one in zip(of_leaves(leaves), is_known) if is_one], list(leaves))[1])
 
         def gradients(upstreams):
-            given = [u for u, is_one in zip(upstreams, is_known) if is_one]
-            return [self.array(g) for g in pullback([self.tensor(np.zeros(out.shape) if u is None else u, out)
-                                                     for out, u in zip(known, given)])]
+            given = [(out, u) for out, u, is_one in zip(outputs, upstreams, is_known) if is_one]
+            (found,) = pullback()([self.tensor(np.zeros(out.shape) if u is None else u, out) for out, u in given])
+            return list(map(self.array, found))
 
         return outputs, gradients
 
     def derivative(self, function, count):
         def gradients(arguments):
-            _, pullback = self.jax.vjp(lambda *leaves: function(leaves), *arguments[:count])
-            return list(pullback(list(arguments[count:])))
+            _, pullback = self.jax.vjp(function, list(arguments[:count]))
+            return pullback(list(arguments[count:]))[0]
 
         return gradients
 
