@@ -2,7 +2,10 @@
 
 The only `device` is "cpu", see devices.py.
 """
-from typing import Any, Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -10,12 +13,12 @@ from . import backend, random
 from .arrays.devices import device as checked_device
 from .arrays.dlpack import imported
 from .arrays.dtypes import as_array, as_dtype, float32, int64
-from .ops.numpy_protocol import named
 from .ops.operands import sizes
 from .random import Generator
 from .tensor import Tensor, wrap
 
-Size = Sequence[int] | None
+if TYPE_CHECKING:
+    from .arrays.annotations import DType, Device, Options, RandomOptions, Size, TensorLike
 
 
 def _with_options(made: Tensor, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -41,12 +44,12 @@ def _floating(dtype: Any) -> np.dtype:
     return float32 if dtype is None else as_dtype(dtype)
 
 
-def _shape(shape: tuple, size: Size) -> tuple[int, ...]:
+def _shape(shape: tuple, size: Size | None) -> tuple[int, ...]:
     """zeros(2, 3), zeros((2, 3)) and zeros(size=(2, 3)) mean the same."""
     return sizes(shape if size is None else (*shape, size))
 
 
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def tensor(data: TensorLike, dtype: DType = None, requires_grad: bool = False, device: Device = None) -> Tensor:
     """A tensor with a copy of the data.
 
     >>> tensor([1.0, 2.0])
@@ -55,7 +58,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
     return _with_options(_given(data, dtype, True), requires_grad, device)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: TensorLike, dtype: DType = None, device: Device = None) -> Tensor:
     """The data as a tensor: if nothing has to be converted, a tensor itself, or one that shares an array's memory."""
     if isinstance(data, Tensor):
         return data.to(dtype, device=device)
@@ -87,25 +90,38 @@ def _filled(shape: tuple[int, ...], value: float | np.ndarray, dtype: np.dtype) 
 
 
 def full(
-    size: Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
+    size: Size, fill_value: float, dtype: DType = None, requires_grad: bool = False, device: Device = None
 ) -> Tensor:
+    """A tensor of this size in which all elements are fill_value, by default in its dtype."""
     value = as_array(fill_value, dtype)
     return _fresh(_filled(sizes((size,)), value, value.dtype), requires_grad, device)
 
 
-def zeros(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def zeros(
+    *shape: Size, size: Size | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
+) -> Tensor:
+    """A tensor of zeros; the shape is some integers, or a sequence of them."""
     return _fresh(backend.lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device)
 
 
-def ones(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def ones(
+    *shape: Size, size: Size | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
+) -> Tensor:
+    """A tensor of ones."""
     return _fresh(_filled(_shape(shape, size), 1, _floating(dtype)), requires_grad, device)
 
 
-def empty(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def empty(
+    *shape: Size, size: Size | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
+) -> Tensor:
+    """A tensor of any values, to be written to."""
     return _fresh(backend.lasting(_shape(shape, size), _floating(dtype)), requires_grad, device)
 
 
-def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def eye(
+    n: int, m: int | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
+) -> Tensor:
+    """A matrix of n rows and m columns, by default n, with ones on its diagonal and zeros elsewhere."""
     return _fresh(np.eye(n, m, dtype=_floating(dtype)), requires_grad, device)
 
 
@@ -115,9 +131,13 @@ def _in_kind_of(dtype: np.dtype, *numbers: float) -> Sequence[float]:
 
 
 def arange(
-    start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
-    device: Any = None,
+    start: float, end: float | None = None, step: float = 1, dtype: DType = None, requires_grad: bool = False,
+    device: Device = None,
 ) -> Tensor:
+    """start, start + step, ... up to, but not including, end: integers if all three are; arange(n) starts at 0.
+
+    ValueError if the step is 0 or leads away from end.
+    """
     start, end = (0, start) if end is None else (start, end)
     if dtype is None:
         dtype = int64 if all(isinstance(n, (int, np.integer)) for n in (start, end, step)) else float32
@@ -128,7 +148,7 @@ def arange(
 
 
 def linspace(
-    start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None
+    start: float, end: float, steps: int, dtype: DType = None, requires_grad: bool = False, device: Device = None
 ) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included; integers are truncated towards 0.
 
@@ -156,17 +176,20 @@ def _drawn(
     return _with_options(drawn, requires_grad, device)
 
 
-def rand(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
+def rand(*shape: Size, size: Size | None = None, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
     """Uniform between 0 and 1. As for all random tensors, options are requires_grad, device and generator."""
     return _drawn(lambda generator: generator.random(_shape(shape, size), _floating(dtype)), **options)
 
 
-def randn(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
+def randn(*shape: Size, size: Size | None = None, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
     """Standard normal."""
     return _drawn(lambda generator: generator.standard_normal(_shape(shape, size), _floating(dtype)), **options)
 
 
-def normal(mean: Tensor | float, std: Tensor | float, size: Size = None, dtype: Any = None, **options) -> Tensor:
+def normal(
+    mean: Tensor | float, std: Tensor | float, size: Size | None = None, dtype: DType = None,
+    **options: Unpack[RandomOptions],
+) -> Tensor:
     """Normal with these means and standard deviations, one for all elements or one each. Draws have no gradient."""
     if dtype is None:
         dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
@@ -174,39 +197,58 @@ def normal(mean: Tensor | float, std: Tensor | float, size: Size = None, dtype: 
     return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, dtype=dtype, **options)
 
 
-def randint(low: int = 0, high: int | None = None, size: Sequence[int] = (), **options) -> Tensor:
+def randint(
+    low: int = 0, high: int | Sequence[int] | None = None, size: Sequence[int] = (), dtype: DType = None,
+    **options: Unpack[RandomOptions],
+) -> Tensor:
     """Integers from low to high - 1; from 0 if only one bound is given, as in randint(10, (2, 3))."""
     if isinstance(high, (tuple, list)):
         high, size = None, high
     low, high = (0, low) if high is None else (low, high)
     if low >= high:
         raise ValueError(f"randint: expected low < high, got {low} and {high}")
-    return _drawn(lambda generator: generator.integers(low, high, size=sizes((size,))), **options)
+    return _drawn(lambda generator: generator.integers(low, high, size=sizes((size,))), dtype=dtype, **options)
 
 
-def randperm(n: int, **options) -> Tensor:
+def randperm(n: int, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     if n < 0:
         raise ValueError(f"randperm: expected n >= 0, got {n}")
-    return _drawn(lambda generator: generator.permutation(n), **options)
+    return _drawn(lambda generator: generator.permutation(n), dtype=dtype, **options)
 
 
-def _like(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form of a function that takes the shape of x, and its dtype by default."""
-
-    def like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-        return make(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
-
-    return named(like, f"{make.__name__}_like")
+def zeros_like(x: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """Zeros in the shape of x, and by default in its dtype."""
+    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
 
 
-zeros_like, ones_like, empty_like, rand_like, randn_like = map(_like, (zeros, ones, empty, rand, randn))
+def ones_like(x: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """Ones in the shape of x, and by default in its dtype."""
+    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
 
 
-def full_like(x: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return full(x.shape, fill_value, x.dtype if dtype is None else dtype, requires_grad, device)
+def empty_like(x: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """Any values, to be written to, in the shape of x, and by default in its dtype."""
+    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
 
 
-def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None, **options) -> Tensor:
+def rand_like(x: Tensor, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
+    """Uniform numbers between 0 and 1 in the shape of x, and by default in its dtype."""
+    return rand(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+
+
+def randn_like(x: Tensor, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
+    """Standard normal numbers in the shape of x, and by default in its dtype."""
+    return randn(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+
+
+def full_like(x: Tensor, fill_value: float, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """fill_value in the shape of x, and by default in its dtype."""
+    return full(x.shape, fill_value, x.dtype if dtype is None else dtype, **options)
+
+
+def randint_like(
+    x: Tensor, low: int = 0, high: int | None = None, dtype: DType = None, **options: Unpack[RandomOptions]
+) -> Tensor:
     """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
-    return randint(low, high, x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+    return randint(low, high, x.shape, x.dtype if dtype is None else dtype, **options)

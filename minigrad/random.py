@@ -2,12 +2,14 @@
 
 A `Generator` of your own gives numbers that do not depend on what else is drawn: randn(3, generator=g).
 """
+from __future__ import annotations
+
 import contextlib
 import functools
 import math
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from .arrays.devices import CPU, device as checked_device
 from .arrays.versions import tick
 from .backend import in_order
 from .runner import notice, opaque
+
+if TYPE_CHECKING:
+    from .arrays.annotations import Device, Tensor
 
 _generator = np.random.default_rng()
 _rank = 0  # see `portion`
@@ -34,9 +39,9 @@ class Generator:
     False
     """
 
-    device = CPU
+    device: Final = CPU
 
-    def __init__(self, device: Any = "cpu"):
+    def __init__(self, device: Device = "cpu") -> None:
         checked_device(device)
         self.made = tick()
         self.numpy_generator = np.random.default_rng()
@@ -223,7 +228,9 @@ _source = generator  # where an argument has that name
 
 
 class RandomMethods:
-    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None):
+    def multinomial(
+        self: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    ) -> Tensor:
         """Random positions, drawn with these weights: in a vector, or in each row of a matrix. They have no gradient.
 
         Without replacement, no position is drawn twice, so enough weights must be nonzero. They need not sum to 1.
@@ -239,34 +246,34 @@ class RandomMethods:
         draw = functools.partial(_drawn, num_samples=num_samples, replacement=replacement, own=generator)
         return self.constant(draw, self)
 
-    def bernoulli(self, *, generator: Generator | None = None):
+    def bernoulli(self: Tensor, *, generator: Generator | None = None) -> Tensor:
         """For each element, which is a probability, 1 with that probability, else 0. Draws have no gradient."""
         return self.constant(functools.partial(_tossed, own=generator), self)
 
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None):
+    def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal random numbers of this mean and standard deviation."""
         return self._fill_with("normal_", _source(generator).normal(mean, std, self.shape))
 
-    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None):
+    def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with uniform random numbers from low up to, but not including, high."""
         values = _source(generator).uniform(low, high, self.shape)
         if low < high and self.dtype.kind == "f":  # in this dtype, the largest could be rounded to high
             values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
         return self._fill_with("uniform_", values)
 
-    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None):
+    def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with exponential random numbers: waiting times for events that happen `lambd` times per unit of time."""
         if not lambd > 0:
             raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
         return self._fill_with("exponential_", _source(generator).exponential(1 / lambd, self.shape))
 
-    def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None):
+    def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability p, else 0, in any dtype."""
         if not 0 <= p <= 1:
             raise ValueError(f"bernoulli_: p must be a probability, from 0 to 1, got {p!r}")
         return self.write((_source(generator).random(self.shape) < p).astype(self.dtype))
 
-    def _fill_with(self, name: str, values: np.ndarray):
+    def _fill_with(self: Tensor, name: str, values: np.ndarray) -> Tensor:
         if self.dtype.kind != "f":
             raise TypeError(f"{name}: expected a tensor of floats, got {self.dtype}")
         return self.write(np.asarray(values).astype(self.dtype))

@@ -5,9 +5,12 @@ operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it
 and its gradient, is in `ops`; what runs it, in runner.py.
 Users see the array as `data`, which tells the tape about writes; code that writes to `array` calls `versions.note_write`.
 """
+from __future__ import annotations
+
 import functools
 import warnings
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -21,6 +24,8 @@ from .per_thread import this_thread
 from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
 from .tape import Fused, Node, Op, chosen
 
+if TYPE_CHECKING:
+    from .arrays.annotations import DType, Device, Options, Size, TensorLike
 
 blank = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
@@ -39,7 +44,7 @@ class Tensor(ops.Methods):
     frozen: Node | None = None  # the node of a leaf while it does not require a gradient
     made = 0  # the age of a tensor without a node, as `node.order` is with one
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
+    def __init__(self, data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
         copy = None if isinstance(data, Tensor) else True
         if this_thread.runner is not None and isinstance(data, (Tensor, np.ndarray)):  # each replay reads it again
             self._array = this_thread.runner.compute(as_array, data, dtype, copy)
@@ -51,11 +56,19 @@ class Tensor(ops.Methods):
             self.requires_grad_()
 
     @property
-    def shape(self) -> tuple[int, ...]: return self._array.shape
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self._array.shape
+
     @property
-    def ndim(self) -> int: return self._array.ndim
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._array.ndim
+
     @property
-    def dtype(self) -> np.dtype: return self._array.dtype
+    def dtype(self) -> np.dtype:
+        """float32, float64, int64 or bool."""
+        return self._array.dtype
 
     @property
     def array(self) -> np.ndarray:
@@ -73,11 +86,14 @@ class Tensor(ops.Methods):
     # ------------------------------------------------------------------------------------------------ the tape
 
     @property
-    def requires_grad(self) -> bool: return self.node is not None
+    def requires_grad(self) -> bool:
+        """Will backward compute a gradient for it?"""
+        return self.node is not None
+
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None: self.requires_grad_(value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this a leaf whose gradient is wanted, or not."""
         if requires_grad == (self.node is not None):
             return self
@@ -104,7 +120,7 @@ class Tensor(ops.Methods):
         return None if self.is_leaf else self.node
 
     @property
-    def grad(self) -> "Tensor | None":
+    def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf, or of a computed tensor after retain_grad()."""
         if this_thread.runner is not None:
             notice("reads a gradient in Python")
@@ -123,7 +139,7 @@ class Tensor(ops.Methods):
         return node.grad
 
     @grad.setter
-    def grad(self, gradient: "Tensor | None") -> None:
+    def grad(self, gradient: Tensor | None) -> None:
         node = self.node or self.frozen
         if gradient is None:
             if this_thread.runner is not None:
@@ -161,7 +177,7 @@ class Tensor(ops.Methods):
             self.node.retains_grad = True
 
     def backward(
-        self, gradient: "Tensor | None" = None, retain_graph: bool | None = None, create_graph: bool = False
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
     ) -> None:
         """Add d(sum of self * gradient)/d(leaf) to the `grad` of every leaf below. A scalar needs no gradient.
 
@@ -184,7 +200,7 @@ class Tensor(ops.Methods):
             float_errors.restore(token)
             this_thread.grad_enabled = before
 
-    def upstream(self, gradient: "Tensor | None", on_tape: bool = False) -> "np.ndarray | Tensor":
+    def upstream(self, gradient: Tensor | None, on_tape: bool = False) -> np.ndarray | Tensor:
         """The checked gradient that backward starts with, by default 1; a Tensor if the walk is on the tape."""
         if self.node is None:
             raise RuntimeError(
@@ -208,7 +224,7 @@ class Tensor(ops.Methods):
             return array
         return gradient.to(self.dtype) if isinstance(gradient, Tensor) else wrap(array)
 
-    def register_hook(self, hook: "Callable[[Tensor], Tensor | None]") -> "HookHandle":
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
         """Call hook(gradient) once the whole gradient of this tensor has arrived; what it returns replaces the gradient.
 
         >>> x = Tensor([3.0], requires_grad=True)
@@ -232,7 +248,7 @@ class Tensor(ops.Methods):
 
         return HookHandle(self.node, on_arrival)
 
-    def register_post_accumulate_grad_hook(self, hook: "Callable[[Tensor], None]") -> "HookHandle":
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> HookHandle:
         """Call hook(self) when backward has added the whole gradient of this leaf to `grad`.
 
         A compiled step calls it too, as soon as the gradient is complete, before those of earlier layers are computed.
@@ -258,19 +274,19 @@ class Tensor(ops.Methods):
             raise RuntimeError("only a tensor that requires a gradient has a place on the tape to name")
         self.node.name = name
 
-    def _before(self) -> "Tensor":
+    def _before(self) -> Tensor:
         """This tensor as input of an operation whose result overwrites it: on the tape a copy, which may be saved."""
         if not (self.requires_grad and this_thread.grad_enabled):
             return self
         check_current("in place", (self,))
         return wrap(self._array.copy(), self.node)
 
-    def detach(self) -> "Tensor":
+    def detach(self) -> Tensor:
         """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""
         return wrap(self._array) if this_thread.runner is None else self.constant(np.asarray, self)
 
     @staticmethod
-    def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
+    def apply_op(operation: type[Op], *inputs: Any, **options: Any) -> Tensor:
         """Run an operation on Tensors, arrays, scalars or None; on the tape if one of them requires a gradient."""
         runner = this_thread.runner  # called only if it is not EAGER, since calls take time
         arrays, wants_gradient = [], False
@@ -322,7 +338,7 @@ class Tensor(ops.Methods):
         return kind.backward(op, self, *[_placed(places.get(id(array)), array) for array in op.saved])
 
     @staticmethod
-    def constant(function: Callable, *values) -> "Tensor":
+    def constant(function: Callable, *values: Any) -> Tensor:
         """function(*values) as a Tensor without a gradient; a Tensor among the values stands for its array."""
         runner = this_thread.runner
         if runner is None:
@@ -331,16 +347,27 @@ class Tensor(ops.Methods):
 
     # ------------------------------------------------------------------------------------------------ new tensors
 
-    def new_tensor(self, data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
+    def new_tensor(
+        self, data: TensorLike, dtype: DType = None, requires_grad: bool = False, device: Device = None
+    ) -> Tensor:
         """A tensor with a copy of the data; this and the methods below use this tensor's dtype by default."""
         return Tensor(as_array(data, copy=True), requires_grad, dtype_of_to(dtype or self.dtype, to_device=device))
 
-    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
+    def new_full(
+        self, size: Size, fill_value: float, dtype: DType = None, requires_grad: bool = False, device: Device = None
+    ) -> Tensor:
+        """A tensor of this size in which all elements are fill_value."""
         dtype = dtype_of_to(dtype or self.dtype, to_device=device)
         return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
 
-    def new_zeros(self, *size, **options): return self.new_full(sizes(size), 0, **options)
-    def new_ones(self, *size, **options): return self.new_full(sizes(size), 1, **options)
+    def new_zeros(self, *size: Size, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+        """A tensor of zeros."""
+        return self.new_full(sizes(size), 0, dtype, **options)
+
+    def new_ones(self, *size: Size, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+        """A tensor of ones."""
+        return self.new_full(sizes(size), 1, dtype, **options)
+
     new_empty = new_zeros
 
 
@@ -384,11 +411,12 @@ def _placed(place: Node | None, array: Any) -> Any:
 class HookHandle:
     """A registered hook, which was appended to the tuple owner.attribute; `remove()` takes it out again."""
 
-    def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
+    def __init__(self, owner: Any, hook: Any, attribute: str = "hooks") -> None:
         notice("registers a hook")
         self.owner, self.hook, self.attribute = owner, hook, attribute
         setattr(owner, attribute, getattr(owner, attribute) + (hook,))
 
     def remove(self) -> None:
+        """Take the hook out again."""
         hooks = getattr(self.owner, self.attribute)
         setattr(self.owner, self.attribute, tuple(hook for hook in hooks if hook is not self.hook))

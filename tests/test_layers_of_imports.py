@@ -4,6 +4,7 @@ import functools
 import pathlib
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -26,13 +27,21 @@ def module_of(path: pathlib.Path) -> str:
 MODULES = {module_of(path): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All that runs: not what is for type checkers only."""
+    is_for_checkers = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    yield node
+    for child in node.orelse if is_for_checkers else ast.iter_child_nodes(node):
+        yield from statements(child)
+
+
 @functools.cache
 def imports(module: str) -> frozenset[str]:
     """The project's modules that this one imports itself, wherever in the file."""
     path = MODULES[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

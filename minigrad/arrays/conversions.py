@@ -1,6 +1,9 @@
 """What a Tensor says about itself, and its conversions: to Python numbers, NumPy arrays, memory shared with other
 libraries, text, copies. Nothing here is on the tape."""
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -11,28 +14,50 @@ from .dlpack import CPU_TYPE, exported
 from .dtypes import as_array, bool_, float32, int64
 from .versioned import VersionedArray
 
+if TYPE_CHECKING:
+    from .annotations import DType, Tensor, TensorLike
+
 
 class ConversionMethods:
-    def dim(self) -> int: return self.ndim
-    def numel(self) -> int: return self._array.size
-    def size(self, dim: int | None = None): return self.shape if dim is None else self.shape[dim]
-    def is_contiguous(self) -> bool: return self._array.flags.c_contiguous
+    def dim(self: Tensor) -> int:
+        """The number of axes."""
+        return self.ndim
 
-    def element_size(self) -> int:
+    def numel(self: Tensor) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    @overload
+    def size(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def size(self: Tensor, dim: int) -> int: ...
+    def size(self: Tensor, dim: int | None = None) -> int | tuple[int, ...]:
+        """The shape, or the length of the axis dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def is_contiguous(self: Tensor) -> bool:
+        """Are the elements in C order, without gaps?"""
+        return self._array.flags.c_contiguous
+
+    def element_size(self: Tensor) -> int:
         """The bytes of an element."""
         return self.dtype.itemsize
 
-    def stride(self, dim: int | None = None):
+    @overload
+    def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self: Tensor, dim: int) -> int: ...
+    def stride(self: Tensor, dim: int | None = None) -> int | tuple[int, ...]:
         """The distance in memory, in elements, to the next one along each axis, or along dim."""
         strides = tuple(n // self.dtype.itemsize for n in self._array.strides)
         return strides if dim is None else strides[dim]
 
-    def data_ptr(self) -> int:
+    def data_ptr(self: Tensor) -> int:
         """The address of the first element."""
         return self._values().ctypes.data
 
     @property
-    def data(self) -> VersionedArray:
+    def data(self: Tensor) -> VersionedArray:
         """The array, shared. Writing to it is allowed and noted: a backward that needs the old values raises an error.
 
         Assigning another array is allowed too; on the tape it must have the same shape, and is converted to this dtype.
@@ -41,7 +66,7 @@ class ConversionMethods:
         return self._values().view(VersionedArray)
 
     @data.setter
-    def data(self, value: Any) -> None:
+    def data(self: Tensor, value: Any) -> None:
         notice(WRITES)
         array = as_array(value, None if self.node is None else self.dtype)
         if array.shape != self.shape and self.node is not None:
@@ -50,45 +75,48 @@ class ConversionMethods:
         if not is_same_memory:
             self._array = array
 
-    def item(self) -> int | float | bool:
+    def item(self: Tensor) -> int | float | bool:
         """The one element, as a Python number."""
         if self._array.size != 1:
             raise ValueError(f"item: only one element can become a Python number; this tensor has shape {self.shape}")
         return self._values().item()
 
-    def tolist(self): return self._values().tolist()
-    def __float__(self) -> float: return float(self.item())
-    def __int__(self) -> int: return int(self.item())
+    def tolist(self: Tensor) -> Any:
+        """The elements as nested lists of Python numbers; a 0-d tensor as a number."""
+        return self._values().tolist()
 
-    def __index__(self) -> int:
+    def __float__(self: Tensor) -> float: return float(self.item())
+    def __int__(self: Tensor) -> int: return int(self.item())
+
+    def __index__(self: Tensor) -> int:
         if self.dtype.kind != "i" or self._array.size != 1:
             raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
         return self.item()
 
-    def __bool__(self) -> bool:
+    def __bool__(self: Tensor) -> bool:
         if self._array.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()")
         return bool(self.item())
 
-    def __len__(self) -> int:
+    def __len__(self: Tensor) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
         return len(self._array)
 
-    def __iter__(self):
+    def __iter__(self: Tensor) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
         return (self[i] for i in range(len(self)))
 
-    def __contains__(self, value) -> bool: return bool(np.any(self._values() == as_array(value)))
+    def __contains__(self: Tensor, value: TensorLike) -> bool: return bool(np.any(self._values() == as_array(value)))
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self: Tensor) -> np.ndarray:
         """The array, shared, as `data` is."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return self.data
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self: Tensor, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad:
             raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
         array = np.array(self._values(), dtype=dtype, copy=copy)
@@ -97,14 +125,14 @@ class ConversionMethods:
             array.flags.writeable = False
         return array
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self: Tensor, **options: Any) -> Any:
         """The memory itself, for from_dlpack() of another library; see dlpack.py."""
         return exported(self, **options)
 
-    def __dlpack_device__(self) -> tuple[int, int]: return CPU_TYPE, 0
-    def __format__(self, spec: str) -> str: return format(self.item(), spec) if self.ndim == 0 else repr(self)
+    def __dlpack_device__(self: Tensor) -> tuple[int, int]: return CPU_TYPE, 0
+    def __format__(self: Tensor, spec: str) -> str: return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
-    def __repr__(self) -> str:
+    def __repr__(self: Tensor) -> str:
         text = np.array2string(self._array, separator=", ", precision=4, prefix="tensor(")
         extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
         if self.grad_fn is not None:
@@ -113,13 +141,13 @@ class ConversionMethods:
             extras.append("requires_grad=True")
         return f"tensor({', '.join([text] + extras)})"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self: Tensor) -> str:
         """For notebooks: the numbers on coloured cells, next to those of the gradient."""
         place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
         title = f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}"
         return html_of_arrays([(title, self._array), ("gradient", self.grad_array())])
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))

@@ -3,7 +3,10 @@
 At kinks the gradient is the left derivative, as in PyTorch: for relu at 0 it is 0. Terms such as x (1 - s) are exact up to
 rounding at both ends, so none needs a special case there.
 """
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +14,9 @@ from ..tape import Fused
 from .comparison import select
 from .elementary import Erf, Sigmoid, elementary
 from .operands import floating
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor
 
 
 def sigmoid(x):
@@ -143,9 +149,11 @@ class SwiGLU(Fused):
 
 
 class ActivationMethods:
-    def relu(self): return self.apply_op(Relu, self)
+    def relu(self: Tensor) -> Tensor:
+        """max(x, 0); the gradient is 0 at 0."""
+        return self.apply_op(Relu, self)
 
-    def gelu(self, approximate: str = "none"):
+    def gelu(self: Tensor, approximate: str = "none") -> Tensor:
         """x * P(Z <= x) for a standard normal Z; 'tanh' is GPT-2's approximation."""
         if approximate not in ("none", "tanh"):
             raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")

@@ -2,9 +2,11 @@
 
 Broadcasting copies a value to many places, so its gradient is the sum over them: the tape does that (`unbroadcast`).
 """
+from __future__ import annotations
+
 import functools
 import operator
-from typing import Callable
+from typing import TYPE_CHECKING, Callable, Final
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from ..tape import Op
 from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
 from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote, scaled
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 
 def product(a, b):
@@ -207,71 +212,119 @@ def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
     return np.asarray(divisor)
 
 
-def both_ways(ufunc: np.ufunc, name: str, apply: Callable, operation) -> tuple[Callable, Callable]:
-    """The method of an operator, also called by `ufunc`, and the one for a left operand that is not a Tensor."""
-    def method(self, other):
-        return apply(operation, self, other)
-
-    def reflected(self, other):
-        return apply(operation, other, self)
-
-    return answers(ufunc)(named(method, name)), named(reflected, name)
-
-
-def step(function: np.ufunc) -> Callable:
+def step(name: str, function: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
     """The method that rounds with `function`, also called by it."""
-    def method(self):
+    def method(self: Tensor) -> Tensor:
         return self.apply_op(Step, self, function=function)
 
-    return answers(function)(named(method, function.__name__))
+    return answers(function)(named(method, name, f"{meaning}; the gradient is 0."))
 
 
 class ArithmeticMethods:
-    __add__, __radd__ = both_ways(np.add, "add", binary, Add)
-    __sub__, __rsub__ = both_ways(np.subtract, "sub", binary, Sub)
-    __mul__, __rmul__ = both_ways(np.multiply, "mul", binary, Mul)
-    __truediv__, __rtruediv__ = both_ways(np.divide, "div", of_floats, Div)
-    __pow__, __rpow__ = both_ways(np.power, "pow", binary, Pow)
-    __mod__, __rmod__ = both_ways(np.remainder, "remainder", whole_quotient, Remainder)
-    __floordiv__, __rfloordiv__ = both_ways(np.floor_divide, "floor_divide", whole_quotient, FloorDivide)
-    mul, div, pow, remainder, floor_divide = __mul__, __truediv__, __pow__, __mod__, __floordiv__
-    fmod = both_ways(np.fmod, "fmod", whole_quotient, Fmod)[0]
+    @answers(np.add)
+    def __add__(self: Tensor, other: TensorLike) -> Tensor: return binary(Add, self, other)
+    def __radd__(self: Tensor, other: TensorLike) -> Tensor: return binary(Add, other, self)
+    @answers(np.subtract)
+    def __sub__(self: Tensor, other: TensorLike) -> Tensor: return binary(Sub, self, other)
+    def __rsub__(self: Tensor, other: TensorLike) -> Tensor: return binary(Sub, other, self)
+    def __rmul__(self: Tensor, other: TensorLike) -> Tensor: return binary(Mul, other, self)
+    def __rtruediv__(self: Tensor, other: TensorLike) -> Tensor: return of_floats(Div, other, self)
+    def __rpow__(self: Tensor, other: TensorLike) -> Tensor: return binary(Pow, other, self)
+    def __rmod__(self: Tensor, other: TensorLike) -> Tensor: return whole_quotient(Remainder, other, self)
+    def __rfloordiv__(self: Tensor, other: TensorLike) -> Tensor: return whole_quotient(FloorDivide, other, self)
+    def __pos__(self: Tensor) -> Tensor: return self
 
-    def add(self, other, *, alpha: float = 1): return binary(Add, self, scaled(other, alpha))
-    def sub(self, other, *, alpha: float = 1): return binary(Sub, self, scaled(other, alpha))
+    def add(self: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
+        """self + alpha * other; like all of these, elementwise and broadcast."""
+        return binary(Add, self, scaled(other, alpha))
+
+    def sub(self: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
+        """self - alpha * other."""
+        return binary(Sub, self, scaled(other, alpha))
+
+    @answers(np.multiply)
+    def mul(self: Tensor, other: TensorLike) -> Tensor:
+        """self * other."""
+        return binary(Mul, self, other)
+
+    @answers(np.divide)
+    def div(self: Tensor, other: TensorLike) -> Tensor:
+        """self / other, of integers in float32."""
+        return of_floats(Div, self, other)
+
+    @answers(np.power)
+    def pow(self: Tensor, other: TensorLike) -> Tensor:
+        """self to the power of other. Where self is 0, the gradient of other is 0."""
+        return binary(Pow, self, other)
+
+    @answers(np.remainder)
+    def remainder(self: Tensor, other: TensorLike) -> Tensor:
+        """self - other * floor(self / other), with the sign of other. ZeroDivisionError for an integer 0."""
+        return whole_quotient(Remainder, self, other)
+
+    @answers(np.floor_divide)
+    def floor_divide(self: Tensor, other: TensorLike) -> Tensor:
+        """floor(self / other), with gradient 0. ZeroDivisionError for an integer 0."""
+        return whole_quotient(FloorDivide, self, other)
+
+    @answers(np.fmod)
+    def fmod(self: Tensor, other: TensorLike) -> Tensor:
+        """self - other * trunc(self / other), with the sign of self. ZeroDivisionError for an integer 0."""
+        return whole_quotient(Fmod, self, other)
 
     @answers(np.negative)
-    def __neg__(self): return self.apply_op(Neg, self)
-    def __pos__(self): return self
-    neg = __neg__
+    def neg(self: Tensor) -> Tensor:
+        """-self."""
+        return self.apply_op(Neg, self)
 
     @answers(np.abs)
-    def __abs__(self): return self.apply_op(Abs, self)
-    abs = __abs__
+    def abs(self: Tensor) -> Tensor:
+        """|self|; the gradient is 0 at 0."""
+        return self.apply_op(Abs, self)
 
-    def frac(self):
+    __mul__ = mul
+    __truediv__ = div
+    __pow__ = pow
+    __mod__ = remainder
+    __floordiv__ = floor_divide
+    __neg__ = neg
+    __abs__ = abs
+
+    def frac(self: Tensor) -> Tensor:
+        """self - trunc(self)."""
         x = floating(self)
         return x - x.constant(functools.partial(backend.elementwise, np.trunc), x)
 
     @answers(np.reciprocal)
-    def reciprocal(self): return of_floats(Div, 1.0, self)
-    @answers(np.square)
-    def square(self): return cast(self, int64) ** 2 if self.dtype == bool_ else self * self
-    @answers(np.sign)
-    def sign(self): return self.clone() if self.dtype == bool_ else self.apply_op(Step, self, function=np.sign)
+    def reciprocal(self: Tensor) -> Tensor:
+        """1 / self."""
+        return of_floats(Div, 1.0, self)
 
-    def addcmul(self, tensor1, tensor2, *, value: float = 1):
-        """self + value * tensor1 * tensor2"""
+    @answers(np.square)
+    def square(self: Tensor) -> Tensor:
+        """self * self."""
+        return cast(self, int64) ** 2 if self.dtype == bool_ else self * self
+
+    @answers(np.sign)
+    def sign(self: Tensor) -> Tensor:
+        """-1, 0 or 1, with the sign of self; the gradient is 0."""
+        return self.clone() if self.dtype == bool_ else self.apply_op(Step, self, function=np.sign)
+
+    def addcmul(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+        """self + value * tensor1 * tensor2."""
         return self + scaled(tensor1 * tensor2, value)
 
-    def addcdiv(self, tensor1, tensor2, *, value: float = 1):
-        """self + value * tensor1 / tensor2"""
+    def addcdiv(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+        """self + value * tensor1 / tensor2."""
         return self + scaled(tensor1 / tensor2, value)
 
-    def lerp(self, end, weight):
+    def lerp(self: Tensor, end: TensorLike, weight: TensorLike) -> Tensor:
         """self + weight * (end - self), for one weight or one for each element; reaches both ends exactly."""
         values = self, operand(end), operand(weight)
         dtype = common_dtype(*values)
         return of_one_dtype(Lerp, *[cast(value, dtype) for value in values])
 
-    floor, ceil, round, trunc = map(step, (np.floor, np.ceil, np.rint, np.trunc))
+    floor: Final = step("floor", np.floor, "The largest integer <= self")
+    ceil: Final = step("ceil", np.ceil, "The smallest integer >= self")
+    round: Final = step("round", np.rint, "The nearest integer, of two the even one")
+    trunc: Final = step("trunc", np.trunc, "self without its fraction")

@@ -1,7 +1,9 @@
 """Comparisons and logic, and selecting values: where, maximum, minimum, clamp."""
+from __future__ import annotations
+
 import functools
 import math
-from typing import Callable
+from typing import TYPE_CHECKING, Callable, Final
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from ..tape import Op
 from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 
 def select(condition, a, b):
@@ -36,7 +41,7 @@ class Where(Op):
 
 
 @answers(np.where)
-def where(condition, a, b):
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
     """a where condition holds, else b; broadcast. Each element's gradient goes to the operand that it came from."""
     tensor = a if is_tensor(a) else b if is_tensor(b) else condition
     if not is_tensor(tensor):
@@ -98,13 +103,9 @@ Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = do
                    low=-math.inf, high=math.inf)
 
 
-def predicate(ufunc: np.ufunc) -> Callable:
-    """The method of a comparison or a logical function, also called by `ufunc`; it has no gradient."""
-    def compute_it(*operands):
-        return backend.elementwise(ufunc, *operands)
-
-    def of_one(self):
-        return self.constant(compute_it, self)
+def comparison(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor, TensorLike], Tensor]:
+    """The method of a comparison or a logical function of two, also called by `ufunc`; it has no gradient."""
+    compute_it = functools.partial(backend.elementwise, ufunc)
 
     def of_two(self, other):
         tensor = self if is_tensor(self) else other
@@ -115,46 +116,80 @@ def predicate(ufunc: np.ufunc) -> Callable:
         except ValueError:
             raise broadcast_error(ufunc.__name__, self, other) from None
 
-    return answers(ufunc)(named(of_one if ufunc.nin == 1 else of_two, ufunc.__name__))
+    return answers(ufunc)(named(of_two, ufunc.__name__, f"{meaning}: booleans, elementwise and broadcast."))
+
+
+def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
+    """The method of a logical function of one, also called by `ufunc`; it has no gradient."""
+    compute_it = functools.partial(backend.elementwise, ufunc)
+
+    def of_one(self: Tensor) -> Tensor:
+        return self.constant(compute_it, self)
+
+    return answers(ufunc)(named(of_one, ufunc.__name__, f"{meaning}: booleans, elementwise."))
 
 
 class ComparisonMethods:
     __hash__ = object.__hash__
 
-    eq = __eq__ = predicate(np.equal)
-    ne = __ne__ = predicate(np.not_equal)
-    lt = __lt__ = predicate(np.less)
-    le = __le__ = predicate(np.less_equal)
-    gt = __gt__ = predicate(np.greater)
-    ge = __ge__ = predicate(np.greater_equal)
-    __and__ = __rand__ = predicate(np.bitwise_and)
-    __or__ = __ror__ = predicate(np.bitwise_or)
-    __xor__ = __rxor__ = predicate(np.bitwise_xor)
-    __invert__ = predicate(np.invert)
-    logical_and, logical_or, logical_xor = map(predicate, (np.logical_and, np.logical_or, np.logical_xor))
-    logical_not, isnan, isinf, isfinite = map(predicate, (np.logical_not, np.isnan, np.isinf, np.isfinite))
+    __eq__: Final = comparison(np.equal, "self == other")  # type: ignore[assignment]
+    __ne__: Final = comparison(np.not_equal, "self != other")  # type: ignore[assignment]
+    __lt__: Final = comparison(np.less, "self < other")
+    __le__: Final = comparison(np.less_equal, "self <= other")
+    __gt__: Final = comparison(np.greater, "self > other")
+    __ge__: Final = comparison(np.greater_equal, "self >= other")
+    __and__: Final = comparison(np.bitwise_and, "self & other")
+    __or__: Final = comparison(np.bitwise_or, "self | other")
+    __xor__: Final = comparison(np.bitwise_xor, "self ^ other")
+    __invert__: Final = predicate(np.invert, "~self")
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
+    eq = __eq__
+    ne = __ne__
+    lt = __lt__
+    le = __le__
+    gt = __gt__
+    ge = __ge__
 
-    def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
+    logical_and: Final = comparison(np.logical_and, "self and other")
+    logical_or: Final = comparison(np.logical_or, "self or other")
+    logical_xor: Final = comparison(np.logical_xor, "self or other, not both")
+    logical_not: Final = predicate(np.logical_not, "not self")
+    isnan: Final = predicate(np.isnan, "is it NaN?")
+    isinf: Final = predicate(np.isinf, "is it infinite?")
+    isfinite: Final = predicate(np.isfinite, "is it neither infinite nor NaN?")
+
+    def isclose(
+        self: Tensor, other: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> Tensor:
         """|self - other| <= atol + rtol |other|, elementwise."""
         is_close = functools.partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
         return self.constant(is_close, self, other)
 
-    def allclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    def allclose(
+        self: Tensor, other: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> bool:
         """Is |self - other| <= atol + rtol |other| everywhere?"""
         return self.isclose(other, rtol, atol, equal_nan).array.all().item()
 
-    def equal(self, other) -> bool:
+    def equal(self: Tensor, other: TensorLike) -> bool:
         """Do both have the same shape and the same elements?"""
         a, b = values_of(self), np.asarray(values_of(other))
         return a.shape == b.shape and not np.count_nonzero(backend.elementwise(np.not_equal, a, b))
 
     @answers(np.maximum)
-    def maximum(self, other): return binary(Maximum, self, other)
+    def maximum(self: Tensor, other: TensorLike) -> Tensor:
+        """The larger of both, elementwise; equal ones get half the gradient each. NaN where either is NaN."""
+        return binary(Maximum, self, other)
+
     @answers(np.minimum)
-    def minimum(self, other): return binary(Minimum, self, other)
+    def minimum(self: Tensor, other: TensorLike) -> Tensor:
+        """The smaller of both, elementwise; equal ones get half the gradient each. NaN where either is NaN."""
+        return binary(Minimum, self, other)
 
     @answers(np.clip, a_min="min", a_max="max")
-    def clamp(self, min=None, max=None):
+    def clamp(self: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
         """self, but at least min and at most max: numbers or Tensors, which get the gradient where they replace self.
 
         At the edges the gradient goes to self. NaN stays NaN, even as a bound; where min > max the result is max.
@@ -169,15 +204,17 @@ class ComparisonMethods:
 
     clip = clamp
 
-    def where(self, condition, other):
+    def where(self: Tensor, condition: TensorLike, other: TensorLike) -> Tensor:
         """self where condition holds, else other."""
         return where(condition, self, other)
 
-    def masked_fill(self, mask, value: float):
+    def masked_fill(self: Tensor, mask: TensorLike, value: float | Tensor) -> Tensor:
         """self, but `value` where mask holds, without gradient there."""
         return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self).contiguous()
 
     @answers(np.nan_to_num)
-    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
+    def nan_to_num(
+        self: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> Tensor:
         """self with NaN and infinities replaced, these by default by the extremes of the dtype; no gradient there."""
         return where(self.isfinite(), self, self.constant(_nan_to_num, self, nan, posinf, neginf))

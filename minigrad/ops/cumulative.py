@@ -1,5 +1,8 @@
 """Running sums and products, along one axis."""
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -8,6 +11,9 @@ from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor
 
 
 class CumSum(Op):
@@ -85,21 +91,33 @@ def along_last(operation, x, dim: int):
 
 @methods_with_numpy_names
 class CumulativeMethods:
+    @overload
+    def cumsum(self: Tensor, dim: int) -> Tensor: ...
+    @overload
+    def cumsum(self: Tensor, *, axis: int) -> Tensor: ...
     @answers(np.cumsum)
-    def cumsum(self, dim: int):
+    def cumsum(self: Tensor, dim: int) -> Tensor:
         """The running sums along dim."""
         dim = check_dim("cumsum", self, dim)
         return self.apply_op(CumSum, self, axis=dim) if self.ndim else self.sum()
 
+    @overload
+    def cumprod(self: Tensor, dim: int) -> Tensor: ...
+    @overload
+    def cumprod(self: Tensor, *, axis: int) -> Tensor: ...
     @answers(np.cumprod)
-    def cumprod(self, dim: int):
+    def cumprod(self: Tensor, dim: int) -> Tensor:
         """The running products along dim. The gradient is right even where elements are zero."""
         dim = check_dim("cumprod", self, dim)
         if self.dtype.kind != "f":
             return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)
         return along_last(CumProd, self, dim) if self.ndim else self.clone()
 
-    def logcumsumexp(self, dim: int):
+    @overload
+    def logcumsumexp(self: Tensor, dim: int) -> Tensor: ...
+    @overload
+    def logcumsumexp(self: Tensor, *, axis: int) -> Tensor: ...
+    def logcumsumexp(self: Tensor, dim: int) -> Tensor:
         """log(e^x_0 + ... + e^x_i), the running logsumexp along dim, without overflow."""
         dim, x = check_dim("logcumsumexp", self, dim), floating(self)
         return along_last(LogCumSumExp, x, dim) if x.ndim else x.clone()

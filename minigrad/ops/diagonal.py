@@ -1,9 +1,16 @@
 """Diagonals, and the triangles above and below them."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor
 
 
 class Diagonal(Op):
@@ -54,29 +61,29 @@ class Triangle(Op):
 
 class DiagonalMethods:
     @answers(np.tril, k="diagonal")
-    def tril(self, diagonal: int = 0):
+    def tril(self: Tensor, diagonal: int = 0) -> Tensor:
         """Zero above the diagonal of the last two axes."""
         return self.apply_op(Triangle, _matrices("tril", self), diagonal=diagonal, upper=False)
 
     @answers(np.triu, k="diagonal")
-    def triu(self, diagonal: int = 0):
+    def triu(self: Tensor, diagonal: int = 0) -> Tensor:
         """Zero below the diagonal of the last two axes."""
         return self.apply_op(Triangle, _matrices("triu", self), diagonal=diagonal, upper=True)
 
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
+    def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
         """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis: a view."""
         is_matrix = self.ndim == 2 and (dim1, dim2) == (0, 1)
         x = self if is_matrix else self.movedim((dim1, dim2), (-2, -1))
         return self.apply_op(Diagonal, x, offset=offset)
 
     @answers(np.trace)
-    def trace(self):
+    def trace(self: Tensor) -> Tensor:
         """The sum of a matrix's diagonal."""
         if self.ndim != 2:
             raise ValueError(f"trace: expected a matrix, got shape {self.shape}")
         return self.diagonal().sum()
 
-    def diag(self, diagonal: int = 0):
+    def diag(self: Tensor, diagonal: int = 0) -> Tensor:
         """The diagonal of a matrix, or a matrix of zeros with this vector as its diagonal."""
         if self.ndim == 2:
             return self.diagonal(diagonal).clone()

@@ -1,5 +1,8 @@
 """Dtypes and the only device: to(dtype), to("cpu") and their short forms."""
-from typing import Any
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -7,6 +10,9 @@ from ..arrays.devices import CPU, dtype_of_to
 from ..arrays.dtypes import bfloat16, bool_, converted, float16, float32, float64, int32, int64
 from ..backend import is_tensor
 from ..tape import Op
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import DType, Device, Tensor
 
 
 class Cast(Op):
@@ -30,12 +36,13 @@ def in_dtype(x, dtype: np.dtype | None):
 
 
 class DtypeMethods:
-    device = CPU
-    is_cuda = False
+    device: Final = CPU
+    is_cuda: Final = False
 
     def to(
-        self, target: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False, *, device: Any = None
-    ):
+        self: Tensor, target: Tensor | DType | Device = None, dtype: DType = None, non_blocking: builtins.bool = False,
+        copy: builtins.bool = False, *, device: Device = None,
+    ) -> Tensor:
         """This tensor in another dtype, or in that of another tensor; itself if nothing changes. A device must be "cpu".
 
         >>> from minigrad import float64, tensor
@@ -47,15 +54,50 @@ class DtypeMethods:
 
     astype = to
 
-    def type(self, dtype): return self.to(dtype)
-    def type_as(self, other): return self.to(other.dtype)
-    def float(self): return in_dtype(self, float32)
-    def double(self): return in_dtype(self, float64)
-    def long(self): return in_dtype(self, int64)
-    def bool(self): return in_dtype(self, bool_)
-    def int(self): return self.to(int32)
-    def half(self): return self.to(float16)
-    def bfloat16(self): return self.to(bfloat16)
-    def cpu(self): return self
-    def cuda(self, device=None): return self.to("cuda")
-    def is_floating_point(self): return self.dtype.kind == "f"
+    def type(self: Tensor, dtype: DType) -> Tensor:
+        """This tensor in another dtype, like the methods below; itself if it has that dtype."""
+        return self.to(dtype)
+
+    def type_as(self: Tensor, other: Tensor) -> Tensor:
+        """In the dtype of other."""
+        return self.to(other.dtype)
+
+    def float(self: Tensor) -> Tensor:
+        """In float32."""
+        return in_dtype(self, float32)
+
+    def double(self: Tensor) -> Tensor:
+        """In float64."""
+        return in_dtype(self, float64)
+
+    def long(self: Tensor) -> Tensor:
+        """In int64."""
+        return in_dtype(self, int64)
+
+    def bool(self: Tensor) -> Tensor:
+        """In bool: is each element nonzero?"""
+        return in_dtype(self, bool_)
+
+    def int(self: Tensor) -> Tensor:
+        """TypeError: no tensor is of int32; use long()."""
+        return self.to(int32)
+
+    def half(self: Tensor) -> Tensor:
+        """TypeError: no tensor is of float16."""
+        return self.to(float16)
+
+    def bfloat16(self: Tensor) -> Tensor:
+        """TypeError: no tensor is of bfloat16."""
+        return self.to(bfloat16)
+
+    def cpu(self: Tensor) -> Tensor:
+        """This tensor itself."""
+        return self
+
+    def cuda(self: Tensor, device: Device = None) -> Tensor:
+        """RuntimeError: "cpu" is the only device."""
+        return self.to("cuda")
+
+    def is_floating_point(self: Tensor) -> builtins.bool:
+        """Is the dtype float32 or float64?"""
+        return self.dtype.kind == "f"

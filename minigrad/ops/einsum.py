@@ -4,7 +4,11 @@ For out_ik = sum_j a_ij b_jk, written "ij,jk->ik", the gradient of a factor is t
     da_ij = sum_k dout_ik b_jk   is   "ik,jk->ij"
 so the output and the factor change places, and the gradient of an einsum is an einsum.
 """
+from __future__ import annotations
+
 import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +16,9 @@ from .. import backend
 from ..backend import in_order, is_tensor
 from ..tape import Op
 from .numpy_protocol import answers
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -54,7 +61,7 @@ def all_others(n: int) -> tuple[tuple[int, ...], ...]:
 
 
 @answers(np.einsum)
-def einsum(equation: str, *operands):
+def einsum(equation: str, *operands: TensorLike | Sequence[TensorLike]) -> Tensor:
     """Products of the operands, summed over each label that the output lacks.
 
     An ellipsis stands for all other axes, broadcast; a label twice in one operand takes its diagonal. Without "->", the

@@ -3,8 +3,10 @@
 Each is a row of the table, with f' in terms of x, or of out if that is cheaper, and a method. The row's formula is for
 readers; its code may use another form that keeps more digits.
 """
+from __future__ import annotations
+
 import math
-from typing import Callable, ClassVar
+from typing import TYPE_CHECKING, Callable, ClassVar, Final
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating, of_floats
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 
 class Elementwise(Op):
@@ -166,26 +171,57 @@ class LogAddExp(Elementwise):
     function, gradients = np.logaddexp, (logaddexp_backward_a, logaddexp_backward_b)
 
 
-def method(op: type[Elementary]) -> Callable:
+def method(op: type[Elementary]) -> Callable[[Tensor], Tensor]:
     """The method of a row, also called by the row's function for Tensors."""
 
     @answers(op.function)
-    def of_self(self):
+    def of_self(self: Tensor) -> Tensor:
         return self.apply_op(op, floating(self))
 
-    return named(of_self, op.function.__name__)
+    return named(of_self, op.function.__name__, f"Each element's {op.__doc__.removeprefix('out = ')}.")
 
 
 class ElementaryMethods:
-    exp, exp2, expm1, log, log2, log10, log1p = map(method, (Exp, Exp2, Expm1, Log, Log2, Log10, Log1p))
-    sqrt, rsqrt, sigmoid, erf, erfc = map(method, (Sqrt, Rsqrt, Sigmoid, Erf, Erfc))
-    sin, cos, tan, sinh, cosh, tanh = map(method, (Sin, Cos, Tan, Sinh, Cosh, Tanh))
-    arcsin, arccos, arctan = asin, acos, atan = tuple(map(method, (Arcsin, Arccos, Arctan)))
-    arcsinh, arccosh, arctanh = asinh, acosh, atanh = tuple(map(method, (Arcsinh, Arccosh, Arctanh)))
+    exp: Final = method(Exp)
+    exp2: Final = method(Exp2)
+    expm1: Final = method(Expm1)
+    log: Final = method(Log)
+    log2: Final = method(Log2)
+    log10: Final = method(Log10)
+    log1p: Final = method(Log1p)
+    sqrt: Final = method(Sqrt)
+    rsqrt: Final = method(Rsqrt)
+    sigmoid: Final = method(Sigmoid)
+    erf: Final = method(Erf)
+    erfc: Final = method(Erfc)
+    sin: Final = method(Sin)
+    cos: Final = method(Cos)
+    tan: Final = method(Tan)
+    sinh: Final = method(Sinh)
+    cosh: Final = method(Cosh)
+    tanh: Final = method(Tanh)
+    arcsin: Final = method(Arcsin)
+    arccos: Final = method(Arccos)
+    arctan: Final = method(Arctan)
+    arcsinh: Final = method(Arcsinh)
+    arccosh: Final = method(Arccosh)
+    arctanh: Final = method(Arctanh)
+
+    asin = arcsin
+    acos = arccos
+    atan = arctan
+    asinh = arcsinh
+    acosh = arccosh
+    atanh = arctanh
 
     @answers(np.arctan2)
-    def atan2(self, other): return of_floats(Atan2, self, other)
+    def atan2(self: Tensor, other: TensorLike) -> Tensor:
+        """The angle of the point (other, self), from -pi to pi."""
+        return of_floats(Atan2, self, other)
+
     @answers(np.logaddexp)
-    def logaddexp(self, other): return of_floats(LogAddExp, self, other)
+    def logaddexp(self: Tensor, other: TensorLike) -> Tensor:
+        """log(e^self + e^other), without overflow."""
+        return of_floats(LogAddExp, self, other)
 
     arctan2 = atan2

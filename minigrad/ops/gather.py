@@ -1,4 +1,8 @@
 """Slices or elements taken along one axis by their positions, and their transposes, which put or add them there."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .. import backend
@@ -9,6 +13,9 @@ from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, passed_on, started
 from .numpy_protocol import answers
 from .operands import at, check_dim, common_dtype, operand, promote, scaled
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 
 class Gather(Op):
@@ -106,7 +113,7 @@ def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np
     return positions
 
 
-def take_along_dim(x, indices, dim: int | None = None):
+def take_along_dim(x: Tensor, indices: Tensor | np.ndarray, dim: int | None = None) -> Tensor:
     """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on, the other axes broadcast; without dim, x is flattened."""
     if dim is None:
         return take_along_dim(x.reshape(-1), indices.reshape(-1), 0)
@@ -125,7 +132,7 @@ answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices
 
 
 class GatherMethods:
-    def gather(self, dim: int, index):
+    def gather(self: Tensor, dim: int, index: TensorLike) -> Tensor:
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
         if not self.ndim:
             return self.reshape(1).gather(dim, index)
@@ -133,7 +140,7 @@ class GatherMethods:
         picked = self.apply_op(Gather, self, dim=dim, indices=indices)
         return picked if getattr(index, "ndim", 0) else picked.reshape(())
 
-    def scatter(self, dim: int, index, src):
+    def scatter(self: Tensor, dim: int, index: TensorLike, src: Tensor | float) -> Tensor:
         """A copy of self with out[i, index[i, j]] = src[i, j] for dim = 1, and so on; src may be a number.
 
         With a tensor as src, no element may be set twice, as the gradient would be undefined.
@@ -153,7 +160,7 @@ class GatherMethods:
             raise TypeError(f"scatter: expected src of {self.dtype}, got {src.dtype}; convert with .to(dtype)")
         return self.apply_op(Scatter, self, _used("scatter", indices, src), dim=dim, indices=indices)
 
-    def scatter_add(self, dim: int, index, src):
+    def scatter_add(self: Tensor, dim: int, index: TensorLike, src: Tensor) -> Tensor:
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
         if not self.ndim:
             return self.reshape(1).scatter_add(dim, index, src).reshape(())
@@ -161,7 +168,7 @@ class GatherMethods:
         used = _used("scatter_add", indices, src)
         return self.apply_op(ScatterAdd, *promote(used, self), dim=dim, indices=indices, shape=self.shape)
 
-    def index_select(self, dim: int, index):
+    def index_select(self: Tensor, dim: int, index: TensorLike) -> Tensor:
         """The slices of self at the positions `index` (a 1-d tensor) along dim."""
         dim, indices = check_dim("index_select", self, dim), compute(np.atleast_1d, index)
         if indices.ndim != 1 or indices.dtype.kind != "i":
@@ -172,7 +179,7 @@ class GatherMethods:
             raise ValueError(f"index_select: a single number has one position, got {indices.size} indices")
         return self.reshape(1)[indices].reshape(())
 
-    def index_add(self, dim: int, index, source, *, alpha: float = 1):
+    def index_add(self: Tensor, dim: int, index: TensorLike, source: Tensor, *, alpha: float = 1) -> Tensor:
         """A copy of self with alpha * source added to the slices at the positions `index` (a vector) along dim."""
         dim = check_dim("index_add", self, dim)
         indices = compute(_checked_positions, "index_add", self.shape, dim, index)

@@ -1,5 +1,7 @@
 """Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape."""
-from typing import Self
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, Concatenate, Final, ParamSpec
 
 import numpy as np
 
@@ -10,9 +12,20 @@ from ..backend import is_tensor
 from ..per_thread import this_thread
 from ..runner import WRITES, notice
 from ..tape import Op
-from .comparison import Where
+from .activations import ActivationMethods
+from .arithmetic import ArithmeticMethods
+from .comparison import ComparisonMethods, Where
+from .diagonal import DiagonalMethods
+from .elementary import ElementaryMethods
+from .gather import GatherMethods
 from .numpy_protocol import named
-from .operands import data_of, scaled
+from .operands import data_of
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
+
+
+Arguments = ParamSpec("Arguments")
 
 
 class Identity(Op):
@@ -27,17 +40,17 @@ class Identity(Op):
         return dout
 
 
-def in_place(name: str):
+def in_place(method: Callable[Concatenate[Tensor, Arguments], Tensor]) -> Callable[Concatenate[Tensor, Arguments], Tensor]:
     """The method `name_`: the result of the method `name` is written to the tensor itself."""
 
-    def method(self, *arguments, **options):
-        return self.write(getattr(self._before(), name)(*arguments, **options))
+    def written(self: Tensor, *arguments: Arguments.args, **options: Arguments.kwargs) -> Tensor:
+        return self.write(method(self._before(), *arguments, **options))
 
-    return named(method, f"{name}_")
+    return named(written, f"{method.__name__}_", f"Write self.{method.__name__}() to this tensor's memory, on the tape.")
 
 
 class InPlaceMethods:
-    def write(self, result, is_there: bool = False) -> Self:
+    def write(self: Tensor, result: Tensor | np.ndarray, is_there: bool = False) -> Tensor:
         """Put a result, a Tensor or an array of the same shape, into this tensor's memory, as all in-place methods do.
 
         On the tape, the result's place becomes this tensor's. Afterwards, the backward of an operation that saved the old
@@ -64,7 +77,7 @@ class InPlaceMethods:
             self.node.record((), {}, self._array)
         return self
 
-    def _check_writable(self) -> None:
+    def _check_writable(self: Tensor) -> None:
         """RuntimeError if this memory must not be written to now."""
         notice(WRITES)
         if this_thread.grad_enabled and self.is_leaf and self.node is not None:
@@ -78,22 +91,64 @@ class InPlaceMethods:
                 "several places. clone() the tensor first"
             )
 
-    abs_, ceil_, floor_, frac_, neg_, pow_, reciprocal_, remainder_, round_, sign_, square_, trunc_ = map(in_place, (
-        "abs", "ceil", "floor", "frac", "neg", "pow", "reciprocal", "remainder", "round", "sign", "square", "trunc"))
-    cos_, exp_, log_, log1p_, rsqrt_, sigmoid_, sin_, sqrt_, tanh_ = map(in_place, (
-        "cos", "exp", "log", "log1p", "rsqrt", "sigmoid", "sin", "sqrt", "tanh"))
-    addcdiv_, addcmul_, clamp_, clip_, lerp_, masked_fill_, nan_to_num_, relu_, tril_, triu_ = map(in_place, (
-        "addcdiv", "addcmul", "clamp", "clip", "lerp", "masked_fill", "nan_to_num", "relu", "tril", "triu"))
-    div_, index_add_, mul_, scatter_, scatter_add_ = map(in_place, ("div", "index_add", "mul", "scatter", "scatter_add"))
+    abs_: Final = in_place(ArithmeticMethods.abs)
+    ceil_: Final = in_place(ArithmeticMethods.ceil)
+    floor_: Final = in_place(ArithmeticMethods.floor)
+    frac_: Final = in_place(ArithmeticMethods.frac)
+    neg_: Final = in_place(ArithmeticMethods.neg)
+    pow_: Final = in_place(ArithmeticMethods.pow)
+    reciprocal_: Final = in_place(ArithmeticMethods.reciprocal)
+    remainder_: Final = in_place(ArithmeticMethods.remainder)
+    round_: Final = in_place(ArithmeticMethods.round)
+    sign_: Final = in_place(ArithmeticMethods.sign)
+    square_: Final = in_place(ArithmeticMethods.square)
+    trunc_: Final = in_place(ArithmeticMethods.trunc)
+    add_: Final = in_place(ArithmeticMethods.add)
+    sub_: Final = in_place(ArithmeticMethods.sub)
+    mul_: Final = in_place(ArithmeticMethods.mul)
+    div_: Final = in_place(ArithmeticMethods.div)
+    addcdiv_: Final = in_place(ArithmeticMethods.addcdiv)
+    addcmul_: Final = in_place(ArithmeticMethods.addcmul)
+    lerp_: Final = in_place(ArithmeticMethods.lerp)
 
-    def add_(self, other, *, alpha: float = 1) -> Self: return self.write(self._before() + scaled(other, alpha))
-    def sub_(self, other, *, alpha: float = 1) -> Self: return self.write(self._before() - scaled(other, alpha))
-    __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
+    cos_: Final = in_place(ElementaryMethods.cos)
+    exp_: Final = in_place(ElementaryMethods.exp)
+    log_: Final = in_place(ElementaryMethods.log)
+    log1p_: Final = in_place(ElementaryMethods.log1p)
+    rsqrt_: Final = in_place(ElementaryMethods.rsqrt)
+    sigmoid_: Final = in_place(ElementaryMethods.sigmoid)
+    sin_: Final = in_place(ElementaryMethods.sin)
+    sqrt_: Final = in_place(ElementaryMethods.sqrt)
+    tanh_: Final = in_place(ElementaryMethods.tanh)
 
-    def fill_(self, value: float) -> Self: return self.write(np.full(self.shape, value, self.dtype))
-    def zero_(self) -> Self: return self.fill_(0)
+    relu_: Final = in_place(ActivationMethods.relu)
 
-    def copy_(self, source) -> Self:
+    clamp_: Final = in_place(ComparisonMethods.clamp)
+    masked_fill_: Final = in_place(ComparisonMethods.masked_fill)
+    nan_to_num_: Final = in_place(ComparisonMethods.nan_to_num)
+    clip_ = clamp_
+
+    tril_: Final = in_place(DiagonalMethods.tril)
+    triu_: Final = in_place(DiagonalMethods.triu)
+
+    index_add_: Final = in_place(GatherMethods.index_add)
+    scatter_: Final = in_place(GatherMethods.scatter)
+    scatter_add_: Final = in_place(GatherMethods.scatter_add)
+
+    __iadd__ = add_
+    __isub__ = sub_
+    __imul__ = mul_
+    __itruediv__ = div_
+
+    def fill_(self: Tensor, value: float) -> Tensor:
+        """Set all elements to one value."""
+        return self.write(np.full(self.shape, value, self.dtype))
+
+    def zero_(self: Tensor) -> Tensor:
+        """Set all elements to 0."""
+        return self.fill_(0)
+
+    def copy_(self: Tensor, source: TensorLike) -> Tensor:
         """Take the values of the source, broadcast, in this dtype."""
         source = source if is_tensor(source) else self.constant(as_array, source, None, True)
         return self.write(source.to(self.dtype).expand(self.shape))

@@ -1,5 +1,8 @@
 """Taking elements by index, and the transpose, adding them back: an element taken twice gets two gradients."""
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -12,6 +15,9 @@ from ..per_thread import this_thread
 from ..runner import compute
 from ..tape import Op
 from .operands import check_dim, values_of
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 
 PLAIN = {int, slice, type(None), type(Ellipsis)}
@@ -139,14 +145,14 @@ def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple
 
 
 class IndexingMethods:
-    def __getitem__(self, index):
+    def __getitem__(self: Tensor, index: Any) -> Tensor:
         if PLAIN.issuperset(map(type, index if type(index) is tuple else (index,))):  # the usual case
             return self.apply_op(Index, self, index=index)
         basic, advanced = integers_apart(plain_index(index))
         x = self if basic is None else self.apply_op(Index, self, index=basic)
         return self.apply_op(Index, x, index=advanced)
 
-    def __setitem__(self, index, value):
+    def __setitem__(self: Tensor, index: Any, value: TensorLike) -> None:
         self._check_writable()
         value = value if is_tensor(value) else self.constant(as_array, value, None, True)
         while value.shape[:1] == (1,):  # which the item may lack
@@ -165,12 +171,12 @@ class IndexingMethods:
             target[advanced] = value._array
             versions.note_item_written(target, advanced)
 
-    def masked_select(self, mask):
+    def masked_select(self: Tensor, mask: Tensor) -> Tensor:
         """The elements where mask holds, as a vector; both broadcast."""
         shape = np.broadcast_shapes(self.shape, mask.shape)
         return self.expand(shape)[np.broadcast_to(values_of(mask), shape)]
 
-    def repeat_interleave(self, repeats, dim: int | None = None):
+    def repeat_interleave(self: Tensor, repeats: TensorLike, dim: int | None = None) -> Tensor:
         """Each element along dim (without dim, of self flattened) `repeats` times: one number for all, or one each.
 
         >>> from minigrad import tensor
@@ -188,7 +194,11 @@ class IndexingMethods:
             )
         return x.index_select(dim, np.repeat(np.arange(n), counts))
 
-    def nonzero(self, as_tuple: bool = False):
+    @overload
+    def nonzero(self: Tensor, as_tuple: Literal[False] = False) -> Tensor: ...
+    @overload
+    def nonzero(self: Tensor, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+    def nonzero(self: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The positions of the nonzero elements, (count, ndim); as a tuple, one vector for each axis."""
         values = self._values()
         if not as_tuple:

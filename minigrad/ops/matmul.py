@@ -4,8 +4,10 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
     da_ik = sum_j dout_ij b_kj   is  da = dout @ b^T
     db_kj = sum_i a_ik dout_ij   is  db = a^T @ dout
 """
+from __future__ import annotations
+
 import math
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from .activations import Gelu, gelu_slope
 from .arithmetic import Mul
 from .numpy_protocol import answers
 from .operands import check_dim, column_sum, operand, rows_of
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor, TensorLike
 
 
 class MatMul(Op):
@@ -104,7 +109,7 @@ def as_tensors(a, b) -> tuple:
 
 
 @answers(np.matmul)
-def matmul(a, b):
+def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     """The matrix product of (..., M, K) and (..., K, N), leading axes broadcast; a 1-d factor is a row or a column.
 
     >>> from minigrad import tensor
@@ -136,7 +141,7 @@ def matmul(a, b):
 
 
 @answers(np.tensordot, axes="dims")
-def tensordot(a, b, dims: int | Sequence[Sequence[int]] = 2):
+def tensordot(a: TensorLike, b: TensorLike, dims: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
     """The products of a and b, summed over pairs of axes: dims = (axes of a, axes of b).
 
     An integer means that number of pairs, the last axes of a with the first of b. The result has the other axes of a, then
@@ -171,39 +176,42 @@ def _product_of(name: str, ndim: int, a, b):
 
 
 class MatmulMethods:
-    def __matmul__(self, other): return matmul(self, other)
-    def __rmatmul__(self, other): return matmul(other, self)
+    def __rmatmul__(self: Tensor, other: TensorLike) -> Tensor: return matmul(other, self)
 
-    matmul = __matmul__
+    def matmul(self: Tensor, other: TensorLike) -> Tensor:
+        """self @ other: the product of (..., M, K) and (..., K, N), see the function."""
+        return matmul(self, other)
 
-    def mm(self, other):
+    __matmul__ = matmul
+
+    def mm(self: Tensor, other: Tensor) -> Tensor:
         """The product of two matrices."""
         return _product_of("mm", 2, self, other)
 
-    def bmm(self, other):
+    def bmm(self: Tensor, other: Tensor) -> Tensor:
         """The products of two stacks of matrices, (B, M, K) and (B, K, N)."""
         if self.shape[:1] != other.shape[:1]:
             raise ValueError(f"bmm: expected stacks of the same length, got {self.shape} and {other.shape}")
         return _product_of("bmm", 3, self, other)
 
-    def dot(self, other):
+    def dot(self: Tensor, other: Tensor) -> Tensor:
         """The inner product of two vectors."""
         return _product_of("dot", 1, self, other)
 
-    def mv(self, vector):
+    def mv(self: Tensor, vector: Tensor) -> Tensor:
         """The product of a matrix and a vector."""
         if vector.ndim != 1:
             raise ValueError(f"mv: expected a vector, got shape {vector.shape}")
         return matmul(self, vector)
 
-    def outer(self, other):
+    def outer(self: Tensor, other: Tensor) -> Tensor:
         """out_ij = self_i other_j, of two vectors."""
         if self.ndim != 1 or other.ndim != 1:
             raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {other.shape}")
         return matmul(self.unsqueeze(1), other.unsqueeze(0)) if self.dtype == other.dtype else self.unsqueeze(1) * other
 
     @answers(np.kron)
-    def kron(self, other):
+    def kron(self: Tensor, other: Tensor) -> Tensor:
         """The Kronecker product: for each element of self, other multiplied by it."""
         ndim = max(self.ndim, other.ndim)
         a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (self, other))

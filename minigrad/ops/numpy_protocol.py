@@ -2,30 +2,33 @@
 
 So formulas in NumPy's notation, as in forwards and backwards, also run on Tensors, on the tape.
 """
-from typing import Callable
+from typing import Callable, TypeVar
 
 import numpy as np
 
 from ..backend import is_tensor
 from .operands import NUMPY_NAMES, data_of
 
+Function = TypeVar("Function", bound=Callable)
+
 ANSWERS: dict[Callable, Callable] = {}  # {NumPy's function: what it calls if an argument is a Tensor}
 NAMES: dict[Callable, dict[str, str]] = {}  # {NumPy's function: {name of an argument: its name here}}
 
 
-def answers(numpy_function: Callable, **names: str) -> Callable:
+def answers(numpy_function: Callable, **names: str) -> Callable[[Function], Function]:
     """Decorate what `numpy_function` calls for Tensors; `names` of arguments as in answers(np.tril, k="diagonal")."""
 
-    def register(function: Callable) -> Callable:
+    def register(function: Function) -> Function:
         ANSWERS[numpy_function], NAMES[numpy_function] = function, NUMPY_NAMES | names
         return function
 
     return register
 
 
-def named(method: Callable, name: str) -> Callable:
-    """A generated method, with the name that tracebacks and help() show."""
+def named(method: Function, name: str, doc: str | None = None) -> Function:
+    """A generated method, with the name that tracebacks show, and help(), with a docstring."""
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = doc or method.__doc__
     return method
 
 

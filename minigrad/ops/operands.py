@@ -2,7 +2,7 @@
 import functools
 import inspect
 import math
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..runner import compute
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
 NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's numbers, and their dtypes if there is no array
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # synonyms
+
+Function = TypeVar("Function", bound=Callable)
+Family = TypeVar("Family", bound=type)
 
 
 def operand(value: Any):
@@ -169,8 +172,11 @@ def sizes(shape: tuple) -> tuple[int, ...]:
     return tuple(map(int, shape))
 
 
-def with_numpy_names(function: Callable) -> Callable:
-    """Let a function with `dim` and `keepdim` take `axis` and `keepdims` as well."""
+def with_numpy_names(function: Function) -> Function:
+    """Let a function with `dim` and `keepdim` take `axis` and `keepdims` as well.
+
+    Its signature lists these too, for readers and type checkers; the function itself never gets them.
+    """
 
     @functools.wraps(function)
     def renamed(*args, **options):
@@ -178,10 +184,10 @@ def with_numpy_names(function: Callable) -> Callable:
             options = {NUMPY_NAMES.get(name, name): value for name, value in options.items()}
         return function(*args, **options)
 
-    return renamed
+    return renamed  # type: ignore[return-value]
 
 
-def methods_with_numpy_names(family: type) -> type:
+def methods_with_numpy_names(family: Family) -> Family:
     """Let all methods of a class take `axis` and `keepdims` as well."""
     for name, method in inspect.getmembers(family, inspect.isfunction):
         setattr(family, name, with_numpy_names(method))

@@ -4,8 +4,10 @@ Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout li
 `backend.sum`, accurate to a few roundings along any axis, while NumPy's long sums lose digits.
 Methods take PyTorch's `dim` and `keepdim`, and NumPy's `axis` and `keepdims`, which mean the same.
 """
+from __future__ import annotations
+
 import math
-from typing import Callable
+from typing import TYPE_CHECKING, Callable, overload
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from .cumulative import CumProd
 from .numpy_protocol import answers
 from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
 from .sorting import ValuesAndIndices, picked
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Axes, Tensor
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -201,10 +206,16 @@ def values_and_indices(x, indices, dim: int, keepdim: bool):
 @methods_with_numpy_names
 class ReduceMethods:
     @answers(np.sum)
-    def sum(self, dim=None, keepdim=False): return reduce(Sum, self, dim, keepdim)
+    def sum(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
+        """The sum over dim, by default of all elements, accurate to a few roundings."""
+        return reduce(Sum, self, dim, keepdim)
 
     @answers(np.mean)
-    def mean(self, dim=None, keepdim=False):
+    def mean(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
         """The sum divided by the number of elements; for integers and booleans in float32.
 
         >>> from minigrad import tensor
@@ -214,7 +225,9 @@ class ReduceMethods:
         return reduce(Mean, floating(self), dim, keepdim)
 
     @answers(np.prod)
-    def prod(self, dim=None, keepdim=False):
+    def prod(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
         """The product. The gradient is right even where elements are zero."""
         if self.dtype.kind != "f":
             return reduce_constant("prod", np.multiply, self, dim, keepdim)
@@ -225,40 +238,87 @@ class ReduceMethods:
         return keep_axes(out, self.shape, axes) if keepdim else out
 
     @answers(np.max)
-    def amax(self, dim=None, keepdim=False):
+    def amax(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
         """The maximum; equal largest elements share the gradient."""
         return reduce(Max, self, dim, keepdim)
 
     @answers(np.min)
-    def amin(self, dim=None, keepdim=False):
+    def amin(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
         """The minimum; equal smallest elements share the gradient."""
         return reduce(Min, self, dim, keepdim)
 
-    def max(self, dim=None, keepdim=False):
+    @overload
+    def max(self: Tensor) -> Tensor: ...
+    @overload
+    def max(self: Tensor, dim: Tensor) -> Tensor: ...
+    @overload
+    def max(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    @overload
+    def max(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
+    def max(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
         return extreme(Max, type(self).maximum, backend.argmax, self, dim, keepdim)
 
-    def min(self, dim=None, keepdim=False):
+    @overload
+    def min(self: Tensor) -> Tensor: ...
+    @overload
+    def min(self: Tensor, dim: Tensor) -> Tensor: ...
+    @overload
+    def min(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    @overload
+    def min(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
+    def min(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
         return extreme(Min, type(self).minimum, backend.argmin, self, dim, keepdim)
 
     @answers(np.argmax)
-    def argmax(self, dim=None, keepdim=False): return position("argmax", backend.argmax, self, dim, keepdim)
-    @answers(np.argmin)
-    def argmin(self, dim=None, keepdim=False): return position("argmin", backend.argmin, self, dim, keepdim)
-    @answers(np.any)
-    def any(self, dim=None, keepdim=False): return reduce_constant("any", np.logical_or, self, dim, keepdim)
-    @answers(np.all)
-    def all(self, dim=None, keepdim=False): return reduce_constant("all", np.logical_and, self, dim, keepdim)
+    def argmax(
+        self: Tensor, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: bool = False
+    ) -> Tensor:
+        """The index of the largest element along dim, or in the flattened tensor: the first of equal ones."""
+        return position("argmax", backend.argmax, self, dim, keepdim)
 
-    def count_nonzero(self, dim=None):
+    @answers(np.argmin)
+    def argmin(
+        self: Tensor, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: bool = False
+    ) -> Tensor:
+        """The index of the smallest element along dim, or in the flattened tensor: the first of equal ones."""
+        return position("argmin", backend.argmin, self, dim, keepdim)
+
+    @answers(np.any)
+    def any(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
+        """Is any element along dim nonzero?"""
+        return reduce_constant("any", np.logical_or, self, dim, keepdim)
+
+    @answers(np.all)
+    def all(
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+    ) -> Tensor:
+        """Are all elements along dim nonzero?"""
+        return reduce_constant("all", np.logical_and, self, dim, keepdim)
+
+    def count_nonzero(self: Tensor, dim: Axes | None = None, *, axis: Axes | None = None) -> Tensor:
+        """How many elements along dim are nonzero."""
         return self.constant(backend.count_nonzero, self, checked_axes("count_nonzero", self, dim))
 
-    def logsumexp(self, dim, keepdim=False):
+    @overload
+    def logsumexp(self: Tensor, dim: Axes, keepdim: bool = False) -> Tensor: ...
+    @overload
+    def logsumexp(self: Tensor, *, axis: Axes, keepdims: bool = False) -> Tensor: ...
+    def logsumexp(self: Tensor, dim: Axes, keepdim: bool = False) -> Tensor:
         """log(sum of e^x), without overflow."""
         return reduce(LogSumExp, floating(self), dim, keepdim)
 
-    def norm(self, p="fro", dim=None, keepdim=False):
+    def norm(
+        self: Tensor, p: float | str = "fro", dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
         """(sum of |x|^p)^(1/p), by default with p = 2; inf and -inf give the extremes of |x|, 0 counts nonzero elements.
 
         The gradient is 0 where the norm is 0; equal largest elements share it.

@@ -1,7 +1,9 @@
 """Functions that only move elements: backward moves them back. They return views where NumPy does."""
+from __future__ import annotations
+
 import itertools
 import math
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers
 from .operands import at, cast, check_dim, checked_axes, common_dtype, sizes
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Axes, Size, Tensor, TensorLike
 
 
 class Clone(Op):
@@ -135,7 +140,7 @@ class Pad(Op):
 
 
 @answers(np.concatenate)
-def cat(tensors: Sequence, dim: int = 0):
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along dim."""
     tensors = _of_one_dtype("cat", tensors)
     for i, t in enumerate(tensors):
@@ -149,7 +154,7 @@ def cat(tensors: Sequence, dim: int = 0):
 
 
 @answers(np.stack)
-def stack(tensors: Sequence, dim: int = 0):
+def stack(tensors: Sequence[TensorLike], dim: int = 0) -> Tensor:
     """The tensors side by side along a new axis."""
     tensors = _of_one_dtype("stack", [t if is_tensor(t) else np.asarray(t) for t in tensors])
     dim = check_dim("stack", tensors[0], dim, new=1)
@@ -168,18 +173,18 @@ def _of_one_dtype(name: str, tensors: Sequence) -> tuple:
     return tuple([cast(t, dtype) for t in tensors])
 
 
-def hstack(tensors: Sequence):
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Vectors one after the other, others along the second axis."""
     tensors = [t if t.ndim else t.reshape(1) for t in tensors]
     return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
 
-def vstack(tensors: Sequence):
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along the first axis; a vector is a row."""
     return cat([t.reshape(1, -1) if t.ndim < 2 else t for t in tensors], 0)
 
 
-def meshgrid(*tensors, indexing: str = "ij") -> tuple:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Each vector (or number) expanded to the grid of all, which has an axis for each.
 
     With indexing "xy" the first two axes of the grid are swapped.
@@ -200,7 +205,7 @@ def meshgrid(*tensors, indexing: str = "ij") -> tuple:
     return tuple(grid.transpose(0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
 
 
-def pad(x, widths: Sequence[int], value: float = 0.0):
+def pad(x: Tensor, widths: Sequence[int], value: float = 0.0) -> Tensor:
     """x with `value` before and after it: widths (before, after) of the last axis, then of the one before it, and so on.
 
     A negative width cuts elements off. TypeError if the dtype of x cannot hold the value.
@@ -221,12 +226,13 @@ def pad(x, widths: Sequence[int], value: float = 0.0):
 
 
 class ShapeMethods:
-    def clone(self):
+    def clone(self: Tensor) -> Tensor:
         """A copy, on the tape."""
         return self.apply_op(Clone, self)
 
     @answers(np.reshape)
-    def reshape(self, *shape):
+    def reshape(self: Tensor, *shape: Size) -> Tensor:
+        """The elements in another shape; one length may be -1. A view, or a copy if that is impossible."""
         shape = sizes(shape)
         try:
             return self.apply_op(Reshape, self, shape=shape)
@@ -235,7 +241,7 @@ class ShapeMethods:
                 f"shape {shape} is invalid for a tensor of shape {self.shape} ({self.numel()} elements)"
             ) from None
 
-    def view(self, *shape):
+    def view(self: Tensor, *shape: Size) -> Tensor:
         """The same memory in another shape; RuntimeError if that takes a copy, as after a transpose.
 
         >>> from minigrad import zeros
@@ -253,16 +259,19 @@ class ShapeMethods:
             )
         return out
 
-    def ravel(self): return self.reshape(-1)
+    def ravel(self: Tensor) -> Tensor:
+        """All elements in a vector."""
+        return self.reshape(-1)
 
     @answers(np.ravel)
-    def flatten(self, start_dim: int = 0, end_dim: int = -1):
+    def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """The axes from start_dim to end_dim joined to one."""
         start, end = check_dim("flatten", self, start_dim), check_dim("flatten", self, end_dim)
         if self.ndim == 0:
             return self.reshape(1)
         return self.reshape(self.shape[:start] + (math.prod(self.shape[start : end + 1]),) + self.shape[end + 1 :])
 
-    def unflatten(self, dim: int, sizes: Sequence[int]):
+    def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         """One axis split into several, whose lengths (one may be -1) multiply to its own."""
         dim, lengths, known = check_dim("unflatten", self, dim), tuple(sizes), math.prod(n for n in sizes if n != -1)
         filled = tuple(self.shape[dim] // max(known, 1) if n == -1 else n for n in lengths)
@@ -271,7 +280,7 @@ class ShapeMethods:
         return self.reshape(self.shape[:dim] + filled + self.shape[dim + 1 :])
 
     @answers(np.squeeze)
-    def squeeze(self, dim: int | Sequence[int] | None = None):
+    def squeeze(self: Tensor, dim: Axes | None = None) -> Tensor:
         """Remove axes of length 1: all of them, or those given."""
         if dim is None:
             dim = range(self.ndim)
@@ -280,18 +289,21 @@ class ShapeMethods:
         return self.apply_op(Reshape, self, shape=shape)
 
     @answers(np.expand_dims)
-    def unsqueeze(self, dim: int):
+    def unsqueeze(self: Tensor, dim: int) -> Tensor:
+        """A new axis of length 1 at dim."""
         dim = check_dim("unsqueeze", self, dim, new=1)
         return self.apply_op(Reshape, self, shape=self.shape[:dim] + (1,) + self.shape[dim:])
 
-    def permute(self, *dims):
+    def permute(self: Tensor, *dims: Axes) -> Tensor:
+        """The axes in another order: axis i of the result is axis dims[i], a view."""
         axes = tuple([check_dim("permute", self, d) for d in sizes(dims)])
         if sorted(axes) != list(range(self.ndim)):
             raise ValueError(f"permute: {sizes(dims)} is not a permutation of the {self.ndim} axes of {self.shape}")
         return self.apply_op(Permute, self, axes=axes)
 
     @answers(np.swapaxes)
-    def transpose(self, dim0: int, dim1: int):
+    def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
+        """Two axes swapped, a view."""
         axes = list(range(self.ndim))
         dim0, dim1 = check_dim("transpose", self, dim0), check_dim("transpose", self, dim1)
         if axes:
@@ -300,14 +312,14 @@ class ShapeMethods:
 
     swapaxes = swapdims = transpose
 
-    def t(self):
+    def t(self: Tensor) -> Tensor:
         """A matrix transposed."""
         if self.ndim > 2:
             raise ValueError(f"t() expects a tensor with <= 2 dimensions, got shape {self.shape}")
         return self.T
 
     @answers(np.moveaxis)
-    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]):
+    def movedim(self: Tensor, source: Axes, destination: Axes) -> Tensor:
         """Move axes to other places; the others stay in order."""
         sources, places = ((d,) if isinstance(d, (int, np.integer)) else tuple(d) for d in (source, destination))
         sources, places = (tuple(check_dim("movedim", self, d) for d in dims) for dims in (sources, places))
@@ -321,17 +333,17 @@ class ShapeMethods:
     moveaxis = movedim
 
     @property
-    def T(self):
+    def T(self: Tensor) -> Tensor:
         """All axes reversed."""
         return self.apply_op(Permute, self, axes=tuple(range(self.ndim))[::-1])
 
     @property
-    def mT(self):
+    def mT(self: Tensor) -> Tensor:
         """The last two axes swapped."""
         return self.transpose(-2, -1)
 
     @answers(np.broadcast_to)
-    def expand(self, *shape):
+    def expand(self: Tensor, *shape: Size) -> Tensor:
         """Repeat axes of length 1, without a copy; -1 keeps an axis as it is."""
         shape = sizes(shape)
         lead = len(shape) - self.ndim
@@ -344,11 +356,19 @@ class ShapeMethods:
 
     broadcast_to = expand
 
-    def expand_as(self, other): return self.expand(other.shape)
-    def view_as(self, other): return self.view(other.shape)
-    def reshape_as(self, other): return self.reshape(other.shape)
+    def expand_as(self: Tensor, other: Tensor) -> Tensor:
+        """Expand to the shape of other."""
+        return self.expand(other.shape)
 
-    def repeat(self, *repeats):
+    def view_as(self: Tensor, other: Tensor) -> Tensor:
+        """View in the shape of other."""
+        return self.view(other.shape)
+
+    def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+        """Reshape to the shape of other."""
+        return self.reshape(other.shape)
+
+    def repeat(self: Tensor, *repeats: Size) -> Tensor:
         """The whole tensor repeats[i] times along axis i; more repeats than axes make new axes in front."""
         repeats = sizes(repeats)
         if len(repeats) < self.ndim:
@@ -358,17 +378,17 @@ class ShapeMethods:
         copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
         return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
 
-    def tile(self, *repeats):
+    def tile(self: Tensor, *repeats: Size) -> Tensor:
         """Like repeat, but missing numbers, in front, are 1."""
         repeats = sizes(repeats)
         return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
 
-    def flip(self, *dims):
+    def flip(self: Tensor, *dims: Axes) -> Tensor:
         """A copy with the order along the axes reversed."""
         return self.apply_op(Flip, self, axes=checked_axes("flip", self, sizes(dims)) or ())
 
     @answers(np.roll, shift="shifts", axis="dims")
-    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
+    def roll(self: Tensor, shifts: int | Sequence[int], dims: Axes | None = None) -> Tensor:
         """Shift the elements along axes, from the end back to the start; without dims, in the flattened tensor."""
         if dims is None:
             return self.flatten().roll(shifts, 0).reshape(self.shape)
@@ -382,9 +402,11 @@ class ShapeMethods:
             x = x.apply_op(Roll, x, shift=int(shift), dim=check_dim("roll", x, dim))
         return x.clone() if x is self else x
 
-    def contiguous(self): return self if self._array.flags.c_contiguous else self.clone()
+    def contiguous(self: Tensor) -> Tensor:
+        """This tensor if its elements are in C order, else a copy that is."""
+        return self if self._array.flags.c_contiguous else self.clone()
 
-    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple:
+    def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Pieces along dim: of one size (the last may be smaller), or of the given sizes."""
         dim = check_dim("split", self, dim)
         n = self.shape[dim]
@@ -397,25 +419,25 @@ class ShapeMethods:
         ends = itertools.accumulate(map(int, split_size))
         return tuple([self[at(dim, slice(end - size, end))] for size, end in zip(split_size, ends)])
 
-    def chunk(self, chunks: int, dim: int = 0) -> tuple:
+    def chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """At most `chunks` pieces of equal size along dim; the last may be smaller."""
         if chunks < 1:
             raise ValueError(f"chunk: expected at least 1 chunk, got {chunks}")
         return self.split(max(1, -(-self.shape[dim] // chunks)), dim)
 
-    def unbind(self, dim: int = 0) -> tuple:
+    def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         """All slices along dim, without that axis."""
         dim = check_dim("unbind", self, dim)
         return tuple([self.apply_op(Index, self, index=at(dim, i)) for i in range(self.shape[dim])])
 
-    def narrow(self, dim: int, start: int, length: int):
+    def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
         """`length` elements along dim, from `start`."""
         dim = check_dim("narrow", self, dim)
         if length < 0 or not 0 <= start <= self.shape[dim] - length:
             raise IndexError(f"narrow: start {start} and length {length} leave axis {dim} of shape {self.shape}")
         return self[at(dim, slice(start, start + length))]
 
-    def select(self, dim: int, index: int):
+    def select(self: Tensor, dim: int, index: int) -> Tensor:
         """The slice at `index` along dim, without that axis."""
         return self[at(check_dim("select", self, dim), index)]
 

@@ -5,10 +5,17 @@
 By the quotient rule, dy_j/dx_i = ([i = j] e^(x_j) Z - e^(x_j) e^(x_i)) / Z^2 = y_j ([i = j] - y_i): raising x_i lowers all
 other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j dout_j y_j).
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
 import numpy as np
 
 from ..tape import Fused
 from .operands import check_dim, floating, methods_with_numpy_names
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor
 
 
 def shifted(x, dim):
@@ -52,12 +59,20 @@ class LogSoftmax(Fused):
 
 @methods_with_numpy_names
 class SoftmaxMethods:
-    def softmax(self, dim: int):
+    @overload
+    def softmax(self: Tensor, dim: int) -> Tensor: ...
+    @overload
+    def softmax(self: Tensor, *, axis: int) -> Tensor: ...
+    def softmax(self: Tensor, dim: int) -> Tensor:
         """e^x / sum of e^x along dim."""
         dim, x = check_dim("softmax", self, dim), floating(self)
         return self.apply_op(Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
 
-    def log_softmax(self, dim: int):
+    @overload
+    def log_softmax(self: Tensor, dim: int) -> Tensor: ...
+    @overload
+    def log_softmax(self: Tensor, *, axis: int) -> Tensor: ...
+    def log_softmax(self: Tensor, dim: int) -> Tensor:
         """x - log(sum of e^x along dim)."""
         dim, x = check_dim("log_softmax", self, dim), floating(self)
         return self.apply_op(LogSoftmax, x, dim=dim) if x.ndim else x.reshape(1).log_softmax(0).reshape(())

@@ -1,6 +1,8 @@
 """Sorting, the largest elements, the distinct ones. These find indices, and then pick the values."""
+from __future__ import annotations
+
 import functools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
@@ -9,12 +11,15 @@ from ..runner import compute
 from .gather import Gather
 from .operands import check_dim
 
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor
+
 
 class ValuesAndIndices(NamedTuple):
     """The result of max(dim), min(dim), median(dim), sort and topk."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 def order(x: np.ndarray, dim: int, descending: bool, count: int | None = None) -> np.ndarray:
@@ -29,18 +34,20 @@ def picked(x, dim: int, indices):
 
 
 class SortingMethods:
-    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True):
+    def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesAndIndices:
         """(values, indices) in order of size along dim; NaN counts as the largest. Equal elements stay in order."""
         indices = self.argsort(dim, descending, stable)
         dim = check_dim("sort", self, dim)
         return ValuesAndIndices(picked(self, dim, indices), indices)
 
-    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True):
+    def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         """The indices that sort self along dim. Always stable."""
         dim = check_dim("sort", self, dim)
         return self.constant(functools.partial(order, dim=dim, descending=descending), self)
 
-    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
+    def topk(
+        self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    ) -> ValuesAndIndices:
         """(values, indices) of the k largest (or smallest) elements along dim; always sorted."""
         dim = check_dim("topk", self, dim)
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
@@ -48,9 +55,15 @@ class SortingMethods:
         indices = self.constant(functools.partial(order, dim=dim, descending=largest, count=k), self)
         return ValuesAndIndices(picked(self, dim, indices), indices)
 
+    @overload
+    def unique(self: Tensor, sorted: bool = True, *, dim: int | None = None) -> Tensor: ...
+    @overload
     def unique(
-        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-    ):
+        self: Tensor, sorted: bool = True, return_inverse: bool = ..., return_counts: bool = ..., dim: int | None = ...
+    ) -> tuple[Tensor, ...]: ...
+    def unique(
+        self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Tensor | tuple[Tensor, ...]:
         """The distinct elements, or the distinct slices along dim; always sorted, and no two NaN are equal.
 
         Optionally also the index of each element among them, and how often each occurs. The gradient goes to the first of

@@ -1,6 +1,9 @@
 """Statistics: variance, standard deviation, median."""
+from __future__ import annotations
+
 import functools
 import math
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -10,6 +13,10 @@ from ..tape import Op
 from .arithmetic import Mul, Sub
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Axes, Tensor
+    from .sorting import ValuesAndIndices
 
 
 def centred(x, axis):
@@ -95,13 +102,19 @@ def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float
 
 
 @with_numpy_names
-def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
+def var_mean(
+    x: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
+    correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
+) -> tuple[Tensor, Tensor]:
     """(x.var(...), x.mean(...))"""
     return x.var(dim, unbiased, keepdim, correction=correction), x.mean(None if isinstance(dim, bool) else dim, keepdim)
 
 
 @with_numpy_names
-def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
+def std_mean(
+    x: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
+    correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
+) -> tuple[Tensor, Tensor]:
     """(x.std(...), x.mean(...))"""
     return x.std(dim, unbiased, keepdim, correction=correction), x.mean(None if isinstance(dim, bool) else dim, keepdim)
 
@@ -119,18 +132,30 @@ def middle(x: np.ndarray, dim: int) -> np.ndarray:
 
 @methods_with_numpy_names
 class StatisticsMethods:
-    def var(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    def var(
+        self: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
+        correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
+    ) -> Tensor:
         """The sum of (x - mean)^2 divided by n - correction, where correction is 1, or 0 if not unbiased.
 
         var(False) is the biased variance of all elements.
         """
         return variance(Var, self, dim, unbiased, keepdim, correction)
 
-    def std(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    def std(
+        self: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
+        correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
+    ) -> Tensor:
         """The square root of var; its gradient is 0 where all elements are equal."""
         return variance(Std, self, dim, unbiased, keepdim, correction)
 
-    def median(self, dim=None, keepdim=False):
+    @overload
+    def median(self: Tensor) -> Tensor: ...
+    @overload
+    def median(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    @overload
+    def median(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
+    def median(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """median(): the middle element, or the smaller of two. median(dim): (values, indices). NaN if any element is.
 
         The gradient of median() is shared by the elements equal to it; that of median(dim) goes to the one at its index.

@@ -1,9 +1,16 @@
 """Sliding windows along an axis, and their transpose, which adds them up where they overlap."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .. import backend
 from ..tape import Op
 from .operands import check_dim
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Tensor
 
 
 class Unfold(Op):
@@ -44,7 +51,7 @@ def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
 
 
 class WindowMethods:
-    def unfold(self, dimension: int, size: int, step: int):
+    def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         """All windows of `size` elements along a dimension, one every `step`, as a new last axis.
 
         >>> from minigrad import tensor
