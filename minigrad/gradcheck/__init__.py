@@ -22,10 +22,11 @@ explain_with("study.mistakes.consult")
 __signature__ = inspect.signature(gradcheck)
 
 
-class _Callable(types.ModuleType):
+class CallableModule(types.ModuleType):
     """A callable module; see "Customizing module attribute access" in Python's documentation."""
 
     __call__ = staticmethod(gradcheck)
+    gradcheck_report = staticmethod(gradcheck_report)  # for type checkers, to whom all other names are Any
 
 
-sys.modules[__name__].__class__ = _Callable
+sys.modules[__name__].__class__ = CallableModule
