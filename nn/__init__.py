@@ -18,7 +18,7 @@ from .dropout import Dropout
 from .embedding import Embedding
 from .flatten import Flatten, Unflatten
 from .layer_norm import LayerNorm
-from .left_out import says_what_is_left_out
+from .left_out import say_what_is_left_out
 from .linear import Linear
 from .loss import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
@@ -33,4 +33,4 @@ from .transformer import (
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )
 
-__getattr__ = says_what_is_left_out(__name__)
+say_what_is_left_out(__name__)

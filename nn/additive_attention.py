@@ -22,9 +22,9 @@ class AdditiveAttention(Module):
 
     def __init__(self, width: int, memory_width: int, hidden: int):
         super().__init__()
-        self.state = Linear(width, hidden)
-        self.context = Linear(memory_width, hidden, bias=False)
-        self.score = Linear(hidden, 1, bias=False)
+        self.state: Linear = Linear(width, hidden)
+        self.context: Linear = Linear(memory_width, hidden, bias=False)
+        self.score: Linear = Linear(hidden, 1, bias=False)
 
     def forward(self, s: Tensor, h: Tensor, key_padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if key_padding_mask is not None:

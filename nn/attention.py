@@ -21,7 +21,7 @@ from nn.linear import Linear
 from nn.module import Module, Parameter
 from nn.position import BASE, rotate, rotation
 
-CHOICES = {
+CHOICES: dict[str, tuple[bool | str, ...]] = {
     "query_key": ("none", "shared", "separate"),
     "output_projection": ("none", "concat", "sum"),
     "causal": (False, "mask", "renormalise"),
@@ -66,43 +66,50 @@ class Attention(Module):
                  layout: str = "rows", bias: bool = False, dropout: float = 0.0, key_value_heads: int | None = None,
                  rotary_base: float = BASE, rotary_scaling: str = "none", window: int | None = None):
         super().__init__()
-        self.query_key, self.output_projection, self.causal = query_key, output_projection, causal
-        self.layout, self.positions = layout, positions
+        self.query_key = query_key
+        self.output_projection = output_projection
+        self.causal = causal
+        self.layout = layout
+        self.positions = positions
         for name, choices in CHOICES.items():
             one_of("Attention", name, getattr(self, name), choices)
-        self.width, self.heads = positive_int("Attention", "width", width), positive_int("Attention", "heads", heads)
-        self.memory_width = width if memory_width is None else memory_width
-        self.projects_value, self.max_distance, self.residual = value, max_distance, residual
-        self.dropout = probability("Attention", "dropout", dropout)
-        self.key_value_heads = positive_int("Attention", "key_value_heads",
-                                            heads if key_value_heads is None else key_value_heads)
-        self.rotary_base, self.rotary_scaling = rotary_base, rotary_scaling
-        self.window = None if window is None else positive_int("Attention", "window", window)
+        self.width: int = positive_int("Attention", "width", width)
+        self.heads: int = positive_int("Attention", "heads", heads)
+        self.memory_width: int = width if memory_width is None else memory_width
+        self.projects_value = value
+        self.max_distance = max_distance
+        self.residual = residual
+        self.dropout: float = probability("Attention", "dropout", dropout)
+        self.key_value_heads: int = positive_int("Attention", "key_value_heads",
+                                                 heads if key_value_heads is None else key_value_heads)
+        self.rotary_base = rotary_base
+        self.rotary_scaling = rotary_scaling
+        self.window: int | None = None if window is None else positive_int("Attention", "window", window)
         self._check_switches(key_size, value_size)
         each = max(1, width // heads)
         key_size = width if query_key == "none" else each if key_size is None else key_size
         value_size = self.memory_width if not value else each if value_size is None else value_size
-        self.key_size = positive_int("Attention", "key_size", key_size)
-        self.value_size = positive_int("Attention", "value_size", value_size)
-        self.factor = self._factor(scale)
+        self.key_size: int = positive_int("Attention", "key_size", key_size)
+        self.value_size: int = positive_int("Attention", "value_size", value_size)
+        self.factor: float = self._factor(scale)
         if residual and self.out_width != width:
             raise ValueError(f"Attention: residual=True adds y to x, {width} wide, but output_projection='none' leaves "
                              f"{heads} heads of value_size={self.value_size}; choose output_projection='concat', or "
                              "another value_size")
         if query_key != "none":
-            self.query = Linear(width, heads * self.key_size, bias)
+            self.query: Linear = Linear(width, heads * self.key_size, bias)
         if query_key == "separate":
-            self.key = Linear(self.memory_width, self.key_value_heads * self.key_size, bias)
+            self.key: Linear = Linear(self.memory_width, self.key_value_heads * self.key_size, bias)
         if value:
-            self.value = Linear(self.memory_width, self.key_value_heads * self.value_size, bias)
+            self.value: Linear = Linear(self.memory_width, self.key_value_heads * self.value_size, bias)
         if output_projection == "concat":
-            self.out = Linear(heads * self.value_size, width, bias)
+            self.out: Linear = Linear(heads * self.value_size, width, bias)
         elif output_projection == "sum":
-            self.out_weights = Parameter(mg.zeros(heads, width, self.value_size))
+            self.out_weights: Parameter = Parameter(mg.zeros(heads, width, self.value_size))
             bound = 1 / math.sqrt(heads * self.value_size)
             init.uniform_(self.out_weights, -bound, bound)
         if positions == "relative":
-            self.relative_bias = Parameter(mg.zeros(heads, 2 * max_distance + 1))
+            self.relative_bias: Parameter = Parameter(mg.zeros(heads, 2 * max_distance + 1))
 
     @property
     def out_width(self) -> int:

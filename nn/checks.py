@@ -2,12 +2,14 @@
 import numbers
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from minigrad import Tensor
 from minigrad.extend import compute
+
+T = TypeVar("T")
 
 
 def positive_int(owner: str, name: str, value: int) -> int:
@@ -40,7 +42,7 @@ def probability(owner: str, name: str, value: float) -> float:
     return float(value)
 
 
-def one_of(owner: str, name: str, value: Any, choices: Iterable) -> Any:
+def one_of(owner: str, name: str, value: T, choices: Iterable[Any]) -> T:
     """The value, if it is one of the choices."""
     if value not in choices:
         raise ValueError(f"{owner}: {name} must be one of {', '.join(map(str, choices))}, got {value!r}")
@@ -54,7 +56,7 @@ def check_same_dtype(owner: str, x: Tensor, *others: Tensor | None) -> None:
             raise TypeError(f"{owner}: expected one dtype, got {x.dtype} and {other.dtype}; convert with .to(dtype)")
 
 
-def check_padding_mask(owner: str, mask: Tensor, shape: tuple[int, int]) -> None:
+def check_padding_mask(owner: str, mask: Tensor, shape: tuple[int, ...]) -> None:
     """ValueError if a key_padding_mask has another shape or dtype, or hides all keys of a sequence."""
     if mask.shape != shape or mask.dtype != bool:
         raise ValueError(f"{owner}: key_padding_mask must be boolean, of shape {shape}, got {mask.dtype} {mask.shape}")

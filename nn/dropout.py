@@ -17,7 +17,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
-        self.p = probability("Dropout", "p", p)
+        self.p: float = probability("Dropout", "p", p)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.p, self.training)

@@ -29,10 +29,11 @@ class Embedding(Module):
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *,
                  device: Any = None, dtype: Any = None):
         super().__init__()
-        self.num_embeddings = positive_int("Embedding", "num_embeddings", num_embeddings)
-        self.embedding_dim = positive_int("Embedding", "embedding_dim", embedding_dim)
-        self.padding_idx = None if padding_idx is None else F.row_of_padding("Embedding", padding_idx, num_embeddings)
-        self.weight = Parameter(mg.zeros(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.num_embeddings: int = positive_int("Embedding", "num_embeddings", num_embeddings)
+        self.embedding_dim: int = positive_int("Embedding", "embedding_dim", embedding_dim)
+        self.padding_idx: int | None = (
+            None if padding_idx is None else F.row_of_padding("Embedding", padding_idx, num_embeddings))
+        self.weight: Parameter = Parameter(mg.zeros(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,13 +11,15 @@ from nn.module import Module, Parameter
 class Norm(Module):
     """Base of the norms over the last axes: their shape, and a weight of that shape."""
 
-    def __init__(self, normalized_shape: int | tuple[int, ...], eps: float | None, elementwise_affine: bool,
-                 device: Any, dtype: Any):
+    def __init__(self, normalized_shape: int | tuple[int, ...], elementwise_affine: bool, device: Any, dtype: Any):
         super().__init__()
         shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
-        self.normalized_shape = tuple(positive_int(type(self).__name__, "normalized_shape", n) for n in shape)
-        self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.normalized_shape: tuple[int, ...] = tuple(
+            positive_int(type(self).__name__, "normalized_shape", n) for n in shape)
+        self.elementwise_affine = elementwise_affine
+        self.weight: Parameter | None = None
+        if elementwise_affine:
+            self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype))
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
@@ -42,9 +44,13 @@ class LayerNorm(Norm):
     def __init__(self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5,
                  elementwise_affine: bool = True, bias: bool = True, *, eps_at: str = "inside", unbiased: bool = False,
                  device: Any = None, dtype: Any = None):
-        super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
-        self.eps_at, self.unbiased = one_of("LayerNorm", "eps_at", eps_at, F.DENOMINATORS), unbiased
-        self.bias = Parameter(mg.zeros(*self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
+        super().__init__(normalized_shape, elementwise_affine, device, dtype)
+        self.eps = eps
+        self.eps_at: str = one_of("LayerNorm", "eps_at", eps_at, F.DENOMINATORS)
+        self.unbiased = unbiased
+        self.bias: Parameter | None = None
+        if elementwise_affine and bias:
+            self.bias = Parameter(mg.zeros(*self.normalized_shape, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.eps_at == "inside" and not self.unbiased:

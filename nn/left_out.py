@@ -1,5 +1,5 @@
 """What torch.nn and torch.optim have and this library leaves out on purpose; see minigrad/extend/left_out.py."""
-from collections.abc import Callable
+import sys
 
 from minigrad.extend import left_out
 
@@ -114,6 +114,6 @@ LEFT_OUT = {
 }
 
 
-def says_what_is_left_out(module: str) -> Callable[[str], None]:
-    """The `__getattr__` of a module of `nn`."""
-    return left_out(module, LEFT_OUT[module])
+def say_what_is_left_out(module: str) -> None:
+    """Give a module of `nn` its `__getattr__`. Were it written there, type checkers would accept any name."""
+    vars(sys.modules[module])["__getattr__"] = left_out(module, LEFT_OUT[module])

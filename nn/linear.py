@@ -26,11 +26,11 @@ class Linear(Module):
     def __init__(self, in_features: int, out_features: int, bias: bool = True, *, activation: str | None = None,
                  device: Any = None, dtype: Any = None):
         super().__init__()
-        self.in_features = positive_int("Linear", "in_features", in_features)
-        self.out_features = positive_int("Linear", "out_features", out_features)
-        self.activation = one_of("Linear", "activation", activation, (None, *F.ACTIVATIONS))
-        self.weight = Parameter(mg.zeros(out_features, in_features, device=device, dtype=dtype))
-        self.bias = Parameter(mg.zeros(out_features, dtype=dtype)) if bias else None
+        self.in_features: int = positive_int("Linear", "in_features", in_features)
+        self.out_features: int = positive_int("Linear", "out_features", out_features)
+        self.activation: str | None = one_of("Linear", "activation", activation, (None, *F.ACTIVATIONS))
+        self.weight: Parameter = Parameter(mg.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.bias: Parameter | None = Parameter(mg.zeros(out_features, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

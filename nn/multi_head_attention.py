@@ -44,28 +44,29 @@ class MultiHeadAttention(Module):
                  kdim: int | None = None, vdim: int | None = None, *, positions: str = "none",
                  rotary_base: float = BASE, rotary_scaling: str = "none"):
         super().__init__()
-        self.embed_dim = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
-        self.num_heads = positive_int("MultiHeadAttention", "num_heads", num_heads)
-        self.kdim = embed_dim if kdim is None else positive_int("MultiHeadAttention", "kdim", kdim)
-        self.vdim = embed_dim if vdim is None else positive_int("MultiHeadAttention", "vdim", vdim)
-        self.dropout = probability("MultiHeadAttention", "dropout", dropout)
+        self.embed_dim: int = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
+        self.num_heads: int = positive_int("MultiHeadAttention", "num_heads", num_heads)
+        self.kdim: int = embed_dim if kdim is None else positive_int("MultiHeadAttention", "kdim", kdim)
+        self.vdim: int = embed_dim if vdim is None else positive_int("MultiHeadAttention", "vdim", vdim)
+        self.dropout: float = probability("MultiHeadAttention", "dropout", dropout)
         if embed_dim % num_heads:
             raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
-        self.positions = one_of("MultiHeadAttention", "positions", positions, ("none", "rotary"))
+        self.positions: str = one_of("MultiHeadAttention", "positions", positions, ("none", "rotary"))
         if positions == "rotary":
             rotary_frequencies(embed_dim // num_heads, rotary_base, rotary_scaling)
         elif (rotary_base, rotary_scaling) != (BASE, "none"):
             raise ValueError("MultiHeadAttention: rotary_base and rotary_scaling need positions='rotary', got "
                              f"positions={positions!r}; leave them out")
-        self.rotary_base, self.rotary_scaling = rotary_base, rotary_scaling
+        self.rotary_base = rotary_base
+        self.rotary_scaling = rotary_scaling
         if self.is_packed:
-            self.in_proj_weight = Parameter(mg.zeros(3 * embed_dim, embed_dim))
+            self.in_proj_weight: Parameter = Parameter(mg.zeros(3 * embed_dim, embed_dim))
         else:
-            self.q_proj_weight = Parameter(mg.zeros(embed_dim, embed_dim))
-            self.k_proj_weight = Parameter(mg.zeros(embed_dim, self.kdim))
-            self.v_proj_weight = Parameter(mg.zeros(embed_dim, self.vdim))
-        self.in_proj_bias = Parameter(mg.zeros(3 * embed_dim)) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias)
+            self.q_proj_weight: Parameter = Parameter(mg.zeros(embed_dim, embed_dim))
+            self.k_proj_weight: Parameter = Parameter(mg.zeros(embed_dim, self.kdim))
+            self.v_proj_weight: Parameter = Parameter(mg.zeros(embed_dim, self.vdim))
+        self.in_proj_bias: Parameter | None = Parameter(mg.zeros(3 * embed_dim)) if bias else None
+        self.out_proj: Linear = Linear(embed_dim, embed_dim, bias)
         self.reset_parameters()
 
     @property

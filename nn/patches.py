@@ -36,8 +36,8 @@ class PatchEmbedding(Module):
 
     def __init__(self, size: int, channels: int, embed_dim: int):
         super().__init__()
-        self.size = positive_int("PatchEmbedding", "size", size)
-        self.project = Linear(channels * size * size, embed_dim)
+        self.size: int = positive_int("PatchEmbedding", "size", size)
+        self.project: Linear = Linear(channels * size * size, embed_dim)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.project(patchify(images, self.size))

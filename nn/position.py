@@ -71,17 +71,17 @@ class PositionEncoding(Module):
     def __init__(self, kind: str, width: int, size: int | None = None, combine: str = "add",
                  position_width: int | None = None):
         super().__init__()
-        self.kind = one_of("PositionEncoding", "kind", kind, KINDS)
-        self.combine = one_of("PositionEncoding", "combine", combine, ("add", "concatenate"))
+        self.kind: str = one_of("PositionEncoding", "kind", kind, KINDS)
+        self.combine: str = one_of("PositionEncoding", "combine", combine, ("add", "concatenate"))
         if combine == "add" and position_width not in (None, width):
             raise ValueError("PositionEncoding: combine='add' needs position_width equal to width, got "
                              f"{position_width} and {width}; leave position_width out, or choose combine='concatenate'")
         if kind == "learned" and size is None:
             raise ValueError("PositionEncoding: kind='learned' needs size, the number of positions in the table")
         self.size = size
-        self.width = positive_int("PositionEncoding", "width", width)
-        self.position_width = width if position_width is None else position_width
-        self.weight = Parameter(mg.zeros(size, self.position_width)) if kind == "learned" else None
+        self.width: int = positive_int("PositionEncoding", "width", width)
+        self.position_width: int = width if position_width is None else position_width
+        self.weight: Parameter | None = Parameter(mg.zeros(size, self.position_width)) if kind == "learned" else None
         if self.weight is not None:
             init.normal_(self.weight, std=0.02)
 
@@ -111,7 +111,7 @@ class PositionEncoding(Module):
         return f"{self.kind!r}, {self.width}, size={self.size}, combine={self.combine!r}"
 
 
-SCALINGS = {  # of rotary positions, with their numbers
+SCALINGS: dict[str, tuple[str, ...]] = {  # of rotary positions, with their numbers
     "none": (),
     "linear": ("factor",),
     "llama3": ("factor", "fewest turns", "most turns", "context"),
@@ -124,9 +124,10 @@ def parse_scaling(scaling: str) -> tuple[str, list[float]]:
     >>> parse_scaling("linear:4")
     ('linear', [4.0])
     """
-    kind, *scales = scaling.split(":") if isinstance(scaling, str) else [scaling]
+    kind, *words = scaling.split(":") if isinstance(scaling, str) else [scaling]
+    scales: list[float] = []
     try:
-        scales = [float(number) for number in scales]
+        scales = [float(word) for word in words]
         fits = len(scales) == len(SCALINGS[kind]) and all(0 < number < math.inf for number in scales)
     except (KeyError, TypeError, ValueError):
         fits = False

@@ -30,13 +30,13 @@ class RNN(Module):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
                  bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False):
         super().__init__()
-        self.nonlinearity = one_of("RNN", "nonlinearity", nonlinearity, ("tanh", "relu"))
-        self.input_size = positive_int("RNN", "input_size", input_size)
-        self.hidden_size = positive_int("RNN", "hidden_size", hidden_size)
-        self.num_layers = positive_int("RNN", "num_layers", num_layers)
-        self.dropout = probability("RNN", "dropout", dropout)
+        self.nonlinearity: str = one_of("RNN", "nonlinearity", nonlinearity, ("tanh", "relu"))
+        self.input_size: int = positive_int("RNN", "input_size", input_size)
+        self.hidden_size: int = positive_int("RNN", "hidden_size", hidden_size)
+        self.num_layers: int = positive_int("RNN", "num_layers", num_layers)
+        self.dropout: float = probability("RNN", "dropout", dropout)
         self.batch_first = batch_first
-        self.directions = ("", "_reverse") if bidirectional else ("",)
+        self.directions: tuple[str, ...] = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * len(self.directions)
             for direction in self.directions:

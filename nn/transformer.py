@@ -38,16 +38,17 @@ class _Layer(Module):
         positive_int(name, "nhead", nhead)
         positive_int(name, "dim_feedforward", dim_feedforward)
         probability(name, "dropout", dropout)
-        if not callable(activation):
-            activation = F.ACTIVATIONS[one_of(name, "activation", activation, F.ACTIVATIONS)]
-        self.activation = activation
-        self.batch_first, self.norm_first = batch_first, norm_first
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.activation: Callable[[Tensor], Tensor] = (
+            activation if callable(activation) else F.ACTIVATIONS[one_of(name, "activation", activation, F.ACTIVATIONS)])
+        self.batch_first = batch_first
+        self.norm_first = norm_first
+        self.self_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
         if self.has_memory:
-            self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
-        self.linear1 = Linear(d_model, dim_feedforward, bias)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias)
+            self.multihead_attn: MultiheadAttention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias)
         sublayers = range(1, 4 if self.has_memory else 3)
         for i in sublayers:
             self.add_module(f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias))
@@ -125,8 +126,8 @@ class _Stack(Module):
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None):
         super().__init__()
-        self.num_layers = positive_int(type(self).__name__, "num_layers", num_layers)
-        self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
+        self.num_layers: int = positive_int(type(self).__name__, "num_layers", num_layers)
+        self.layers: ModuleList = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.norm = norm
 
     def _through(self, x: Tensor, call: Callable[[Module, Tensor], Tensor]) -> Tensor:

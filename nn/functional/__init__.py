@@ -8,7 +8,7 @@ Errors name the function, what it expected, and what it got.
 >>> F.linear(mg.ones(2, 3), mg.ones(4, 3)).shape
 (2, 4)
 """
-from nn.left_out import says_what_is_left_out
+from nn.left_out import say_what_is_left_out
 from .activations import (
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
     selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
@@ -23,4 +23,4 @@ from .losses import (
     mse_loss, nll_loss, smooth_l1_loss,
 )
 
-__getattr__ = says_what_is_left_out(__name__)
+say_what_is_left_out(__name__)

@@ -1,5 +1,5 @@
 """Layers as functions: linear maps, embeddings, norms, softmax, dropout."""
-from typing import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def layer_norm(
     return _normed("layer_norm", ops.layer_norm.LayerNorm, floating(x), normalized_shape, eps, weight=weight, bias=bias)
 
 
-DENOMINATORS = {  # of layer norm
+DENOMINATORS: dict[str, Callable[[Tensor, float], Tensor]] = {  # of layer norm
     "inside": lambda variance, eps: (variance + eps).sqrt(),
     "outside": lambda variance, eps: variance.sqrt() + eps,
     "double_root": lambda variance, eps: variance.sqrt().sqrt() + eps,

@@ -1,5 +1,5 @@
 """Optimisers, gradient clipping, and learning-rate schedules."""
-from nn.left_out import says_what_is_left_out
+from nn.left_out import say_what_is_left_out
 from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_, clip_grad_value_
@@ -12,4 +12,4 @@ from .muon import Muon
 from .optimizer import Optimizer
 from .sgd import SGD
 
-__getattr__ = says_what_is_left_out(__name__)
+say_what_is_left_out(__name__)

@@ -1,12 +1,11 @@
 """Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101)."""
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor
 from minigrad.extend import MultiTensorAdam
 from nn.optim.multi_tensor import MultiTensorOptimizer
+from nn.optim.optimizer import Parameters
 
 
 class Adam(MultiTensorOptimizer):
@@ -47,7 +46,7 @@ class Adam(MultiTensorOptimizer):
             v = state["max_exp_avg_sq"] = np.maximum(state.get("max_exp_avg_sq", 0), v)
         p -= lr * m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + group["eps"])
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
+    def __init__(self, params: Parameters, lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
                  amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
@@ -80,7 +79,7 @@ class AdamW(Adam):
 
     decoupled_decay = True
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
+    def __init__(self, params: Parameters, lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
                  amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, max_grad_norm=max_grad_norm)

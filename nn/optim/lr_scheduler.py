@@ -1,16 +1,17 @@
 """Learning-rate schedules: a plain function, and PyTorch's schedulers, which set the rates of an optimiser."""
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from minigrad.extend import opaque
 from nn.checks import one_of
-from nn.left_out import says_what_is_left_out
+from nn.left_out import say_what_is_left_out
 from nn.optim.optimizer import Optimizer, check_option
 
-__getattr__ = says_what_is_left_out(__name__)
+say_what_is_left_out(__name__)
 
-ANNEALING = {  # the fraction of the peak rate, from 1 to 0, by the fraction done of the steps after warm-up
+# The fraction of the peak rate, from 1 to 0, by the fraction done of the steps after warm-up.
+ANNEALING: dict[str, Callable[[float], float]] = {
     "cosine": lambda progress: 0.5 * (1 + math.cos(math.pi * progress)),
     "linear": lambda progress: 1 - progress,
     "quadratic": lambda progress: (1 - progress) ** 2,
@@ -58,11 +59,11 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         self.optimizer = optimizer
-        self.last_epoch = last_epoch
+        self.last_epoch: int = last_epoch
         if last_epoch != -1 and not all("initial_lr" in group for group in optimizer.param_groups):
             raise ValueError(f"{type(self).__name__}: to resume from last_epoch={last_epoch}, each group of the optimizer "
                              "needs an 'initial_lr'; load the optimizer's state first, or start with last_epoch=-1")
-        self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self.step()
 
     def _set_options(self, **options: Any) -> None:
@@ -71,6 +72,7 @@ class LRScheduler:
             setattr(self, option, value)
 
     def get_lr(self) -> list[float]:
+        """The rates for `last_epoch`."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def get_last_lr(self) -> list[float]:
@@ -97,10 +99,11 @@ class LRScheduler:
 class LambdaLR(LRScheduler):
     """lr = initial lr * lr_lambda(epoch), with one function, or one per group."""
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1):
         groups = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        self.lr_lambdas: list[Callable[[int], float]] = (
+            [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda))
         if len(self.lr_lambdas) != groups:
             raise ValueError(f"LambdaLR: expected {groups} lr_lambdas, one per group, got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
@@ -111,6 +114,9 @@ class LambdaLR(LRScheduler):
 
 class CosineAnnealingLR(LRScheduler):
     """lr = eta_min + (initial lr - eta_min) (1 + cos(pi epoch / T_max)) / 2: down in T_max epochs, then up again."""
+
+    T_max: int
+    eta_min: float
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
         self._set_options(T_max=T_max, eta_min=eta_min)
@@ -129,6 +135,7 @@ class FactorLR(LRScheduler):
     """
 
     def factor_at(self, epoch: int) -> float:
+        """The factor of the initial rates in this epoch."""
         raise NotImplementedError(f"{type(self).__name__} has no factor_at()")
 
     def get_lr(self) -> list[float]:
@@ -152,6 +159,9 @@ class StepLR(FactorLR):
     [8.0, 8.0, 4.0, 4.0, 2.0]
     """
 
+    step_size: int
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
         self._set_options(step_size=step_size, gamma=gamma)
         super().__init__(optimizer, last_epoch)
@@ -162,6 +172,9 @@ class StepLR(FactorLR):
 
 class MultiStepLR(FactorLR):
     """lr = initial lr * gamma^(number of milestones up to epoch); an epoch listed twice counts twice."""
+
+    milestones: list[int]
+    gamma: float
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
         self._set_options(milestones=sorted(milestones), gamma=gamma)
@@ -174,6 +187,8 @@ class MultiStepLR(FactorLR):
 class ExponentialLR(FactorLR):
     """lr = initial lr * gamma^epoch"""
 
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
         self._set_options(gamma=gamma)
         super().__init__(optimizer, last_epoch)
@@ -184,6 +199,10 @@ class ExponentialLR(FactorLR):
 
 class LinearLR(FactorLR):
     """lr = initial lr * factor, which changes linearly from start_factor to end_factor in total_iters epochs."""
+
+    start_factor: float
+    end_factor: float
+    total_iters: int
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1):
@@ -196,6 +215,9 @@ class LinearLR(FactorLR):
 
 class ConstantLR(FactorLR):
     """lr = initial lr * factor in the first total_iters epochs, then the initial lr."""
+
+    factor: float
+    total_iters: int
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1):
         self._set_options(factor=factor, total_iters=total_iters)

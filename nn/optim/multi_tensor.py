@@ -1,6 +1,6 @@
 """Optimisers that update all parameters by one kernel, alone or several as one."""
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from minigrad import Tensor
 from minigrad.extend import MultiTensorStep, norm, opaque
 from nn.checks import positive
 from nn.optim.clip import clip_coefficient
-from nn.optim.optimizer import Optimizer
+from nn.optim.optimizer import Optimizer, Parameters
 
 
 class MultiTensorOptimizer(Optimizer):
@@ -19,8 +19,8 @@ class MultiTensorOptimizer(Optimizer):
     them; `grad_norm` is the norm they had.
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any], max_grad_norm: float | None):
-        self.max_grad_norm = _max_grad_norm(self, max_grad_norm)
+    def __init__(self, params: Parameters, defaults: dict[str, Any], max_grad_norm: float | None):
+        self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
         self.grad_norm: float | None = None
         self._steps: list[MultiTensorStep] = []  # one per dtype
         super().__init__(params, defaults)
@@ -63,8 +63,8 @@ class Joined(Optimizer):
     def __init__(self, optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None = None):
         if isinstance(optimizers, Optimizer):
             raise TypeError(f"Joined: expected a list of optimizers, got {type(optimizers).__name__}")
-        self.optimizers = list(optimizers)
-        self.max_grad_norm = _max_grad_norm(self, max_grad_norm)
+        self.optimizers: list[MultiTensorOptimizer] = list(optimizers)
+        self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
         self.grad_norm: float | None = None
         if not self.optimizers:
             raise ValueError("Joined: expected at least one optimizer")

@@ -1,16 +1,16 @@
 """Muon: momentum, orthogonalised (Jordan et al., https://kellerjordan.github.io/posts/muon)."""
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor
 from minigrad.extend import MultiTensorMuon, norm
 from nn.optim.multi_tensor import MultiTensorOptimizer
+from nn.optim.optimizer import Parameters
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # PyTorch's: they raise small singular values fast, and end within 0.7 to 1.2
-SCALES = {  # the step of a matrix with these rows and columns, in multiples of lr
+SCALES: dict[str, Callable[[int, int], float]] = {  # the step of a matrix with these rows and columns, in multiples of lr
     "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
     "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),  # about as large as AdamW's
 }
@@ -57,7 +57,7 @@ class Muon(MultiTensorOptimizer):
         for part, direction in zip(cut(p, blocks_of(group)), cut(x, blocks_of(group))):
             part -= lr * scale_of(group, part.shape) * orthogonalised(direction, polynomials_of(group), group["eps"])
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3, weight_decay: float = 0.1,
+    def __init__(self, params: Parameters, lr: float = 1e-3, weight_decay: float = 0.1,
                  momentum: float = 0.95, nesterov: bool = True,
                  ns_coefficients: tuple[float, float, float] | Sequence[tuple[float, float, float]] = COEFFICIENTS,
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,

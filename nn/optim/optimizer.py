@@ -10,6 +10,8 @@ from minigrad import Tensor
 from minigrad.extend import note_write, notice, opaque
 from nn.module import zero_grads
 
+Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]  # or groups of them, with options of their own
+
 # What options of optimisers and schedulers must be: a test, which NaN fails, and its description for the error.
 REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("lr", "eps", "weight_decay", "momentum", "gamma"),
@@ -39,7 +41,7 @@ class Optimizer:
     rate. `state[parameter]` holds arrays and numbers. Parameters without a gradient are skipped.
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any]):
+    def __init__(self, params: Parameters, defaults: dict[str, Any]):
         if isinstance(params, (Tensor, dict)):
             raise TypeError(f"params must be an iterable of parameters or dicts, got one {type(params).__name__}: "
                             "put it into a list")

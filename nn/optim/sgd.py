@@ -1,11 +1,9 @@
 """Stochastic gradient descent."""
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor
-from nn.optim.optimizer import Optimizer
+from nn.optim.optimizer import Optimizer, Parameters
 
 
 class SGD(Optimizer):
@@ -26,7 +24,7 @@ class SGD(Optimizer):
     [0.0, 0.0]
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3, momentum: float = 0.0,
+    def __init__(self, params: Parameters, lr: float = 1e-3, momentum: float = 0.0,
                  dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize))

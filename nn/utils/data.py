@@ -18,9 +18,9 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import Generator, Tensor
-from nn.left_out import says_what_is_left_out
+from nn.left_out import say_what_is_left_out
 
-__getattr__ = says_what_is_left_out(__name__)
+say_what_is_left_out(__name__)
 
 
 class Dataset:
@@ -62,7 +62,8 @@ class Subset(Dataset):
     """The samples at these positions of another dataset."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]):
-        self.dataset, self.indices = dataset, indices
+        self.dataset = dataset
+        self.indices = indices
 
     def __getitem__(self, index: int) -> Any:
         return self.dataset[self.indices[index]]
@@ -75,8 +76,8 @@ class ConcatDataset(Dataset):
     """Several datasets, one after the other."""
 
     def __init__(self, datasets: Iterable[Dataset]):
-        self.datasets = list(datasets)
-        self.ends = list(itertools.accumulate(map(len, self.datasets)))
+        self.datasets: list[Dataset] = list(datasets)
+        self.ends: list[int] = list(itertools.accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
@@ -159,8 +160,14 @@ class DataLoader:
             raise ValueError("DataLoader: shuffle excludes sampler, and an IterableDataset has its own order")
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: without batches (batch_size=None) there is no last one to drop")
-        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, bool(shuffle), drop_last
-        self.sampler, self.batch_sampler, self.collate_fn, self.generator = sampler, batch_sampler, collate_fn, generator
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.shuffle: bool = bool(shuffle)
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+        self.generator = generator
 
     def __iter__(self) -> Iterator:
         if isinstance(self.dataset, IterableDataset):
