@@ -22,7 +22,7 @@ class CausalSeq2Seq(Seq2Seq):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.model = CausalTransformer(config)
+        self.model: CausalTransformer = CausalTransformer(config)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))
 
     def encode(self, source: Tensor) -> Tensor:

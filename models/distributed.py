@@ -186,7 +186,7 @@ class GradientSums:
         self.requests.append(self.ranks.communicator.Iallreduce(self.ranks.mpi.IN_PLACE, bucket))
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
-        self.is_open = False
+        self.is_open: bool = False
         if kind is not None:
             return
         while len(self.requests) < len(self.buckets):  # missing parameters have no gradient on any rank

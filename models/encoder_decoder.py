@@ -25,12 +25,12 @@ class Stack(nn.Module):
     def __init__(self, config: TransformerConfig, **options: bool):
         super().__init__()
         self.config = config
-        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
+        self.token_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, config.width)
         if config.positions == "learned":
-            self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
-        self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList([Block(config, **options) for _ in range(config.layers)])
-        self.ln_f = make_norm(config) if config.final_norm else nn.Identity()
+            self.position_embedding: nn.PositionEncoding = nn.PositionEncoding("learned", config.width, size=config.context)
+        self.dropout: nn.Dropout = nn.Dropout(config.dropout)
+        self.blocks: nn.ModuleList = nn.ModuleList([Block(config, **options) for _ in range(config.layers)])
+        self.ln_f: nn.LayerNorm | nn.RMSNorm | nn.Identity = make_norm(config) if config.final_norm else nn.Identity()
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Token ids (B, T), or vectors (B, T, C), to the input (B, T, C) of the first block."""
@@ -120,7 +120,7 @@ class EncoderDecoder(Seq2Seq):
         super().__init__()
         self.config = config
         self.encoder, self.decoder = Encoder(config), Decoder(config)
-        self.read_out = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
+        self.read_out: nn.Linear | None = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
         self.to(config.dtype)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
 
@@ -152,8 +152,8 @@ class Classifier(nn.Module):
         if not attends:
             refuse(config, "a model without attention", *UNUSED_WITHOUT_ATTENTION)
         self.config, self.pooling, self.make_tokens = config, pooling, make_tokens
-        self.encoder = Encoder(config, attends)
-        self.head = nn.Linear(config.width, classes)
+        self.encoder: Encoder = Encoder(config, attends)
+        self.head: nn.Linear = nn.Linear(config.width, classes)
         self.to(config.dtype)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
 

@@ -28,14 +28,14 @@ class RecurrentSeq2Seq(Seq2Seq):
         super().__init__()
         refuse(config, "a recurrent network", *UNUSED_BY_RNNS)
         self.config, self.attends, C = config, attends, config.width
-        self.source_embedding = nn.Embedding(config.vocabulary_size, C)
-        self.target_embedding = nn.Embedding(config.vocabulary_size, C)
-        self.encoder = nn.RNN(C, C, batch_first=True, bidirectional=attends)
-        self.decoder = nn.RNN(3 * C if attends else C, C, batch_first=True)
+        self.source_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, C)
+        self.target_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, C)
+        self.encoder: nn.RNN = nn.RNN(C, C, batch_first=True, bidirectional=attends)
+        self.decoder: nn.RNN = nn.RNN(3 * C if attends else C, C, batch_first=True)
         if attends:
-            self.first_state = nn.Linear(2 * C, C, activation="tanh")
-            self.attention = nn.AdditiveAttention(C, 2 * C, hidden=C)
-        self.out = nn.Linear(3 * C if attends else C, config.vocabulary_size)
+            self.first_state: nn.Linear = nn.Linear(2 * C, C, activation="tanh")
+            self.attention: nn.AdditiveAttention = nn.AdditiveAttention(C, 2 * C, hidden=C)
+        self.out: nn.Linear = nn.Linear(3 * C if attends else C, config.vocabulary_size)
         self.to(config.dtype)
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:

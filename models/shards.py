@@ -174,7 +174,7 @@ class MappedTokens:
         self._arrays = [np.memmap(path, DTYPES[index.dtype], mode="r") for path in self._paths]
         self._starts = np.cumsum([0, *map(len, self._arrays)])
         self._vocabulary_size = len(tokenizer_of(index.tokenizer))
-        self.dtype = np.dtype(index.dtype)
+        self.dtype: np.dtype = np.dtype(index.dtype)
 
     def __len__(self) -> int:
         return int(self._starts[-1])

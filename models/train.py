@@ -74,9 +74,9 @@ class Trainer:
         self.ranks = ranks
         self.step = 0  # updates done
         self.best_loss = math.inf  # the lowest validation loss so far
-        self.generator = np.random.default_rng(config.seed)  # only for batches, so that nothing else shifts them
+        self.generator: np.random.Generator = np.random.default_rng(config.seed)  # only for batches, so that nothing else shifts them
         parameters = list(model.parameters())
-        self.optimizer = make_optimizer(model, config)
+        self.optimizer: nn.optim.Joined = make_optimizer(model, config)
         self._layers = layers_of(model)
         self._summing_gradients = ranks.summing(parameters)
         self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}

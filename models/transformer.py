@@ -236,9 +236,9 @@ class MLP(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         hidden, gated = config.hidden, GATED.get(config.activation)
-        self.gate = nn.Linear(config.width, hidden, bias=config.bias, activation=gated) if gated else None
+        self.gate: nn.Linear | None = nn.Linear(config.width, hidden, bias=config.bias, activation=gated) if gated else None
         self.expand = nn.Linear(config.width, hidden, bias=config.bias, activation=None if gated else config.activation)
-        self.project = nn.Linear(hidden, config.width, bias=config.bias)
+        self.project: nn.Linear = nn.Linear(hidden, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, expand, project = self.gate, self.expand, self.project
@@ -278,17 +278,17 @@ class Block(nn.Module):
                  attends: bool = True):
         super().__init__()
         self.is_causal, self.attends, self.placement = is_causal, attends, PLACEMENTS[config.placement]
-        self.context = config.context
+        self.context: int = config.context
         if attends:
-            self.ln_1 = self._norm(config, 0)
-            self.attention = make_attention(config, is_causal)
+            self.ln_1: nn.Module | None = self._norm(config, 0)
+            self.attention: nn.MultiHeadAttention | nn.Attention = make_attention(config, is_causal)
         if has_memory:
-            self.ln_context = self._norm(config, 0)
-            self.cross_attention = make_attention(dataclasses.replace(
+            self.ln_context: nn.Module | None = self._norm(config, 0)
+            self.cross_attention: nn.MultiHeadAttention | nn.Attention = make_attention(dataclasses.replace(
                 config, positions="none", rotary_base=BASE, rotary_scaling="none"), is_causal=False)
-        self.ln_2 = self._norm(config, 1)
-        self.mlp = MLP(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.ln_2: nn.Module | None = self._norm(config, 1)
+        self.mlp: MLP = MLP(config)
+        self.dropout: nn.Dropout = nn.Dropout(config.dropout)
 
     def _norm(self, config: TransformerConfig, which: int) -> nn.Module | None:
         sublayer = self.placement[which]
@@ -367,13 +367,13 @@ class CausalTransformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
+        self.token_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, config.width)
         if config.positions == "learned":
-            self.position_embedding = nn.Embedding(config.context, config.width)
-        self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList([Block(config) for _ in range(config.layers)])
-        self.ln_f = make_norm(config) if config.final_norm else nn.Identity()
-        self.read_out = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
+            self.position_embedding: nn.Embedding = nn.Embedding(config.context, config.width)
+        self.dropout: nn.Dropout = nn.Dropout(config.dropout)
+        self.blocks: nn.ModuleList = nn.ModuleList([Block(config) for _ in range(config.layers)])
+        self.ln_f: nn.LayerNorm | nn.RMSNorm | nn.Identity = make_norm(config) if config.final_norm else nn.Identity()
+        self.read_out: nn.Linear | None = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
         self.to(config.dtype)
         initialise(self, config.layers)
 

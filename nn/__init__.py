@@ -34,3 +34,13 @@ from .transformer import (
 )
 
 say_what_is_left_out(__name__)
+__all__ = [
+    "CELU", "ELU", "GELU", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss", "BCEWithLogitsLoss",
+    "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss",
+    "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "Mish", "Module",
+    "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",
+    "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "ReLU", "ReLU6", "RMSNorm", "Sequential",
+    "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten",
+    "functional", "init", "optim", "patchify", "unpatchify", "utils",
+]

@@ -9,6 +9,7 @@ This layer is for comparing the forms; it uses fused attention where it can. `Mu
 transformers use (query_key="separate", value=True, output_projection="concat"), with PyTorch's parameters.
 """
 import math
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ class Attention(Module):
         return named[scale] if isinstance(scale, str) else float(scale)
 
     def forward(self, x: Tensor, memory: Tensor | None = None, key_padding_mask: Tensor | None = None,
-                need_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+                need_weights: bool = False) -> Any:  # a Tensor, or with the weights two
         """y (B, Tq, D), or (y, weights (B, H, Tq, Tk)); without B if x is unbatched.
 
         y is computed from these weights, so they have a gradient after `weights.retain_grad()`. key_padding_mask (B, Tk) is
@@ -176,7 +177,8 @@ class Attention(Module):
         """The rotation of x (B, H, T, D_k), if there is one."""
         if self.positions != "rotary":
             return None
-        return rotation(*x.shape[2:], self.rotary_base, self.rotary_scaling, dtype=x.dtype)
+        T, D = x.shape[2:]
+        return rotation(T, D, self.rotary_base, self.rotary_scaling, dtype=x.dtype)
 
     def _for_each_query(self, x: Tensor) -> Tensor:
         """(B, key_value_heads, T, size) -> (B, H, T, size): each head repeated for the heads of queries that share it."""

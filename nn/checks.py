@@ -64,7 +64,7 @@ def check_padding_mask(owner: str, mask: Tensor, shape: tuple[int, ...]) -> None
 
 
 def _hides_all_keys(mask: np.ndarray, owner: str) -> np.ndarray:
-    hidden = mask.all(axis=1)
+    hidden: Any = mask.all(axis=1)
     if hidden.any():
         raise ValueError(f"{owner}: key_padding_mask hides all keys of sequence {hidden.argmax()}, so its queries have "
                          "nothing to attend to; leave out such sequences, or unmask a key")
@@ -80,7 +80,7 @@ def check_causal_mask(owner: str, mask: Tensor | None) -> None:
 
 
 def _is_causal(mask: np.ndarray, owner: str) -> np.ndarray:
-    future = ~np.tri(*mask.shape[-2:], dtype=bool)
+    future = ~np.tri(*mask.shape[-2:], dtype=np.bool_)
     if (mask != (future if mask.dtype == bool else np.where(future, -np.inf, 0.0))).any():
         raise ValueError(f"{owner}: is_causal=True promises the causal mask, but attn_mask is another; leave is_causal out")
     return future

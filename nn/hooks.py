@@ -5,21 +5,23 @@ from typing import Any
 
 from minigrad import Function, Tensor
 
+Hooks = tuple[tuple[str, Callable[..., Any]], ...]  # (kind, hook), in order of registration
+
 
 class BackwardHookFunction(Function):
     """The identity on several tensors, whose gradients backward passes through `on_gradients`, all at once."""
 
     @staticmethod
-    def forward(ctx, on_gradients: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, on_gradients: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.on_gradients = on_gradients
         return tensors
 
     @staticmethod
-    def backward(ctx, *gradients: Tensor) -> tuple:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         return None, *ctx.on_gradients(gradients)
 
 
-def _with_backward_hook(values: tuple, on_gradients: Callable) -> tuple:
+def _with_backward_hook(values: tuple[Any, ...], on_gradients: Callable[..., Any]) -> tuple[Any, ...]:
     """The values, with those that need gradients passed through BackwardHookFunction."""
     needs_gradient = [isinstance(value, Tensor) and value.requires_grad for value in values]
     if not any(needs_gradient):
@@ -28,7 +30,7 @@ def _with_backward_hook(values: tuple, on_gradients: Callable) -> tuple:
     return tuple(next(passed) if needs else value for value, needs in zip(values, needs_gradient))
 
 
-def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: tuple, kwargs: dict) -> Any:
+def call_with_hooks(module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """module.forward(*args, **kwargs), with the module's hooks in order of registration."""
     for kind, hook in hooks:
         if kind == "pre":
@@ -36,16 +38,16 @@ def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: 
             if result is not None:
                 args = result if isinstance(result, tuple) else (result,)
     backward_hooks = [hook for kind, hook in hooks if kind == "backward"]
-    arrived: list[tuple] = []
+    arrived: list[tuple[Any, ...]] = []
     wants_gradient = [isinstance(value, Tensor) and value.requires_grad for value in args]
 
-    def at_output(gradients: tuple) -> tuple:
+    def at_output(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         arrived[:] = [gradients]
         if not any(wants_gradient):  # the gradient goes no further
             at_input(())
         return gradients
 
-    def at_input(gradients: tuple) -> tuple:
+    def at_input(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         of_wanted = iter(gradients)
         gradients = tuple(next(of_wanted) if wanted else None for wanted in wants_gradient)
         for hook in backward_hooks:

@@ -35,14 +35,17 @@ def _fill(tensor: Tensor, values: float | np.ndarray) -> Tensor:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
+    """The number `val` everywhere."""
     return _fill(tensor, val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
+    """0 everywhere."""
     return _fill(tensor, 0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
+    """1 everywhere."""
     return _fill(tensor, 1)
 
 

@@ -34,6 +34,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
         bound = 1 / math.sqrt(self.in_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

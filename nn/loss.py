@@ -22,7 +22,7 @@ class _Loss(FunctionModule):
     _: KW_ONLY
     reduction: str = "mean"
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
         """The loss of the input, as in PyTorch: a prediction, logits, or log-probabilities."""
         return super().forward(input, target)
 

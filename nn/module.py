@@ -12,10 +12,9 @@ import numpy as np
 import minigrad
 from minigrad import Tensor
 from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, notice, opaque, outdate
-from nn.hooks import call_with_hooks
+from nn.hooks import Hooks, call_with_hooks
 
 LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
-Hooks = tuple[tuple[str, Callable[..., Any]], ...]  # (kind, hook), in order of registration
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
@@ -47,7 +46,9 @@ class HasForward(Protocol[P, R]):
 
     _hooks: Hooks
 
-    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What a call computes."""
+        ...
 
 
 class Module:

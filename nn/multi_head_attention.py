@@ -10,6 +10,7 @@ There are three ways to compute it, with the same result: from the packed projec
 fused attention, or spelled out as here with `F.attention_weights`, if the weights are needed.
 """
 import math
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class MultiHeadAttention(Module):
 
     def forward(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
                 key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
-                average_attn_weights: bool = True, is_causal: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+                average_attn_weights: bool = True, is_causal: bool = False) -> Any:
         """The output (B, Tq, C), or (output, weights) if the weights are needed.
 
         - `key` defaults to `query`, and `value` to `key`.
@@ -159,7 +160,8 @@ class MultiHeadAttention(Module):
             return None
         batch, heads, queries, keys = *q.shape[:3], k.shape[2]
         future = mg.Tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
-        total = None
+        total: Tensor | None = None
+        allowed_shapes: Any
         for name, mask, allowed_shapes in (
             ("attn_mask", attn_mask, {(queries, keys): (1, 1, queries, keys),
                                       (batch * heads, queries, keys): (batch, heads, queries, keys)}),
@@ -209,9 +211,10 @@ class MultiheadAttention(MultiHeadAttention):
             raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are left out; leave them False")
         self.batch_first = batch_first
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
-                need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
-                is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
+    def forward(  # type: ignore[override]
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True,
+        attn_mask: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
         is_batched = query.ndim == 3
         if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
             form = "(B, T, C)" if self.batch_first else "(T, B, C)"
@@ -227,7 +230,7 @@ class MultiheadAttention(MultiHeadAttention):
         out = super().forward(q, k, v, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
         out, weights = out if need_weights else (out, None)
         if not is_batched:
-            return out[0], weights[0] if need_weights else None
+            return out[0], None if weights is None else weights[0]
         return out if self.batch_first else out.transpose(0, 1), weights
 
     def _rows(self, x: Tensor) -> Tensor:

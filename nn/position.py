@@ -5,6 +5,7 @@ Letters: T positions n = 0 ... T - 1, D features i = 0 ... D - 1.
 import functools
 import math
 import numbers
+from typing import Any
 
 import numpy as np
 
@@ -92,8 +93,8 @@ class PositionEncoding(Module):
 
     def table(self, T: int, start: int = 0) -> Tensor:
         """p (T, D) from position `start` on."""
-        if self.kind == "learned":
-            if start + T > self.size:
+        if self.weight is not None:
+            if start + T > len(self.weight):
                 raise ValueError(f"positions 'learned' has size {self.size}, got position {start + T - 1}; make size "
                                  "larger, or choose kind='sinusoidal', which has no end")
             return self.weight[start : start + T]
@@ -164,7 +165,7 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
     return frequencies
 
 
-def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> np.ndarray:
+def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: Any) -> np.ndarray:
     """Alternating cosines and sines, (T, D), for the positions start to start + T - 1. Angles are computed in float64, to
     be exact for large positions, too."""
     angles = np.arange(start, start + T)[:, None] * rotary_frequencies(D, base, scaling)
@@ -175,7 +176,7 @@ kept_table = functools.lru_cache(maxsize=32)(rotary_table)  # its arrays are sha
 
 
 def rotation(T: int, D: int, base: float = BASE, scaling: str = "none", start: int = 0,
-             dtype: np.dtype = np.float32) -> Tensor:
+             dtype: Any = np.float32) -> Tensor:
     """What `rotate` and attention rotate (..., T, D) by: alternating cosines and sines, (T, D)."""
     return Tensor(kept_table(start, T, D, base, scaling, dtype))
 
@@ -187,4 +188,5 @@ def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none")
 
     Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape. For `scaling` see `rotary_frequencies`.
     """
-    return ops.attention.turned(x, rotation(*x.shape[-2:], base, scaling, start, x.dtype))
+    T, D = x.shape[-2:]
+    return ops.attention.turned(x, rotation(T, D, base, scaling, start, x.dtype))

@@ -56,7 +56,7 @@ class RNN(Module):
         state_shape = (count, *x.shape[:time], *x.shape[time + 1 : -1], self.hidden_size)
         if h_0 is not None and h_0.shape != state_shape:
             raise ValueError(f"RNN: expected h_0 of shape {state_shape}, got {h_0.shape}")
-        last = []
+        last: list[Tensor] = []
         for layer in range(self.num_layers):
             x = x if layer == 0 else drop(x, self.dropout, self.training)
             both = []

@@ -24,3 +24,12 @@ from .losses import (
 )
 
 say_what_is_left_out(__name__)
+__all__ = [
+    "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "class_ids", "cosine_similarity", "cross_entropy", "drop_weights",
+    "dropout", "elu", "embedding", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "kl_div",
+    "l1_loss", "layer_norm", "layer_norm_variant", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mlp",
+    "mse_loss", "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "relu", "relu6", "rms_norm",
+    "row_of_padding", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin",
+    "softplus", "softsign", "swiglu", "tanh", "tanhshrink",
+]

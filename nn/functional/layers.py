@@ -1,5 +1,6 @@
 """Layers as functions: linear maps, embeddings, norms, softmax, dropout."""
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -60,12 +61,12 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, *, po
         if ids.shape[-1] > len(positions):
             raise ValueError(f"embedding: got {ids.shape[-1]} ids in a row, and only {len(positions)} positions")
         check_same_dtype("embedding", weight, positions)
-    ids = class_ids("embedding: ids", ids, weight.shape[0])
+    rows_of = class_ids("embedding: ids", ids, weight.shape[0])
     if padding_idx is None:
-        return apply(ops.embedding.Embedding, weight, positions, ids=ids)
+        return apply(ops.embedding.Embedding, weight, positions, ids=rows_of)
     padding_idx = row_of_padding("embedding", padding_idx, weight.shape[0])
-    rows = apply(ops.embedding.Embedding, weight, None, ids=ids)
-    is_padding = compute(np.equal, ids, padding_idx)[..., None]
+    rows = apply(ops.embedding.Embedding, weight, None, ids=rows_of)
+    is_padding = compute(np.equal, rows_of, padding_idx)[..., None]
     rows = mg.where(is_padding, rows.detach(), rows)
     return rows if positions is None else rows + positions[: ids.shape[-1]]
 
@@ -172,7 +173,7 @@ def add_dropped(a: Tensor, b: Tensor, p: float = 0.5, training: bool = True) -> 
     return apply(ops.dropout.AddDropped, a, b, key=key_of(ops.dropout.Dropout, b.shape), p=p)
 
 
-def key_of(op: type, shape: tuple[int, ...]) -> np.ndarray:
+def key_of(op: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The random key of a dropout op's mask for an array of this shape; each replay of a compiled step draws a new one."""
     return compute(random.key_of_batch, op.positions(shape))
 

@@ -13,3 +13,8 @@ from .optimizer import Optimizer
 from .sgd import SGD
 
 say_what_is_left_out(__name__)
+__all__ = [
+    "ANNEALING", "SGD", "Adam", "AdamW", "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "Joined", "LambdaLR",
+    "LinearLR", "LRScheduler", "MultiStepLR", "Muon", "Optimizer", "StepLR", "clip_grad_norm_", "clip_grad_value_",
+    "lr_scheduler", "warmup_annealing",
+]

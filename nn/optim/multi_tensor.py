@@ -79,11 +79,13 @@ class Joined(Optimizer):
             raise ValueError("Joined: a parameter was given to two optimizers")
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The groups of all optimisers."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     @property
-    def state(self) -> dict[Tensor, dict[str, Any]]:
+    def state(self) -> dict[Tensor, dict[str, Any]]:  # type: ignore[override]
+        """The states of all parameters."""
         return {parameter: entries for optimizer in self.optimizers for parameter, entries in optimizer.state.items()}
 
     @state.setter

@@ -1,6 +1,5 @@
 """Optimizer: parameter groups and the state of each parameter, and how both are saved and loaded."""
 import math
-import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,12 +12,12 @@ from nn.module import zero_grads
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]  # or groups of them, with options of their own
 
 # What options of optimisers and schedulers must be: a test, which NaN fails, and its description for the error.
-REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+REQUIREMENTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     **dict.fromkeys(("lr", "eps", "weight_decay", "momentum", "gamma"),
                     (lambda x: 0 <= x < math.inf, "a finite number >= 0")),
     **dict.fromkeys(("amsgrad", "maximize", "nesterov"), (lambda x: isinstance(x, bool), "True or False")),
     **dict.fromkeys(("step_size", "total_iters"),
-                    (lambda x: isinstance(x, numbers.Integral) and x > 0, "a positive integer")),
+                    (lambda x: isinstance(x, (int, np.integer)) and x > 0, "a positive integer")),
     **dict.fromkeys(("factor", "start_factor"), (lambda x: 0 < x <= 1, "a number above 0, at most 1")),
     "end_factor": (lambda x: 0 <= x <= 1, "a number from 0 to 1"),
     "T_max": (lambda x: x > 0, "positive"),
@@ -26,7 +25,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "betas": (lambda x: len(x) == 2 and all(0 <= beta < 1 for beta in x), "two numbers from 0 to below 1"),
     "ns_coefficients": (lambda x: np.ndim(x) in (1, 2) and np.shape(x)[-1] == 3 and np.isfinite(x).all(),
                         "three finite numbers a, b, c, or such a triple for each step"),
-    "ns_steps": (lambda x: isinstance(x, numbers.Integral) and 0 <= x < 100, "a whole number from 0 to 99"),
+    "ns_steps": (lambda x: isinstance(x, (int, np.integer)) and 0 <= x < 100, "a whole number from 0 to 99"),
     "adjust_lr_fn": (lambda x: x in (None, "original", "match_rms_adamw"), "None, 'original' or 'match_rms_adamw'"),
     "blocks": (lambda x: np.asarray(x).dtype.kind == "i" and np.shape(x) in ((), (2,)) and np.min(x) >= 1,
                "a whole number from 1, or two of them"),
@@ -48,7 +47,7 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:

@@ -12,7 +12,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,20 +23,28 @@ from nn.left_out import say_what_is_left_out
 say_what_is_left_out(__name__)
 
 
+class Samples(Protocol):
+    """What a DataLoader iterates over: a Dataset with a length, a list, an array, ..."""
+
+    def __getitem__(self, index: int, /) -> Any: ...
+    def __len__(self) -> int: ...
+
+
 class Dataset:
     """Samples by position: a subclass has __getitem__ and __len__."""
 
     def __getitem__(self, index: int) -> Any:
+        """The sample at this position."""
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__(): define it in the class")
 
-    def __add__(self, other: "Dataset") -> "ConcatDataset":
+    def __add__(self: Samples, other: Samples) -> "ConcatDataset":
         return ConcatDataset([self, other])
 
 
 class IterableDataset(Dataset):
     """Samples in sequence: a subclass has __iter__."""
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__(): define it in the class")
 
 
@@ -51,7 +59,7 @@ class TensorDataset(Dataset):
             raise ValueError(f"TensorDataset: expected tensors of equal length, got {[t.shape for t in tensors]}")
         self.tensors = tensors
 
-    def __getitem__(self, index) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
@@ -61,7 +69,7 @@ class TensorDataset(Dataset):
 class Subset(Dataset):
     """The samples at these positions of another dataset."""
 
-    def __init__(self, dataset: Dataset, indices: Sequence[int]):
+    def __init__(self, dataset: Samples, indices: Sequence[int]):
         self.dataset = dataset
         self.indices = indices
 
@@ -75,8 +83,8 @@ class Subset(Dataset):
 class ConcatDataset(Dataset):
     """Several datasets, one after the other."""
 
-    def __init__(self, datasets: Iterable[Dataset]):
-        self.datasets: list[Dataset] = list(datasets)
+    def __init__(self, datasets: Iterable[Samples]):
+        self.datasets: list[Samples] = list(datasets)
         self.ends: list[int] = list(itertools.accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index: int) -> Any:
@@ -90,16 +98,17 @@ class ConcatDataset(Dataset):
         return self.ends[-1] if self.ends else 0
 
 
-def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+def random_split(dataset: Samples, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
     """Split a dataset at random into parts without overlap, with these lengths, or fractions that add up to 1.
 
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]
     """
-    n, lengths = len(dataset), list(lengths)
+    n = len(dataset)
+    lengths = list(lengths)
     if math.isclose(sum(lengths), 1):
         lengths = [math.floor(n * fraction) for fraction in lengths]
-        for i in range(n - sum(lengths)):  # the remainder, one by one
+        for i in range(n - int(sum(lengths))):  # the remainder, one by one
             lengths[i % len(lengths)] += 1
     if sum(lengths) != n or any(length < 0 or length != int(length) for length in lengths):
         raise ValueError(f"random_split: expected lengths that add up to {n}, the number of samples, or fractions that add "
@@ -108,7 +117,7 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generato
     return [Subset(dataset, order[end - int(length) : end]) for end, length in zip(ends, lengths)]
 
 
-def default_collate(batch: Sequence) -> Any:
+def default_collate(batch: Sequence[Any]) -> Any:
     """A batch of samples: tensors, arrays and numbers are stacked along a new first axis, in the samples' own structure.
 
     Tuples, lists and strings become lists, mappings dicts, and Python floats float64, as in PyTorch.
@@ -145,9 +154,9 @@ class DataLoader:
     """
 
     def __init__(
-        self, dataset: Dataset | Sequence, batch_size: int | None = 1, shuffle: bool | None = None,
+        self, dataset: Samples | IterableDataset, batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Iterable[int] | None = None, batch_sampler: Iterable[Sequence[int]] | None = None, num_workers: int = 0,
-        collate_fn: Callable[[list], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, *,
+        collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, *,
         generator: Generator | None = None,
     ):
         if num_workers != 0:
@@ -160,16 +169,16 @@ class DataLoader:
             raise ValueError("DataLoader: shuffle excludes sampler, and an IterableDataset has its own order")
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: without batches (batch_size=None) there is no last one to drop")
-        self.dataset = dataset
+        self.dataset: Any = dataset  # Any: a length is needed only where it is asked for
         self.batch_size = batch_size
         self.shuffle: bool = bool(shuffle)
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
+        self.sampler: Any = sampler
+        self.batch_sampler: Any = batch_sampler
         self.collate_fn = collate_fn
         self.drop_last = drop_last
         self.generator = generator
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         if isinstance(self.dataset, IterableDataset):
             if self.batch_size is None:
                 return map(self._collated, self.dataset)
@@ -195,7 +204,7 @@ class DataLoader:
         n = len(self.dataset)
         return mg.randperm(n, generator=self.generator).tolist() if self.shuffle else range(n)
 
-    def _cut(self, values: Iterable) -> Iterator[list]:
+    def _cut(self, values: Iterable[Any]) -> Iterator[list[Any]]:
         """Values in lists of batch_size; a shorter last one is kept or dropped."""
         values = iter(values)
         while batch := list(itertools.islice(values, self.batch_size)):
@@ -210,7 +219,8 @@ class DataLoader:
         if self.collate_fn is not None:
             return self.collate_fn([dataset[i] for i in positions])
         while type(dataset) is Subset:
-            dataset, positions = dataset.dataset, [dataset.indices[i] for i in positions]
+            positions = [dataset.indices[i] for i in positions]
+            dataset = dataset.dataset
         if type(dataset) is TensorDataset:  # all rows at once: 25 times faster than one by one
             return list(dataset[positions])
         return default_collate([dataset[i] for i in positions])
