@@ -11,9 +11,9 @@ import numpy as np
 from ..autograd.function import Function
 from ..autograd.grad_mode import is_grad_enabled
 from ..tensor import Tensor
-from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of
+from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of, library_of_value
 from .pair import Pair, leaves_of
-from .problem import Point, Problem, as_inputs, input_names, items_of, mapped, problem_of, title_of
+from .problem import Point, Problem, as_inputs, described, input_names, items_of, mapped, problem_of, title_of
 from .state import State
 
 
@@ -88,15 +88,16 @@ class Bridge:
 
     def __init__(self, fn: Callable, inputs: Sequence[Any], library: Library):
         self.library = library
-        self.fn = library.function_of(fn)
+        self.fn = fn
         self.title = title_of(fn) or "the function"
         self.names = input_names(self.fn, inputs)
         self.nest = inputs
         self.state = State(self.fn, library.generators())
+        self.notes = [f"{self.title} has backward hooks, and is checked with them"] if library.has_hooks(fn) else []
         self.given = items_of(inputs)
         parameters = library.parameters(fn)
         self.inputs = [mapped(value, self.made, name) for value, name in zip(inputs, self.names)]
-        self.parameters = {name: self.made(value, name) for name, value in parameters.items()}
+        self.parameters = {name: self.made(value, name) for name, value in parameters.items() if library.is_leaf(value)}
         self.select: Callable[[Any], Any] = lambda result: result  # the outputs to differentiate
         self.values = items_of(self.inputs)
         self.chain = Chain(library, lambda leaves: self.outputs(self.values, leaves))
@@ -106,10 +107,11 @@ class Bridge:
         """The Tensor or array for an input or parameter; anything else stays as it is."""
         if not self.library.is_tensor(value):
             return value
+        if reason := self.library.unsupported(value):
+            raise TypeError(f"gradcheck: {name} {reason}")
+        if self.library.has_hooks(value):
+            self.notes.append(f"{name} has hooks, which are not run: gradients are checked as they are before")
         array = self.library.array(value)
-        if array.dtype.kind == "c":
-            raise TypeError(f"gradcheck: {name} is {array.dtype}; complex numbers are not supported: let the function take "
-                            "real and imaginary parts")
         return Tensor(array.astype(np.float64), requires_grad=True) if self.library.is_leaf(value) else array
 
     def __call__(self, *inputs: Any) -> list[Tensor]:
@@ -121,7 +123,7 @@ class Bridge:
         """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor."""
         self.state.restore()
         leaves = iter(leaves)
-        parameters = {name: next(leaves) for name, x in self.parameters.items() if x.requires_grad}
+        parameters = {name: next(leaves) for name in self.parameters}
         items = iter([next(leaves) if isinstance(value, Tensor) else self.restored(value, given)
                       for value, given in zip(values, self.given)])
         arguments = mapped(list(self.nest), lambda value, _: next(items), "")
@@ -154,10 +156,26 @@ class Given(NamedTuple):
 
     @classmethod
     def of(cls, fn: Any, inputs: Any) -> "Given":
+        """ValueError or TypeError, in a line, for what cannot be checked."""
         inputs = as_inputs(inputs)
-        if isinstance(fn, tuple):
-            return cls(Pair(*fn), leaves_of(inputs), MINIGRAD)
-        return cls(fn, inputs, library_of(fn, inputs))
+        if isinstance(fn, (tuple, list)):
+            return cls(Pair(*callables(fn)), leaves_of(inputs), MINIGRAD)
+        library = library_of(fn, inputs)
+        fn = function_of(fn, library)
+        given = cls(fn, inputs, library)
+        found = {library, *map(library_of_value, items_of(inputs))} - {None}
+        if len(found) > 1:
+            came = " and ".join(sorted(known.name for known in found))
+            raise TypeError(f"gradcheck: the function and its inputs are of {came}; use one library's")
+        if not (given.leaves or library is MINIGRAD and library.owns(fn)):
+            raise ValueError(f"gradcheck: no input or parameter requires a gradient; {library.needs}; got "
+                             + (", ".join(map(described, items_of(inputs)[:3])) or "nothing"))
+        return given
+
+    @property
+    def leaves(self) -> list[Any]:
+        """Tensors that get a gradient."""
+        return [x for x in [*items_of(self.inputs), *self.library.parameters(self.fn).values()] if self.library.is_leaf(x)]
 
     @property
     def is_narrow(self) -> bool:
@@ -165,8 +183,7 @@ class Given(NamedTuple):
         that, `compare_float32`."""
         if self.library is MINIGRAD and not isinstance(self.fn, Pair):
             return False
-        values = [*items_of(self.inputs), *self.library.parameters(self.fn).values()]
-        return any(self.library.is_leaf(x) and self.library.eps(x) > np.finfo(np.float64).eps for x in values)
+        return any(self.library.eps(x) > np.finfo(np.float64).eps for x in self.leaves)
 
     def bridge(self) -> Bridge:
         return Bridge(*self)
@@ -186,15 +203,34 @@ class Given(NamedTuple):
                 yield bridge, bridge.inputs, bridge.details
 
 
+def function_of(fn: Any, library: Library) -> Callable:
+    """What to call where a user gives `fn`; TypeError if it is no function."""
+    if library.is_function(fn):
+        return fn.apply
+    if library.is_function(type(fn)):
+        raise TypeError(f"gradcheck: the function is an instance of {type(fn).__name__}; give the class itself")
+    if isinstance(fn, type):
+        raise TypeError(f"gradcheck: {fn.__name__} is a class, and not an autograd Function; give a function, or an "
+                        f"instance that can be called, as {fn.__name__}(...)")
+    if not callable(fn):
+        raise TypeError(f"gradcheck: expected a function, or a pair (forward, backward) in NumPy; got {described(fn)}")
+    return fn
+
+
+def callables(pair: Sequence[Any]) -> Sequence[Callable]:
+    if len(pair) != 2 or not all(map(callable, pair)):
+        came = ", ".join(getattr(part, "__name__", described(part)) for part in pair)
+        raise TypeError(f"gradcheck: expected a pair of functions (forward, backward), got ({came})")
+    return pair
+
+
 def floats_of(result: Any, library: Library) -> list[Any]:
-    """The floating-point tensors among a function's results; TypeError if there are none, or complex ones."""
+    """The floating-point tensors among a function's results; TypeError if there are none, or unsupported ones."""
     tensors = [item for item in items_of(result) if library.is_tensor(item)]
-    kinds = [library.kind(item) for item in tensors]
-    if "c" in kinds:
-        raise TypeError("gradcheck: the function returns complex numbers, which are not supported: let it return real and "
-                        "imaginary parts")
-    if "f" not in kinds:
-        came = f"a tensor of {tensors[0].dtype}" if tensors else type(result).__name__
+    if reason := next(filter(None, map(library.unsupported, tensors)), ""):
+        raise TypeError(f"gradcheck: what the function returns {reason}")
+    floats = [item for item in tensors if library.kind(item) == "f"]
+    if not floats:
         raise TypeError(f"gradcheck: the function must return a floating-point tensor of {library.name}, or several in a "
-                        f"tuple, list or dict; got {came}")
-    return [item for item, kind in zip(tensors, kinds) if kind == "f"]
+                        f"tuple, list or dict; got {described(tensors[0] if tensors else result)}")
+    return floats

@@ -68,6 +68,7 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
         except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
             return GradcheckReport(title, [], sides, [], False, options.seed)
+        point.refuse_infinities()
         reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]
         if not point.is_sum_of_rows():
             sides.append(SideCheck("linear in the upstream", False, "a dense upstream gives another gradient than its "
@@ -88,9 +89,11 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
             problem.restore()
         is_wrong = any(report.verdict == FAIL for report in reports)
         to_ask = consultations(point, reports, options.seed) if is_wrong else []
-    warnings = special_points(reports, problem.before, problem.constants)
+    warnings = [*problem.notes, *special_points(reports, problem.before, problem.constants)]
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
                  for k, out in enumerate(outputs) if not out.requires_grad]
+    warnings += [f"output {k} is NaN in {lost} of {out.numel()} places, where nothing can be checked"
+                 for k, out in enumerate(outputs) if (lost := np.count_nonzero(np.isnan(out.array)))]
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, ContextManager, NamedTuple, Sequence
 
 import numpy as np
 
+from ..autograd.function import Function
 from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
 from ..tensor import Tensor
@@ -36,6 +37,7 @@ class Library:
     """NumPy: arrays, which have no gradients. The others say what differs."""
 
     name = "NumPy"
+    needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
 
     def is_tensor(self, value: Any) -> bool:
         return False
@@ -47,6 +49,10 @@ class Library:
     def kind(self, tensor: Any) -> str:
         """Of its dtype, as NumPy's: "f" for floating-point numbers, "c" for complex ones."""
         return tensor.dtype.kind
+
+    def unsupported(self, tensor: Any) -> str:
+        """Why this tensor cannot be part of a check, and what to do instead, or ""."""
+        return "is complex, which is not supported: use real and imaginary parts" if self.kind(tensor) == "c" else ""
 
     def array(self, value: Any) -> np.ndarray:
         """A copy."""
@@ -93,9 +99,9 @@ class Library:
 
         return fn, [mapped(value, double, "") for value in inputs]
 
-    def function_of(self, fn: Any) -> Callable:
-        """What to call where a user gives `fn`."""
-        return fn
+    def is_function(self, value: Any) -> bool:
+        """Is this a class with a forward and a backward of its own?"""
+        return False
 
     def parameters(self, fn: Any) -> dict[str, Any]:
         """Those of fn, if it is a module, by name."""
@@ -104,6 +110,10 @@ class Library:
     def call(self, fn: Callable, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         """fn(*arguments), with these tensors in place of its parameters."""
         return fn(*arguments)
+
+    def has_hooks(self, value: Any) -> bool:
+        """Has this tensor or module hooks that change gradients?"""
+        return False
 
     def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
         """By name: each returns a sentence on what a backward of this library gets wrong, or ""."""
@@ -121,6 +131,8 @@ class Library:
 class Taped(Library):
     """A library whose tensors remember how they were made."""
 
+    needs = "make one with requires_grad=True, of floating-point numbers"
+
     def __init__(self, recording: Callable[[bool], ContextManager], grad: Callable):
         self.recording = recording
         self.grad = grad
@@ -129,8 +141,12 @@ class Taped(Library):
         return self.is_tensor(value) and value.requires_grad
 
     def run(self, function, leaves):
-        with self.recording(False):
-            return function(leaves)
+        try:
+            with self.recording(False):
+                return function(leaves)
+        except RuntimeError:  # it may differentiate something itself
+            return [self.tensor(self.array(out), out) if self.is_tensor(out) else out for out in self.record(
+                function, [self.tensor(self.array(x), x, True) for x in leaves])[0]]
 
     def record(self, function, leaves):
         with self.recording(True):
@@ -169,6 +185,9 @@ class Minigrad(Taped):
     def owns(self, fn):
         return hasattr(fn, "named_parameters")
 
+    def is_function(self, value):
+        return isinstance(value, type) and issubclass(value, Function)
+
     def array(self, value):
         return np.array(value.array if isinstance(value, Tensor) else value)
 
@@ -190,10 +209,25 @@ class Torch(Taped):
     def is_tensor(self, value):
         return isinstance(value, self.torch.Tensor)
 
+    def unsupported(self, tensor):
+        plain = self.torch.Tensor, self.torch.nn.Parameter, self.torch.nn.Buffer
+        if isinstance(tensor, self.torch.nn.UninitializedParameter):
+            return "has no numbers yet: call the module once"
+        if type(tensor) not in plain:
+            return f"is a {type(tensor).__name__}, and a check takes plain tensors: see Tensor.as_subclass"
+        if tensor.is_nested or tensor.layout is not self.torch.strided:
+            return "is sparse or nested: use a dense tensor, and let the function convert it"
+        if tensor.is_quantized or tensor.is_floating_point() and tensor.itemsize < 2:
+            return f"is {tensor.dtype}: use float64, float32, bfloat16 or float16, and let the function convert it"
+        if tensor.is_meta:
+            return "is on the device meta, which holds no numbers: use cpu or cuda"
+        return super().unsupported(tensor)
+
     def array(self, value):
         if not self.is_tensor(value):
             return np.array(value)
         value = value.detach().cpu()
+        value = value if value.layout is self.torch.strided else value.to_dense()  # as the gradient of an embedding
         return np.array((value.float() if value.dtype is self.torch.bfloat16 else value).numpy())
 
     def tensor(self, array, like, is_leaf=False):
@@ -214,17 +248,19 @@ class Torch(Taped):
         fn, inputs = super().widened(fn, inputs)
         return copy.deepcopy(fn).double() if isinstance(fn, self.torch.nn.Module) else fn, inputs
 
+    def has_hooks(self, value):
+        if isinstance(value, self.torch.nn.Module):
+            return any(part._backward_hooks or part._backward_pre_hooks for part in value.modules())
+        return bool(self.is_tensor(value) and value._backward_hooks)
+
     def side_checks(self, bridge, point):
         return torch_checks.checks_of(bridge, point)
 
-    def is_function(self, value: Any) -> bool:
+    def is_function(self, value):
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)
 
     def owns(self, fn):
         return isinstance(fn, self.torch.nn.Module) or any(map(self.is_function, (fn, getattr(fn, "__self__", None))))
-
-    def function_of(self, fn):
-        return fn.apply if self.is_function(fn) else fn
 
     def parameters(self, fn):
         return dict(fn.named_parameters()) if isinstance(fn, self.torch.nn.Module) else {}
@@ -271,13 +307,16 @@ class Repeated:
 
 class Jax(Library):
     name = "JAX"
+    needs = "give an array of floating-point numbers"
 
     def __init__(self, jax: Any):
         self.jax = jax
         spare(jax.__file__)
 
     def is_tensor(self, value):
-        return isinstance(value, self.jax.Array)
+        """A key of random numbers is none."""
+        is_array = isinstance(value, self.jax.Array)
+        return is_array and not self.jax.numpy.issubdtype(value.dtype, self.jax.dtypes.prng_key)
 
     def owns(self, fn):
         return type(fn).__module__.split(".")[0] in ("jax", "jaxlib")

@@ -9,7 +9,7 @@ from ..autograd.grad_mode import is_grad_enabled
 from ..tensor import Tensor, wrap
 from .blame import spare
 from .fit import fitted
-from .problem import input_names, items_of, title_of
+from .problem import described, input_names, items_of, title_of
 
 spare(__file__)
 
@@ -57,8 +57,13 @@ class Handwritten(Function):
             kept = [cache]
         ctx.pair, ctx.names, ctx.arrays, ctx.kept = pair, names, arrays, kept
         ctx.save_for_backward(*(wrap(array) for array in items_of(kept) if isinstance(array, np.ndarray)))
-        outputs = [np.asarray(out) for out in (outputs if isinstance(outputs, tuple) else (outputs,))]
-        return wrap(outputs[0]) if len(outputs) == 1 else tuple(wrap(out) for out in outputs)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        is_array = [isinstance(out, (np.ndarray, np.generic, float)) for out in outputs]
+        if not all(is_array) or not any(np.asarray(out).dtype.kind == "f" for out in outputs):
+            came = ", ".join(map(described, outputs))
+            raise TypeError(f"gradcheck: {pair.name} must return an array of floats, or a tuple of arrays; got {came}")
+        outputs = [wrap(np.asarray(out)) for out in outputs]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @staticmethod
     def backward(ctx, *douts):
@@ -74,4 +79,15 @@ class Handwritten(Function):
 
 def leaves_of(inputs: tuple) -> list[Any]:
     """Arrays of floats as Tensors that require gradients; anything else as it is."""
-    return [Tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in inputs]
+    def leaf(x):
+        if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
+            return x
+        if x.dtype not in (np.float64, np.float32):
+            raise TypeError(f"gradcheck: a pair (forward, backward) takes float64 and float32; got {described(x)}")
+        return Tensor(x, requires_grad=True)
+
+    leaves = list(map(leaf, inputs))
+    if not any(isinstance(x, Tensor) for x in leaves):
+        raise ValueError("gradcheck: no input requires a gradient; give a pair (forward, backward) an array of floats for "
+                         f"each argument; got {', '.join(map(described, inputs)) or 'nothing'}")
+    return leaves

@@ -1,5 +1,6 @@
 """What is checked: a function of some leaves, which can be evaluated, moved and differentiated without side effects."""
 import contextlib
+import dataclasses
 import functools
 import inspect
 import math
@@ -11,6 +12,7 @@ from .. import random, tape
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..runner import current
 from ..tensor import Tensor
+from .report import index_of
 
 CANCELLED = 1e-12  # what may remain where terms of a gradient cancel, relative to them
 
@@ -24,8 +26,10 @@ class Problem:
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
                  constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = (),
                  arguments: Sequence[tuple[str, Any]] = (), dtype: np.dtype = np.dtype(np.float64),
-                 own_checks: "Callable[[Point], dict[str, Callable[[], str]]]" = lambda point: {}):
+                 own_checks: "Callable[[Point], dict[str, Callable[[], str]]]" = lambda point: {},
+                 notes: Sequence[str] = ()):
         self.title = title
+        self.notes = notes  # for the report
         self.own_checks = own_checks  # side checks that concern this function alone, by name
         self.function = function
         self.leaves = leaves
@@ -43,6 +47,9 @@ class Problem:
                     f"gradcheck: {name} is {leaf.dtype}; use .double(), differences need float64. To check the float32 "
                     "kernels, compare their gradients with float64's: minigrad.gradcheck.compare_float32"
                 )
+            if lost := np.flatnonzero(np.isnan(leaf.array)).tolist():
+                raise ValueError(f"gradcheck: {name}{index_of(lost[0], leaf.shape)} is NaN; give it a number, differences "
+                                 "need one")
 
     def _arrays(self) -> list[np.ndarray]:
         return [*(leaf.array for leaf in self.leaves.values()), *self.constants.values(), *self.state]
@@ -158,6 +165,13 @@ class Point:
         sizes = [np.max(np.abs(g), initial=0.0) for g in arrived if g is not None]
         return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
 
+    def refuse_infinities(self) -> None:
+        """ValueError if an input is infinite where its gradient is not a number either. Masked scores may be."""
+        for (name, leaf), gradient in zip(self.problem.leaves.items(), self.gradients):
+            if lost := np.flatnonzero(np.isinf(leaf.array) & ~np.isfinite(gradient)).tolist():
+                place = f"{name}{index_of(lost[0], leaf.shape)}"
+                raise ValueError(f"gradcheck: {place} is infinite, and has no derivative; give finite inputs")
+
     def is_finite(self) -> bool:
         return all(np.all(np.isfinite(g)) for g in [*(out.array for out in self.outputs), *self.gradients])
 
@@ -206,8 +220,8 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
     copies = [mapped(value, copy, name) for value, name in zip(inputs, names or input_names(fn, inputs))]
     arguments += (parameters or {}).items()
     title = title_of(fn) if title is None else title
-    own_checks = {"own_checks": fn.own_checks} if hasattr(fn, "own_checks") else {}
-    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype, **own_checks)
+    own = {"own_checks": fn.own_checks, "notes": fn.notes} if hasattr(fn, "own_checks") else {}
+    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype, **own)
 
 
 def title_of(fn: Callable) -> str:
@@ -258,19 +272,33 @@ def as_inputs(inputs: Any) -> tuple:
 
 
 def mapped(value: Any, function: Callable[[Any, str], Any], name: str) -> Any:
-    """The same nest of tuples, lists and dicts, with function(item, its name) in place of each item."""
+    """The same nest of tuples, lists, dicts and dataclasses, with function(item, its name) in place of each item."""
     if isinstance(value, dict):
         return {key: mapped(item, function, f"{name}[{key!r}]") for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         items = [mapped(item, function, f"{name}[{i}]") for i, item in enumerate(value)]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if is_dataclass(value):
+        fields = {key: mapped(item, function, f"{name}.{key}") for key, item in fields_of(value).items()}
+        return dataclasses.replace(value, **fields)
     return function(value, name)
 
 
 def items_of(value: Any) -> list[Any]:
-    """The items of a nest of tuples, lists and dicts."""
-    nested = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else None
+    """The items of a nest of tuples, lists, dicts and dataclasses."""
+    nested = value if isinstance(value, (tuple, list)) else None
+    if isinstance(value, dict) or is_dataclass(value):
+        nested = (value if isinstance(value, dict) else fields_of(value)).values()
     return [value] if nested is None else [item for part in nested for item in items_of(part)]
+
+
+def is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """What a dataclass is made from."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
 
 
 def floats(result: Any) -> tuple[Tensor, ...]:
@@ -279,9 +307,20 @@ def floats(result: Any) -> tuple[Tensor, ...]:
     if not floating:
         raise TypeError(
             "gradcheck: the function must return a floating-point Tensor, or several in a tuple, list or dict; got "
-            f"{type(result).__name__}"
+            f"{described(result)}"
         )
     return floating
+
+
+def described(value: Any) -> str:
+    """What a value is, for an error.
+
+    >>> described(np.zeros(3, np.int64)), described(None)
+    ('numpy.ndarray of int64', 'NoneType')
+    """
+    kind, dtype = type(value), getattr(value, "dtype", None)
+    package = "" if kind.__module__ == "builtins" else kind.__module__.partition(".")[0] + "."
+    return f"{package}{kind.__qualname__}" + ("" if dtype is None else f" of {str(dtype).removeprefix('torch.')}")
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

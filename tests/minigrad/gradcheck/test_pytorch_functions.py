@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tables import each
 
-from minigrad.gradcheck import census, gradcheck, gradcheck_module, gradcheck_report, gradgradcheck, taylor
+from minigrad.gradcheck import census, gradcheck_module, gradcheck_report, gradgradcheck, taylor
 from minigrad.gradcheck.mutants import MUTANTS
 
 torch = pytest.importorskip("torch")
@@ -190,15 +190,3 @@ def test_nothing_of_the_callers_changes():
     assert torch.equal(torch.get_rng_state(), state) and x.tolist() == numbers
     assert torch.all(norm.weight.grad == 1) and torch.all(x.grad == 1)
     assert norm.weight.requires_grad and x.is_leaf
-
-
-@pytest.mark.parametrize("fn, inputs, error, words", [
-    (lambda x: None, X, TypeError, "must return a floating-point tensor of PyTorch, or several .* got NoneType"),
-    (lambda x: x.argmax(), X, TypeError, "got a tensor of torch.int64"),
-    (lambda x: x * 1j, X, TypeError, "returns complex numbers, which are not supported"),
-    (lambda x: x.real, X.to(torch.complex128), TypeError, "x is complex128; complex numbers are not supported"),
-    (lambda x: x, X.detach(), ValueError, "no input or parameter requires a gradient"),
-])
-def test_calls_that_make_no_sense_are_told_so(fn, inputs, error, words):
-    with pytest.raises(error, match=words):
-        gradcheck(fn, inputs)
