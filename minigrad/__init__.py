@@ -48,7 +48,7 @@ from .tensor import Tensor as Tensor
 
 from numpy import finfo as finfo, iinfo as iinfo
 
-if TYPE_CHECKING:  # what `__getattr__` imports on first use
+if TYPE_CHECKING:  # what `__getattr__` below imports on first use
     import models as models
     import nn as nn
     import study as study
@@ -63,6 +63,24 @@ if TYPE_CHECKING:  # what `__getattr__` imports on first use
     from .tracing.flops import count_flops as count_flops
 
     gradcheck: CallableModule  # mg.gradcheck(f, x), and mg.gradcheck.gradcheck_report(f, x)
+    Size: TypeAlias = tuple[int, ...]
+else:
+    Size = tuple
+
+    def __getattr__(name: str):
+        """Import on first use: the packages ABOVE, as files written for PyTorch name them, and the names for LATER.
+
+        The packages are built on minigrad, so nothing here may import or use them: `import minigrad` must work without them
+        and be just as fast. tests/test_layers_of_imports.py checks that this is the only such place.
+        """
+        if name in ABOVE:
+            return importlib.import_module(ABOVE[name])
+        if name in LATER:
+            return getattr(importlib.import_module(f"minigrad.{LATER[name]}"), name)
+        if name == "gradcheck":
+            return importlib.import_module("minigrad.gradcheck")
+        left_out(__name__, LEFT_OUT)(name)
+
 
 __version__ = "0.1.0"
 
@@ -79,22 +97,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *ABOVE, *LATER, "gradcheck"})
 
 
-if not TYPE_CHECKING:  # who would take any name for one of these
-    def __getattr__(name: str):
-        """Import on first use: the packages ABOVE, as files written for PyTorch name them, and the names for LATER.
-
-        The packages are built on minigrad, so nothing here may import or use them: `import minigrad` must work without them
-        and be just as fast. tests/test_layers_of_imports.py checks that this is the only such place.
-        """
-        if name in ABOVE:
-            return importlib.import_module(ABOVE[name])
-        if name in LATER:
-            return getattr(importlib.import_module(f"minigrad.{LATER[name]}"), name)
-        if name == "gradcheck":
-            return importlib.import_module("minigrad.gradcheck")
-        left_out(__name__, LEFT_OUT)(name)
-
-
 # PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.
 bool: Final = bool_
 short: Final = int16
@@ -103,7 +105,6 @@ long: Final = int64
 half: Final = float16
 float: Final = float32
 double: Final = float64
-Size: TypeAlias = tuple
 
 concat = cat
 get_rng_state: Final = random.get_state

@@ -43,8 +43,8 @@ class Generator:
 
     def __init__(self, device: Device = "cpu") -> None:
         checked_device(device)
-        self.made = tick()
-        self.numpy_generator = np.random.default_rng()
+        self.made: int = tick()
+        self.numpy_generator: np.random.Generator = np.random.default_rng()
         self.manual_seed(67280421310721)  # as PyTorch's
 
     @opaque

@@ -10,7 +10,8 @@ other function of arrays. It also tells the runner when Python reads values or d
 import contextlib
 import functools
 import operator
-from typing import Any, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
@@ -18,25 +19,27 @@ from . import backend
 from .arrays import versions
 from .backend import is_tensor
 from .per_thread import this_thread
-from .tape import taken
+from .tape import Node, Op, taken
+
+Function = TypeVar("Function", bound=Callable)
 
 
 class Runner:
     """Does the work."""
 
-    def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
+    def forward(self, op: Op, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
         """The output of an op; `inputs` are Tensors and other values, `arrays` the arrays of the Tensors among them."""
         return op.forward(*arrays, **options)
 
-    def made(self, tensor):
+    def made(self, tensor: Any) -> Any:
         """Called with each new Tensor that holds a result; returns the one to use."""
         return tensor
 
-    def early(self, roots: dict) -> dict:
+    def early(self, roots: dict[Node, Any]) -> dict[Node, int]:
         """The leaves to visit sooner than their age says in a walk from these roots, each with the order to use instead."""
         return {}
 
-    def backward(self, op, dout, sums: dict) -> tuple:
+    def backward(self, op: Op, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
         """The gradients of an op's inputs, which are on the tape if dout is a Tensor."""
         if type(dout) is not np.ndarray and is_tensor(dout):
             gradients = dout.through(op)
@@ -46,23 +49,23 @@ class Runner:
             gradients = op.backward(dout, *op.saved, accumulated=accumulated)
         return gradients if type(gradients) is tuple else (gradients,)
 
-    def run_hooks(self, node, gradient) -> Any:
+    def run_hooks(self, node: Node, gradient: Any) -> Any:
         """The gradient after all of the node's hooks."""
         for hook in node.hooks:
             gradient = hook(gradient)
         return gradient
 
-    def fit(self, gradient, parent, op, i: int) -> Any:
+    def fit(self, gradient: Any, parent: Node, op: Op, i: int) -> Any:
         """The gradient of op's input i in the shape and dtype of that input's node, parent."""
         if gradient.shape != parent.shape:
             gradient = self.call(unbroadcast, gradient, parent.shape, f"{op.title}, input {i}")
         return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
 
-    def add(self, total, gradient, is_fresh: bool) -> Any:
+    def add(self, total: Any, gradient: Any, is_fresh: bool) -> Any:
         """The sum of two gradients, in place if nothing else holds the first."""
         return self.call(operator.iadd if is_fresh and isinstance(total, np.ndarray) else operator.add, total, gradient)
 
-    def accumulate(self, node, gradient, is_fresh: bool) -> None:
+    def accumulate(self, node: Node, gradient: Any, is_fresh: bool) -> None:
         """Add a gradient to `node.grad`, which stays an array until it is read as a Tensor.
 
         `is_fresh` says that nothing else holds the array. A gradient on the tape makes a new Tensor.
@@ -80,27 +83,27 @@ class Runner:
         for hook in node.accumulation_hooks:
             hook()
 
-    def differentiate(self, outputs: Sequence, inputs: Sequence) -> None:
+    def differentiate(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Called before a walk back from these outputs to these inputs, or to the leaves."""
 
-    def call(self, function: Callable, *arguments) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """function(*arguments), an array computed from arrays."""
         return function(*arguments)
 
-    def compute(self, function: Callable, *values) -> Any:
+    def compute(self, function: Callable[..., Any], *values: Any) -> Any:
         """The same, but a Tensor among the values stands for its array."""
         return function(*[value.array if is_tensor(value) else value for value in values])
 
-    def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
+    def opaque(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """function(*arguments, **options), which reads and writes Tensors by itself."""
         return function(*arguments, **options)
 
-    def notice(self, deed: str, tensor=None, instead: str | None = None) -> None:
+    def notice(self, deed: str, tensor: Any = None, instead: str | None = None) -> None:
         """Called when Python does something outside of ops: READS a tensor, WRITES to one, ... A runner that cannot allow
         it raises an error, which says what to do `instead`."""
 
 
-EAGER = Runner()
+EAGER: Final = Runner()
 READS, WRITES, SWITCHES = "reads a tensor", "writes to a tensor in place", "changes whether a tensor requires a gradient"
 
 
@@ -127,9 +130,9 @@ def textbook() -> Iterator[None]:
 class Observer(Runner):
     """Watches inside a `with` block while the previous runner does the work. Subclasses extend forward or backward."""
 
-    _inner: Runner | None = None  # the previous runner, inside the block
+    _inner: Any = None  # the previous runner, inside the block
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self._inner is not None:
             raise RuntimeError(f"{type(self).__name__}: already entered; make another one for the inner block")
         before = current()
@@ -138,17 +141,17 @@ class Observer(Runner):
         this_thread.runner = self
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         this_thread.runner = None if self._inner is EAGER else self._inner
         self._inner = None
 
-    def forward(self, op, inputs, arrays, options):
+    def forward(self, op: Op, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
         return self._inner.forward(op, inputs, arrays, options)
 
-    def made(self, tensor):
+    def made(self, tensor: Any) -> Any:
         return self._inner.made(tensor)
 
-    def backward(self, op, dout, sums):
+    def backward(self, op: Op, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
         return self._inner.backward(op, dout, {})  # without sums, to see what each op computes by itself
 
 
@@ -157,12 +160,12 @@ def current() -> Runner:
     return this_thread.runner or EAGER
 
 
-def compute(function: Callable, *values) -> Any:
+def compute(function: Callable[..., Any], *values: Any) -> Any:
     """function(*values), an array; a Tensor among the values stands for its array. Each replay computes it again."""
     return current().compute(function, *values)
 
 
-def opaque(function: Callable) -> Callable:
+def opaque(function: Function) -> Function:
     """Decorate a function that reads and writes Tensors by itself: each replay calls it."""
 
     @functools.wraps(function)
@@ -170,10 +173,10 @@ def opaque(function: Callable) -> Callable:
         runner = this_thread.runner
         return function(*arguments, **options) if runner is None else runner.opaque(function, arguments, options)
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]
 
 
-def notice(deed: str, tensor=None, instead: str | None = None) -> None:
+def notice(deed: str, tensor: Any = None, instead: str | None = None) -> None:
     """Tell the runner of this Python thread what Python does outside of ops."""
     current().notice(deed, tensor, instead)
 
@@ -192,7 +195,7 @@ def changes() -> int:
     return generation
 
 
-def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
+def unbroadcast(gradient: Any, shape: tuple[int, ...], where: str = "unbroadcast") -> Any:
     """Sum a gradient over the axes along which its value was broadcast, back to the value's shape.
 
     If out[i, j] = x[j] then dx[j] = sum_i dout[i, j]: each copy sends its gradient back.

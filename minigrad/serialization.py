@@ -24,7 +24,7 @@ FORMAT = "minigrad state 1"
 HEADER = "header"  # the member that holds, as JSON, everything but the arrays
 
 
-def save(obj: Any, path: str | os.PathLike) -> None:
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
     """Write nested dicts, lists and tuples of tensors, arrays, numbers, strings, None and bools to a file.
 
     `load` returns what `model.state_dict()` and `optimizer.state_dict()` returned, bit for bit. TypeError names what
@@ -47,7 +47,7 @@ def save(obj: Any, path: str | os.PathLike) -> None:
         write_archive(file, {"format": FORMAT, "value": value}, {str(i): array for i, array in enumerate(arrays)})
 
 
-def load(path: str | os.PathLike, map_location: Any = None, *, weights_only: bool = True) -> Any:
+def load(path: str | os.PathLike[str], map_location: Any = None, *, weights_only: bool = True) -> Any:
     """Read what `save` wrote: tensors become Tensors that do not require gradients, arrays stay arrays.
 
     `map_location` may be the only device, "cpu"; `weights_only` changes nothing, as no file holds code. ValueError, which
@@ -108,7 +108,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike, previous: pathlib.Path | None = None) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], previous: pathlib.Path | None = None) -> Iterator[BinaryIO]:
     """A file to write, which replaces the one at `path` once it is complete and on disk; if anything fails, the old one
     stays. With `previous`, the old one moves to that path.
 
@@ -145,7 +145,7 @@ def _flush_folder(folder: pathlib.Path) -> None:
             os.close(descriptor)
 
 
-def write_archive(file: BinaryIO, header: dict, arrays: Mapping[str, np.ndarray]) -> None:
+def write_archive(file: BinaryIO, header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """The layout of np.savez, with a header that also lists the arrays."""
     content = json.dumps({**header, "arrays": list(arrays)}).encode()
     with zipfile.ZipFile(file, "w") as archive:
@@ -158,7 +158,7 @@ class OtherFormat(ValueError):
     """The file is intact, but of another format."""
 
 
-def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, np.ndarray]]:
+def read_archive(path: str | os.PathLike[str], format: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and arrays of a file in this format; ValueError if it is damaged, OSError if it cannot be read."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         raise ValueError(f"{path} is a pipe, socket or device, not a file")
@@ -175,7 +175,7 @@ def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, 
             raise ValueError(f"{path} is damaged ({reason})") from None
 
 
-def _read(archive: zipfile.ZipFile, format: str) -> tuple[dict, dict[str, np.ndarray]]:
+def _read(archive: zipfile.ZipFile, format: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if any(name.endswith("data.pkl") for name in archive.namelist()):
         raise OtherFormat("was written by PyTorch as a pickle, which may hold code; load it there, and save its tensors "
                           "with safetensors or np.savez")

@@ -9,7 +9,7 @@ passed to `walk` computes with them, see runner.py.
 """
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Self, Sequence, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -18,29 +18,31 @@ from .arrays import float_errors, versions
 from .backend import is_tensor
 from .per_thread import this_thread
 
+Implementation = TypeVar("Implementation", bound="type[Op]")
+
 
 class Node:
     """Where the gradient of one value arrives; it has the value's shape and dtype, and its age on the tape."""
 
-    is_leaf = True
+    is_leaf: bool = True
     parents: tuple["Node | None", ...] = ()
-    grad = None  # the accumulated gradient of a leaf, or of any node after retain_grad()
-    retains_grad = False
-    hooks: tuple[Callable, ...] = ()  # called with the whole gradient before it goes on; may replace it
-    accumulation_hooks: tuple[Callable, ...] = ()  # of a leaf: called after a gradient has been added to `grad`
-    grad_is_lent = False  # of a leaf: `grad`'s memory will be written to again, so readers get a copy
+    grad: Any = None  # the accumulated gradient of a leaf, or of any node after retain_grad()
+    retains_grad: bool = False
+    hooks: tuple[Callable[[Any], Any], ...] = ()  # called with the whole gradient before it goes on; may replace it
+    accumulation_hooks: tuple[Callable[[], None], ...] = ()  # of a leaf: called after a gradient has been added to `grad`
+    grad_is_lent: bool = False  # of a leaf: `grad`'s memory will be written to again, so readers get a copy
     name: str | None = None
     traced: Any = None  # what mg.trace has recorded of the value
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
-        self.shape = shape
-        self.dtype = dtype
-        self.order = versions.tick()
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape: tuple[int, ...] = shape
+        self.dtype: np.dtype = dtype
+        self.order: int = versions.tick()
 
     def __lt__(self, other: "Node") -> bool:
         return self.order > other.order  # the younger one comes first where both may
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, order=versions.tick())  # an unpickled node is new
 
 
@@ -65,31 +67,35 @@ class Op(Node):
     implementation: "type[Op] | None" = None  # of exactly this op, see `implements`
 
     is_leaf = False
-    saved: tuple | None = ()
+    saved: tuple[Any, ...] | None = ()
+    identities: tuple[int | None, ...]  # of the inputs and the output, if something is saved
+    options: dict[str, Any]  # of forward
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     made_at: str | None = None  # the line of the user's code, set under detect_anomaly()
-    fresh_gradients = False  # backward always returns new arrays, which can be kept without a copy
-    passes_gradient = False  # backward returns dout itself, or disjoint views of it, which are new if dout is
-    is_in_order = False  # the output is in C order, whatever the layout of the inputs
+    fresh_gradients: bool = False  # backward always returns new arrays, which can be kept without a copy
+    passes_gradient: bool = False  # backward returns dout itself, or disjoint views of it, which are new if dout is
+    is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
-    accumulates_in_place = False  # it does so by writing to `accumulated`, and returns that
+    accumulates_in_place: bool = False  # it does so by writing to `accumulated`, and returns that
 
     def __init_subclass__(cls) -> None:
         cls.implementation = None
 
-    def forward(self, *arrays, **options) -> np.ndarray:
+    def forward(self, *arrays: Any, **options: Any) -> Any:
+        """The output; see above."""
         raise NotImplementedError
 
-    def backward(self, dout, *saved) -> tuple:
+    def backward(self, dout: Any, *saved: Any, **options: Any) -> Any:
+        """The gradients of the inputs; see above."""
         raise NotImplementedError
 
-    def save(self, *arrays) -> None:
+    def save(self, *arrays: Any) -> None:
         """Keep for backward the arrays that wanted gradients need; they are freed once backward has run."""
         if self.saved_for is not None and None in self.parents:
             arrays = self._only_needed(arrays)
         self.saved = arrays
 
-    def _only_needed(self, arrays: Sequence) -> tuple:
+    def _only_needed(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         kept, parents = [], self.parents
         for array, inputs in zip(arrays, self.saved_for):
             for i in inputs:
@@ -104,28 +110,28 @@ class Op(Node):
         """Does input i need a gradient?"""
         return self.parents[i] is not None
 
-    def record(self, values: Sequence, options: dict, output: np.ndarray) -> None:
+    def record(self, values: Sequence[Any], options: dict[str, Any], output: np.ndarray) -> None:
         """Put this application on the tape; `values` are forward's inputs and its result."""
-        self.shape = output.shape
-        self.dtype = output.dtype
-        self.order = versions.tick()
+        self.shape: tuple[int, ...] = output.shape
+        self.dtype: np.dtype = output.dtype
+        self.order: int = versions.tick()
         self.options = options
         if self.saved:  # to recognise the inputs and the output among the saved arrays
             self.identities = tuple(map(id, values))
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         """An implementation is pickled as the op that it implements, since it may be missing where that is loaded."""
         op = vars(type(self)).get("textbook")
         runs_again = op is not None and getattr(self, "saves_inputs", False)  # to save what the op's own backward needs
         return _unpickled, (op or type(self), op is not None), self.__getstate__() | {"runs_again": runs_again}
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         """Identities hold in this process only, so they are pickled as indices into the saved arrays."""
         saved = list(map(id, self.saved or ()))
         found = [saved.index(own) if own in saved else None for own in getattr(self, "identities", ())]
         return {**self.__dict__, "identities": found}
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         runs_again = state.pop("runs_again") and self.textbook is None
         super().__setstate__(state)
         self.identities = tuple(None if i is None else id(self.saved[i]) for i in self.identities)
@@ -134,7 +140,7 @@ class Op(Node):
                 self.forward(*self.saved[: len(self.parents)], **self.options)
 
     @classmethod
-    def call(cls, *inputs, **options):
+    def call(cls, *inputs: Any, **options: Any) -> Any:
         """Apply the operation inside a formula: to arrays, or to Tensors, on the tape."""
         for value in inputs:
             if is_tensor(value):
@@ -142,16 +148,18 @@ class Op(Node):
         return chosen(cls, inputs).blank().forward(*inputs, **options)
 
     @classmethod
-    def blank(cls) -> "Op":
+    def blank(cls) -> Self:
         """A new application, which `record` completes if a gradient is wanted."""
         return cls.__new__(cls)
 
     @classmethod
-    def takes(cls, arrays: Sequence) -> bool:
+    def takes(cls, arrays: Sequence[Any]) -> bool:
         """Does this implementation run for these inputs?"""
         return True
 
-    def input_gradients(self, dout, runner, sums: Mapping = MappingProxyType({})) -> tuple:
+    def input_gradients(
+        self, dout: Any, runner: Any, sums: Mapping[Node, Any] = MappingProxyType({})
+    ) -> tuple[Any, ...]:
         """One gradient per input, from backward. `sums` holds what has arrived at other nodes, see `taken`."""
         if self.saved is None:
             raise RuntimeError(
@@ -167,7 +175,7 @@ class Op(Node):
             )
         return gradients
 
-    def owns(self, gradient, owns_dout: bool) -> bool:
+    def owns(self, gradient: Any, owns_dout: bool) -> bool:
         """May this gradient from backward be added to in place, since nothing else holds its memory?"""
         if self.fresh_gradients:
             return type(gradient) is ndarray and gradient.flags.writeable  # a broadcast array is not
@@ -182,15 +190,16 @@ class Op(Node):
                     "before writing, or compute it again"
                 )
 
-    def described(self) -> tuple:
+    def described(self) -> tuple[Any, ...]:
         """What else forward uses, apart from its arguments, that distinguishes one application from another."""
         return ()
 
     @property
     def title(self) -> str:
+        """The name that errors and graphs show."""
         return type(self).__name__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.title}>"
 
 
@@ -202,10 +211,10 @@ class Fused(Op):
     """
 
     fresh_gradients = is_in_order = True
-    saves_inputs = False
+    saves_inputs: bool = False
 
     @classmethod
-    def definition(cls, *inputs, **options):
+    def definition(cls, *inputs: Any, **options: Any) -> Any:
         """The output computed by primitives, on the tape if Tensors are given."""
         return (cls.textbook or cls).blank().forward(*inputs, **options)
 
@@ -215,14 +224,14 @@ def _unpickled(op: type[Op], by_implementation: bool) -> Op:
     return (op.implementation or op if by_implementation else op).blank()
 
 
-def implements(op: type[Op]) -> Callable:
+def implements(op: type[Op]) -> Callable[[Implementation], Implementation]:
     """Decorate a subclass of an op, with the same name, that computes the same in another way for the arrays it `takes`.
 
     It is never the only description of what it computes: the op's own forward and backward run for other arrays, for
     Tensors, and inside `textbook`.
     """
 
-    def install(implementation: type[Op]) -> type[Op]:
+    def install(implementation: Implementation) -> Implementation:
         if implementation.__name__ != op.__name__:
             raise TypeError(f"an implementation of {op.__name__} must have the same name, got {implementation.__name__}")
         implementation.textbook, op.implementation = op, implementation
@@ -233,13 +242,16 @@ def implements(op: type[Op]) -> Callable:
     return install
 
 
-def chosen(op: type[Op], inputs: Sequence) -> type[Op]:
+def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
     """The class that runs an op for these inputs: an implementation that takes them, or the op itself."""
     other = op.implementation
     return op if other is None or this_thread.is_textbook or not other.takes(inputs) else other
 
 
-def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None = None, within: set | None = None) -> None:
+def walk(
+    roots: dict[Node, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
+    within: set[Node] | None = None,
+) -> None:
     """Send gradients back from the roots, and accumulate them in the leaves (and where retain_grad() was called).
 
     A node passes its gradient on once all of it has arrived. With b = a + a and c = a * b, the part that c sends to a is
@@ -290,7 +302,7 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
             node.saved = None
 
 
-def taken(op: Op, sums: dict) -> np.ndarray | None:
+def taken(op: Op, sums: dict[Node, Any]) -> np.ndarray | None:
     """Hand over to op what has arrived for the input that it accumulates into, if its backward can add to that."""
     parent = op.parents[op.accumulates_into]
     total, is_owned = sums.get(parent, (None, False))
@@ -301,7 +313,7 @@ def taken(op: Op, sums: dict) -> np.ndarray | None:
 
 
 @float_errors.ignored
-def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner, retain_graph: bool) -> list:
+def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner: Any, retain_graph: bool) -> list[Any]:
     """The gradients of sum(value * gradient), over the roots, at the wanted nodes; None where no path leads there.
 
     No `grad` changes, and only nodes that lead to a wanted one are visited.

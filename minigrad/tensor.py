@@ -42,7 +42,7 @@ class Tensor(ops.Methods):
     """
 
     frozen: Node | None = None  # the node of a leaf while it does not require a gradient
-    made = 0  # the age of a tensor without a node, as `node.order` is with one
+    made: int = 0  # the age of a tensor without a node, as `node.order` is with one
 
     def __init__(self, data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
         copy = None if isinstance(data, Tensor) else True
@@ -413,10 +413,10 @@ class HookHandle:
 
     def __init__(self, owner: Any, hook: Any, attribute: str = "hooks") -> None:
         notice("registers a hook")
-        self.owner, self.hook, self.attribute = owner, hook, attribute
+        self._owner, self._hook, self._attribute = owner, hook, attribute
         setattr(owner, attribute, getattr(owner, attribute) + (hook,))
 
     def remove(self) -> None:
         """Take the hook out again."""
-        hooks = getattr(self.owner, self.attribute)
-        setattr(self.owner, self.attribute, tuple(hook for hook in hooks if hook is not self.hook))
+        hooks = getattr(self._owner, self._attribute)
+        setattr(self._owner, self._attribute, tuple(hook for hook in hooks if hook is not self._hook))

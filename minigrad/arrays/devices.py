@@ -1,6 +1,6 @@
 """The only device, "cpu": what code written for several devices needs, and a one-line error for any other."""
 import types
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,9 +20,10 @@ class device:
     RuntimeError: device 'cuda:0' is not there: "cpu" is the only one
     """
 
-    type, index = "cpu", None
+    type: Final = "cpu"
+    index: Final = None
 
-    def __init__(self, type: Any = "cpu", index: int | None = None):
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         if not isinstance(type, device) and type not in ("cpu", "cpu:0") or index not in (None, 0):
             named = type if index is None else f"{type}:{index}"
             raise RuntimeError(f'device {named!r} is not there: "cpu" is the only one')
@@ -40,7 +41,7 @@ class device:
         return "cpu"
 
 
-CPU = device()
+CPU: Final = device()
 
 
 def dtype_of_to(target: Any, dtype: Any = None, to_device: Any = None) -> np.dtype | None:
@@ -72,5 +73,8 @@ class NoAccelerator:
         raise AttributeError(f'{name!r} is not there: "cpu" is the only device', name=name, obj=self)
 
 
-cuda = mps = xpu = accelerator = NoAccelerator()
-backends = types.SimpleNamespace(cuda=cuda, mps=mps)
+cuda: Final = NoAccelerator()
+mps = cuda
+xpu = cuda
+accelerator = cuda
+backends: Final = types.SimpleNamespace(cuda=cuda, mps=mps)

@@ -28,7 +28,7 @@ CPU_TYPE = 1  # kDLCPU
 KNOWS_READ_ONLY = (1, 0)  # the first version that can mark memory as read-only
 
 
-def exported(tensor, max_version: tuple[int, int] | None = None, **options) -> Any:
+def exported(tensor: Any, max_version: tuple[int, int] | None = None, **options: Any) -> Any:
     """The capsule that gives another library the tensor's memory; BufferError if it must not have it."""
     _check_constant(tensor)
     array = tensor._values().view()

@@ -1,5 +1,5 @@
 """The arrays that tensors hold: their four dtypes, and conversion to them."""
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -7,11 +7,18 @@ from .. import backend
 from ..backend import is_tensor
 from . import float_errors
 
-float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
-DTYPES = {float32, float64, int64, bool_}
+float32: Final = np.dtype("float32")
+float64: Final = np.dtype("float64")
+int64: Final = np.dtype("int64")
+bool_: Final = np.dtype("bool")
+DTYPES: set[np.dtype] = {float32, float64, int64, bool_}
 # PyTorch's other dtypes exist as names only: as_dtype refuses them. NumPy has no bfloat16.
-float16, int32, int16, int8, uint8 = map(np.dtype, ("float16", "int32", "int16", "int8", "uint8"))
-bfloat16 = "bfloat16"
+float16: Final = np.dtype("float16")
+int32: Final = np.dtype("int32")
+int16: Final = np.dtype("int16")
+int8: Final = np.dtype("int8")
+uint8: Final = np.dtype("uint8")
+bfloat16: Final = "bfloat16"
 
 
 def as_dtype(dtype: Any) -> np.dtype:

@@ -1,16 +1,18 @@
 """`tensor.data`: an array that tells the tape about writes to it."""
+from typing import Any, Final
+
 import numpy as np
 
 from ..backend import is_tensor
 from .versions import note_item_written, note_write
 
-WRITERS = {  # functions that write to their first argument, and its name
+WRITERS: dict[Any, tuple[str, ...]] = {  # functions that write to their first argument, and its name
     np.copyto: ("dst",), np.put: ("a",), np.place: ("arr",), np.putmask: ("a",), np.put_along_axis: ("arr",),
     np.fill_diagonal: ("a",),
 }  # fmt: skip
 
 
-def _writing(name: str):
+def _writing(name: str) -> Any:
     """ndarray's method of this name, which writes to the array."""
     method = getattr(np.ndarray, name)
 
@@ -22,7 +24,7 @@ def _writing(name: str):
     return noting
 
 
-def _with_out(name: str):
+def _with_out(name: str) -> Any:
     """ndarray's method of this name, which returns a new array or writes to `out`."""
     method = getattr(np.ndarray, name)
 
@@ -43,14 +45,14 @@ class VersionedArray(np.ndarray):
     or a random generator's `out=`.
     """
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(index, value)
         note_item_written(_plain(self), index)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return _versioned_or_own(super().__getitem__(index))
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if any(map(is_tensor, inputs)):
             return NotImplemented  # Tensors handle it, even with an array as `out`
         outputs = options.get("out", ())
@@ -62,57 +64,68 @@ class VersionedArray(np.ndarray):
         _note(*outputs, *(inputs[:1] if method == "at" else ()))
         return outputs[0] if len(outputs) == 1 else result
 
-    def __array_function__(self, function, types, arguments, options):
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
         result = super().__array_function__(function, types, arguments, options)
         if function in WRITERS:
             _note(*arguments[:1], *(options.get(name) for name in WRITERS[function]))
         _note(*(value for value in (*arguments, *options.values()) if value is result))  # an `out`
         return _versioned_or_own(result)
 
-    fill, put, sort, partition, byteswap = map(_writing, ("fill", "put", "sort", "partition", "byteswap"))
-    take, dot, choose, compress = map(_with_out, ("take", "dot", "choose", "compress"))
-    copy, astype, flatten, repeat = map(_with_out, ("copy", "astype", "flatten", "repeat"))
+    fill: Final = _writing("fill")
+    put: Final = _writing("put")
+    sort: Final = _writing("sort")
+    partition: Final = _writing("partition")
+    byteswap: Final = _writing("byteswap")
+    take: Final = _with_out("take")
+    dot: Final = _with_out("dot")
+    choose: Final = _with_out("choose")
+    compress: Final = _with_out("compress")
+    copy: Final = _with_out("copy")
+    astype: Final = _with_out("astype")
+    flatten: Final = _with_out("flatten")
+    repeat: Final = _with_out("repeat")
 
     @property
-    def flat(self) -> "VersionedElements":
+    def flat(self) -> Any:
+        """All elements in order, as VersionedElements."""
         return VersionedElements(self)
 
     @flat.setter
-    def flat(self, values) -> None:
+    def flat(self, values: Any) -> None:
         _plain(self).flat = values
         note_write(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(_plain(self))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _plain(self).__reduce__()
 
 
 class VersionedElements:
     """`VersionedArray.flat`: all elements in order, as if in a single row."""
 
-    def __init__(self, array: VersionedArray):
+    def __init__(self, array: VersionedArray) -> None:
         self._array, self._flat = array, array.view(np.ndarray).flat
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         self._flat[index] = value
         note_write(self._array)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._flat, name)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __eq__(self, other): return self._flat == other
-    def __ne__(self, other): return self._flat != other
-    def __getitem__(self, index): return self._flat[index]
-    def __iter__(self): return iter(self._flat)
-    def __next__(self): return next(self._flat)
-    def __len__(self): return len(self._flat)
-    def __array__(self, dtype=None, copy=None): return np.array(self._flat, dtype=dtype)
+    def __eq__(self, other: Any) -> Any: return self._flat == other
+    def __ne__(self, other: Any) -> Any: return self._flat != other
+    def __getitem__(self, index: Any) -> Any: return self._flat[index]
+    def __iter__(self) -> Any: return iter(self._flat)
+    def __next__(self) -> Any: return next(self._flat)
+    def __len__(self) -> int: return len(self._flat)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray: return np.array(self._flat, dtype=dtype)
 
 
 def _plain(value):

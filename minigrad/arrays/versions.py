@@ -16,15 +16,16 @@ values at their old place on the tape, so they are out of date.
 """
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..backend import is_tensor
 
 _clock = itertools.count(1)  # numbers both new tensors and writes in place, in order of time
-tick = _clock.__next__
-latest = 0  # the time of the most recent write
+tick: Callable[[], int] = _clock.__next__
+latest: int = 0  # the time of the most recent write
 on_tape: set[int] = set()  # the memories, by id, in which a value on the tape has been changed in place; usually none
 
 
@@ -85,7 +86,7 @@ def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
             on_tape.add(id(memory))
 
 
-def note_item_written(array: np.ndarray, index) -> None:
+def note_item_written(array: np.ndarray, index: Any) -> None:
     """Note that array[index] has been changed in place: only that part, if the index gives a view."""
     item = array[index]
     if not isinstance(item, np.ndarray):
@@ -106,7 +107,7 @@ def last_write(array: np.ndarray) -> tuple[int, int]:
     return known.last_write(part(array)) if known else (0, 0)
 
 
-def check_current(name: str, inputs: Sequence) -> None:
+def check_current(name: str, inputs: Sequence[Any]) -> None:
     """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
     if not on_tape:
         return

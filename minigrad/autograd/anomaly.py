@@ -1,12 +1,14 @@
 """Where did the first NaN or infinity come from? `detect_anomaly` watches every operation, forward and backward."""
 import os
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backend import is_tensor
 from ..runner import Observer
+from ..tape import Node
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # files that are not the user's code
@@ -28,7 +30,7 @@ class detect_anomaly(Observer):
     RuntimeError: detect_anomaly: Log made -inf at (1,) from finite inputs, applied in ...
     """
 
-    def forward(self, op, inputs, arrays, options):
+    def forward(self, op: Any, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
         """Record where op was applied; RuntimeError if it made a NaN or infinity from finite inputs."""
         output = super().forward(op, inputs, arrays, options)
         op.made_at = _user_line()
@@ -40,7 +42,7 @@ class detect_anomaly(Observer):
             )
         return output
 
-    def backward(self, op, dout, sums):
+    def backward(self, op: Any, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
         """RuntimeError if backward makes a NaN or infinity from a finite gradient, or if a saved array has changed."""
         gradients = super().backward(op, dout, sums)
         where = op.made_at or "a place outside detect_anomaly()"

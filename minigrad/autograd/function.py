@@ -12,9 +12,9 @@ from .grad_mode import no_grad
 class Context:
     """What forward keeps for backward: saved tensors, and any attributes."""
 
-    def __init__(self, needs_input_grad: tuple[bool, ...]):
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
-        self.saved_tensors: tuple = ()
+        self.saved_tensors: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, outputs or other tensors as `saved_tensors`, where inputs and outputs are on the tape again."""
@@ -48,15 +48,17 @@ class Function:
     """
 
     @staticmethod
-    def forward(ctx: Context, *inputs: Any):
+    def forward(ctx: Any, *inputs: Any, **options: Any) -> Any:
+        """The output, or outputs, of the inputs."""
         raise NotImplementedError("a Function needs a static method forward(ctx, *inputs)")
 
     @staticmethod
-    def backward(ctx: Context, *douts: Tensor):
+    def backward(ctx: Any, *douts: Any, **options: Any) -> Any:
+        """The gradients of the inputs for those of the outputs."""
         raise NotImplementedError("a Function needs a static method backward(ctx, *douts)")
 
     @classmethod
-    def apply(cls, *inputs: Any):
+    def apply(cls, *inputs: Any) -> Any:
         """Run forward on the inputs; on the tape if one of them requires a gradient."""
         run = _Run(cls, inputs)
         tensors = [x for x in inputs if isinstance(x, Tensor)]

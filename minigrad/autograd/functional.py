@@ -2,7 +2,8 @@
 
 For y = f(x), J = dy/dx is the Jacobian; vjp computes v^T J (as backward does), jvp computes J v.
 """
-from typing import Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from ..runner import current
 from ..tensor import Tensor, wrap
 from .grad_mode import enable_grad, set_grad_enabled
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors: TypeAlias = Tensor | Sequence[Tensor]
+Inputs = TypeVar("Inputs", bound=Tensor | tuple[Tensor, ...])
+Result = TypeVar("Result", bound=Tensor | tuple[Tensor, ...])
 
 
 def _as_tuple(value: Tensors | None) -> tuple:
@@ -24,6 +27,16 @@ def _like(result: tuple, given) -> Tensors:
     return result[0] if isinstance(given, Tensor) else result
 
 
+@overload
+def grad(
+    outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None, retain_graph: bool | None = None,
+    create_graph: bool = False, allow_unused: Literal[False] | None = None, materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+@overload
+def grad(
+    outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None, retain_graph: bool | None = None,
+    create_graph: bool = False, *, allow_unused: bool, materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]: ...
 def grad(
     outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None, retain_graph: bool | None = None,
     create_graph: bool = False, allow_unused: bool | None = None, materialize_grads: bool = False,
@@ -76,7 +89,7 @@ def _leaves(inputs: Tensors, create_graph: bool) -> tuple[Tensor, ...]:
     return tuple(x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
-def _evaluate(func: Callable, inputs: tuple[Tensor, ...]):
+def _evaluate(func: Callable[..., Any], inputs: tuple[Tensor, ...]):
     with enable_grad():
         result = func(*inputs)
     for output in _as_tuple(result):
@@ -105,7 +118,9 @@ def _vectors(v: Tensors | None, targets: tuple[Tensor, ...], name: str) -> tuple
     return v
 
 
-def vjp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False):
+def vjp(
+    func: Callable[..., Result], inputs: Inputs, v: Tensors | None = None, create_graph: bool = False
+) -> tuple[Result, Inputs]:
     """(func(inputs), v^T J): one backward.
 
     >>> vjp(lambda x: x * x, Tensor([1.0, 2.0]), Tensor([1.0, 10.0]))[1]
@@ -118,7 +133,9 @@ def vjp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
     return _off_tape(result, create_graph), _like(products, inputs)
 
 
-def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False):
+def jvp(
+    func: Callable[..., Result], inputs: Inputs, v: Tensors | None = None, create_graph: bool = False
+) -> tuple[Result, Result]:
     """(func(inputs), J v), by two backwards: u^T J is linear in u, and its gradient for u in the direction v is J v.
 
     >>> jvp(lambda x: x * x, Tensor([1.0, 2.0]), Tensor([1.0, 10.0]))[1]
@@ -137,7 +154,11 @@ def _off_tape(result, create_graph: bool):
     return result if create_graph else _like(tuple(y.detach() for y in _as_tuple(result)), result)
 
 
-def jacobian(func: Callable, inputs: Tensors, create_graph: bool = False):
+@overload
+def jacobian(func: Callable[..., Tensor], inputs: Tensor, create_graph: bool = False) -> Tensor: ...
+@overload
+def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False) -> Any: ...
+def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False) -> Any:
     """dy/dx, of shape y.shape + x.shape, computed row by row; with several, nested tuples [output][input].
 
     >>> jacobian(lambda x: x * x, Tensor([1.0, 2.0]))
@@ -163,7 +184,11 @@ def _stacked(y: Tensor, x: Tensor, rows: list[Tensor]) -> Tensor:
     return stack(rows).reshape(y.shape + x.shape)
 
 
-def hessian(func: Callable, inputs: Tensors, create_graph: bool = False):
+@overload
+def hessian(func: Callable[..., Tensor], inputs: Tensor, create_graph: bool = False) -> Tensor: ...
+@overload
+def hessian(func: Callable[..., Tensor], inputs: Tensors, create_graph: bool = False) -> Any: ...
+def hessian(func: Callable[..., Tensor], inputs: Tensors, create_graph: bool = False) -> Any:
     """The second derivatives of a function with a single value: the Jacobian of its gradient.
 
     >>> hessian(lambda x: (x**3).sum(), Tensor([1.0, 2.0]))
@@ -178,7 +203,9 @@ def hessian(func: Callable, inputs: Tensors, create_graph: bool = False):
     return jacobian(gradient, inputs, create_graph)
 
 
-def hvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False):
+def hvp(
+    func: Callable[..., Tensor], inputs: Inputs, v: Tensors | None = None, create_graph: bool = False
+) -> tuple[Tensor, Inputs]:
     """(func(inputs), H v) for a function with a single value, without the Hessian H: the gradient of grad^T v.
 
     >>> hvp(lambda x: (x**3).sum(), Tensor([1.0, 2.0]), Tensor([1.0, 10.0]))[1]

@@ -2,8 +2,11 @@
 import functools
 import inspect
 from collections.abc import Callable
+from typing import Any, Self, TypeVar, overload
 
 from ..per_thread import this_thread
+
+Function = TypeVar("Function", bound=Callable)
 
 
 def is_grad_enabled() -> bool:
@@ -16,22 +19,26 @@ class _GradModeBlock:
 
     mode: bool
 
-    def __new__(cls, function: Callable | bool | None = None, **options):
+    @overload
+    def __new__(cls, function: Function) -> Function: ...
+    @overload
+    def __new__(cls, mode: bool | None = None) -> Self: ...
+    def __new__(cls, function: Any = None, **options: Any) -> Any:
         """Called with a function, decorate it: @no_grad is @no_grad()."""
         return cls()(function) if callable(function) else super().__new__(cls)
 
-    def __init__(self):
-        self._before = []  # a stack, so that one object can be entered twice
+    def __init__(self) -> None:
+        self._before: list[bool] = []  # a stack, so that one object can be entered twice
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._before.append(this_thread.grad_enabled)
         this_thread.grad_enabled = self.mode
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         this_thread.grad_enabled = self._before.pop()
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Function) -> Function:
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
             with BLOCKS[self.mode]():
@@ -58,7 +65,7 @@ class _GradModeBlock:
                 except BaseException as error:  # noqa: BLE001  the generator handles it
                     resume, sent = generator.throw, error
 
-        return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped
+        return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped  # type: ignore[return-value]
 
 
 class no_grad(_GradModeBlock):
@@ -78,28 +85,28 @@ class enable_grad(_GradModeBlock):
     mode = True
 
 
-BLOCKS = {False: no_grad, True: enable_grad}
+BLOCKS: dict[bool, type[_GradModeBlock]] = {False: no_grad, True: enable_grad}
 
 
 class inference_mode(_GradModeBlock):
     """Like `no_grad`; inference_mode(False) is like `enable_grad`. Tensors made inside can be used for training later."""
 
-    def __init__(self, mode: bool = True):
+    def __init__(self, mode: bool = True) -> None:
         super().__init__()
-        self.mode = not mode
+        self.mode: bool = not mode
 
 
 class set_grad_enabled(_GradModeBlock):
     """Put operations on the tape or not, in this thread: from now on, or in a `with` block or a decorated function."""
 
-    def __init__(self, mode: bool):
+    def __init__(self, mode: bool) -> None:
         super().__init__()
-        self.mode = bool(mode)
+        self.mode: bool = bool(mode)
         super().__enter__()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Function) -> Function:
         self.__exit__()
         return super().__call__(function)

@@ -184,7 +184,7 @@ def parents_of(node: Node) -> list[Node]:
     return [parent for parent in node.parents if parent is not None]
 
 
-def led_to(last: Any, parents_of: Callable[[Any], Iterable]) -> set:
+def led_to(last: Any, parents_of: Callable[[Any], Iterable[Any]]) -> set[Any]:
     """All that led to the last one, with itself."""
     reached, waiting = {last}, [last]
     while waiting:

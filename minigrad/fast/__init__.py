@@ -4,13 +4,14 @@ Without Numba, or with MINIGRAD_FAST=0, plain.py provides the same names.
 """
 import importlib.util
 import os
+from typing import TYPE_CHECKING
 
 from ..per_thread import this_thread
 
 IS_WANTED = os.environ.get("MINIGRAD_FAST") != "0"
 IS_FAST = IS_WANTED and importlib.util.find_spec("numba") is not None
 
-if IS_FAST:
+if TYPE_CHECKING or IS_FAST:
     from .installed import (
         ACTIVATIONS, LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, Program, cache_folder, compile,
         compile_ahead, get_num_threads, keep_grad_in, norm, sample, set_num_threads, threading_layer,

@@ -6,6 +6,7 @@ function is also the name of this package.
 import inspect
 import sys
 import types
+from typing import Final
 
 from . import doctor, mutants
 from .above import explain_with
@@ -25,8 +26,8 @@ __signature__ = inspect.signature(gradcheck)
 class CallableModule(types.ModuleType):
     """A callable module; see "Customizing module attribute access" in Python's documentation."""
 
-    __call__ = staticmethod(gradcheck)
-    gradcheck_report = staticmethod(gradcheck_report)  # for type checkers, to whom all other names are Any
+    __call__: Final = staticmethod(gradcheck)
+    gradcheck_report: Final = staticmethod(gradcheck_report)  # for type checkers, to whom all other names are Any
 
 
 sys.modules[__name__].__class__ = CallableModule

@@ -130,7 +130,7 @@ def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
 
 
 class ComparisonMethods:
-    __hash__ = object.__hash__
+    __hash__: Final = object.__hash__
 
     __eq__: Final = comparison(np.equal, "self == other")  # type: ignore[assignment]
     __ne__: Final = comparison(np.not_equal, "self != other")  # type: ignore[assignment]

@@ -11,7 +11,7 @@ from ..arrays.dtypes import as_array
 from ..backend import is_tensor
 from ..per_thread import this_thread
 from ..runner import WRITES, notice
-from ..tape import Op
+from ..tape import Node, Op
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
 from .comparison import ComparisonMethods, Where
@@ -50,6 +50,8 @@ def in_place(method: Callable[Concatenate[Tensor, Arguments], Tensor]) -> Callab
 
 
 class InPlaceMethods:
+    node: Node | None  # of the Tensor
+
     def write(self: Tensor, result: Tensor | np.ndarray, is_there: bool = False) -> Tensor:
         """Put a result, a Tensor or an array of the same shape, into this tensor's memory, as all in-place methods do.
 

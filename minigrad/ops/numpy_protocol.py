@@ -2,7 +2,7 @@
 
 So formulas in NumPy's notation, as in forwards and backwards, also run on Tensors, on the tape.
 """
-from typing import Callable, TypeVar
+from typing import Any, Callable, TypeVar
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from .operands import NUMPY_NAMES, data_of
 
 Function = TypeVar("Function", bound=Callable)
 
-ANSWERS: dict[Callable, Callable] = {}  # {NumPy's function: what it calls if an argument is a Tensor}
-NAMES: dict[Callable, dict[str, str]] = {}  # {NumPy's function: {name of an argument: its name here}}
+ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {}  # {NumPy's function: what it calls if an argument is a Tensor}
+NAMES: dict[Callable[..., Any], dict[str, str]] = {}  # {NumPy's function: {name of an argument: its name here}}
 
 
-def answers(numpy_function: Callable, **names: str) -> Callable[[Function], Function]:
+def answers(numpy_function: Callable[..., Any], **names: str) -> Callable[[Function], Function]:
     """Decorate what `numpy_function` calls for Tensors; `names` of arguments as in answers(np.tril, k="diagonal")."""
 
     def register(function: Function) -> Function:
@@ -33,7 +33,7 @@ def named(method: Function, name: str, doc: str | None = None) -> Function:
 
 
 class NumpyProtocol:
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if "out" in options:  # array += tensor
             if any(is_tensor(value) and value.requires_grad for value in inputs):
                 raise TypeError("cannot write a tensor that requires a gradient into an array; use its .detach()")
@@ -42,7 +42,9 @@ class NumpyProtocol:
             raise _not_supported(ufunc)
         return ANSWERS[ufunc](*inputs)
 
-    def __array_function__(self, function, types, args, kwargs):
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if function not in ANSWERS:
             raise _not_supported(function)
         return ANSWERS[function](*args, **{NAMES[function].get(name, name): value for name, value in kwargs.items()})

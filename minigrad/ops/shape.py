@@ -310,7 +310,8 @@ class ShapeMethods:
             axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
         return self.apply_op(Permute, self, axes=tuple(axes))
 
-    swapaxes = swapdims = transpose
+    swapaxes = transpose
+    swapdims = transpose
 
     def t(self: Tensor) -> Tensor:
         """A matrix transposed."""

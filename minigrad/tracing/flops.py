@@ -1,12 +1,14 @@
 """Multiply-adds of matrix products, counted from shapes: `mg.count_flops`."""
 import collections
 import math
+from collections.abc import Sequence
+from typing import Any, Self
 
 from ..ops.attention import PackedAttention, ScaledDotProductAttention
 from ..ops.einsum import Einsum
 from ..ops.matmul import MLP, Dot, Linear, MatMul
 from ..runner import Observer
-from ..tape import Op
+from ..tape import Node, Op
 
 ALWAYS = -1  # in place of an input: backward computes this product whichever gradients are needed
 Products = list[tuple[int, tuple[int, ...]]]  # (multiply-adds, for the gradients of which inputs backward repeats them)
@@ -61,24 +63,26 @@ class count_flops(Observer):
     (Counter({'MatMul': 24}), Counter({'MatMul': 24}), 48)
     """
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         super().__enter__()
-        self.forward_counts, self.backward_counts = collections.Counter(), collections.Counter()
+        self.forward_counts: collections.Counter[str] = collections.Counter()
+        self.backward_counts: collections.Counter[str] = collections.Counter()
         return self
 
-    def forward(self, op, inputs, arrays, options):
+    def forward(self, op: Any, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
         output = super().forward(op, inputs, arrays, options)
         op.products = products_of(op, arrays, output)
         _add(self.forward_counts, op, sum(size for size, _ in op.products))
         return output
 
-    def backward(self, op, dout, sums):
+    def backward(self, op: Any, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
         _add(self.backward_counts, op, sum(
             size * sum(i == ALWAYS or op.needs(i) for i in inputs) for size, inputs in getattr(op, "products", ())))
         return super().backward(op, dout, sums)
 
     @property
     def total(self) -> int:
+        """The sum of both."""
         return self.forward_counts.total() + self.backward_counts.total()
 
 

@@ -20,6 +20,7 @@ class TracedTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """That of the value."""
         return self.value.shape
 
     def __repr__(self) -> str:
@@ -59,7 +60,7 @@ class Step:
 class Text(str):
     """Text that an interactive session prints without quotes."""
 
-    __repr__ = str.__str__
+    def __repr__(self) -> str: return str(self)
 
 
 def as_table(tensors: list[TracedTensor], steps: list[Step]) -> str:

@@ -4,8 +4,8 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..backend import is_tensor
 from ..drawing.graph import Box, Graph, led_to
 from ..ops.in_place import Identity
 from ..runner import Observer, current, unbroadcast
-from ..tape import Fused, Op
+from ..tape import Fused, Node, Op
 from ..tensor import Tensor
 from . import page
 from .folding import folded, is_traced
@@ -29,7 +29,7 @@ from .steps import Step, Text, TracedTensor, as_table
 class Trace(Observer):
     """What ran in a block: its `steps` and `tensors`, in order. See `trace`."""
 
-    def __init__(self, spelled_out: bool = False):
+    def __init__(self, spelled_out: bool = False) -> None:
         self.spelled_out = spelled_out
         self.tensors: list[TracedTensor] = []
         self.steps: list[Step] = []
@@ -47,7 +47,7 @@ class Trace(Observer):
 
     # ------------------------------------------------------------------------------------------------ recording
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         super().__enter__()
         if self._naming.outermost is None:
             frame = sys._getframe(1)
@@ -55,7 +55,7 @@ class Trace(Observer):
         self.tensors, self.steps = self._ran
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
         self._name_variables(self._naming.outermost)
         self.steps = folded(self.steps, self._calls)
@@ -63,7 +63,7 @@ class Trace(Observer):
         self.tensors = [tensor for tensor in self.tensors if tensor not in gone]
         self._naming.finish(self.tensors, {step.output: name_of_op(step.op) for step in self.steps})
 
-    def forward(self, op, inputs, arrays, options):
+    def forward(self, op: Any, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
         if self._is_inside:
             return super().forward(op, inputs, arrays, options)
         self._running = None
@@ -83,7 +83,7 @@ class Trace(Observer):
         self._running = op, traced, options
         return output
 
-    def made(self, tensor):
+    def made(self, tensor: Any) -> Any:
         tensor = super().made(tensor)
         if self._is_inside:
             return tensor
@@ -99,7 +99,7 @@ class Trace(Observer):
             self._calls[step] = self._naming.expect(output, sys._getframe(1))
         return tensor
 
-    def backward(self, op, dout, sums):
+    def backward(self, op: Any, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
         step = self._step_of.get(op)
         is_nested, self._is_inside = self._is_inside, self._is_inside or not is_tensor(dout)
         try:
@@ -196,7 +196,7 @@ class Trace(Observer):
                      [number[parent] for parent in parents_of(tensor)], tensor) for tensor in shown]
         return Graph(boxes, values, gradients)
 
-    def save(self, path: str | os.PathLike, *, title: str = "", overwrite: bool = False) -> pathlib.Path:
+    def save(self, path: str | os.PathLike[str], *, title: str = "", overwrite: bool = False) -> pathlib.Path:
         """Write an interactive page, one file that works offline, and return its path. See `minigrad.tracing.page`.
 
         An existing file is replaced only if it is such a page, or with `overwrite`; else FileExistsError. ValueError if the
@@ -237,7 +237,9 @@ class Trace(Observer):
         return f"<Trace of {len(names)} steps: {', '.join(shown)}>"
 
 
-def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, spelled_out: bool = False) -> Trace:
+def trace(
+    function: Callable[..., Any] | None = None, *inputs: Any, gradient: Any = None, spelled_out: bool = False
+) -> Trace:
     """Record each operation with its inputs, its output and its gradients, forward and backward.
 
     `with trace() as t:` records what runs in the block. `trace(function, *inputs)` runs function(*inputs), then backward

@@ -9,7 +9,8 @@ import functools
 import itertools
 import operator
 import types
-from typing import Any, Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -27,10 +28,19 @@ from .places import OUTDATING, REPLAYED, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
 MOST_CAPTURED = 8  # captures of one step, such as for different shapes; then the oldest goes
 
 
-def compile(function: Callable | None = None, *, check: bool = False) -> "Compiled":
+@overload
+def compile(function: Callable[Arguments, Result], *, check: bool = False) -> "Compiled[Arguments, Result]": ...
+@overload
+def compile(
+    function: None = None, *, check: bool = False
+) -> "Callable[[Callable[Arguments, Result]], Compiled[Arguments, Result]]": ...
+def compile(function: Callable[..., Any] | None = None, *, check: bool = False) -> Any:
     """A faster form of `function(*tensors)`, such as a training step: captured at the first call, then replayed.
 
     A replay makes the same calls on the same memory, so its results have the same bits. It skips layers, checks, the tape
@@ -79,18 +89,19 @@ class Constant(NamedTuple):
     value: Any
 
 
-class Compiled:
+class Compiled(Generic[Arguments, Result]):
     """What `compile` returns."""
 
-    def __init__(self, function: Callable, check: bool = False):
-        self.function, self.check = function, check
-        self.calls = 0
-        self._captured: dict[tuple, _Captured] = {}
-        self._ran: dict = {}  # the user's code that has run: see `Rehearsal.ran`
+    def __init__(self, function: Callable[Arguments, Result], check: bool = False) -> None:
+        self.function: Callable[Arguments, Result] = function
+        self.check: bool = check
+        self.calls: int = 0
+        self._captured: dict[tuple[Any, ...], _Captured] = {}
+        self._ran: dict[Any, Any] = {}  # the user's code that has run: see `Rehearsal.ran`
         self._of_objects: dict[int, Compiled] = {}  # as a method of objects without a __dict__, by id
         functools.update_wrapper(self, function)
 
-    def __get__(self, owner: Any, kind: type | None = None) -> "Compiled":
+    def __get__(self, owner: Any, kind: type | None = None) -> "Compiled[..., Result]":
         """The step as a method: each object keeps its own compiled step."""
         if owner is None:
             return self
@@ -100,7 +111,7 @@ class Compiled:
             steps[key] = Compiled(self.function.__get__(owner, kind), self.check)
         return steps[key]
 
-    def __call__(self, *inputs: Tensor, **named) -> Any:
+    def __call__(self, *inputs: Arguments.args, **named: Arguments.kwargs) -> Result:
         if this_thread.runner is not None:  # inside a step that is being captured, or observed
             return self.function(*inputs, **named)
         if named:
@@ -149,10 +160,10 @@ class Compiled:
                   if place.kind not in (OUTDATING, REPLAYED) and place.key != "__code__"]
         return places + [Constant(*constant) for constant in last.transcript.constants()]
 
-    def __copy__(self) -> "Compiled":
+    def __copy__(self) -> "Compiled[Arguments, Result]":
         return Compiled(self.function, self.check)
 
-    def __deepcopy__(self, memo: dict) -> "Compiled":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled[..., Result]":
         owner = getattr(self.function, "__self__", None)
         if owner is None:
             return self.__copy__()
