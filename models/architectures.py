@@ -57,7 +57,7 @@ ARCHITECTURES: dict[str, dict[str, Make]] = {  # by the kind of task; the first 
     },
 }
 
-UNUSED = {  # {model: config fields that it refuses}
+UNUSED: dict[str, tuple[str, ...]] = {  # {model: config fields that it refuses}
     "rnn": UNUSED_BY_RNNS,
     "rnn-attention": UNUSED_BY_RNNS,
     "encoder": UNUSED_BY_CLASSIFIERS,

@@ -10,7 +10,7 @@ import nn
 from minigrad import Tensor
 
 EVERY_HEAD = {"need_weights": True, "average_attn_weights": False}
-NEEDS = {  # {attention layer: the arguments that make it return its weights}
+NEEDS: dict[type[nn.Module], dict[str, bool]] = {  # {attention layer: the arguments that make it return its weights}
     nn.MultiHeadAttention: EVERY_HEAD,
     nn.Attention: {"need_weights": True},
     nn.AdditiveAttention: {},
@@ -71,7 +71,7 @@ def _watch(module: nn.Module, needed: dict[str, bool], calls: dict[str, list[np.
     """After each call of the layer, compute its weights from the same arguments."""
     signature = inspect.signature(module.forward)
 
-    def look(module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+    def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         arguments = signature.bind(*args, **kwargs).arguments | needed
         weights = module.forward(**arguments)[1].array
         if getattr(module, "layout", "rows") == "columns":

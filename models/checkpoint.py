@@ -40,10 +40,10 @@ class Checkpoint:
     step: int  # updates done
     best_loss: float  # the lowest validation loss so far; infinite before the first
     architecture: str  # a key of ARCHITECTURES
-    config: dict  # the fields of the model's config
-    training: dict  # the fields of the TrainingConfig
-    dataset: dict  # {"task": its name}, or a text's {"task": None, "path", "sha256", "tokenizer": its state}
-    generators: dict  # the state of each random generator
+    config: dict[str, Any]  # the fields of the model's config
+    training: dict[str, Any]  # the fields of the TrainingConfig
+    dataset: dict[str, Any]  # {"task": its name}, or a text's {"task": None, "path", "sha256", "tokenizer": its state}
+    generators: dict[str, Any]  # the state of each random generator
     model: dict[str, np.ndarray]  # parameters and buffers by name
     optimizer: dict[str, np.ndarray]  # its state, by parameter and name
 
@@ -87,7 +87,7 @@ OF_TEXTS: dict[str, Requirement] = {
 }
 
 
-def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) -> pathlib.Path:
+def save(folder: str | os.PathLike[str], checkpoint: Checkpoint, name: str = NAME) -> pathlib.Path:
     """Write a checkpoint into a folder; an existing `checkpoint.npz` becomes `checkpoint.previous.npz`.
 
     CheckpointError if that fails (a full disk, no permission); existing checkpoints stay as they were.
@@ -111,11 +111,11 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) ->
     return path
 
 
-def has_checkpoint(folder: str | os.PathLike) -> bool:
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     return any(os.path.exists(os.path.join(folder, name)) for name in (NAME, PREVIOUS))
 
 
-def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
+def find(run: str | os.PathLike[str], best: bool = False) -> pathlib.Path:
     """The last or best checkpoint file in a run's folder, or the file itself; NoCheckpoint if there is none."""
     run = pathlib.Path(run)
     names = [BEST] if best else [NAME, PREVIOUS]
@@ -141,12 +141,12 @@ def hint(run: pathlib.Path) -> str:
     return "give the folder of a run, or train one with `minigrad train`"
 
 
-def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
+def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
     """Read a checkpoint from a run's folder or a file; CheckpointError if it is incomplete or invalid."""
     path = find(run, best)
     try:
         header, members = read_archive(path, FORMAT)
-        groups: dict[str, dict] = {group: {} for group in Checkpoint.ARRAYS}
+        groups: dict[str, dict[str, Any]] = {group: {} for group in Checkpoint.ARRAYS}
         for member, array in members.items():
             group, _, name = member.partition("/")
             if group not in groups:
@@ -167,7 +167,7 @@ def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
     return checkpoint
 
 
-def remedy(path: str | os.PathLike) -> str:
+def remedy(path: str | os.PathLike[str]) -> str:
     """What to do about a damaged checkpoint."""
     path = pathlib.Path(path)
     previous = path.with_name(PREVIOUS)
@@ -176,7 +176,7 @@ def remedy(path: str | os.PathLike) -> str:
     return "; give a checkpoint.npz that `minigrad train` wrote"
 
 
-def check_values(checkpoint: Checkpoint, path: str | os.PathLike) -> None:
+def check_values(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> None:
     """CheckpointError unless everything but the arrays meets the REQUIREMENTS."""
     is_text = isinstance(checkpoint.dataset, dict) and checkpoint.dataset.get("task") is None
     for place, (is_right, expected) in (REQUIREMENTS | OF_TEXTS if is_text else REQUIREMENTS).items():
@@ -190,7 +190,7 @@ def check_values(checkpoint: Checkpoint, path: str | os.PathLike) -> None:
 
 
 def check_arrays(checkpoint: Checkpoint, group: str, expected: Mapping[str, np.ndarray],
-                 path: str | os.PathLike) -> None:
+                 path: str | os.PathLike[str]) -> None:
     """CheckpointError names the first array of the group that is missing, unexpected, of another shape or dtype, or that
     contains NaN or infinity."""
     arrays = getattr(checkpoint, group)

@@ -36,7 +36,7 @@ class Run:
 
     folder: pathlib.Path
     settings: Settings
-    rows: list[dict]  # of metrics.jsonl
+    rows: list[dict[str, Any]]  # of metrics.jsonl
     measured: dict[str, float]  # {measure: value}, for the known MEASURES
     problem: str = ""  # why it does not count: it is unfinished, failed or damaged
 

@@ -18,7 +18,7 @@ LINE, MOST_LINES = 44, 3  # of a label: characters per line, lines
 BEST_TO_WORST = (0.05, 0.25, 0.55), (0.10, 0.62, 0.55), (0.88, 0.55, 0.05)  # RGB
 
 
-def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
+def draw(comparison: Comparison, path: str | os.PathLike[str]) -> bool:
     """Draw the groups that can be compared, the best first; False if there are none."""
     groups = [group for group in comparison.groups if group.is_comparable and _curve(group, comparison.measure)]
     if not groups:
@@ -50,7 +50,7 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
     return True
 
 
-def _styles(count: int) -> tuple[Sequence, Sequence[str]]:
+def _styles(count: int) -> tuple[Sequence[Any], Sequence[str]]:
     """Colours and markers, the best group's first: those of the palette, or of many groups colours from blue to orange."""
     if count <= len(CURVES):
         return CURVES, MARKERS

@@ -5,6 +5,7 @@ be translated; `generate` then calls the whole forward.
 """
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,8 @@ class CachedDecoder:
     def __init__(self, model: CausalTransformer, batch_size: int):
         if Program is None:
             raise CannotDecode("there are no kernels for it")
-        self.model, self.batch_size = model, batch_size
+        self.model = model
+        self.batch_size = batch_size
         self._translate()
 
     @property
@@ -145,7 +147,10 @@ class CachedDecoder:
     def _allocate(self, slots: int) -> None:
         """A program and a cache with at most this many slots."""
         translation = _Translation(self.model, slots)
-        self.program, self._rotations = translation.program, translation.rotations
+        self.program: Any = translation.program
+        self._rotations = translation.rotations
+        self.keys: Any
+        self.values: Any
         self.keys, self.values = self.program.caches(self.batch_size)
 
     def _start_at(self, position: int) -> None:
@@ -280,7 +285,8 @@ class _Translation:
         x = self.sublayer(block.placement[0], block.ln_1, x, self.attention, block.attention)
         return self.sublayer(block.placement[1], block.ln_2, x, self.mlp, block.mlp)
 
-    def sublayer(self, sublayer: Sublayer, norm: nn.Module | None, x: int, function: Callable, module: nn.Module) -> int:
+    def sublayer(self, sublayer: Sublayer, norm: nn.Module | None, x: int, function: Callable[..., Any],
+                 module: nn.Module) -> int:
         """function(module, inner, out, accumulate) adds steps from one stream to another or the same."""
         inner = self.norm(norm, x) if sublayer.norm_before else x
         out = inner if sublayer.residual == "inner" else x
@@ -366,7 +372,7 @@ class _Translation:
         return array
 
 
-def _expect(module: nn.Module, *kinds: type) -> None:
+def _expect(module: nn.Module, *kinds: type[Any]) -> None:
     """ValueError if the module is a subclass or has hooks, and so may compute something else."""
     if type(module) not in kinds or module.has_hooks:
         hooks = " with hooks" if module.has_hooks else ""

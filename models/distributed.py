@@ -39,7 +39,8 @@ def own_cores() -> set[int]:
 class Alone:
     """A single process: rank 0 of 1."""
 
-    rank, size = 0, 1
+    rank: int = 0
+    size: int = 1
 
     @property
     def is_first(self) -> bool:
@@ -68,7 +69,7 @@ class Alone:
         """This rank's rows of a batch of this size."""
         return slice(self.rank * size // self.size, (self.rank + 1) * size // self.size)
 
-    def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager:
+    def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager[None, Any]:
         """A reusable context that sums the gradients of a backward inside it over the ranks."""
         return contextlib.nullcontext()
 
@@ -80,8 +81,10 @@ class Ranks(Alone):
     """The ranks of an MPI communicator."""
 
     def __init__(self, communicator: Any, mpi: Any):
-        self.communicator, self.mpi = communicator, mpi
-        self.rank, self.size = communicator.rank, communicator.size
+        self.communicator = communicator
+        self.mpi = mpi
+        self.rank = communicator.rank
+        self.size = communicator.size
 
     def of_first(self, function: Callable[..., Result], *arguments: Any) -> Result:
         result = function(*arguments) if self.is_first else None
@@ -96,7 +99,7 @@ class Ranks(Alone):
     def wait(self) -> None:
         self.finish([self.communicator.Ibarrier()])
 
-    def finish(self, requests: list) -> None:
+    def finish(self, requests: list[Any]) -> None:
         """Wait for these. MPI itself would poll without pause, even for minutes."""
         started = time.perf_counter()
         while not self.mpi.Request.Testall(requests):
@@ -115,7 +118,7 @@ class Ranks(Alone):
                     return f"{name} is {first:.60} on rank 0, but {other:.60} on rank {rank}"
         return None
 
-    def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager:
+    def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager[None, Any]:
         return GradientSums(self, parameters)
 
     def default_threads(self) -> int:
@@ -143,8 +146,11 @@ class GradientSums:
     """
 
     def __init__(self, ranks: Ranks, parameters: Sequence[Tensor]):
-        self.ranks, self.parameters = ranks, list(parameters)
-        self.buckets, self.views, self.bucket_of = [], {}, {}
+        self.ranks = ranks
+        self.parameters: list[Tensor] = list(parameters)
+        self.buckets: list[np.ndarray] = []
+        self.views: dict[Tensor, np.ndarray] = {}
+        self.bucket_of: dict[Tensor, int] = {}
         for members in cut_into_buckets(self.parameters[::-1], BUCKET_BYTES):
             bucket = np.zeros(sum(parameter.numel() for parameter in members), members[0].dtype)
             offset = 0
@@ -155,13 +161,13 @@ class GradientSums:
                 keep_grad_in(parameter, view)
                 parameter.register_post_accumulate_grad_hook(self._arrived)
             self.buckets.append(bucket)
-        self.is_open = False
+        self.is_open: bool = False
 
     def __enter__(self) -> None:
-        self.missing = [set() for _ in self.buckets]
+        self.missing: list[set[Tensor]] = [set() for _ in self.buckets]
         for parameter, bucket in self.bucket_of.items():
             self.missing[bucket].add(parameter)
-        self.requests: list = []  # of the buckets sent so far
+        self.requests: list[Any] = []  # of the buckets sent so far
         self.is_open = True
 
     def _arrived(self, parameter: Tensor) -> None:
@@ -185,8 +191,8 @@ class GradientSums:
         bucket = self.buckets[len(self.requests)]
         self.requests.append(self.ranks.communicator.Iallreduce(self.ranks.mpi.IN_PLACE, bucket))
 
-    def __exit__(self, kind: type | None, *_: Any) -> None:
-        self.is_open: bool = False
+    def __exit__(self, kind: type[Any] | None, *_: Any) -> None:
+        self.is_open = False
         if kind is not None:
             return
         while len(self.requests) < len(self.buckets):  # missing parameters have no gradient on any rank

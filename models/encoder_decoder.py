@@ -4,6 +4,7 @@ Sources and targets are rows of token ids, padded with PAD at the end. A target 
 """
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ class Seq2Seq(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no decode()")
 
     def forward(self, source: Tensor, inputs: Tensor, targets: Tensor | None = None,
-                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
+                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | Any]:
         """Logits (B, T, V) of the token after each of `inputs` (B, T), given `source` (B, S); with `targets` (B, T) also
         the mean cross-entropy over those that are not padding."""
         logits = self.decode(self.encode(source), source == PAD, inputs)
@@ -119,8 +120,10 @@ class EncoderDecoder(Seq2Seq):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.encoder, self.decoder = Encoder(config), Decoder(config)
-        self.read_out: nn.Linear | None = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
+        self.encoder: Encoder = Encoder(config)
+        self.decoder: Decoder = Decoder(config)
+        self.read_out: nn.Linear | None = (
+            None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False))
         self.to(config.dtype)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
 
@@ -151,14 +154,16 @@ class Classifier(nn.Module):
         refuse(config, "a classifier", *UNUSED_BY_CLASSIFIERS)
         if not attends:
             refuse(config, "a model without attention", *UNUSED_WITHOUT_ATTENTION)
-        self.config, self.pooling, self.make_tokens = config, pooling, make_tokens
+        self.config = config
+        self.pooling = pooling
+        self.make_tokens = make_tokens
         self.encoder: Encoder = Encoder(config, attends)
         self.head: nn.Linear = nn.Linear(config.width, classes)
         self.to(config.dtype)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
 
     def forward(self, inputs: Tensor, labels: Tensor | None = None,
-                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
+                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | Any]:
         """Logits, and with `labels` (B,) the mean cross-entropy."""
         padding = inputs == PAD if self.make_tokens is None else None
         x = self.encoder(inputs, padding) if self.make_tokens is None else self.encoder(self.make_tokens(inputs))

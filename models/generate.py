@@ -91,7 +91,9 @@ class WholeForward:
     """Next-token logits by calling the model on everything it sees, anew for each token; see `generate`."""
 
     def __init__(self, model: nn.Module, context: int | None, tokens: np.ndarray | None = None):
-        self.model, self.context, self.tokens = model, context, tokens
+        self.model = model
+        self.context = context
+        self.tokens = tokens
 
     def seen(self, tokens: np.ndarray, is_prompt: bool = False) -> np.ndarray:
         """The tokens shown to the model, of those so far (B, T)."""

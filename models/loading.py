@@ -3,6 +3,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import nn
 from models import hub
@@ -41,7 +42,7 @@ class Source:
         return self.task or self.tokenizer
 
 
-def source(run: str | os.PathLike, best: bool = False) -> Source:
+def source(run: str | os.PathLike[str], best: bool = False) -> Source:
     """The model in a run's folder, a checkpoint file, or a Hugging Face folder (one with a config.json and no checkpoint).
     CheckpointError if it is missing or damaged."""
     if not best and hub.is_folder(run):
@@ -66,7 +67,7 @@ def source(run: str | os.PathLike, best: bool = False) -> Source:
     return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, load_into)
 
 
-def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
+def load(run: str | os.PathLike[str], best: bool = False) -> nn.Module:
     """The model in a run's folder, a checkpoint file or a Hugging Face folder (docs/models_of_others.md), in evaluation
     mode; with `best`, the one with the lowest validation loss. CheckpointError if it is missing or damaged.
 
@@ -91,7 +92,7 @@ def model_in(source: Source) -> nn.Module:
     return model.eval()
 
 
-def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
+def respond(model: nn.Module, prompt: str | None = None, **sampling: Any) -> str:
     """The response of a model from `load`: a prompt with its continuation, or the answer to a task's source. ValueError if
     it has no tokenizer, TypeError if the prompt is not a string."""
     if getattr(model, "tokenizer", None) is None:
@@ -107,7 +108,7 @@ def task_of(checkpoint: Checkpoint) -> Task | None:
     return TASKS.get(checkpoint.dataset["task"])
 
 
-def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TransformerConfig:
+def model_config(checkpoint: Checkpoint, path: str | os.PathLike[str] = "the checkpoint") -> TransformerConfig:
     """The config of the model in a checkpoint; CheckpointError if it makes no sense, or describes a far larger model than
     the file holds, which must not be built."""
     config, task = _make_config(TransformerConfig, checkpoint.config, path), task_of(checkpoint)
@@ -128,12 +129,12 @@ def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoi
     return config
 
 
-def training_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TrainingConfig:
+def training_config(checkpoint: Checkpoint, path: str | os.PathLike[str] = "the checkpoint") -> TrainingConfig:
     """The TrainingConfig in a checkpoint; CheckpointError if it makes no sense."""
     return _make_config(TrainingConfig, checkpoint.training, path)
 
 
-def _make_config(config_class: type, values: dict, path: str | os.PathLike):
+def _make_config(config_class: type[Any], values: dict[str, Any], path: str | os.PathLike[str]) -> Any:
     """The config with these values; the defaults of NEWER fields are what older versions did."""
     try:
         lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys() - NEWER
@@ -145,7 +146,7 @@ def _make_config(config_class: type, values: dict, path: str | os.PathLike):
                               "this version, or train again") from None
 
 
-def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
+def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike[str] = "the checkpoint") -> None:
     """Copy the parameters of a checkpoint into a model; CheckpointError if they are damaged, or of another architecture."""
     check_arrays(checkpoint, "model", {name: value.array for name, value in model.state_dict().items()}, path)
     model.load_state_dict(checkpoint.model)

@@ -5,6 +5,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,7 @@ def _visible(character: str) -> str:
     return character if is_seen else character.encode("unicode_escape").decode()
 
 
-def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathLike | None = None):
+def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathLike[str] | None = None) -> Any:
     """A Matplotlib figure of the weights, from 0 (white) to 1; the future, which causal attention hides, is grey.
 
     Rows are layers, columns heads. Axes with more than MOST_LABELS symbols show positions. Beyond MOST_PANELS heads only

@@ -48,7 +48,7 @@ class Request:
     validation: float = 0.1  # the fraction of each source, at its end, that is for validation
     shard_tokens: int = SHARD_TOKENS
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_number("validation", self.validation, "(0, 1)")
         check_whole("shard_tokens", self.shard_tokens)
 
@@ -65,8 +65,8 @@ class Examined:
     """A source after the first pass."""
 
     source: TextFile
-    characters: array.array = dataclasses.field(default_factory=lambda: array.array("Q"))  # of each piece
-    checksums: array.array = dataclasses.field(default_factory=lambda: array.array("L"))  # of each piece
+    characters: "array.array[int]" = dataclasses.field(default_factory=lambda: array.array("Q"))  # of each piece
+    checksums: "array.array[int]" = dataclasses.field(default_factory=lambda: array.array("L"))  # of each piece
     bytes: int = 0
     digest: Any = dataclasses.field(default_factory=hashlib.sha256)
 
@@ -74,7 +74,7 @@ class Examined:
         return SourceText(os.path.abspath(self.source.path), self.source.field, self.bytes, self.digest.hexdigest())
 
 
-def prepare(request: Request, folder: str | os.PathLike, workers: int = 1, show: Show = no_show) -> Index:
+def prepare(request: Request, folder: str | os.PathLike[str], workers: int = 1, show: Show = no_show) -> Index:
     """Write the tokens of all sources into a folder, or those that are still missing.
 
     workers: processes; with more than one, a script that calls this needs `if __name__ == "__main__":`.
@@ -177,7 +177,7 @@ def examine_all(sources: Iterable[TextFile], workers: int, show: Show) -> tuple[
     sizes = [0, *itertools.accumulate(os.path.getsize(seen.source.path) for seen in found)]
     symbols = set()
 
-    def jobs() -> Iterator[tuple[Any, tuple]]:
+    def jobs() -> Iterator[tuple[Any, tuple[Any, ...]]]:
         for seen, before in zip(found, sizes):
             for piece in seen.source.pieces():
                 seen.digest.update(piece.content)
@@ -312,4 +312,5 @@ class ShardWriter:
                 file.write(part)
         self._shards.append(Shard(tokens, self._bytes, pieces, digest.hexdigest()))
         self._index.write(self._folder)
-        self._parts, self._bytes, self.pieces = [], 0, pieces
+        self._parts, self._bytes = [], 0
+        self.pieces = pieces

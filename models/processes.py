@@ -15,7 +15,8 @@ class ProcessLost(Exception):
     """A process was killed, or could not start."""
 
 
-def in_order(function: Callable, jobs: Iterable[tuple[Any, tuple]], processes: int) -> Iterator[tuple[Any, Any]]:
+def in_order(function: Callable[..., Any], jobs: Iterable[tuple[Any, tuple[Any, ...]]],
+             processes: int) -> Iterator[tuple[Any, Any]]:
     """(label, function(*arguments)) for each job (label, arguments), in order; only a few jobs are pending at a time, so
     that they and their results take little memory.
 
@@ -26,7 +27,7 @@ def in_order(function: Callable, jobs: Iterable[tuple[Any, tuple]], processes: i
         for label, arguments in jobs:
             yield label, function(*arguments)
         return
-    pending = collections.deque()
+    pending: collections.deque[tuple[Any, concurrent.futures.Future[Any]]] = collections.deque()
     with workers(function, processes) as submit:
         for label, arguments in jobs:
             pending.append((label, submit(arguments)))
@@ -38,12 +39,14 @@ def in_order(function: Callable, jobs: Iterable[tuple[Any, tuple]], processes: i
 
 
 @contextlib.contextmanager
-def workers(function: Callable, processes: int) -> Iterator[Callable[[tuple], concurrent.futures.Future]]:
+def workers(function: Callable[..., Any],
+            processes: int) -> Iterator[Callable[[tuple[Any, ...]], concurrent.futures.Future[Any]]]:
     """Yield a function that gives a job to the next free process. A thread of this process waits for each of them."""
     context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
-    free, all_workers = queue.SimpleQueue(), []
+    free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    all_workers: list[Worker] = []
 
-    def do(arguments: tuple) -> Any:
+    def do(arguments: tuple[Any, ...]) -> Any:
         worker = free.get()
         try:
             return worker.do(arguments)
@@ -69,13 +72,14 @@ class Worker:
     while writing a result, the executor waits for the rest forever.)
     """
 
-    def __init__(self, context: multiprocessing.context.BaseContext, function: Callable):
+    def __init__(self, context: Any, function: Callable[..., Any]):
         self._connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, function), daemon=True)
+        self.process: Any = context.Process(target=serve, args=(theirs, function), daemon=True)
         self.process.start()
         theirs.close()
 
-    def do(self, arguments: tuple) -> Any:
+    def do(self, arguments: tuple[Any, ...]) -> Any:
+        """function(*arguments), in the process."""
         try:
             self._connection.send(arguments)
             result, error = self._connection.recv()
@@ -86,7 +90,7 @@ class Worker:
         return result
 
 
-def serve(connection: Connection, function: Callable) -> None:
+def serve(connection: Connection, function: Callable[..., Any]) -> None:
     """The main loop of a worker: it does jobs until its parent closes the pipe or dies. Ctrl-C is left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is already a process per core

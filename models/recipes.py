@@ -26,7 +26,7 @@ class Recipe:
 
     def others(self) -> "Recipe":
         """The same fields with their default values."""
-        def defaults(kind: type, part: Mapping[str, Any]) -> dict[str, Any]:
+        def defaults(kind: type[Any], part: Mapping[str, Any]) -> dict[str, Any]:
             return {field.name: field.default for field in dataclasses.fields(kind) if field.name in part}
 
         return Recipe("the defaults", defaults(TransformerConfig, self.model), defaults(TrainingConfig, self.training))

@@ -27,7 +27,9 @@ class RecurrentSeq2Seq(Seq2Seq):
     def __init__(self, config: TransformerConfig, attends: bool):
         super().__init__()
         refuse(config, "a recurrent network", *UNUSED_BY_RNNS)
-        self.config, self.attends, C = config, attends, config.width
+        self.config = config
+        self.attends = attends
+        C = config.width
         self.source_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, C)
         self.target_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, C)
         self.encoder: nn.RNN = nn.RNN(C, C, batch_first=True, bidirectional=attends)

@@ -94,7 +94,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def recorder(trainer: Trainer, folder: pathlib.Path) -> Iterator[Callable[[dict], None]]:
+def recorder(trainer: Trainer, folder: pathlib.Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that writes a row of metrics.jsonl and shows it, on the first rank; elsewhere it does nothing."""
     if not trainer.ranks.is_first:
         yield lambda row: None
@@ -140,7 +140,7 @@ def keep_metrics(path: pathlib.Path, step: int):
         yield file
 
 
-def read_metrics(path: pathlib.Path) -> list[tuple[str, dict]]:
+def read_metrics(path: pathlib.Path) -> list[tuple[str, dict[str, Any]]]:
     """(line, row) for each line of metrics.jsonl that is complete and valid; TrainingError if it is not a file."""
     if not path.exists():
         return []
@@ -157,7 +157,7 @@ def seconds_until(step: int, metrics: pathlib.Path) -> float:
     return max((row.get("seconds", 0.0) for _, row in read_metrics(metrics) if row["step"] <= step), default=0.0)
 
 
-def _parse_row(line: str) -> dict | None:
+def _parse_row(line: str) -> dict[str, Any] | None:
     """The row in a line of metrics.jsonl; None unless it has a step, a loss, a validation loss or null, and only numbers or
     nulls for layers."""
     try:
@@ -172,7 +172,7 @@ def _parse_row(line: str) -> dict | None:
 
 
 @contextlib.contextmanager
-def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
+def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list[Any]]:
     """Yield a list that is empty until Ctrl-C, which takes effect after the current step. In the first step, which may
     compile kernels, it stops at once, since the checkpoint has everything; so does a second Ctrl-C.
 
@@ -197,7 +197,7 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
 
 
 @contextlib.contextmanager
-def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
+def show_progress(trainer: Trainer) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield a function that shows a row of metrics."""
     total, first, validation = trainer.config.steps, trainer.step + 1, ""
 
@@ -236,7 +236,7 @@ def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
     return [image.name]
 
 
-def _plot_losses(axes, rows: list[dict]) -> None:
+def _plot_losses(axes, rows: list[dict[str, Any]]) -> None:
     steps, losses = np.array([(row["step"], row["loss"]) for row in rows]).T
     evaluated = [(row["step"], row["val_loss"]) for row in rows if row["val_loss"] is not None]
     pieces = min(40, len(rows))
@@ -256,7 +256,7 @@ def _plot_losses(axes, rows: list[dict]) -> None:
     axes.legend()
 
 
-def _plot_layers(axes, rows: list[dict], measure: str, label: str) -> None:
+def _plot_layers(axes, rows: list[dict[str, Any]], measure: str, label: str) -> None:
     """A line for each layer, from dark to bright."""
     names = list(dict.fromkeys(name for row in rows for name in row["layers"]))
     places = np.linspace(0, 1, len(names))

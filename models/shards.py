@@ -27,7 +27,7 @@ from models.tokenizers import Tokenizer, tokenizer_of
 
 INDEX, FORMAT = "index.json", "minigrad tokens 1"
 SPLITS = "train", "validation"
-DTYPES = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+DTYPES: dict[str, np.dtype] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 CHECKED_AT_ONCE = 1 << 22  # token ids
 
 
@@ -62,7 +62,7 @@ class Shard:
     pieces: int  # of the sources, read until it was full
     sha256: str  # of the file
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self, {"tokens": is_count, "bytes": is_count, "pieces": is_count, "sha256": is_hash})
 
 
@@ -75,7 +75,7 @@ class SourceText:
     bytes: int  # of its content, uncompressed
     sha256: str  # of its content
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self, {"path": lambda path: isinstance(path, str), "bytes": is_count, "sha256": is_hash,
                             "field": lambda field: field is None or isinstance(field, str)})
 
@@ -91,7 +91,7 @@ class Index:
     shards: dict[str, list[Shard]]  # of each split
     is_whole: bool  # have all sources been tokenized?
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self, {"asked": lambda asked: isinstance(asked, dict), "is_whole": lambda whole: type(whole) is bool,
                             "shards": lambda shards: list(shards) == list(SPLITS)})
         size = len(tokenizer_of(self.tokenizer))
@@ -109,16 +109,16 @@ class Index:
         content = {split: [(shard.tokens, shard.sha256) for shard in shards] for split, shards in self.shards.items()}
         return hashlib.sha256(json.dumps([self.tokenizer, self.dtype, content], sort_keys=True).encode()).hexdigest()
 
-    def paths(self, folder: str | os.PathLike, split: str) -> list[tuple[pathlib.Path, Shard]]:
+    def paths(self, folder: str | os.PathLike[str], split: str) -> list[tuple[pathlib.Path, Shard]]:
         """(path, shard) for each shard of a split."""
         return [(shard_path(folder, split, number), shard) for number, shard in enumerate(self.shards[split])]
 
-    def write(self, folder: str | os.PathLike) -> None:
+    def write(self, folder: str | os.PathLike[str]) -> None:
         with replacing(pathlib.Path(folder) / INDEX) as file:
             file.write(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1).encode())
 
     @classmethod
-    def read(cls, folder: str | os.PathLike) -> "Index":
+    def read(cls, folder: str | os.PathLike[str]) -> "Index":
         """The index of a folder. ShardError if it is damaged or shards have other sizes; ValueError if there is none,
         OSError if it cannot be read."""
         path = pathlib.Path(folder) / INDEX
@@ -147,7 +147,7 @@ class Index:
 AGAIN = "remove the folder, and prepare the text again"
 
 
-def shard_path(folder: str | os.PathLike, split: str, number: int) -> pathlib.Path:
+def shard_path(folder: str | os.PathLike[str], split: str, number: int) -> pathlib.Path:
     return pathlib.Path(folder) / f"{split}-{number:05}.bin"
 
 
@@ -169,7 +169,7 @@ class MappedTokens:
     ShardError if an id is not in the vocabulary.
     """
 
-    def __init__(self, index: Index, folder: str | os.PathLike, split: str):
+    def __init__(self, index: Index, folder: str | os.PathLike[str], split: str):
         self._paths = [path for path, _ in index.paths(folder, split)]
         self._arrays = [np.memmap(path, DTYPES[index.dtype], mode="r") for path in self._paths]
         self._starts = np.cumsum([0, *map(len, self._arrays)])
@@ -193,7 +193,7 @@ class MappedTokens:
         return found
 
 
-def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenizer | None = None) -> Corpus:
+def load_shards(folder: str | os.PathLike[str], context: int = 1, tokenizer: Tokenizer | None = None) -> Corpus:
     """The corpus of a prepared text. Its tokens stay on disk; windows run across shards, so all are equally likely.
 
     ValueError if the folder is unfinished, too short for the context, or made with a tokenizer other than the given one;
@@ -221,7 +221,7 @@ def no_show(what: str, done: int, total: int) -> None:
     """Show nothing."""
 
 
-def check_content(index: Index, folder: str | os.PathLike, show: Show = no_show, part: slice = slice(None)) -> None:
+def check_content(index: Index, folder: str | os.PathLike[str], show: Show = no_show, part: slice = slice(None)) -> None:
     """Compare all shards, or a part of them, with the index; ShardError names the first damaged one."""
     files = [file for split in SPLITS for file in index.paths(folder, split)][part]
     dtype, size = DTYPES[index.dtype], len(tokenizer_of(index.tokenizer))

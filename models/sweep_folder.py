@@ -35,7 +35,7 @@ def write_plan(folder: pathlib.Path, runs: dict[str, Settings]) -> None:
         file.write(json.dumps({"format": FORMAT, "runs": runs}, indent=1).encode())
 
 
-def read_plan(folder: str | os.PathLike) -> dict[str, Settings]:
+def read_plan(folder: str | os.PathLike[str]) -> dict[str, Settings]:
     """{name of a run: its settings}; CheckpointError if the file is damaged."""
     path = pathlib.Path(folder, PLAN)
     try:
@@ -58,5 +58,5 @@ def _is_name(name: str) -> bool:
     return pathlib.Path(name).name == name and name != ".." and "\0" not in name
 
 
-def is_sweep(folder: str | os.PathLike) -> bool:
+def is_sweep(folder: str | os.PathLike[str]) -> bool:
     return pathlib.Path(folder, PLAN).is_file()

@@ -27,7 +27,8 @@ DEFAULTS = dict(batch_size=64, lr=2e-3, final_lr=0.0, beta2=0.98, weight_decay=0
 TEST_EXAMPLES, TEST_SEED = 200, 1_000_000  # per length, for the accuracy
 EXAMPLES, EXAMPLES_SEED = 3, 2_000_000  # shown at the end
 ALIGNMENT = "alignment.png"  # shows which symbol of the source each symbol of the answer comes from
-Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
+Examples = tuple[np.ndarray, np.ndarray]  # sources and targets
+Make = Callable[[np.random.Generator, int, int], Examples]
 
 
 @dataclasses.dataclass(frozen=True)

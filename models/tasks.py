@@ -2,8 +2,9 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.random import Generator
 
-from models.task import FIRST, Make, Task
+from models.task import FIRST, Examples, Make, Task
 
 IMAGE_SIZE, PATCH_SIZE = 8, 2  # pixels of the striped images
 LETTERS = tuple("abcdefghij")
@@ -13,7 +14,7 @@ KEYS, VALUES = LETTERS[:5], DIGITS[:4]
 
 def letters_to(answer: Callable[[np.ndarray], np.ndarray]) -> Make:
     """Random letters, and their answer."""
-    def make(generator, count, length):
+    def make(generator: Generator, count: int, length: int) -> Examples:
         source = generator.integers(FIRST, FIRST + len(LETTERS), (count, length))
         return source, answer(source).copy()
 
@@ -25,18 +26,18 @@ def digits_of(numbers: np.ndarray, width: int) -> np.ndarray:
     return numbers[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10 + FIRST
 
 
-def addition(generator, count, length):
+def addition(generator: Generator, count: int, length: int) -> Examples:
     a, b = generator.integers(0, 10**length, (2, count))
     plus = np.full((count, 1), FIRST + len(DIGITS))
     return np.hstack([digits_of(a, length), plus, digits_of(b, length)]), digits_of(a + b, length + 1)
 
 
-def parity(generator, count, length):
+def parity(generator: Generator, count: int, length: int) -> Examples:
     bits = generator.integers(0, 2, (count, length))
     return bits + FIRST, bits.cumsum(axis=1) % 2 + FIRST
 
 
-def induction(generator, count, length):
+def induction(generator: Generator, count: int, length: int) -> Examples:
     """`length` pairs of a letter and a digit, then one of the letters: which digit followed it?"""
     letters = generator.permuted(np.tile(np.arange(len(KEYS)), (count, 1)), axis=1)[:, :length]
     digits = generator.integers(0, len(VALUES), (count, length))
@@ -52,7 +53,7 @@ TOY = tuple(f"{noun}-la" for noun in NOUNS) + tuple(f"{adjective}-o" for adjecti
     "did", *(f"{verb}-i" for verb in VERBS))
 
 
-def translation(generator, count, length):
+def translation(generator: Generator, count: int, length: int) -> Examples:
     """the ADJECTIVE NOUN VERB the ADJECTIVE NOUN; length 2 drops the last adjective, length 1 both. In the other language
     the article is part of the noun, adjectives follow it, and a separate word marks the past: 7 words become 6."""
     adjectives = generator.integers(0, 4, (count, 2))
@@ -74,7 +75,7 @@ NEUTRAL = "film", "plot", "cast", "it", "was"
 SENTIMENT = ("not", *GOOD, *BAD, *NEUTRAL)
 
 
-def sentiment(generator, count, length):
+def sentiment(generator: Generator, count: int, length: int) -> Examples:
     """One judgement among neutral words; "not" before it inverts it."""
     words = generator.integers(1 + len(GOOD) + len(BAD), len(SENTIMENT), (count, length))
     place, is_good, is_negated = generator.integers(1, length, count), *generator.integers(0, 2, (2, count))
@@ -88,7 +89,7 @@ RIVER, MONEY = ("river", "water", "shore", "boat"), ("money", "loan", "cash", "a
 BANK = ("bank", *RIVER, *MONEY, "the", "a", "near", "to", "went", "saw")
 
 
-def bank(generator, count, length):
+def bank(generator: Generator, count: int, length: int) -> Examples:
     """Neutral words, one revealing word, and "bank" at the end: of the river, or of the money?"""
     words = generator.integers(1 + len(RIVER) + len(MONEY), len(BANK), (count, length))
     is_money = generator.integers(0, 2, count)
@@ -97,7 +98,7 @@ def bank(generator, count, length):
     return words + FIRST, is_money
 
 
-def stripes(generator, count, length):
+def stripes(generator: Generator, count: int, length: int) -> Examples:
     """Noisy images (count, 1, 8, 8) of stripes with period 4: horizontal, vertical, or along either diagonal."""
     rows, columns = np.indices((IMAGE_SIZE, IMAGE_SIZE))
     directions = np.stack([rows, columns, rows + columns, rows - columns])

@@ -70,11 +70,15 @@ class Trainer:
 
     def __init__(self, model: nn.Module, dataset: Dataset, config: TrainingConfig, architecture: str = "causal",
                  ranks: Alone = ALONE):
-        self.model, self.dataset, self.config, self.architecture = model.train(), dataset, config, architecture
+        self.model: nn.Module = model.train()
+        self.dataset = dataset
+        self.config = config
+        self.architecture = architecture
         self.ranks = ranks
-        self.step = 0  # updates done
-        self.best_loss = math.inf  # the lowest validation loss so far
-        self.generator: np.random.Generator = np.random.default_rng(config.seed)  # only for batches, so that nothing else shifts them
+        self.step: int = 0  # updates done
+        self.best_loss: float = math.inf  # the lowest validation loss so far
+        # The generator is only for batches, so that nothing else shifts them.
+        self.generator: np.random.Generator = np.random.default_rng(config.seed)
         parameters = list(model.parameters())
         self.optimizer: nn.optim.Joined = make_optimizer(model, config)
         self._layers = layers_of(model)
@@ -180,7 +184,7 @@ class Trainer:
                        for name, value in entries.items()},
         )
 
-    def restore(self, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
+    def restore(self, checkpoint: Checkpoint, path: str | os.PathLike[str] = "the checkpoint") -> None:
         """Continue from a checkpoint; CheckpointError, which names its path, if it does not fit the model."""
         self._check_moments(checkpoint, path)
         load_parameters(self.model, checkpoint, path)
@@ -191,9 +195,10 @@ class Trainer:
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.generator.bit_generator.state = checkpoint.generators["batches"]
         mg.random.set_state(checkpoint.generators["minigrad"])
-        self.step, self.best_loss = checkpoint.step, checkpoint.best_loss
+        self.step = checkpoint.step
+        self.best_loss = checkpoint.best_loss
 
-    def _check_moments(self, checkpoint: Checkpoint, path: str | os.PathLike) -> None:
+    def _check_moments(self, checkpoint: Checkpoint, path: str | os.PathLike[str]) -> None:
         """CheckpointError unless the optimiser's state fits these parameters; before the first step it is empty."""
         members = [(parameter, group) for group in self.optimizer.param_groups for parameter in group["params"]]
         expected = {f"{i}.{name}": np.zeros((), np.int64) if name == "step" else parameter.array

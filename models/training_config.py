@@ -1,6 +1,7 @@
 """The settings of a training run."""
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import Any
 
 import nn
@@ -10,7 +11,7 @@ WHOLE = dict.fromkeys(("steps", "batch_size", "accumulation", "eval_every", "eva
     ("warmup_steps", "seed"), (0, 10 ** 9))
 INTERVALS = {"lr": "(0, 1]", "muon_lr": "(0, 1]", "muon_momentum": "[0, 1)", "final_lr": "[0, 1]", "beta1": "[0, 1)",
              "beta2": "[0, 1)", "label_smoothing": "[0, 1)", "weight_decay": "[0, 100]", "max_grad_norm": "(0, inf)"}
-CHOICES = {"optimizer": ("adamw", "muon"), "annealing": nn.optim.ANNEALING}
+CHOICES: dict[str, Collection[str]] = {"optimizer": ("adamw", "muon"), "annealing": nn.optim.ANNEALING}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class TrainingConfig:
     eval_windows: int = 240  # windows of the validation text, or examples, per evaluation; the last one takes more
     seed: int = 42  # seed of initialisation, dropout and batches
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self, WHOLE, INTERVALS, CHOICES)
         if self.final_batch_size is not None:
             check_whole("final_batch_size", self.final_batch_size, least=self.batch_size)

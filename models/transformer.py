@@ -6,7 +6,7 @@ import dataclasses
 import math
 import numbers
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,8 +90,10 @@ GATED = {"swiglu": "silu"}  # {activation of an MLP with a gate: that of the gat
 WHOLE = dict.fromkeys(("vocabulary_size", "context", "heads", "width", "mlp_ratio", "key_value_heads", "head_size",
                        "hidden_width"), (1, 10 ** 9)) | {"layers": (0, MOST_LAYERS)}
 INTERVALS = {"norm_eps": "(0, 1)", "rotary_base": "(0, 1e12)", "dropout": "[0, 1)"}
-CHOICES = {"placement": PLACEMENTS, "activation": (*F.ACTIVATIONS, *GATED), "norm": NORMS, "dtype": ("float32", "float64"),
-           "positions": TABLE_POSITIONS + ATTENTION_POSITIONS}
+CHOICES: dict[str, Collection[str]] = {
+    "placement": PLACEMENTS, "activation": (*F.ACTIVATIONS, *GATED), "norm": NORMS, "dtype": ("float32", "float64"),
+    "positions": TABLE_POSITIONS + ATTENTION_POSITIONS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +128,7 @@ class TransformerConfig:
     rotary_base: float = BASE  # the longest wavelength of rotary positions over 2 pi
     rotary_scaling: str = "none"  # scaling of rotary positions: none, linear:FACTOR or llama3:FACTOR:FEWEST:MOST:CONTEXT
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_fields(self, WHOLE, INTERVALS, CHOICES)
         if self.heads % self.groups:
             raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}; change one of them")
@@ -237,7 +239,8 @@ class MLP(nn.Module):
         super().__init__()
         hidden, gated = config.hidden, GATED.get(config.activation)
         self.gate: nn.Linear | None = nn.Linear(config.width, hidden, bias=config.bias, activation=gated) if gated else None
-        self.expand = nn.Linear(config.width, hidden, bias=config.bias, activation=None if gated else config.activation)
+        self.expand: nn.Linear = nn.Linear(config.width, hidden, bias=config.bias,
+                                           activation=None if gated else config.activation)
         self.project: nn.Linear = nn.Linear(hidden, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -277,7 +280,9 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig, is_causal: bool = True, has_memory: bool = False,
                  attends: bool = True):
         super().__init__()
-        self.is_causal, self.attends, self.placement = is_causal, attends, PLACEMENTS[config.placement]
+        self.is_causal = is_causal
+        self.attends = attends
+        self.placement: tuple[Sublayer, Sublayer] = PLACEMENTS[config.placement]
         self.context: int = config.context
         if attends:
             self.ln_1: nn.Module | None = self._norm(config, 0)
@@ -373,12 +378,13 @@ class CausalTransformer(nn.Module):
         self.dropout: nn.Dropout = nn.Dropout(config.dropout)
         self.blocks: nn.ModuleList = nn.ModuleList([Block(config) for _ in range(config.layers)])
         self.ln_f: nn.LayerNorm | nn.RMSNorm | nn.Identity = make_norm(config) if config.final_norm else nn.Identity()
-        self.read_out: nn.Linear | None = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
+        self.read_out: nn.Linear | None = (
+            None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False))
         self.to(config.dtype)
         initialise(self, config.layers)
 
     def forward(self, tokens: Tensor, targets: Tensor | None = None,
-                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
+                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | Any]:
         """Logits (B, T, V) of the token after each of `tokens` (B, T), and with `targets` (B, T) the mean
         cross-entropy over those that are not -100.
 

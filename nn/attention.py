@@ -124,7 +124,7 @@ class Attention(Module):
         return named[scale] if isinstance(scale, str) else float(scale)
 
     def forward(self, x: Tensor, memory: Tensor | None = None, key_padding_mask: Tensor | None = None,
-                need_weights: bool = False) -> Any:  # a Tensor, or with the weights two
+                need_weights: bool = False) -> Tensor | Any:
         """y (B, Tq, D), or (y, weights (B, H, Tq, Tk)); without B if x is unbatched.
 
         y is computed from these weights, so they have a gradient after `weights.retain_grad()`. key_padding_mask (B, Tk) is

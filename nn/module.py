@@ -164,7 +164,7 @@ class Module:
         self._register(name, tensor, Tensor)
         self._buffers[name] = persistent
 
-    def _register(self, name: str, value: Any, kind: type) -> None:
+    def _register(self, name: str, value: Any, kind: type[Any]) -> None:
         if not isinstance(name, str) or not name or "." in name:
             raise KeyError(f"a name must be a non-empty string without '.', got {name!r}")
         if not isinstance(value, (kind, type(None))):

@@ -86,7 +86,7 @@ class MultiHeadAttention(Module):
 
     def forward(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
                 key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
-                average_attn_weights: bool = True, is_causal: bool = False) -> Any:
+                average_attn_weights: bool = True, is_causal: bool = False) -> Tensor | Any:
         """The output (B, Tq, C), or (output, weights) if the weights are needed.
 
         - `key` defaults to `query`, and `value` to `key`.
@@ -214,7 +214,7 @@ class MultiheadAttention(MultiHeadAttention):
     def forward(  # type: ignore[override]
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True,
         attn_mask: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor | Any]:
         is_batched = query.ndim == 3
         if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
             form = "(B, T, C)" if self.batch_first else "(T, B, C)"

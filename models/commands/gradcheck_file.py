@@ -18,7 +18,7 @@ from minigrad.gradcheck.blame import told
 from models.commands.shared import UsageError
 
 EXAMPLE = 'minigrad gradcheck my_ops.py:attention --inputs "q,k,v=randn(2,4,8,16) causal=True"'
-DRAWN: Mapping[str, Callable] = {  # (generator, *arguments) -> array
+DRAWN: Mapping[str, Callable[..., Any]] = {  # (generator, *arguments) -> array
     "randn": lambda r, *shape: r.standard_normal(shape),
     "rand": lambda r, *shape: r.random(shape),
     "randint": lambda r, high, *shape: r.integers(high, size=shape),

@@ -12,7 +12,7 @@ from models.commands.shared import UsageError, as_flag
 MOST_RUNS = 1000  # more are a typo, or take weeks
 LONGEST_NAME = 200  # file systems allow names of 255 bytes
 YES_OR_NO = {"yes": True, "no": False}
-Grid = dict[str, list]  # {flag: its values}
+Grid = dict[str, list[Any]]  # {flag: its values}
 
 
 class SeveralValues:
@@ -25,7 +25,7 @@ class SeveralValues:
     Namespace(lr=[0.001, 0.1])
     """
 
-    def __init__(self, parser, without: Collection[str] = ()):
+    def __init__(self, parser: Any, without: Collection[str] = ()):
         self._parser, self._without = parser, without
 
     def add_argument_group(self, *arguments: Any, **options: Any) -> "SeveralValues":
@@ -46,7 +46,7 @@ class SeveralValues:
         self._parser.add_argument(flag, type=_values(type, choices), action="extend", metavar=metavar, **options)
 
 
-def _values(kind: Callable[[str], Any], choices: Collection[str] | None) -> Callable[[str], list]:
+def _values(kind: Callable[[str], Any], choices: Collection[str] | None) -> Callable[[str], list[Any]]:
     """A function from "a,b,c" to a list of values."""
     def value(text: str) -> Any:
         if choices is not None and text not in choices:

@@ -62,7 +62,7 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
 class Parser(argparse.ArgumentParser):
     """An argparse parser with one-line errors that suggest the nearest flag."""
 
-    def parse_known_args(self, arguments=None, namespace=None) -> tuple[argparse.Namespace, list[str]]:
+    def parse_known_args(self, arguments: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         options, unknown = super().parse_known_args(arguments, namespace)
         if unknown:  # here, so that a subcommand's parser suggests its own flags
             flags = re.findall(r"--([\w-]+)", self.format_usage())
@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(code, f"minigrad: {' '.join(reason.split())}\n")
 
 
-def add_fields(group, config_class: type, defaults: Mapping[str, Any]) -> None:
+def add_fields(group: Any, config_class: type[Any], defaults: Mapping[str, Any]) -> None:
     """Add a flag for each field of a config; its help is the comment after the field, with the default from `defaults`, or
     the field's own."""
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
@@ -122,7 +122,7 @@ def show_progress() -> Iterator[Show]:
         yield show
 
 
-def check_ending(path: str | os.PathLike, flag: str) -> None:
+def check_ending(path: str | os.PathLike[str], flag: str) -> None:
     """UsageError if a picture's file has an ending that no picture can be written for."""
     if pathlib.Path(path).suffix not in FORMATS:
         raise UsageError(f"{flag} is {str(path)!r}, but pictures are PNG, PDF or SVG; choose a name that ends with "

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import pathlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import minigrad as mg
@@ -228,7 +229,7 @@ class SweepProgress:
                           if name not in self._to_do), default=None)
         self._progress = Progress(sum(run.steps for run in planned), sum(self._done.values()),
                                   "{percentage:3.0f}% |{bar}| {desc}", SECONDS_BETWEEN_LINES)
-        self.close = self._progress.__exit__
+        self.close: Callable[..., None] = self._progress.__exit__
 
     def show(self, running: list[Planned], ended: dict[str, str | None]) -> None:
         """Show what has changed; `ended` has {run: why it failed, or None}."""

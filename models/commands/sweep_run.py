@@ -71,10 +71,14 @@ class Processes:
     """Executes runs, each in a process of its own; Ctrl-C reaches only the parent."""
 
     def __init__(self, workers: int, threads: int):
-        self.count, self._pool = workers, concurrent.futures.ThreadPoolExecutor(workers)
-        self._threads, self._running, self._is_stopped, self._lock = threads, set(), False, threading.Lock()
+        self.count = workers
+        self._pool = concurrent.futures.ThreadPoolExecutor(workers)
+        self._threads = threads
+        self._running: set[subprocess.Popen[str]] = set()
+        self._is_stopped = False
+        self._lock = threading.Lock()
 
-    def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future:
+    def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future[Any]:
         """A future of what `train_run` returns."""
         return self._pool.submit(self._run, given, folder)
 
@@ -122,7 +126,7 @@ class Processes:
                 return answer, process.returncode
 
 
-def start_process(log: TextIO) -> subprocess.Popen:
+def start_process(log: TextIO) -> subprocess.Popen[str]:
     """A process that runs `main`, below."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "models.commands.sweep_run"], text=True, encoding="utf-8",
@@ -134,9 +138,10 @@ class OnRanks:
     """Executes runs on all MPI ranks but the first, through mpi4py's executor."""
 
     def __init__(self, executor: Any, count: int):
-        self._executor, self.count = executor, count
+        self._executor = executor
+        self.count = count
 
-    def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future:
+    def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future[Any]:
         return self._executor.submit(train_run, given, folder.absolute())
 
     def stop(self, at_once: bool = False) -> None:

@@ -32,7 +32,7 @@ RUNS = pathlib.Path("runs")  # where runs go without --out
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # when a run is resumed
 ANY = object()
 UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
-CONFLICTS = {  # {(flag or field of a config, its value): flags that make no sense with it}
+CONFLICTS: dict[tuple[str, Any], set[str]] = {  # {(flag or field of a config, its value): flags that make no sense with it}
     ("task", ANY): {"preset", "recipe", "text", "tokenizer", "vocabulary_size"},
     ("init_from", ANY): {"preset", "recipe", "tokenizer", "vocabulary_size"},
     ("resume", ANY): {"init_from"},
@@ -265,7 +265,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
     runs.train(trainer, folder)
 
 
-def named_run(given: dict) -> str | pathlib.Path:
+def named_run(given: dict[str, Any]) -> str | pathlib.Path:
     """The run named by --resume or --out, or else the last one."""
     names = [name for name in (given["resume"], given.get("out")) if name is not None]
     if "" in names:
@@ -273,11 +273,11 @@ def named_run(given: dict) -> str | pathlib.Path:
     return names[0] if names else last_run("--resume")
 
 
-def chosen(given: dict, config_class: type) -> dict:
+def chosen(given: dict[str, Any], config_class: type[Any]) -> dict[str, Any]:
     return {field.name: given[field.name] for field in dataclasses.fields(config_class) if field.name in given}
 
 
-def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> None:
+def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib.Path) -> None:
     """UsageError if a flag contradicts the run that is resumed."""
     task = checkpoint.dataset["task"]
     if task:

@@ -26,7 +26,7 @@ READ_OUT = "lm_head.weight"
 SHARD_SIZE = 5_000_000_000  # bytes
 
 
-def is_folder(path: str | os.PathLike) -> bool:
+def is_folder(path: str | os.PathLike[str]) -> bool:
     """Does this folder have a config.json and no checkpoint?"""
     return os.path.exists(os.path.join(path, CONFIG)) and not has_checkpoint(path)
 
@@ -96,7 +96,7 @@ class Folder:
         return True
 
 
-def read(path: str | os.PathLike) -> Folder:
+def read(path: str | os.PathLike[str]) -> Folder:
     """The contents of a folder, without the numbers; CheckpointError if its family is not supported, or it is damaged."""
     path = pathlib.Path(path)
     given = weights.read_json(path / CONFIG)
@@ -130,7 +130,7 @@ def _tensors(path: pathlib.Path, family: Family) -> dict[str, weights.Stored]:
     return full
 
 
-def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokenizer | None = None,
+def write(model: CausalTransformer, folder: str | os.PathLike[str], tokenizer: Tokenizer | None = None,
           dtype: str | None = None, shard_size: int = SHARD_SIZE) -> Family:
     """Write a model as a folder of its family, in a dtype (by default the model's own).
 
@@ -170,7 +170,7 @@ def family_of(config: TransformerConfig) -> Family:
     raise CheckpointError(f"no supported family can express this model: {others}")
 
 
-def check_free(folder: str | os.PathLike) -> None:
+def check_free(folder: str | os.PathLike[str]) -> None:
     """CheckpointError if the path exists, unless it is an empty folder."""
     folder = pathlib.Path(folder)
     if folder.name in ("", ".."):

@@ -4,7 +4,7 @@ from typing import Any
 from models.hub.family import MEANINGLESS, ROTATED, Family, Field, Row, layer, projection
 from nn.position import parse_scaling
 
-SCALINGS = {  # of rotary positions, and their numbers in the order of `nn.position.SCALINGS`
+SCALINGS: dict[str, tuple[str, ...]] = {  # of rotary positions, and their numbers in the order of `nn.position.SCALINGS`
     "default": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 from models.checkpoint import CheckpointError
@@ -32,7 +33,9 @@ def _of_bytes(tokenizer: Bytes) -> dict[str, Any]:
     return _described({"type": "BPE", "vocab": BYTE_OF, "merges": []}, level, level)
 
 
-DESCRIBED = {"characters": _of_characters, "bytes": _of_bytes, "bpe": lambda tokenizer: tokenizer.state()["tokenizer"]}
+DESCRIBED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "characters": _of_characters, "bytes": _of_bytes, "bpe": lambda tokenizer: tokenizer.state()["tokenizer"],
+}
 
 
 def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
@@ -47,7 +50,7 @@ def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
         **named})
 
 
-def read(folder: str | os.PathLike) -> Tokenizer | None:
+def read(folder: str | os.PathLike[str]) -> Tokenizer | None:
     """The tokenizer of a folder, with the ids that end a text; None if there is none. CheckpointError if it is invalid,
     MissingExtra if the library is not installed."""
     folder = pathlib.Path(folder)

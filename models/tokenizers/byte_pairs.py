@@ -38,7 +38,7 @@ BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
 # A pattern splits a text into words before pairs are merged. In GPT-2's words no blank or line end follows another
 # character, and a word depends on no text before it, nor, unless it is blank, on text after it. So a text cut before such a
 # blank has the same tokens. With Llama 3's pattern, a line end may follow punctuation.
-GPT2_WORDS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+GPT2_WORDS: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
                   r"\s+(?!\S)|\s+")
 GPT2_CUT, LLAMA3_CUT = re.compile(r"\S(?=[ \n])"), re.compile(r"\S(?= )|[0-9A-Za-z](?=\n)")
@@ -63,7 +63,7 @@ class BytePairs(Tokenizer):
             if isinstance(ids, dict) and max(ids.values(), default=0) >= MOST_IDS:
                 raise ValueError(f"a token has the id {max(ids.values())}; ids up to {MOST_IDS - 1:,} are read")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
-            self.described = json.loads(self._tokenizer.to_str())
+            self.described: dict[str, Any] = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
@@ -94,7 +94,7 @@ class BytePairs(Tokenizer):
         return cls(json.loads(tokenizer.to_str()))
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> "BytePairs":
+    def read(cls, path: str | os.PathLike[str]) -> "BytePairs":
         """The tokenizer in a tokenizer.json, or in a folder with one or with GPT-2's vocab.json and merges.txt. ValueError
         names an invalid file, OSError an unreadable one."""
         file = pathlib.Path(path)

@@ -2,6 +2,7 @@
 import dataclasses
 import functools
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Vocabulary(Tokenizer):
         """The vocabulary of all characters in a text."""
         return cls("".join(sorted(set(text))))
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.symbols or list(self.symbols) != sorted(set(self.symbols)):
             raise ValueError("the symbols of a vocabulary must be distinct, in ascending order, and at least one")
 
@@ -56,7 +57,7 @@ class Vocabulary(Tokenizer):
             raise ValueError(f"the vocabulary has no {names}; it knows these {len(self)}: {self.symbols!r}")
         return ids
 
-    def decode(self, ids) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         return "".join(self.symbols[i] for i in ids)
 
     def state(self) -> dict[str, Any]:

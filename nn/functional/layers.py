@@ -200,7 +200,7 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
     return pad_with(x, pad, 0.0 if value is None else value)
 
 
-def _normed(function: str, op: type, x: Tensor, normalized_shape: int | Sequence[int], eps: float,
+def _normed(function: str, op: type[Any], x: Tensor, normalized_shape: int | Sequence[int], eps: float,
             **parameters: Tensor | None) -> Tensor:
     """Apply an op on rows over the last axes."""
     axes = _last_axes(function, x, normalized_shape, **parameters)

@@ -3,6 +3,8 @@
 Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows. Where PyTorch
 still has `size_average` and `reduce` in between, the arguments after them are keyword-only.
 """
+from typing import Any
+
 import numpy as np
 
 from minigrad import Tensor, ops, where
@@ -69,7 +71,7 @@ def smooth_l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", beta: 
     return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(x), target, reduction, beta=beta)
 
 
-def _difference_loss(name: str, op: type, x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
+def _difference_loss(name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
     _check_reduction(name, reduction)
     return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction, **options)
 
@@ -159,7 +161,7 @@ def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.nda
 
 
 def _loss_of_rows(
-    name: str, op: type, x: Tensor, ids: np.ndarray, ignore_index: int, reduction: str, **options: float
+    name: str, op: type[Any], x: Tensor, ids: np.ndarray, ignore_index: int, reduction: str, **options: float
 ) -> Tensor:
     """An op on rows (N, V) and their targets, applied to x (V,), (N, V) or (N, V, d1, ...)."""
     _check_reduction(name, reduction)
