@@ -13,7 +13,7 @@ from .differences import (
 from .kinks import judge_kinks
 from .problem import Point, Problem, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
-from .side_checks import repeats, saved_arrays, side_checks
+from .side_checks import REPEATABLE, repeats, saved_arrays, side_checks
 
 SMALL_INPUT = 256  # up to this many elements, each is moved on its own
 SMALL_JACOBIAN = 4096  # up to this many derivatives, and SMALL_OUTPUT rows, each is judged on its own
@@ -87,8 +87,9 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
                     again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
                     reports[i] = again
             problem.restore()
-        is_wrong = any(report.verdict == FAIL for report in reports)
-        to_ask = consultations(point, reports, options.seed) if is_wrong else []
+        failed = [check.name for check in sides if not check.passed]
+        is_wrong = failed or any(report.verdict == FAIL for report in reports)
+        to_ask = consultations(point, reports, options.seed) if is_wrong and REPEATABLE not in failed else []
     warnings = [*problem.notes, *special_points(reports, problem.before, problem.constants)]
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
                  for k, out in enumerate(outputs) if not out.requires_grad]

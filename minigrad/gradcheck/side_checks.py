@@ -13,6 +13,7 @@ from .report import SideCheck
 
 RELATIVE = 1e-9  # how far rounding may take two ways of computing the same gradient apart
 EXACT = 1e-11  # for powers of two, which change no digit, unless logarithms are taken
+REPEATABLE = "backward twice gives the same"
 SAME = ""  # a check returns a sentence on what is wrong, or this
 
 
@@ -21,7 +22,7 @@ def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Genera
     """All of them, at the leaves' current values. `saved` are copies of what forward saved, made before any backward."""
     problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
-        "backward twice gives the same": lambda: same(point, first, point.backward(upstream), nondet_tol),
+        REPEATABLE: lambda: same(point, first, point.backward(upstream), nondet_tol),
         "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
         "zero upstream gives exact zeros": lambda: all_zero(point, point.backward(np.zeros_like(upstream))),
         "linear in the upstream": lambda: linear(point, generator),
@@ -40,7 +41,7 @@ def rough_checks(point: Point) -> list[SideCheck]:
     """Those that hold to the bit, whatever the dtype."""
     problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
-        "backward twice gives the same": lambda: same(point, first, point.backward(upstream)),
+        REPEATABLE: lambda: same(point, first, point.backward(upstream)),
         "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
         "zero upstream gives exact zeros": lambda: all_zero(point, point.backward(np.zeros_like(upstream))),
         "inputs are left as they were": problem.changed,

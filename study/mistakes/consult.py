@@ -39,6 +39,12 @@ class Consultation:
     evidence: list[Evidence]
     tolerance: float
 
+    @property
+    def fits(self) -> bool:
+        """Has each right gradient its input's shape? matmul computes what batched_matmul does, but would not sum da."""
+        return all(np.shape(seen.right[gradient_of(name)]) == np.shape(value) for seen in self.evidence
+                   for name, value in seen.inputs.items() if gradient_of(name) in seen.right)
+
     def diagnosis(self) -> Diagnosis:
         found = diagnose_numbers(self.evidence, self.routine, self.tolerance)
         if not self.function or not found:
@@ -63,7 +69,7 @@ def consultations(point: Point, reports: list[InputReport], seed: int) -> list[C
         seen.append(observe(nearby, nearby.upstream))
         problem.restore()
         found[:0] = [as_known(function, seen) for function in functions if has_values(function, seen[-1])]
-    return [consultation for consultation in found if consultation is not None]
+    return [consultation for consultation in found if consultation is not None and consultation.fits]
 
 
 def observe(point: Point, upstream: np.ndarray) -> Observation:
