@@ -62,6 +62,10 @@ class Library:
         """With the dtype, and on the device, of the tensor `like`; of an array's dtype if `like` is none."""
         return array
 
+    def drawn(self, array: np.ndarray, dtype: str) -> Any:
+        """An input of a check: floats with this dtype, and so that they get a gradient."""
+        return array.astype(dtype) if array.dtype.kind == "f" else array
+
     def write(self, tensor: Any, array: np.ndarray) -> None:
         """Write the array's numbers into the tensor's memory."""
         tensor[...] = array
@@ -194,12 +198,15 @@ class Minigrad(Taped):
     def tensor(self, array, like, is_leaf=False):
         return Tensor(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array, requires_grad=is_leaf)
 
+    def drawn(self, array, dtype):
+        return Tensor(super().drawn(array, dtype), requires_grad=array.dtype.kind == "f")
+
     def write(self, tensor, array):
         tensor.array[...] = array
 
 
 class Torch(Taped):
-    name = "PyTorch"
+    name, package = "PyTorch", "torch"
 
     def __init__(self, torch: Any):
         super().__init__(torch.set_grad_enabled, torch.autograd.grad)
@@ -234,6 +241,10 @@ class Torch(Taped):
         made = self.torch.from_numpy(array)
         made = made.to(like.device, like.dtype) if self.is_tensor(like) else made
         return made.requires_grad_(is_leaf)
+
+    def drawn(self, array, dtype):
+        made = self.torch.from_numpy(array)
+        return made.to(getattr(self.torch, dtype)).requires_grad_() if array.dtype.kind == "f" else made
 
     def write(self, tensor, array):
         tensor.data.copy_(self.torch.from_numpy(array))
@@ -306,7 +317,7 @@ class Repeated:
 
 
 class Jax(Library):
-    name = "JAX"
+    name, package = "JAX", "jax"
     needs = "give an array of floating-point numbers"
 
     def __init__(self, jax: Any):
@@ -345,6 +356,9 @@ class Jax(Library):
     def repeated(self, function):
         return Repeated(self.jax, function)
 
+    def drawn(self, array, dtype):
+        return self.jax.numpy.asarray(array, dtype if array.dtype.kind == "f" else None)
+
     def record(self, function, leaves):
         """Differentiated only if a gradient is asked for: tracing takes longer than running."""
         outputs = function(leaves)
@@ -382,7 +396,7 @@ def library(kind: type[Library], module: ModuleType) -> Library:
 
 def others() -> list[Library]:
     """The libraries beside NumPy and minigrad that the user has imported."""
-    found = [(kind, sys.modules.get(name)) for kind, name in ((Torch, "torch"), (Jax, "jax"))]
+    found = [(kind, sys.modules.get(kind.package)) for kind in (Torch, Jax)]
     return [library(kind, module) for kind, module in found if module is not None]
 
 

@@ -237,15 +237,19 @@ def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
     >>> input_names(lambda x, *others: x, (1.0, 2.0))
     ['x', 'input 1']
     """
-    owner = owner_of(fn)
-    try:
-        parameters = inspect.signature(getattr(owner, "forward", owner)).parameters.values()
-    except (TypeError, ValueError):  # built-in functions may have none
-        parameters = ()
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    names = names[1:] if owner is not fn and has_context(owner) else names
+    names = [p.name for p in parameters_of(fn) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names += [f"input {i}" for i in range(len(names), len(inputs))]
     return [x.name or name if isinstance(x, Tensor) else name for x, name in zip(inputs, names)]
+
+
+def parameters_of(fn: Callable) -> list[inspect.Parameter]:
+    """Those that a caller passes, of a function, a module, or a Function's apply; none if they are not known."""
+    owner = owner_of(fn)
+    try:
+        parameters = list(inspect.signature(getattr(owner, "forward", owner)).parameters.values())
+    except (TypeError, ValueError):  # built-in functions may have none
+        return []
+    return parameters[1:] if owner is not fn and has_context(owner) else parameters
 
 
 def unused(name: str, taken: Iterable[str]) -> str:

@@ -32,10 +32,8 @@ def run(options: argparse.Namespace) -> int:
     with usage_errors():
         check_whole("seed", options.seed, least=0)
     if "function" in options:
-        if "inputs" not in options:
-            raise UsageError(f"--inputs is missing; say what to call {options.function} with, as in {EXAMPLE}")
-        return run_file(options.function, options.inputs, getattr(options, "dtype", "float64"), options.seed,
-                        "json" in options)
+        return run_file(options.function, getattr(options, "inputs", None), getattr(options, "dtype", "float64"),
+                        options.seed, "json" in options)
     if given := [name for name in ("inputs", "dtype", "json") if name in options]:
         raise UsageError(f"--{given[0]} is for a function; say which one, as in {EXAMPLE}")
     reports = []

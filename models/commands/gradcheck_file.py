@@ -1,6 +1,7 @@
 """Check the gradients of a function in somebody's file, on inputs that are described in a line."""
 import ast
 import contextlib
+import functools
 import importlib.util
 import inspect
 import json
@@ -8,13 +9,16 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-import minigrad as mg
-from minigrad.gradcheck import gradcheck_report, libraries
-from minigrad.gradcheck.blame import told
+from minigrad.gradcheck import GradcheckReport, gradcheck_report
+from minigrad.gradcheck.blame import spare, told
+from minigrad.gradcheck.bridge import function_of
+from minigrad.gradcheck.libraries import MINIGRAD, NUMPY, Library, library_of, others
+from minigrad.gradcheck.problem import parameters_of
 from models.commands.shared import UsageError
 
 EXAMPLE = 'minigrad gradcheck my_ops.py:attention --inputs "q,k,v=randn(2,4,8,16) causal=True"'
@@ -28,125 +32,151 @@ DRAWN: Mapping[str, Callable[..., Any]] = {  # (generator, *arguments) -> array
     "mask": lambda r, *shape: r.random(shape) < 0.5,
 }
 MAKERS = ", ".join(f"{name}(...)" for name in DRAWN)
-LIBRARIES = {"PyTorch": "torch", "JAX": "jax"}
 DTYPES = "float64", "float32", "bfloat16", "float16"
 
+spare(__file__)
 
-def run_file(target: str, inputs: str, dtype: str, seed: int, as_json: bool) -> int:
-    """Print the report; the exit code is 0 only if the check has passed."""
-    fn, library = loaded(target)
-    arguments = in_order(fn, parsed(inputs, np.random.default_rng(seed)), target)
-    tensors = [made(value, library, dtype) for value in arguments]
+
+def run_file(target: str, inputs: str | None, dtype: str, seed: int, as_json: bool) -> int:
+    """Print the report; the exit code is 0 only if the check has passed. `as_json`, an error is printed as JSON too."""
     try:
-        report = gradcheck_report(fn, tensors, seed=seed)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  of the user's code
-        raise UsageError(f"{target} cannot be checked: {told(error)}") from None
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():  # the user's code may print
+            report = checked(target, inputs, dtype, seed)
+    except UsageError as error:
+        if not as_json:
+            raise
+        print(json.dumps({"verdict": "error", "error": " ".join(str(error).split())}))
+        return error.exit_code
     print(json.dumps(report.summary(), indent=1) if as_json else report)
     return 0 if report else 1
 
 
-def loaded(target: str) -> tuple[Any, str]:
-    """The function that FILE:NAME means, or FILE:FORWARD,BACKWARD in NumPy, or FILE:CLASS(numbers) for a module; and the
-    library that its inputs are of."""
-    file, _, name = target.rpartition(":")
+def checked(target: str, inputs: str | None, dtype: str, seed: int) -> GradcheckReport:
+    if inputs is None:
+        raise UsageError(f"--inputs is missing; say what to call {target} with, as in {EXAMPLE}")
+    fn, library = loaded(target)
+    if library in (NUMPY, MINIGRAD) and dtype not in ("float64", "float32"):
+        raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library.name} has float64 and float32")
+    fn, values = applied(fn, parsed(inputs, np.random.default_rng(seed)), target)
+    with user_errors(f"{target} cannot be checked"), library.wide() if dtype == "float64" else contextlib.nullcontext():
+        values = [library.drawn(value, dtype) if isinstance(value, np.ndarray) else value for value in values]
+        return gradcheck_report(fn, values, seed=seed)
+
+
+@contextlib.contextmanager
+def user_errors(what: str):
+    """Report what the user's code raises inside as a UsageError."""
+    try:
+        yield
+    except (UsageError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  SystemExit, too
+        raise UsageError(f"{what}: {told(error).removeprefix('gradcheck: ')}") from None
+
+
+def loaded(target: str) -> tuple[Any, Library]:
+    """The function that FILE.py:NAME, FILE.py:CLASS(numbers), or FILE.py:FORWARD,BACKWARD in NumPy means; and the library
+    that its inputs are of."""
+    if not (match := re.fullmatch(r"(.+?\.py):(.+)", target)):
+        raise UsageError(f"{target!r} is not FILE.py:NAME, as in {EXAMPLE}")
+    file, name = match.groups()
+    module = imported(file)
+    if re.fullmatch(r"\w+(,\w+)+", name):
+        pair = [member(module, part, file) for part in name.split(",")]
+        if len(pair) != 2:
+            raise UsageError(f"{target} names {len(pair)} functions; say one, or FORWARD,BACKWARD in NumPy")
+        return pair, NUMPY
+    fn = made(module, name, file) if "(" in name else member(module, name, file)
+    with user_errors(f"{target} cannot be checked"):
+        library = library_of(fn, ())
+        if library is NUMPY:  # which all plain functions are of
+            names = [getattr(x, "__name__" if inspect.ismodule(x) else "__module__", "") for x in vars(module).values()]
+            used = {str(name).partition(".")[0] for name in names}
+            library = next((known for known in others() if known.package in used), MINIGRAD)
+        return function_of(fn, library), library
+
+
+def imported(file: str) -> ModuleType:
     path = pathlib.Path(file)
-    if not file or not path.is_file():
-        raise UsageError(f"there is no file {file or name!r}; say FILE:NAME, as in {EXAMPLE}")
+    if not path.is_file():
+        raise UsageError(f"there is no file {file!r}")
     spec = importlib.util.spec_from_file_location(f"checked_{path.stem}", path)
-    if spec is None:
-        raise UsageError(f"{file} is not a file of Python")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))
     sys.modules[spec.name] = module
-    try:
+    with user_errors(f"{file} cannot be imported"):
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  of the user's code
-        raise UsageError(f"{file} cannot be imported: {told(error)}") from None
-    if "," in name and "(" not in name:
-        return tuple(member(module, part, file) for part in name.split(",")), "numpy"
-    if "(" in name:
-        call, maker = expression(name), member(module, name.partition("(")[0], file)
-        try:
-            keywords = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
-            fn = maker(*map(ast.literal_eval, call.args), **keywords)
-        except Exception as error:  # noqa: BLE001  of the user's code, or an argument that is no number
-            raise UsageError(f"{target} cannot be made: {told(error)}") from None
-    else:
-        fn = member(module, name, file)
-    owner = next((LIBRARIES[known.name] for known in libraries.others() if known.owns(fn)), None)
-    imported = {value.__name__.partition(".")[0] for value in vars(module).values() if inspect.ismodule(value)}
-    return fn, owner or next((name for name in LIBRARIES.values() if name in imported), "minigrad")
+    return module
 
 
-def member(module: Any, name: str, file: str) -> Any:
+def member(module: ModuleType, name: str, file: str) -> Any:
     if not hasattr(module, name):
-        raise UsageError(f"{file} has no {name!r}; it has {', '.join(n for n in vars(module) if not n.startswith('_'))}")
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise UsageError(f"{file} has no {name!r}; it defines {', '.join(own) or 'nothing'}")
     return getattr(module, name)
 
 
-def expression(text: str) -> ast.expr:
+def made(module: ModuleType, name: str, file: str) -> Any:
+    """What a call such as Layer(8, bias=False) returns."""
     try:
-        return ast.parse(text, mode="eval").body
-    except SyntaxError:
-        raise UsageError(f"{text!r} is no value; say {MAKERS}, a number, True, False or None") from None
+        call = ast.parse(name, mode="eval").body
+        maker = member(module, call.func.id, file)
+    except (SyntaxError, ValueError, AttributeError):
+        raise UsageError(f"{name!r} is no call of something in {file}; say it as Layer(8, bias=False)") from None
+    with user_errors(f"{file}:{name} cannot be made"):
+        return called(maker, call)
+
+
+def called(function: Callable, call: ast.Call, *first: Any) -> Any:
+    """function(*first, ...), with the arguments of a call in text, which are numbers and the like."""
+    try:
+        arguments = list(map(ast.literal_eval, call.args))
+        keywords = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+    except ValueError:
+        raise UsageError(f"{ast.unparse(call)}: say its arguments as numbers, strings, True, False or None") from None
+    return function(*first, *arguments, **keywords)
 
 
 def parsed(text: str, generator: np.random.Generator) -> dict[str, Any]:
     """The arguments by name: "q,k=randn(2,3) causal=True" gives q and k, drawn one after the other, and causal."""
-    found = {}
+    found: dict[str, Any] = {}
     for part in re.split(r"\s+(?=[\w,]+=)", text.strip()):
         names, sign, value = part.partition("=")
         if not sign:
             raise UsageError(f"--inputs has {part!r} without a name; say NAME=VALUE, as in {EXAMPLE}")
         for name in names.split(","):
+            if name in found:
+                raise UsageError(f"--inputs has {name!r} twice")
             found[name] = drawn(value, generator)
     return found
 
 
 def drawn(text: str, generator: np.random.Generator) -> Any:
     """The value that an expression stands for."""
-    value = expression(text)
     try:
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in DRAWN:
-            return DRAWN[value.func.id](generator, *map(ast.literal_eval, value.args))
-        return ast.literal_eval(value)
-    except (TypeError, ValueError):
+        value = ast.parse(text.strip(), mode="eval").body
+        return called(DRAWN[value.func.id], value, generator) if isinstance(value, ast.Call) else ast.literal_eval(value)
+    except Exception:  # noqa: BLE001  whatever the text does not mean, it raises something else
         raise UsageError(f"{text!r} is no value; say {MAKERS}, a number, True, False or None") from None
 
 
-def in_order(fn: Any, values: dict[str, Any], target: str) -> list[Any]:
-    """The values in the order of the function's arguments, with defaults in between."""
-    fn = fn[0] if isinstance(fn, tuple) else fn
-    is_function = isinstance(fn, type) and hasattr(fn, "forward")
-    with contextlib.suppress(TypeError, ValueError):
-        parameters = list(inspect.signature(getattr(fn, "forward", fn)).parameters.values())
-        parameters = parameters[1:] if is_function and parameters and parameters[0].name == "ctx" else parameters
-        named = {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
-        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-            return list(values.values())
-        if unknown := next((name for name in values if name not in named), None):
-            raise UsageError(f"{target} has no argument {unknown!r}; it has {', '.join(named)}")
-        last = max(list(named).index(name) for name in values)
-        chosen = {name: values.get(name, default) for name, default in list(named.items())[: last + 1]}
-        if missing := next((name for name, value in chosen.items() if value is inspect.Parameter.empty), None):
-            raise UsageError(f"--inputs lacks {missing!r}, an argument of {target}")
-        return list(chosen.values())
-    return list(values.values())
-
-
-def made(value: Any, library: str, dtype: str) -> Any:
-    """An array as a tensor of the library, which requires a gradient if its numbers are real."""
-    if not isinstance(value, np.ndarray):
-        return value
-    is_real = value.dtype.kind == "f"
-    if library == "torch":
-        torch = sys.modules["torch"]
-        return torch.from_numpy(value).to(getattr(torch, dtype)).requires_grad_() if is_real else torch.from_numpy(value)
-    if library == "jax":
-        jax = sys.modules["jax"]
-        jax.config.update("jax_enable_x64", True)
-        return jax.numpy.asarray(value, dtype if is_real else None)
-    if dtype not in ("float64", "float32"):
-        raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library} has float64 and float32")
-    array = value.astype(dtype) if is_real else value
-    return array if library == "numpy" or not is_real else mg.tensor(array, requires_grad=True)
+def applied(fn: Any, values: dict[str, Any], target: str) -> tuple[Any, list[Any]]:
+    """The function, with those values that it takes by keyword alone, and the others in the order of its arguments, with
+    defaults in between."""
+    parameters = parameters_of(fn[0] if isinstance(fn, list) else fn)
+    by_keyword = {p.name: values.pop(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in values}
+    if by_keyword:
+        if hasattr(fn, "named_parameters") or any(isinstance(value, np.ndarray) for value in by_keyword.values()):
+            raise UsageError(f"{target} takes {', '.join(by_keyword)} by keyword only; a check passes tensors, and a module's "
+                             "arguments, by position")
+        fn = functools.update_wrapper(functools.partial(fn, **by_keyword), fn)
+    named = {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    if not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return fn, list(values.values())
+    if unknown := [name for name in values if name not in named]:
+        raise UsageError(f"{target} has no argument {unknown[0]!r}; it has {', '.join(named)}")
+    last = max((list(named).index(name) for name in values), default=-1)
+    chosen = {name: values.get(name, default) for name, default in list(named.items())[: last + 1]}
+    if missing := [name for name, value in chosen.items() if value is inspect.Parameter.empty]:
+        raise UsageError(f"--inputs lacks {missing[0]!r}, an argument of {target}")
+    return fn, list(chosen.values())

@@ -35,6 +35,21 @@ def raises(x):
 def leaves(x):
     raise SystemExit(3)
 
+def scores(x, *, scale=1.0):
+    return x * x * scale
+
+class Layer:
+    def __getattr__(self, name):
+        raise RuntimeError(f"no {name}")
+
+    def __call__(self, x):
+        return x
+
+opaque = Layer()
+
+def stops(x):
+    raise BaseException("odd")
+
 def scaled(factor):
     return lambda x: x * (1 / factor)
 """
@@ -70,6 +85,8 @@ CHECKS = {  # arguments: the exit code, and what is said
     ("own.py:product", "x,y=randn(3, 4) shift=1.5"): (0, "y      (3, 4)"),
     ("own.py:half", "x=rand(4)"): (1, "differences is 0.5 everywhere"),
     ("own.py:looked_up", "table=randn(3,2)  ids=randint(3,5)"): (0, "gradcheck of looked_up: PASS"),
+    ("own.py:scores", "scale=3 x=randn(2)"): (0, "gradcheck of scores: PASS"),
+    ("own.py:scaled(2)", "x=randn(2)"): (0, "gradcheck of"),
     ("own.py:several", "a,b=ones(2) c=zeros(2)"): (0, "gradcheck of several: PASS"),
 }
 IN_TORCH = {
@@ -78,9 +95,9 @@ IN_TORCH = {
     ("torch_own.py:softmax", "scores=randn(2,3)", "--dtype", "bfloat16"): (0, "scores in bfloat16"),
 }
 REFUSED = [
-    (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it has np, mg, tanh, back,"),
+    (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it defines tanh, back, forgets"),
     (("none.py:tanh", "--inputs", "x=randn(2)"), "there is no file 'none.py'"),
-    (("own.py", "--inputs", "x=randn(2)"), "there is no file 'own.py'; say FILE:NAME, as in minigrad gradcheck"),
+    (("own.py", "--inputs", "x=randn(2)"), "'own.py' is not FILE.py:NAME, as in minigrad gradcheck"),
     (("broken.py:f", "--inputs", "x=randn(2)"), "broken.py cannot be imported: NameError: name 'oops' is not defined, in line 1"),
     (("own.py:half",), "--inputs is missing; say what to call own.py:half with"),
     (("own.py:half", "--inputs", "y=randn(2)"), "own.py:half has no argument 'y'; it has x"),
@@ -92,9 +109,21 @@ REFUSED = [
     (("own.py:leaves", "--inputs", "x=randn(2)"), "own.py:leaves cannot be checked: SystemExit: 3, in line "),
     (("leaving.py:f", "--inputs", "x=randn(2)"), "leaving.py cannot be imported: SystemExit: 4, in line 1"),
     (("own.py:product(1)", "--inputs", "x=randn(2)"), "own.py:product(1) cannot be made: TypeError: product() missing"),
-    (("own.py:scaled(oops)", "--inputs", "x=randn(2)"), "own.py:scaled(oops) cannot be made: ValueError: malformed node"),
-    (("own.py:torch.nn.Linear(2)", "--inputs", "x=randn(2)"), "own.py has no 'torch.nn.Linear'; it has "),
-    (("own.py:scaled(2", "--inputs", "x=randn(2)"), "'scaled(2' is no value"),
+    (("own.py:scaled(oops)", "--inputs", "x=randn(2)"), "scaled(oops): say its arguments as numbers, strings, True, False or None"),
+    (("own.py:scores", "--inputs", "x=randn(2) scale=ones(2)"), "own.py:scores takes scale by keyword only; a check passes tensors"),
+    (("own.py:half", "--inputs", "=3 x=randn(2)"), "own.py:half has no argument ''; it has x"),
+    (("own.py:opaque", "--inputs", "x=randn(2)"), "own.py:opaque cannot be checked: RuntimeError: no __self__, in line "),
+    (("own.py:stops", "--inputs", "x=randn(2)"), "own.py:stops cannot be checked: BaseException: odd, in line "),
+    (("syntax.py:f", "--inputs", "x=randn(2)"), "syntax.py cannot be imported: SyntaxError: '(' was never closed (syntax.py, line 1)\n"),
+    (("own.py:torch.nn.Linear(2)", "--inputs", "x=randn(2)"), "'torch.nn.Linear(2)' is no call of something in own.py"),
+    (("own.py:scaled(2", "--inputs", "x=randn(2)"), "'scaled(2' is no call of something in own.py; say it as Layer(8, bias=False)"),
+    (("own.py:scaled(2)(3)", "--inputs", "x=randn(2)"), "'scaled(2)(3)' is no call"),
+    (("own.py:Layer", "--inputs", "x=randn(2)"), "Layer is a class, and not an autograd Function; give a function, or an instance"),
+    (("own.py:tanh,back,half", "--inputs", "x=randn(2)"), "own.py:tanh,back,half names 3 functions; say one, or FORWARD,BACKWARD"),
+    (("empty.py:f", "--inputs", "x=randn(2)"), "empty.py has no 'f'; it defines nothing"),
+    (("own.py:half", "--inputs", "x=randn(2) x=randn(3)"), "--inputs has 'x' twice"),
+    (("own.py:product", "--inputs", "x,x=randn(2)"), "--inputs has 'x' twice"),
+    (("own.py:half", "--inputs", "x=randn(2, 10**9)"), "'randn(2, 10**9)' is no value"),
     (("own.py:half", "--inputs", "x=randint(3,2)"), "no input or parameter requires a gradient"),
     (("own.py:half", "--inputs", "x=randn(2)", "--dtype", "bfloat16"), "--dtype bfloat16 is for functions of PyTorch and JAX"),
     (("--json",), "--json is for a function; say which one, as in minigrad gradcheck"),
@@ -103,7 +132,7 @@ REFUSED = [
 
 @pytest.fixture(autouse=True)
 def files(tmp_path, monkeypatch):
-    for name, text in {"own": OWN, "torch_own": TORCH, "broken": "oops", "leaving": "raise SystemExit(4)"}.items():
+    for name, text in {"own": OWN, "torch_own": TORCH, "broken": "oops", "syntax": "f(", "empty": "", "loud": OWN + "print('loud')", "leaving": "raise SystemExit(4)"}.items():
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -128,10 +157,14 @@ def test_functions_of_pytorch(run):
 
 
 def test_json(run):
-    code, out, _ = run("gradcheck", "own.py:tanh,forgets_the_square", "--inputs", "x=randn(3,4)", "--json")
+    code, out, _ = run("gradcheck", "loud.py:tanh,forgets_the_square", "--inputs", "x=randn(3,4)", "--json")
     report = json.loads(out)
     assert code == 1 and report["verdict"] == "fail" and report["inputs"][0]["name"] == "x"
     assert report["diagnosis"]["names"] == ["no square"] and {check["passed"] for check in report["side_checks"]} == {True}
+    for target, said in (("own.py:raises", "cannot be checked: TypeError"), ("none.py:f", "there is no file 'none.py'")):
+        code, out, err = run("gradcheck", target, "--inputs", "x=randn(2)", "--json")
+        report = json.loads(out)
+        assert (code, err, report["verdict"]) == (2, "", "error") and said in report["error"]
 
 
 def test_bad_input(refused):
