@@ -119,9 +119,12 @@ class Bridge:
         leaves = [x for x in [*self.parameters.values(), *items_of(inputs)] if isinstance(x, Tensor) and x.requires_grad]
         return Run(self.chain, self.likes, is_grad_enabled()).applied(*leaves)
 
-    def outputs(self, values: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-        """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor."""
-        self.state.restore()
+    def outputs(self, values: Sequence[Any], leaves: Sequence[Any], seed: int | None = None) -> list[Any]:
+        """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor.
+
+        All calls draw the same random numbers, except those with a `seed`.
+        """
+        self.state.restore() if seed is None else self.state.start(seed)
         leaves = iter(leaves)
         parameters = {name: next(leaves) for name in self.parameters}
         items = iter([next(leaves) if isinstance(value, Tensor) else self.restored(value, given)

@@ -23,7 +23,6 @@ def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Genera
     problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
         REPEATABLE: lambda: same(point, first, point.backward(upstream), nondet_tol),
-        "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
         "zero upstream gives exact zeros": lambda: all_zero(point, point.backward(np.zeros_like(upstream))),
         "linear in the upstream": lambda: linear(point, generator),
         "recorded backward gives the same": lambda: recorded(point),
@@ -42,7 +41,6 @@ def rough_checks(point: Point) -> list[SideCheck]:
     problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
         REPEATABLE: lambda: same(point, first, point.backward(upstream)),
-        "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
         "zero upstream gives exact zeros": lambda: all_zero(point, point.backward(np.zeros_like(upstream))),
         "inputs are left as they were": problem.changed,
     }

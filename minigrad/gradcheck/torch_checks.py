@@ -1,4 +1,7 @@
 """What a backward in PyTorch must do apart from giving the right numbers. A row of CHECKS for each mistake."""
+import functools
+import itertools
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -6,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .blame import told
-from .problem import CANCELLED, Point, split
+from .problem import CANCELLED, Point, generator_for, split
 
 MANY = 8  # of more inputs, only the first are tried one by one
+PAIRS = 3  # as many are tried of two inputs that may be one tensor
 RELATIVE = 1e-9  # how far two ways of computing a gradient may be apart
 STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
 
@@ -34,10 +38,10 @@ class Case:
         """New ones, which all require a gradient, or `only` these do."""
         return [self.tensor(array).requires_grad_(only is None or i in only) for i, array in enumerate(self.arrays)]
 
-    def call(self, leaves: Sequence[Any], values: Sequence[Any] | None = None) -> list[Any]:
-        """The outputs; `values` replace the other inputs."""
+    def call(self, leaves: Sequence[Any], values: Sequence[Any] | None = None, seed: int | None = None) -> list[Any]:
+        """The outputs; `values` replace the other inputs, and a `seed` the random numbers."""
         with self.torch.enable_grad():
-            return self.bridge.outputs(self.bridge.values if values is None else values, leaves)
+            return self.bridge.outputs(self.bridge.values if values is None else values, leaves, seed)
 
     def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
                  ) -> list[np.ndarray]:
@@ -53,6 +57,37 @@ class Case:
         given = [next(found) if leaf.requires_grad else None for leaf in leaves]
         array = self.bridge.library.array
         return [np.zeros(tuple(leaf.shape)) if g is None else array(g) for leaf, g in zip(leaves, given)]
+
+    @functools.cached_property
+    def outputs(self) -> list[Any]:
+        """Those of a call whose graph stays as it is."""
+        return self.call(self.leaves())
+
+    def gives(self, outputs: Sequence[Any]) -> bool:
+        """Are these the outputs?"""
+        return all(a.shape == b.shape and self.torch.allclose(a, b, rtol=RELATIVE, atol=1e-12, equal_nan=True)
+                   for a, b in zip(outputs, self.outputs))
+
+    @functools.cached_property
+    def is_random(self) -> bool:
+        """Does the function draw random numbers? Then they are others where memory is laid out otherwise."""
+        self.call(self.leaves())
+        after = self.torch.get_rng_state()
+        self.bridge.state.restore()
+        return not self.torch.equal(after, self.torch.get_rng_state())
+
+    @functools.cached_property
+    def has_function(self) -> bool:
+        """Is a torch.autograd.Function among what computes the outputs?"""
+        waiting, seen = [out.grad_fn for out in self.outputs], {None}
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, self.torch.autograd.function.BackwardCFunction):
+                return True
+            if node not in seen:
+                seen.add(node)
+                waiting += [below for below, _ in node.next_functions]
+        return False
 
     def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None, tolerance: float = RELATIVE
                 ) -> str:
@@ -97,6 +132,92 @@ def backwards(u: Any) -> Any:
     return u.permute(list(range(u.ndim))[::-1])
 
 
+def takes_inputs_of_any_layout(case: Case) -> str:
+    """A forward that raises says that it cannot."""
+    if case.is_random or not case.has_function:
+        return ""
+    for name in ("transposed in memory", "a slice with gaps"):
+        leaves = [LAYOUTS[name](leaf).requires_grad_() for leaf in case.leaves(only=[])]
+        try:
+            outputs = case.call(leaves)
+        except Exception:  # noqa: BLE001
+            continue
+        if not case.gives(outputs):
+            return f"another output if each input is {name}; call contiguous() first"
+        try:
+            got = case.backward(outputs, leaves)
+        except Exception as error:  # noqa: BLE001
+            return f"backward raises if each input is {name}: {told(error)}"
+        if detail := case.differs(got):
+            return f"another gradient if each input is {name}: {detail}; call contiguous() first"
+    return ""
+
+
+def takes_an_input_twice(case: Case) -> str:
+    if not case.has_function:
+        return ""
+    pairs = [(i, j) for i, j in itertools.combinations(range(len(case.arrays)), 2)
+             if case.arrays[i].shape == case.arrays[j].shape]
+    for i, j in pairs[:PAIRS]:
+        equal, tied = case.leaves(), case.leaves()
+        equal[j] = equal[i].detach().clone().requires_grad_()
+        tied[j] = tied[i]
+        where = f"{case.names[i]} and {case.names[j]} are one tensor"
+        try:
+            expected = case.call(equal)
+            apart = case.backward(expected, equal)
+        except Exception:  # noqa: BLE001  the function may not be defined there
+            continue
+        try:
+            outputs = case.call(tied)
+            both = case.backward(outputs, tied)
+        except Exception as error:  # noqa: BLE001
+            return f"it raises if {where}: {told(error)}"
+        if not all(case.torch.allclose(a, b, equal_nan=True) for a, b in zip(outputs, expected)):
+            return f"another output if {where}"
+        apart[i] = apart[j] = apart[i] + apart[j]
+        if detail := case.differs(both, apart):
+            return f"another gradient if {where}: {detail}"
+    return ""
+
+
+def notices_a_write_after_forward(case: Case) -> str:
+    """As by an optimizer's step, or by an operation in place on the output. A backward that raises has noticed."""
+    if not case.has_function:
+        return ""
+    for k in [*range(min(len(case.arrays), MANY)), *range(-len(case.upstreams), 0)]:
+        leaves = case.leaves()
+        outputs = case.call(leaves)
+        written = [*leaves, *outputs][k]
+        name = case.names[k] if k >= 0 else f"output {k + len(outputs)}"
+        try:
+            with case.torch.no_grad():
+                written.copy_(case.tensor(generator_for(k % MANY).normal(size=tuple(written.shape))))
+            got = case.backward(outputs, leaves)
+        except Exception:  # noqa: BLE001
+            continue
+        if detail := case.differs(got):
+            return f"another gradient if {name} is written to after forward: {detail}; keep it with ctx.save_for_backward"
+    return ""
+
+
+def keeps_the_graph(case: Case) -> str:
+    if not case.has_function:
+        return ""
+    leaves = case.leaves()
+    pairs = [(out, u.clone().requires_grad_()) for out, u in zip(case.call(leaves), case.upstreams) if out.requires_grad]
+    try:
+        outs, given = zip(*pairs)
+        found = case.torch.autograd.grad(outs, leaves, given, allow_unused=True, create_graph=True)
+    except Exception:  # noqa: BLE001
+        return ""
+    for name, gradient in zip(case.names, found):
+        if gradient is not None and not gradient.requires_grad and gradient.any():
+            return (f"the gradient of {name} has no graph under create_graph=True, so gradients of gradients are silently wrong: "
+                    "compute it by operations on tensors, or decorate backward with @once_differentiable")
+    return ""
+
+
 def gives_each_input_alone(case: Case) -> str:
     if len(case.arrays) < 2:
         return ""
@@ -125,28 +246,47 @@ def gives_each_output_alone(case: Case) -> str:
 
 
 def keeps_calls_apart(case: Case) -> str:
-    """Something saved on the class instead of ctx is that of the last call."""
+    """Something saved on the class instead of ctx is that of the last call, and so is memory that is used again."""
     leaves = case.leaves()
     outputs = case.call(leaves)
+    gradients = case.backward(outputs, leaves)
+    before = [out.detach().clone() for out in outputs], [gradient.copy() for gradient in gradients]
     with case.torch.no_grad():
         others = [(leaf * 0.9).requires_grad_() for leaf in leaves]
     try:
-        case.backward(case.call(others), others)
+        case.backward(case.call(others, seed=1), others)
     except Exception:  # noqa: BLE001  the function may not be defined there
         return ""
+    for k, (out, values) in enumerate(zip(outputs, before[0])):
+        if not case.torch.equal(out.nan_to_num(), values.nan_to_num()):
+            return f"a second call overwrites the first one's output {k}: return new memory"
+    if detail := case.differs(gradients, before[1]):
+        return f"a second backward overwrites the first one's gradient: {detail}; return new memory"
     detail = case.differs(case.backward(outputs, leaves))
     return f"another gradient after a second call: {detail}; keep what backward needs in ctx" if detail else ""
 
 
 def computes_the_same_without_gradients(case: Case) -> str:
-    recorded = case.call(case.leaves())
     try:
         with case.torch.no_grad():
             plain = case.bridge.outputs(case.bridge.values, case.leaves(only=[]))
     except RuntimeError:  # it differentiates something itself
         return ""
-    same = all(case.torch.allclose(a, b, rtol=RELATIVE, atol=1e-12, equal_nan=True) for a, b in zip(recorded, plain))
-    return "" if same else "forward gives another output under no_grad"
+    return "" if case.gives(plain) else "forward gives another output under no_grad"
+
+
+def computes_the_same_compiled(case: Case) -> str:
+    """Where something may have been compiled: the function itself or what it calls."""
+    if "torch._dynamo" not in sys.modules or case.is_random:
+        return ""
+    leaves = case.leaves()
+    with case.torch.compiler.set_stance("force_eager"):
+        outputs = case.call(leaves)
+        expected = case.backward(outputs, leaves)
+    if not case.gives(outputs):
+        return "another output than without torch.compile"
+    detail = case.differs(case.expected, expected)
+    return f"another gradient than without torch.compile: {detail}" if detail else ""
 
 
 def gives_no_none(case: Case) -> str:
@@ -173,7 +313,6 @@ def takes_sizes_of_1_and_0(case: Case) -> str:
     without that, wrong numbers say nothing about the size."""
     if not case.is_function:
         return ""
-    is_right = not case.differs(*slopes(case, case.arrays, case.bridge.values, case.upstreams, case.expected), ROUGH)
     for axis, size, arrays, values in shortened(case):
         leaves = [case.tensor(array).requires_grad_() for array in arrays]
         try:
@@ -191,8 +330,9 @@ def takes_sizes_of_1_and_0(case: Case) -> str:
             got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
         except Exception as error:  # noqa: BLE001
             return f"backward raises if {where}: {told(error)}"
-        if size and is_right and (detail := case.differs(*slopes(case, arrays, values, upstreams, got), ROUGH)):
-            return f"a wrong gradient if {where}: the slope by {detail}"
+        if size and (detail := wrong_slope(case, arrays, values, upstreams, got)):
+            is_right = not wrong_slope(case, case.arrays, case.bridge.values, case.upstreams, case.expected)
+            return f"a wrong gradient if {where}: {detail}" if is_right else ""
     return ""
 
 
@@ -208,50 +348,63 @@ def shortened(case: Case) -> Iterator[tuple[int, int, list[np.ndarray], list[Any
         yield axis, size, [cut(array) for array in case.arrays], [cut(value) for value in case.bridge.values]
 
 
-def slopes(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any], upstreams: Sequence[Any],
-           got: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The slope along a random direction of each leaf, from backward and from differences; the former twice where
-    differences cannot tell."""
-    def value(i: int, t: float, direction: np.ndarray) -> float:
+def wrong_slope(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any], upstreams: Sequence[Any],
+                got: Sequence[np.ndarray]) -> str:
+    """Whether backward and differences give another slope along a random direction of all leaves, and then of which one."""
+    directions = [np.random.default_rng(i).normal(size=array.shape) for i, array in enumerate(arrays)]
+
+    def value(t: float, moving: Sequence[int]) -> float:
         with case.torch.no_grad():
-            moved = [case.tensor(array + t * direction if j == i else array) for j, array in enumerate(arrays)]
+            moved = [case.tensor(array + t * directions[i] if i in moving else array) for i, array in enumerate(arrays)]
             return sum(float((out * u).sum()) for out, u in zip(case.bridge.outputs(values, moved), upstreams))
 
-    analytic, numeric = [], []
-    for i, array in enumerate(arrays):
-        direction = np.random.default_rng(i).normal(size=array.shape)
-        slope = np.sum(got[i] * direction)
-        near, far = ((value(i, t, direction) - value(i, -t, direction)) / (2 * t) for t in (STEP, 3 * STEP))
+    def is_wrong(moving: Sequence[int]) -> bool:
+        near, far = ((value(t, moving) - value(-t, moving)) / (2 * t) for t in (STEP, 3 * STEP))
         is_known = abs(near - far) <= ROUGH * max(abs(near), abs(far), 1e-3)
-        analytic.append(np.array([slope, 1e-3]))
-        numeric.append(np.array([near if is_known else slope, 1e-3]))
-    return analytic, numeric
+        return is_known and abs(near - sum(np.sum(got[i] * directions[i]) for i in moving)) > ROUGH * max(abs(near), 1e-3)
+
+    everything = range(len(arrays))
+    if not is_wrong(everything):
+        return ""
+    return "; ".join(f"the slope by {case.names[i]} differs" for i in everything if is_wrong([i]))
 
 
 def takes_vmap(case: Case) -> str:
-    """If the function says that it can be mapped."""
+    """If the function says that it can be mapped: all inputs along the first or the last axis, or the first input alone."""
     if not case.is_function:
         return ""
-    batch = [case.torch.stack([leaf, leaf * 0.9]).requires_grad_() for leaf in case.leaves(only=[])]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            mapped = case.torch.func.vmap(lambda *leaves: tuple(case.call(leaves)))(*batch)
-    except Exception:  # noqa: BLE001  it cannot
-        return ""
-    try:
-        got = case.backward(mapped, batch, [case.torch.stack([u, u]) for u in case.upstreams])
-    except Exception as error:  # noqa: BLE001
-        return f"forward runs under vmap, but backward raises: {told(error)}"
-    same = all(case.torch.allclose(a[0], b, rtol=RELATIVE, atol=1e-12, equal_nan=True)
-               for a, b in zip(mapped, case.call(case.leaves(only=[]))))
-    detail = case.differs([g[0] for g in got])
-    return "another output under vmap" if not same else f"another gradient under vmap: {detail}" if detail else ""
+    for axis, only_first in ((0, False), (-1, False), (0, True)):
+        leaves = case.leaves(only=[])
+        batch = [leaf if i and only_first else case.torch.stack([leaf, leaf * 0.9], axis) for i, leaf in enumerate(leaves)]
+        batch = [leaf.requires_grad_() for leaf in batch]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                in_dims = tuple(None if i and only_first else axis for i in range(len(batch)))
+                mapped = case.torch.func.vmap(lambda *leaves: tuple(case.call(leaves)), in_dims)(*batch)
+        except Exception:  # noqa: BLE001  it cannot
+            return ""
+        where = "if only the first input is mapped" if only_first else f"along axis {axis}"
+        if not case.gives([out[0] for out in mapped]):
+            return f"another output under vmap {where}"
+        try:
+            got = case.backward(mapped, batch, [case.torch.stack([u, 0 * u]) for u in case.upstreams])
+        except Exception as error:  # noqa: BLE001
+            return f"forward runs under vmap, but backward raises {where}: {told(error)}"
+        got = [g if i and only_first else g.take(0, axis) for i, g in enumerate(got)]
+        if detail := case.differs(got):
+            return f"another gradient under vmap {where}: {detail}"
+    return ""
 
 
 CHECKS: dict[str, Callable[[Case], str]] = {
+    "the same under torch.compile": computes_the_same_compiled,
     "leaves the upstream as it is": keeps_the_upstream,
     "takes an upstream of any layout": takes_any_layout,
+    "takes inputs of any layout": takes_inputs_of_any_layout,
+    "an input may be given twice": takes_an_input_twice,
+    "a write after forward is noticed": notices_a_write_after_forward,
+    "create_graph or once_differentiable": keeps_the_graph,
     "each input alone may need a gradient": gives_each_input_alone,
     "outputs may go unused": gives_each_output_alone,
     "no gradient is None": gives_no_none,
