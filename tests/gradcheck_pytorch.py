@@ -2,11 +2,12 @@
 
     python tests/gradcheck_pytorch.py [--samples 2] [--only NAME] [--after NAME]
     python tests/gradcheck_pytorch.py --wrong 200 [--seed 0]
+    python tests/gradcheck_pytorch.py --by-hand
 
 The first takes the differentiable ops of PyTorch's op_db and the modules of its module_db, on the inputs that come with them,
 in float64. It prints each report that does not pass, and a table of verdicts. The second takes so many of the mutants of
 `minigrad.gradcheck.mutants`, as torch.autograd.Functions, and prints those that either check misses, and those that the
-diagnosis names otherwise.
+diagnosis names otherwise. The third takes the mistakes of for_pytorch/by_hand.py, and then the tricks there that are right.
 """
 import argparse
 import collections
@@ -23,6 +24,7 @@ if __name__ == "__main__":
 
 import numpy as np
 import torch
+from for_pytorch.by_hand import RIGHT, WRONG
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 
@@ -84,6 +86,7 @@ def as_function(mutant: Differentiable) -> type[torch.autograd.Function]:
             return torch.tensor(np.array(mutant.forward(*numbers(tensors))))
 
         @staticmethod
+        @torch.autograd.function.once_differentiable
         def backward(ctx, dout):
             found = mutant.gradients(*numbers([dout, *ctx.saved_tensors]))
             return tuple(None if g is None else torch.tensor(np.array(g)) for g in found)
@@ -119,6 +122,23 @@ def wrong_backwards(count: int, seed: int) -> None:
     print(f"of {len(chosen)}: {dict(counts)}; seconds {({name: round(value, 1) for name, value in seconds.items()})}")
 
 
+def by_hand() -> None:
+    for rows in (WRONG, RIGHT):
+        counts = collections.Counter()
+        for name, (fn, inputs, *_) in rows.items():
+            inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ours = not gradcheck_report(fn, inputs)
+                try:
+                    theirs = not torch.autograd.gradcheck(getattr(fn, "apply", fn), inputs)
+                except Exception:  # noqa: BLE001  whatever it raises, it noticed
+                    theirs = True
+            counts.update(ours=ours, PyTorch=theirs)
+            print(f"{name}: {'refused' if ours else 'passed'}, {'refused' if theirs else 'passed'} by PyTorch", flush=True)
+        print(f"of {len(rows)}, refused: {dict(counts)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=2, help="of each op or module")
@@ -126,8 +146,11 @@ def main() -> None:
     parser.add_argument("--after", default="", help="go on after this one")
     parser.add_argument("--wrong", type=int, metavar="N", help="wrong backwards instead")
     parser.add_argument("--seed", type=int, default=0, help="that chooses them")
+    parser.add_argument("--by-hand", action="store_true", help="the mistakes by hand instead")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.by_hand:
+        return by_hand()
     if options.wrong:
         return wrong_backwards(options.wrong, options.seed)
     counts, is_open = collections.Counter(), not options.after

@@ -213,8 +213,8 @@ def keeps_the_graph(case: Case) -> str:
         return ""
     for name, gradient in zip(case.names, found):
         if gradient is not None and not gradient.requires_grad and gradient.any():
-            return (f"the gradient of {name} has no graph under create_graph=True, so gradients of gradients are silently wrong: "
-                    "compute it by operations on tensors, or decorate backward with @once_differentiable")
+            return (f"the gradient of {name} has no graph under create_graph=True, so gradients of gradients are silently "
+                    "wrong: compute it by operations on tensors, or decorate backward with @once_differentiable")
     return ""
 
 
@@ -243,6 +243,24 @@ def gives_each_output_alone(case: Case) -> str:
             return f"backward raises if only output {k} is used, and others' upstreams are zero or None: {told(error)}"
     detail = case.differs(total) if len(outputs) > 1 else ""
     return f"another gradient if outputs are used one by one: {detail}" if detail else ""
+
+
+def takes_an_undefined_upstream(case: Case) -> str:
+    """As from a function that gives None for its gradient: None, if ctx.set_materialize_grads(False) asks for it."""
+    if not case.has_function:
+        return ""
+    leaves = case.leaves()
+
+    def undefined(out: Any) -> Any:
+        return type("Undefined", (case.torch.autograd.Function,), {
+            "forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(lambda ctx, dout: None)}).apply(out)
+
+    try:
+        got = case.backward([undefined(out) for out in case.call(leaves)], leaves)
+    except Exception as error:  # noqa: BLE001
+        return f"backward raises if the upstream is undefined: {told(error)}"
+    detail = case.differs(got, [np.zeros(array.shape) for array in case.arrays])
+    return f"a gradient though the upstream is undefined: {detail}" if detail else ""
 
 
 def keeps_calls_apart(case: Case) -> str:
@@ -407,6 +425,7 @@ CHECKS: dict[str, Callable[[Case], str]] = {
     "create_graph or once_differentiable": keeps_the_graph,
     "each input alone may need a gradient": gives_each_input_alone,
     "outputs may go unused": gives_each_output_alone,
+    "the upstream may be undefined": takes_an_undefined_upstream,
     "no gradient is None": gives_no_none,
     "calls are kept apart": keeps_calls_apart,
     "the same output under no_grad": computes_the_same_without_gradients,

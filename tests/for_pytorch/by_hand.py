@@ -42,8 +42,9 @@ class Two(Multiply):
     @staticmethod
     def backward(ctx, dproduct, dsum):
         x, y = ctx.saved_tensors
-        dx, dy = (0, 0) if dproduct is None else (dproduct * y, dproduct * x)
-        return (dx, dy) if dsum is None else (dx + dsum, dy + dsum)
+        if dproduct is None:
+            return dsum, dsum
+        return (dproduct * y, dproduct * x) if dsum is None else (dproduct * y + dsum, dproduct * x + dsum)
 
 
 class Linear(Function):
@@ -354,7 +355,29 @@ def nothing_without_the_product(ctx, dproduct, dsum):
 
 @wrong(Two, UNUSED + "another gradient")
 def none_for_the_sum_counts_as_ones(ctx, dproduct, dsum):
-    return Two.backward(ctx, dproduct, 1.0 if dsum is None else dsum)
+    return Two.backward(ctx, dproduct, torch.ones_like(ctx.saved_tensors[0]) if dsum is None else dsum)
+
+
+UNDEFINED = "the upstream may be undefined: FAIL: "
+
+
+@wrong(Multiply, UNDEFINED + "backward raises if the upstream is undefined: TypeError")
+def not_materialized(ctx, x, y):
+    ctx.set_materialize_grads(False)
+    return Multiply.forward(ctx, x, y)
+
+
+@wrong(Softmax, UNDEFINED + "a gradient though the upstream is undefined")
+class OnesIfUndefined(Softmax):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return Softmax.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, dout):
+        (out,) = ctx.saved_tensors
+        return Softmax.backward(ctx, dout) if dout is not None else out * (1 - out)
 
 
 CALLS = "calls are kept apart: FAIL: "
