@@ -103,6 +103,10 @@ class Library:
 
         return fn, [mapped(value, double, "") for value in inputs]
 
+    def converted(self, fn: Any, dtype: str) -> Any:
+        """fn, with its parameters in this dtype if it is a module."""
+        return fn
+
     def is_function(self, value: Any) -> bool:
         """Is this a class with a forward and a backward of its own?"""
         return False
@@ -266,6 +270,9 @@ class Torch(Taped):
 
     def side_checks(self, bridge, point):
         return torch_checks.checks_of(bridge, point)
+
+    def converted(self, fn, dtype):
+        return fn.to(getattr(self.torch, dtype)) if isinstance(fn, self.torch.nn.Module) else fn
 
     def is_function(self, value):
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.gradcheck import GradcheckReport, gradcheck_report
+from minigrad.gradcheck import GradcheckReport, gradcheck_module, gradcheck_report
 from minigrad.gradcheck.blame import spare, told
 from minigrad.gradcheck.bridge import function_of
 from minigrad.gradcheck.libraries import MINIGRAD, NUMPY, Library, library_of, others
 from minigrad.gradcheck.problem import parameters_of
+from minigrad.gradcheck.state import all_generators
 from models.commands.shared import UsageError
 
 EXAMPLE = 'minigrad gradcheck my_ops.py:attention --inputs "q,k,v=randn(2,4,8,16) causal=True"'
@@ -54,13 +55,15 @@ def run_file(target: str, inputs: str | None, dtype: str, seed: int, as_json: bo
 def checked(target: str, inputs: str | None, dtype: str, seed: int) -> GradcheckReport:
     if inputs is None:
         raise UsageError(f"--inputs is missing; say what to call {target} with, as in {EXAMPLE}")
-    fn, library = loaded(target)
+    fn, library = loaded(target, seed)
     if library in (NUMPY, MINIGRAD) and dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library.name} has float64 and float32")
     fn, values = applied(fn, parsed(inputs, np.random.default_rng(seed)), target)
     with user_errors(f"{target} cannot be checked"), library.wide() if dtype == "float64" else contextlib.nullcontext():
         values = [library.drawn(value, dtype) if isinstance(value, np.ndarray) else value for value in values]
-        return gradcheck_report(fn, values, seed=seed)
+        if library is MINIGRAD and library.owns(fn):
+            return gradcheck_module(fn.to(dtype), values, seed=seed, raise_exception=False, progress=False)
+        return gradcheck_report(library.converted(fn, dtype), values, seed=seed)
 
 
 @contextlib.contextmanager
@@ -74,13 +77,15 @@ def user_errors(what: str):
         raise UsageError(f"{what}: {told(error).removeprefix('gradcheck: ')}") from None
 
 
-def loaded(target: str) -> tuple[Any, Library]:
+def loaded(target: str, seed: int) -> tuple[Any, Library]:
     """The function that FILE.py:NAME, FILE.py:CLASS(numbers), or FILE.py:FORWARD,BACKWARD in NumPy means; and the library
     that its inputs are of."""
     if not (match := re.fullmatch(r"(.+?\.py):(.+)", target)):
         raise UsageError(f"{target!r} is not FILE.py:NAME, as in {EXAMPLE}")
     file, name = match.groups()
     module = imported(file)
+    for generator in all_generators():  # of parameters
+        generator.start(seed)
     if re.fullmatch(r"\w+(,\w+)+", name):
         pair = [member(module, part, file) for part in name.split(",")]
         if len(pair) != 2:
@@ -167,8 +172,8 @@ def applied(fn: Any, values: dict[str, Any], target: str) -> tuple[Any, list[Any
     by_keyword = {p.name: values.pop(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in values}
     if by_keyword:
         if hasattr(fn, "named_parameters") or any(isinstance(value, np.ndarray) for value in by_keyword.values()):
-            raise UsageError(f"{target} takes {', '.join(by_keyword)} by keyword only; a check passes tensors, and a module's "
-                             "arguments, by position")
+            raise UsageError(f"{target} takes {', '.join(by_keyword)} by keyword only; a check passes tensors by position, "
+                             "and all arguments of a module")
         fn = functools.update_wrapper(functools.partial(fn, **by_keyword), fn)
     named = {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
     if not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters):

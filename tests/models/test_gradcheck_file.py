@@ -7,6 +7,15 @@ from tables import each
 OWN = """
 import numpy as np
 import minigrad as mg
+import nn
+
+class MLP(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, 3)
+
+    def forward(self, x):
+        return self.linear(x).relu()
 
 def tanh(x):
     return np.tanh(x)
@@ -70,7 +79,7 @@ class Cube(torch.autograd.Function):
 class Layer(torch.nn.Module):
     def __init__(self, width, bias=True):
         super().__init__()
-        self.linear = torch.nn.Linear(width, 2, bias, dtype=torch.float64)
+        self.linear = torch.nn.Linear(width, 2, bias)
 
     def forward(self, tokens):
         return self.linear(tokens)
@@ -86,16 +95,18 @@ CHECKS = {  # arguments: the exit code, and what is said
     ("own.py:half", "x=rand(4)"): (1, "differences is 0.5 everywhere"),
     ("own.py:looked_up", "table=randn(3,2)  ids=randint(3,5)"): (0, "gradcheck of looked_up: PASS"),
     ("own.py:scores", "scale=3 x=randn(2)"): (0, "gradcheck of scores: PASS"),
+    ("own.py:MLP(2)", "x=randn(3,2)"): (0, "linear.weight"),
     ("own.py:scaled(2)", "x=randn(2)"): (0, "gradcheck of"),
     ("own.py:several", "a,b=ones(2) c=zeros(2)"): (0, "gradcheck of several: PASS"),
 }
 IN_TORCH = {
     ("torch_own.py:Cube", "x=randn(3)"): (1, "float64 throughout: FAIL"),
     ("torch_own.py:Layer(4, bias=False)", "tokens=randn(3,4)"): (0, "linear.weight"),
+    ("torch_own.py:Layer(4)", "tokens=randn(3,4)", "--dtype", "bfloat16"): (0, "linear.bias in bfloat16"),
     ("torch_own.py:softmax", "scores=randn(2,3)", "--dtype", "bfloat16"): (0, "scores in bfloat16"),
 }
 REFUSED = [
-    (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it defines tanh, back, forgets"),
+    (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it defines MLP, tanh, back, forgets"),
     (("none.py:tanh", "--inputs", "x=randn(2)"), "there is no file 'none.py'"),
     (("own.py", "--inputs", "x=randn(2)"), "'own.py' is not FILE.py:NAME, as in minigrad gradcheck"),
     (("broken.py:f", "--inputs", "x=randn(2)"), "broken.py cannot be imported: NameError: name 'oops' is not defined, in line 1"),
@@ -154,6 +165,8 @@ def test_functions(run):
 def test_functions_of_pytorch(run):
     pytest.importorskip("torch")
     each(IN_TORCH, judged(run))
+    layer = "gradcheck", "torch_own.py:Layer(4)", "--inputs", "tokens=randn(3,4)", "--seed"
+    assert run(*layer, 1) == run(*layer, 1) != run(*layer, 2)  # its parameters too
 
 
 def test_json(run):
