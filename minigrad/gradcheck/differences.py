@@ -127,7 +127,7 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
             is_plateau = np.abs(look.estimate - first) > 0.5 * look.error
             is_contradicted |= is_wrong & (look.error + look.rounding < 0.5 * np.abs(analytic - numeric))
             is_wrong |= look.is_known & look.is_steady & ~look.is_kink & ~is_plateau
-            is_open = verdict == INCONCLUSIVE
+            is_open = (verdict == INCONCLUSIVE) & ~np.isnan(centre)
             if is_last or not np.any(is_open):
                 break
             is_last = np.all(is_wrong[is_open])  # then one look from much closer confirms it

@@ -117,6 +117,8 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "an input that is written to": (lambda x: x.detach().mul_(2) * x, X, "fail", "the function", "", "x has been changed"),
     "a kink": (torch.relu, torch.zeros(2, 2, dtype=torch.float64, requires_grad=True), "pass", "relu", "input 0 pass",
                "judged at a point nearby"),
+    "outside the domain": (lambda x: x**1.5, X, "inconclusive", "the function", "x inconclusive", "could not be judged"),
+    "wrong, and outside the domain": (lambda x: x.detach().sqrt() * x, X, "fail", "the function", "x fail", "are wrong"),
     "chance": (lambda x: x * np.random.default_rng().random(), X, "fail", "the function", "", "not deterministic"),
     "rows of zeros alone": (function(torch.square, lambda d, x: 3 * x * d), X, "fail", "Custom", "input 0 fail",
                             "the gradient of input 0 is multiplied by N/(N-1)"),
