@@ -121,6 +121,8 @@ RIGHT = {
     "a pole nearby": (lambda x: 1.0 / x, lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
     "root near zero": (lambda x: x.sqrt(), lambda r: leaf([1e-2, 1.0])),
     "badly scaled": (lambda x: x.exp(), lambda r: leaf(r.normal(size=6) * 10.0 ** np.arange(-8, -2))),
+    "cancelled in backward alone": (
+        function(np.zeros_like, lambda d, x: d * (300 * x + 1000 - 300 * x - 1000)), lambda r: leaf(r.normal(size=3))),
     "empty": (lambda x: x * 2.0, lambda r: leaf(np.zeros((0, 3)))),
     "a number": (lambda x: x.exp(), lambda r: leaf(0.3)),
     "half zero": (lambda x: x.softmax(-1).sum() * 1e4 + x[0] * 0.0, lambda r: leaf(r.normal(size=5))),
