@@ -7,10 +7,10 @@
 tensor([-0.0599, -0.1628,  0.2227])
 """
 # Type checkers take an imported name for a public one if it says `as`, and an assigned one if it is Final.
-import importlib
-from typing import TYPE_CHECKING, Final, TypeAlias
-
 from . import command  # must be first: if Python imports this package to run the command, the command starts here
+import importlib
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
 from . import autograd, random
 from .arrays.devices import (
     accelerator as accelerator, backends as backends, cuda as cuda, device as device, mps as mps, xpu as xpu,
@@ -59,11 +59,11 @@ if TYPE_CHECKING:  # what `__getattr__` below imports on first use
         gradgradcheck as gradgradcheck,
     )
     from .serialization import load as load, save as save
-    from .tracing import trace as trace
+    from .tracing.trace import trace as trace
     from .tracing.flops import count_flops as count_flops
 
     gradcheck: CallableModule  # mg.gradcheck(f, x), and mg.gradcheck.gradcheck_report(f, x)
-    Size: TypeAlias = tuple[int, ...]
+    Size: TypeAlias = tuple[Any, ...]  # `int` is a dtype here
 else:
     Size = tuple
 

@@ -3,23 +3,30 @@
 Faster functions, such as those that launch kernels, can take their places (`replaced_by`). Ops need not know: they call
 `backend.sum`, whichever that is. Inside `textbook` the functions of this file run.
 """
+from __future__ import annotations
+
 import functools
 from types import SimpleNamespace
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence
 
 import numpy as np
 
 from .per_thread import this_thread
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
-def is_tensor(value: Any) -> bool:
+    from .arrays.annotations import Tensor
+
+
+def is_tensor(value: Any) -> TypeIs[Tensor]:
     """Is it a Tensor? All that the files below tensor.py know about Tensors is that they can apply ops."""
     return hasattr(type(value), "apply_op")  # of the class, so that no object's own __getattr__ is called
 
 
-in_numpy = SimpleNamespace()  # this file's versions of the functions that have been replaced
-replacements: dict[str, Callable] = {}
-asks_threads = False  # does each call check whether its thread is inside `textbook`?
+in_numpy: Any = SimpleNamespace()  # this file's versions of the functions that have been replaced
+replacements: dict[str, Callable[..., Any]] = {}
+asks_threads: bool = False  # does each call check whether its thread is inside `textbook`?
 
 
 def replaced_by(**functions: Callable) -> None:
@@ -55,7 +62,7 @@ def _unless_textbook(plain: Callable, replacement: Callable) -> Callable:
 # -------------------------------------------------------------------------------------------------- elements
 
 
-def elementwise(function: Callable, *operands):
+def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """function(*operands), element by element; the operands are numbers, and arrays that broadcast.
 
     The function must live as long as the program: a kernel may be made of it, and cached.
@@ -90,7 +97,7 @@ def copied(x: np.ndarray) -> np.ndarray:
     return np.array(x, order="C")
 
 
-def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
+def astype(x: np.ndarray, dtype: np.dtype, order: Literal["C", "K"]) -> np.ndarray:
     """The values in another dtype, in new memory."""
     return x.astype(dtype, order)
 
@@ -126,13 +133,13 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
     (array([100000., 100000.], dtype=float32), array([100958.34, 100958.34], dtype=float32))
     """
     wide = np.float64 if x.dtype.kind == "f" else None
-    total = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=wide)
+    total: Any = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=wide)  # type: ignore[call-overload]
     return np.asarray(total, x.dtype if wide else None)
 
 
 def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
     """The sum in float64."""
-    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float64)
+    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float64)  # type: ignore[call-overload]
 
 
 def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:

@@ -198,16 +198,16 @@ def normal(
 
 
 def randint(
-    low: int = 0, high: int | Sequence[int] | None = None, size: Sequence[int] = (), dtype: DType = None,
+    low: int = 0, high: Any = None, size: Size = (), dtype: DType = None,
     **options: Unpack[RandomOptions],
 ) -> Tensor:
     """Integers from low to high - 1; from 0 if only one bound is given, as in randint(10, (2, 3))."""
     if isinstance(high, (tuple, list)):
         high, size = None, high
-    low, high = (0, low) if high is None else (low, high)
-    if low >= high:
-        raise ValueError(f"randint: expected low < high, got {low} and {high}")
-    return _drawn(lambda generator: generator.integers(low, high, size=sizes((size,))), dtype=dtype, **options)
+    first, end = (0, low) if high is None else (low, high)
+    if first >= end:
+        raise ValueError(f"randint: expected low < high, got {first} and {end}")
+    return _drawn(lambda generator: generator.integers(first, end, size=sizes((size,))), dtype=dtype, **options)
 
 
 def randperm(n: int, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -58,12 +58,12 @@ class Generator:
         """The last seed."""
         return self._seed
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> Mapping[str, Any]:
         """The state, as a dict that JSON can hold."""
         return generator(self).bit_generator.state
 
     @opaque
-    def set_state(self, state: dict[str, Any]) -> "Generator":
+    def set_state(self, state: Mapping[str, Any]) -> "Generator":
         """Continue from where `get_state` was called."""
         self.numpy_generator.bit_generator.state = state
         return self
@@ -96,14 +96,14 @@ def manual_seed(seed: int) -> np.random.Generator:
     return _generator
 
 
-def get_state() -> dict[str, Any]:
+def get_state() -> Mapping[str, Any]:
     """The state of the generator, as a dict that JSON can hold."""
     notice("looks at the generator's state")
     return _generator.bit_generator.state
 
 
 @opaque
-def set_state(state: dict[str, Any]) -> None:
+def set_state(state: Mapping[str, Any]) -> None:
     """Continue from where `get_state` was called."""
     _generator.bit_generator.state = state
 
@@ -189,8 +189,8 @@ def factors(shape: tuple[int, ...], key: np.ndarray, p: float, dtype: np.dtype) 
     groups = np.arange(first // (LANES * SLOTS), -(-(first + count) // (LANES * SLOTS)))
     words = threefry(four_words(groups[:, None] * LANES + np.arange(LANES)), four_words(key[:1]))
     slots = np.stack([word for x in words for word in (x, rotated(x, 16))], axis=1)  # (groups, SLOTS, LANES)
-    words = slots.reshape(-1)[first % (LANES * SLOTS) :][:count].reshape(shape)
-    is_dropped = words < min(round(p * 2**32), 2**32 - 1)
+    drawn = slots.reshape(-1)[first % (LANES * SLOTS) :][:count].reshape(shape)
+    is_dropped = drawn < min(round(p * 2**32), 2**32 - 1)
     return np.where(is_dropped, 0.0, 1 / (1 - p) if p < 1 else 0.0).astype(dtype)
 
 

@@ -10,7 +10,7 @@ other function of arrays. It also tells the runner when Python reads values or d
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -35,7 +35,7 @@ class Runner:
         """Called with each new Tensor that holds a result; returns the one to use."""
         return tensor
 
-    def early(self, roots: dict[Node, Any]) -> dict[Node, int]:
+    def early(self, roots: Mapping[Any, Any]) -> dict[Node, int]:
         """The leaves to visit sooner than their age says in a walk from these roots, each with the order to use instead."""
         return {}
 

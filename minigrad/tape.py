@@ -67,7 +67,7 @@ class Op(Node):
     implementation: "type[Op] | None" = None  # of exactly this op, see `implements`
 
     is_leaf = False
-    saved: tuple[Any, ...] | None = ()
+    saved: Any = ()  # a tuple; None once backward has freed it
     identities: tuple[int | None, ...]  # of the inputs and the output, if something is saved
     options: dict[str, Any]  # of forward
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
@@ -75,7 +75,7 @@ class Op(Node):
     fresh_gradients: bool = False  # backward always returns new arrays, which can be kept without a copy
     passes_gradient: bool = False  # backward returns dout itself, or disjoint views of it, which are new if dout is
     is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
-    accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
+    accumulates_into: Any = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
     accumulates_in_place: bool = False  # it does so by writing to `accumulated`, and returns that
 
     def __init_subclass__(cls) -> None:
@@ -97,7 +97,7 @@ class Op(Node):
 
     def _only_needed(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         kept, parents = [], self.parents
-        for array, inputs in zip(arrays, self.saved_for):
+        for array, inputs in zip(arrays, self.saved_for):  # type: ignore[arg-type]
             for i in inputs:
                 if parents[i] is not None:
                     break
@@ -249,7 +249,7 @@ def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
 
 
 def walk(
-    roots: dict[Node, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
+    roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
     within: set[Node] | None = None,
 ) -> None:
     """Send gradients back from the roots, and accumulate them in the leaves (and where retain_grad() was called).
@@ -264,7 +264,7 @@ def walk(
     The caller turns NumPy's warnings off.
     """
     sums: dict[Node, tuple[Any, bool]] = {}  # what has arrived so far: (gradient, is it owned?)
-    waiting: list[tuple[int, Node]] = []
+    waiting: list[tuple[int, Any]] = []
     early = runner.early(roots) if found is None else {}
 
     def arrive(node: Node, gradient, is_owned: bool) -> None:
@@ -319,7 +319,7 @@ def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner: Any, retai
     No `grad` changes, and only nodes that lead to a wanted one are visited.
     """
     within = leading_to(wanted, roots)
-    found = {}
+    found: dict[Node, Any] = {}
     walk({root: gradient for root, gradient in roots.items() if root in within}, runner, retain_graph, found, within)
     return [found.get(node) for node in wanted]
 

@@ -117,7 +117,7 @@ class Tensor(ops.Methods):
     @property
     def grad_fn(self) -> Op | None:
         """The operation that made this, if it is on the tape."""
-        return None if self.is_leaf else self.node
+        return self.node if isinstance(self.node, Op) else None
 
     @property
     def grad(self) -> Tensor | None:
@@ -397,7 +397,7 @@ def places_of(inputs: Sequence, arrays: list) -> tuple:
 def _tell_apart(arrays: list, parents: Sequence) -> None:
     """Replace arrays by views where one array has two places on the tape, as in x * x.detach(), since saved arrays are
     recognised by identity."""
-    places = {}
+    places: dict[int, Node | None] = {}
     for i, array in enumerate(arrays):
         if isinstance(array, np.ndarray) and places.setdefault(id(array), parents[i]) is not parents[i]:
             arrays[i] = array.view()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 class ConversionMethods:
+    _array: np.ndarray  # of the Tensor
+
     def dim(self: Tensor) -> int:
         """The number of axes."""
         return self.ndim
@@ -91,7 +93,7 @@ class ConversionMethods:
     def __index__(self: Tensor) -> int:
         if self.dtype.kind != "i" or self._array.size != 1:
             raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
-        return self.item()
+        return int(self.item())
 
     def __bool__(self: Tensor) -> bool:
         if self._array.size != 1:

@@ -33,7 +33,7 @@ class _Memory:
     """When each part of an array that owns memory was last written: at all, and on the tape."""
 
     def __init__(self, array: np.ndarray):
-        self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))
+        self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))  # type: ignore[misc]
         self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
 
     def last_write(self, asked: tuple[float, float]) -> tuple[int, int]:

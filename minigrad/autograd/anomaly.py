@@ -63,7 +63,7 @@ def _first_bad(value: Any) -> tuple[int, ...] | None:
     if value is None:
         return None
     array = np.asarray(value.array if is_tensor(value) else value)
-    bad = np.argwhere(~np.isfinite(array)) if array.dtype.kind == "f" else ()
+    bad: Any = np.argwhere(~np.isfinite(array)) if array.dtype.kind == "f" else ()
     return tuple(int(i) for i in bad[0]) if len(bad) else None
 
 

@@ -18,11 +18,11 @@ Inputs = TypeVar("Inputs", bound=Tensor | tuple[Tensor, ...])
 Result = TypeVar("Result", bound=Tensor | tuple[Tensor, ...])
 
 
-def _as_tuple(value: Tensors | None) -> tuple:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, Tensor) or value is None else tuple(value)
 
 
-def _like(result: tuple, given) -> Tensors:
+def _like(result: tuple[Any, ...], given: Any) -> Any:
     """One Tensor where one was given, otherwise the tuple."""
     return result[0] if isinstance(given, Tensor) else result
 
@@ -58,7 +58,7 @@ def grad(
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor) or x.node is None:
             raise RuntimeError(f"One of the differentiated Tensors does not require grad: input {i} of grad")
-    roots = {}
+    roots: dict[Any, Any] = {}
     with set_grad_enabled(create_graph):
         for output, gradient in zip(outputs, upstreams):
             upstream = output.upstream(gradient, create_graph)
@@ -89,7 +89,7 @@ def _leaves(inputs: Tensors, create_graph: bool) -> tuple[Tensor, ...]:
     return tuple(x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
-def _evaluate(func: Callable[..., Any], inputs: tuple[Tensor, ...]):
+def _evaluate(func: Callable[..., Any], inputs: tuple[Tensor, ...]) -> Any:
     with enable_grad():
         result = func(*inputs)
     for output in _as_tuple(result):
@@ -104,7 +104,7 @@ def _gradients_or_zeros(outputs, inputs, upstreams, create_graph: bool) -> tuple
     if not pairs:
         return tuple(wrap(np.zeros(x.shape, x.dtype)) for x in inputs)
     outputs, upstreams = zip(*pairs)
-    return grad(outputs, inputs, upstreams, True, create_graph, allow_unused=True, materialize_grads=True)
+    return grad(outputs, inputs, upstreams, True, create_graph, materialize_grads=True)
 
 
 def _vectors(v: Tensors | None, targets: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:

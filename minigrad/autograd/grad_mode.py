@@ -20,10 +20,10 @@ class _GradModeBlock:
     mode: bool
 
     @overload
-    def __new__(cls, function: Function) -> Function: ...
+    def __new__(cls, function: Function) -> Function: ...  # type: ignore[misc]
     @overload
     def __new__(cls, mode: bool | None = None) -> Self: ...
-    def __new__(cls, function: Any = None, **options: Any) -> Any:
+    def __new__(cls, function: Any = None, **options: Any) -> Any:  # type: ignore[misc]
         """Called with a function, decorate it: @no_grad is @no_grad()."""
         return cls()(function) if callable(function) else super().__new__(cls)
 

@@ -31,7 +31,8 @@ COMMANDS = {
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
     "info": ("minigrad.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
 }
-BEGUN = []  # the command that the import of the package has started, if this process is the command
+# The command that the import of the package has started, if this process is the command.
+BEGUN: list[Generator[int | None, None, None]] = []
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -78,7 +79,7 @@ def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
         code = yield from run_command(arguments)
         sys.stdout.flush()
     except SystemExit as exit:  # help, or one line on stderr, has been printed
-        code = exit.code
+        code = exit.code  # type: ignore[assignment]
     except KeyboardInterrupt as reason:
         code = stop(str(reason) or "interrupted", 130)
     except BrokenPipeError:  # `minigrad sample | head`: the reader is gone

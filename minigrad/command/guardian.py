@@ -37,11 +37,13 @@ def rank(environment: Mapping[str, str] = os.environ) -> str | None:
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Inside, a rank's stderr goes through its guardian."""
-    if rank() is None:
+    number = rank()
+    if number is None:
         yield
         return
-    command = [sys.executable, "-I", "-S", __file__, rank(), str(os.getppid())]
+    command = [sys.executable, "-I", "-S", __file__, number, str(os.getppid())]
     guardian = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert guardian.stdin and guardian.stdout  # for type checkers: they are pipes
     before = os.dup(2)
     os.dup2(guardian.stdin.fileno(), 2)
     try:

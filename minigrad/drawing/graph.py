@@ -77,7 +77,8 @@ class Graph:
 
     def _rows(self) -> list[int]:
         """The row of each box: below its lowest parent; an input just above the first node that uses it."""
-        rows, first_use = [0] * len(self.boxes), {}
+        rows = [0] * len(self.boxes)
+        first_use: dict[int, int] = {}
         for i, box in enumerate(self.boxes):
             if box.parents:
                 rows[i] = 1 + max(rows[p] for p in box.parents)
@@ -87,7 +88,8 @@ class Graph:
 
     def _from_left(self) -> dict[int, int]:
         """Numbers for the boxes, so that in each row operands stand in their order."""
-        found, waiting = {}, [len(self.boxes) - 1]
+        found: dict[int, int] = {}
+        waiting = [len(self.boxes) - 1]
         while waiting:
             i = waiting.pop()
             if i not in found:
@@ -109,9 +111,9 @@ class Graph:
         edges = [(p, i, slot) for i, box in enumerate(self.boxes) for slot, p in enumerate(box.parents)]
         passages = [(row, edge) for edge in edges for row in range(rows[edge[0]] + 1, rows[edge[1]])]
         from_left = self._from_left()
-        items = [(from_left[i], row, i, box + MARGIN) for i, row in enumerate(rows)]
+        items: list[tuple[int, int, Any, int]] = [(from_left[i], row, i, box + MARGIN) for i, row in enumerate(rows)]
         items += [(from_left[edge[0]], row, (row, edge), LANE) for row, edge in passages]
-        places = {}  # the left end of each box, by its number, and of each passage, by its row and edge
+        places: dict[Any, int] = {}  # the left end of each box, by its number, and of each passage, by its row and edge
         for _, row, item, width in sorted(items, key=lambda item: item[:2]):
             places[item] = ends[row]
             ends[row] += width
@@ -164,7 +166,7 @@ def graph(tensor: Tensor, names: dict[str, Tensor] | None = None, values: bool =
     for name, named in (names or {}).items():
         if named.node is not None:
             named.node.name = name
-    found = {}
+    found: dict[Any, str] = {}
     for name, held in tensors_in(sys._getframe(1)):
         found.setdefault(held.node, name)
     nodes = sorted(led_to(tensor.node, parents_of), key=lambda node: node.order)

@@ -1,6 +1,7 @@
 """Tensors and reports as HTML, for notebooks. All text in it is escaped."""
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def _numbers(array: np.ndarray) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(tables)}</div>'
 
 
-def _cell(value: np.generic, largest: float) -> str:
+def _cell(value: Any, largest: float) -> str:
     """A cell with a number, in a colour that is stronger for larger numbers."""
     share = abs(float(value)) / largest if largest and np.isfinite(value) else 0.0
     colour = tint(POSITIVE if value > 0 else NEGATIVE, share) if np.isfinite(value) else HIDDEN

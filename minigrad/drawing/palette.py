@@ -39,7 +39,8 @@ def tint(colour: RGB, share: float) -> RGB:
     >>> tint(NEGATIVE, 0.5)
     (156, 186, 234)
     """
-    return tuple(round(255 + share * (part - 255)) for part in colour)
+    red, green, blue = (round(255 + share * (part - 255)) for part in colour)
+    return red, green, blue
 
 
 def _colour_map(name: str, *colours: RGB):

@@ -189,7 +189,7 @@ class ComparisonMethods:
         return binary(Minimum, self, other)
 
     @answers(np.clip, a_min="min", a_max="max")
-    def clamp(self: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    def clamp(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
         """self, but at least min and at most max: numbers or Tensors, which get the gradient where they replace self.
 
         At the edges the gradient goes to self. NaN stays NaN, even as a bound; where min > max the result is max.

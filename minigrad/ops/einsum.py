@@ -40,7 +40,7 @@ class Einsum(Op):
     def backward(self, dout, *factors):
         return tuple(self.gradient(i, dout, factors) if self.needs(i) else None for i in range(len(factors)))
 
-    def gradient(self, i: int, dout, factors):
+    def gradient(self, i, dout, factors):
         labels = [self.output] + self.inputs[:i] + self.inputs[i + 1 :]
         kept = "".join(label for label in self.inputs[i] if any(label in other for other in labels))
         others = factors[:i] + factors[i + 1 :]
@@ -76,19 +76,19 @@ def einsum(equation: str, *operands: TensorLike | Sequence[TensorLike]) -> Tenso
     tensor = next((x for x in operands if is_tensor(x)), None)
     if tensor is None:
         raise TypeError("einsum: expected a Tensor among the operands; for arrays use np.einsum")
-    operands = [x if is_tensor(x) else tensor.constant(np.asarray, x) for x in operands]
-    if len({x.dtype for x in operands}) > 1:
-        raise TypeError(f"einsum: expected one dtype, got {[str(x.dtype) for x in operands]}; convert with .to(dtype)")
-    inputs, output = without_ellipsis(equation.replace(" ", ""), operands)
+    factors = [x if is_tensor(x) else tensor.constant(np.asarray, x) for x in operands]
+    if len({x.dtype for x in factors}) > 1:
+        raise TypeError(f"einsum: expected one dtype, got {[str(x.dtype) for x in factors]}; convert with .to(dtype)")
+    inputs, output = without_ellipsis(equation.replace(" ", ""), factors)
     for i, labels in enumerate(inputs):
-        operands[i], inputs[i] = diagonals(operands[i], labels)
+        factors[i], inputs[i] = diagonals(factors[i], labels)
     try:
-        return tensor.apply_op(Einsum, *operands, subscripts=f"{','.join(inputs)}->{output}")
+        return tensor.apply_op(Einsum, *factors, subscripts=f"{','.join(inputs)}->{output}")
     except ValueError as error:
-        raise ValueError(f"einsum: {equation!r} does not fit shapes {[x.shape for x in operands]}: {error}") from None
+        raise ValueError(f"einsum: {equation!r} does not fit shapes {[x.shape for x in factors]}: {error}") from None
 
 
-def without_ellipsis(equation: str, operands: list) -> tuple[list[str], str]:
+def without_ellipsis(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
     """One label for each axis of each operand, and the output's labels."""
     left, arrow, output = equation.partition("->")
     inputs = left.split(",")

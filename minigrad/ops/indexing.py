@@ -117,7 +117,7 @@ def plain_index(index):
     return compute(backend.copied, index) if index.ndim else values_of(index).item()
 
 
-def integers_apart(index) -> tuple:
+def integers_apart(index: Any) -> tuple[Any, Any]:
     """(basic, advanced) so that x[basic][advanced] is PyTorch's x[index], which applies integers first.
 
     NumPy treats an integer like an array if there is an array too: in x[0, :, [1, 2]] the axis of [1, 2] comes first.
@@ -125,10 +125,12 @@ def integers_apart(index) -> tuple:
     is_mixed = isinstance(index, tuple) and any(isinstance(part, int) for part in index)
     if not is_mixed or is_basic(index):
         return None, index
-    basic, advanced = [], []
+    basic: list[Any] = []
+    advanced: list[Any] = []
     for part in index:
         if part is Ellipsis:
-            basic.append(part), advanced.append(part)
+            basic.append(part)
+            advanced.append(part)
         elif is_basic(part):
             basic.append(part)
             if isinstance(part, slice) or part is None:

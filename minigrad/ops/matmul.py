@@ -7,7 +7,7 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
@@ -102,10 +102,11 @@ class MLP(Fused):
         return *linear_backward(self, 0, dhidden, x, expand), dproject, dproject_bias
 
 
-def as_tensors(a, b) -> tuple:
+def as_tensors(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as Tensors, if one of them is."""
-    tensor = a if is_tensor(a) else b
-    return tuple(x if is_tensor(x) else tensor.constant(np.asarray, operand(x)) for x in (a, b))
+    tensor: Any = a if is_tensor(a) else b
+    a, b = (x if is_tensor(x) else tensor.constant(np.asarray, operand(x)) for x in (a, b))
+    return a, b
 
 
 @answers(np.matmul)

@@ -165,7 +165,7 @@ def row_mean(x):
     return np.mean(x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
 
 
-def sizes(shape: tuple) -> tuple[int, ...]:
+def sizes(shape: Any) -> tuple[int, ...]:
     """f(2, 3) and f((2, 3)) mean the same."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):
         shape = shape[0]

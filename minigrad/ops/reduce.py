@@ -193,7 +193,7 @@ def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
         return x.apply_op(operation, x, axis=None)
     if not isinstance(dim, (int, np.integer)):
         return elementwise(x, dim)
-    dim = check_dim(operation.__name__.lower(), x, dim)
+    dim = check_dim(operation.__name__.lower(), x, int(dim))
     return values_and_indices(x, position(operation.__name__.lower(), arg_function, x, dim, True), dim, keepdim)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
@@ -193,7 +193,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     >>> [grid.tolist() for grid in meshgrid(tensor([1, 2]), tensor([3, 4]))]
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
-    vectors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    vectors: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     if indexing not in ("ij", "xy"):
         raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
     if not vectors or any(v.ndim > 1 for v in vectors):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Callable, overload
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Var(Op):
     """
 
     fresh_gradients = True
-    of_variance = staticmethod(lambda variance: variance)
+    of_variance: Callable = staticmethod(lambda variance: variance)
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis = axis

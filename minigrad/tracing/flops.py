@@ -1,7 +1,7 @@
 """Multiply-adds of matrix products, counted from shapes: `mg.count_flops`."""
 import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from ..ops.attention import PackedAttention, ScaledDotProductAttention
@@ -30,7 +30,7 @@ def of_attention(heads: int, features: int, queries: int, keys: int, is_causal: 
     return [(size, (ALWAYS,) * 3), (size, (ALWAYS,) * 2)]  # scores: again, dq and dk; out: dv and dweights
 
 
-PRODUCTS = {  # by op: a function of (op, arrays, output)
+PRODUCTS: dict[type, Callable[[Any, Any, Any], Products]] = {  # by op: a function of (op, arrays, output)
     MatMul: lambda op, arrays, output: [(output.size * arrays[0].shape[-1], (0, 1))],
     Linear: lambda op, arrays, output: [(output.size * arrays[0].shape[-1], (0, 1))],
     Dot: lambda op, arrays, output: [(arrays[0].size, (0, 1))],

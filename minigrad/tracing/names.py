@@ -149,7 +149,7 @@ def assigned(frame: types.FrameType) -> str | None:
 @functools.lru_cache(256)
 def _assignments(code: types.CodeType) -> dict[int, str]:
     """{offset of an instruction or of its caches: the variable that the next instruction stores the result in}"""
-    found = {}
+    found: dict[int, str] = {}
     for instruction, following in itertools.pairwise(dis.get_instructions(code)):
         if following.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")):
             name = following.argval  # a pair if two stores are one instruction
@@ -165,10 +165,11 @@ def numbered(names: list[str], ranks: list[Any]) -> list[str]:
     >>> numbered(["h", "x", "h", "x", "h"], [2, 0, 1, 1, 0])
     ['h_1', 'x', 'h_2', 'x_2', 'h']
     """
-    keeper = {}
+    keeper: dict[str, int] = {}
     for i, name in sorted(enumerate(names), key=lambda item: ranks[item[0]]):
         keeper.setdefault(name, i)
-    taken, counts, found = set(names), Counter(), []
+    taken, found = set(names), []
+    counts: Counter[str] = Counter()
     for i, name in enumerate(names):
         counts[name] += 1
         if i != keeper[name]:

@@ -1,5 +1,6 @@
 """Where a gradient comes from: how much of it arrives along each path."""
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,8 @@ def _share(trace: Trace, tensor: TracedTensor, step_name: str, input_name: str) 
         raise ValueError(f"shares: there is no step {step_name!r} that uses {input_name!r}")
     if not step.gradients:
         raise ValueError("shares: backward has not run")
-    sent = sum(gradient for value, gradient in zip(step.inputs, step.gradients) if value is taken and gradient is not None)
+    uses = zip(step.inputs, step.gradients)
+    sent: Any = sum(gradient for value, gradient in uses if value is taken and gradient is not None)
     if taken is tensor:
         return sent
     (found,) = tape.gradients({taken.node: sent}, [tensor.node], current(), retain_graph=True)

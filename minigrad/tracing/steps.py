@@ -79,9 +79,9 @@ def as_table(tensors: list[TracedTensor], steps: list[Step]) -> str:
         parts.append(f"{i}. {forward[i - 1]}    {step.backward}".rstrip())
         sent_to = [(value.name, sent) for value, sent in zip(step.inputs, step.gradients) if sent is not None]
         parts += [_numbers(f"to {name}", sent) for name, sent in sent_to]
-    totals = [tensor for tensor in inputs if tensor.gradient is not None]
+    totals = [(tensor.name, tensor.gradient) for tensor in inputs if tensor.gradient is not None]
     if totals:
-        parts += ["", "gradients", *(_numbers(f"d{tensor.name}", tensor.gradient) for tensor in totals)]
+        parts += ["", "gradients", *(_numbers(f"d{name}", gradient) for name, gradient in totals)]
     return "\n".join(parts)
 
 

@@ -41,7 +41,7 @@ class Trace(Observer):
         self._step_of: dict[Op, Step] = {}
         self._walked: list[Op] = []  # the ops of the last backward pass
         self._naming = Naming()
-        self._running = None  # (op, inputs, options) of the step between its forward and its Tensor
+        self._running: Any = None  # (op, inputs, options) of the step between its forward and its Tensor
         self._spelled: list[Tensor] = []  # the result of a definition, which replaces the fused op's
         self._is_inside = False  # an op: the operations that it runs itself are no steps
 
@@ -279,11 +279,12 @@ def trace(
         raise TypeError(f"trace: expected a function and its inputs, got {type(function).__name__}{hint}")
     if getattr(function, "__name__", "<lambda>") != "<lambda>":
         recorded.title = function.__name__
-    inputs = [value if is_tensor(value) else _leaf(value) for value in inputs]
-    here = sys._getframe()
+    inputs = tuple(value if is_tensor(value) else _leaf(value) for value in inputs)
+    here: Any = sys._getframe()
     recorded._naming.start(here, here.f_back)
     with recorded:
-        for value, name in itertools.zip_longest(inputs, parameters(function)[: len(inputs)], fillvalue=""):
+        named: Any = itertools.zip_longest(inputs, parameters(function)[: len(inputs)], fillvalue="")
+        for value, name in named:
             kept = recorded._traced(value)
             kept.kind = "input"
             recorded._naming.suggest(kept, name)
