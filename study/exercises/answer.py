@@ -47,7 +47,7 @@ class Caller(Protocol):
 class Direct:
     """Calls a function in this process."""
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable[..., Any]):
         self.function = function
 
     def call(self, arguments: list[Any]) -> Answer:

@@ -62,7 +62,7 @@ class CourseFile:
         return ""
 
 
-def find(folder: str | os.PathLike = ".") -> CourseFile | None:
+def find(folder: str | os.PathLike[str] = ".") -> CourseFile | None:
     """The course's file in the folder, or in the nearest one above; ValueError, one line, if it is none."""
     folder = pathlib.Path(folder).resolve()
     return next((read(place / FILE) for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
@@ -73,7 +73,7 @@ def given_or_found(flags: Mapping[str, Any]) -> CourseFile | None:
     return read(flags["course"]) if "course" in flags else find()
 
 
-def read(path: str | os.PathLike) -> CourseFile:
+def read(path: str | os.PathLike[str]) -> CourseFile:
     try:
         content = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         name, variants, lock = content["name"], content.get("variants", False), content.get("lock", "")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 from study.exercises.solutions import source_of
 from study.mistakes.doctor import Known
@@ -99,14 +100,14 @@ class Edit:
             put(self.place, right)
 
 
-def edits_of(solution: Callable, words: str) -> tuple[Known, ...]:
+def edits_of(solution: Callable[..., Any], words: str) -> tuple[Known, ...]:
     """Each edit of the solution as a mistake; names that are not among these words are explained."""
     module = ast.parse(source_of(solution))
     codes = {function: compiled(function) for function in module.body}
 
-    def written(edit: Edit) -> Callable:
+    def written(edit: Edit) -> Callable[..., Any]:
         @functools.cache
-        def function() -> Callable:
+        def function() -> Callable[..., Any]:
             names = solution.__globals__ | {"T": transposed}
             with edit.made():
                 changed = codes | {edit.function: compiled(edit.function)}

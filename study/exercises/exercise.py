@@ -29,7 +29,7 @@ def normal(generator: np.random.Generator, shape: tuple[int, ...], sizes: Sizes)
     return generator.normal(size=shape)
 
 
-def below(letter: str) -> Callable:
+def below(letter: str) -> Callable[..., Any]:
     """Draws whole numbers from 0 to this size - 1: ids, classes."""
     return lambda generator, shape, sizes: generator.integers(0, sizes[letter], size=shape)
 
@@ -58,9 +58,9 @@ class Exercise:
     guide: str  # a heading of the guide, such as "4. The weighted mean", or another document of docs/
     arguments: dict[str, Argument]  # of the forward, in order
     hints: tuple[str, str, str]  # each more helpful than the one before
-    solution: Callable  # an answer, with the signature of the exercise; students may see its source
+    solution: Callable[..., Any]  # an answer, with the signature of the exercise; students may see its source
     routine: Routine  # the same with known mistakes
-    forward: Callable | None = None  # forward(*arguments) -> output; None where there is no upstream gradient
+    forward: Callable[..., Any] | None = None  # forward(*arguments) -> output; None where there is no upstream gradient
     shapes: tuple[dict[str, str], ...] = ()  # other shapes by argument
     special: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # more inputs, without dout
     beyond: dict[str, Callable[[np.random.Generator], Inputs]] = field(default_factory=dict)  # {description: draw}, where

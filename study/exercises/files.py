@@ -2,6 +2,7 @@
 import inspect
 import os
 from collections.abc import Callable
+from typing import Any
 
 from study.exercises import submission
 from study.exercises.answer import Direct
@@ -37,7 +38,7 @@ def as_answered(exercise: Exercise, source: Source) -> Exercise:
     return variant_of(exercise, source.variant) if source.variant and has_variants(exercise) else exercise
 
 
-def check(function: Callable, exercise: str | Exercise, seed: int | None = None) -> Report:
+def check(function: Callable[..., Any], exercise: str | Exercise, seed: int | None = None) -> Report:
     """Judge a function in this process, as `check_file` judges a file. An exercise is named; a teacher's own is a file.
 
     >>> import numpy as np
@@ -49,7 +50,7 @@ def check(function: Callable, exercise: str | Exercise, seed: int | None = None)
     return judge(exercise_called(exercise), Direct(function), seed)
 
 
-def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, seed: int | None = None,
+def check_file(path: str | os.PathLike[str], exercise: str | Exercise | None = None, seed: int | None = None,
                limits: Limits = Limits(), course: CourseFile | None = None) -> Report:
     """Judge the answer in a .py file or notebook. The report is true if it is right, so that a test is one line:
 

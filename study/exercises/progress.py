@@ -2,13 +2,14 @@
 import contextlib
 import json
 import pathlib
+from typing import Any
 
 from minigrad.serialization import replacing
 
 FILE = ".minigrad-exercises.json"
 
 
-def read(folder: pathlib.Path) -> dict[str, dict]:
+def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
     """{exercise: {"right": bool, "hints": number}}; empty if the file is missing or damaged."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))

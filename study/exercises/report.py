@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -180,7 +181,7 @@ class Report:
     def _repr_html_(self) -> str:
         return html_of_report(repr(self), COLOURS[self.verdict])
 
-    def plot(self, path: str | None = None):
+    def plot(self, path: str | None = None) -> Any:
         """Each wrong result, the right one, and the difference, for the largest wrong input, which shows patterns best."""
         drawable = [trial for trial in self.trials if trial.given and not trial.is_right] or [
             trial for trial in self.trials if trial.given]
@@ -244,7 +245,7 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, LINE, initial_indent="  ", subsequent_indent="  ")
 
 
-def draw_row(axes: Iterable, name: str, given: np.ndarray, right: np.ndarray) -> None:
+def draw_row(axes: Iterable[Any], name: str, given: np.ndarray, right: np.ndarray) -> None:
     """One result: yours, the right one, and the difference if their shapes are the same."""
     images = {f"{name}, yours {given.shape}": given, f"{name}, right {right.shape}": right}
     if given.shape == right.shape:

@@ -101,7 +101,7 @@ class Sandbox:
             return self.end
         started = time.monotonic()
         seconds = min(self.limits.call_seconds, self.seconds_left)
-        functions: list[Callable] = []
+        functions: list[Callable[..., Any]] = []
         kept = copy_of(arguments)
         together = "" if seconds == self.limits.call_seconds else "after all others, "
         with self._ends(f"{together}a call takes more than {max(seconds, 0):.3g} seconds"):
@@ -215,7 +215,8 @@ class Sandbox:
 
     # Talking.
 
-    def _ask(self, header: dict, tree: Any, seconds: float, functions: list[Callable]) -> tuple[dict, Any]:
+    def _ask(self, header: dict[str, Any], tree: Any, seconds: float,
+             functions: list[Callable[..., Any]]) -> tuple[dict[str, Any], Any]:
         """Send a request, serve its callbacks, and return its reply."""
         deadline = time.monotonic() + seconds
         token = secrets.token_hex(8)
@@ -232,7 +233,7 @@ class Sandbox:
                 raise TimeoutError(f"it calls the functions that it is given more than {self.limits.callbacks} times")
             self._send(self._called_back(header, tree, functions), deadline)
 
-    def _called_back(self, header: dict, arguments: Any, functions: list[Callable]) -> bytes:
+    def _called_back(self, header: dict[str, Any], arguments: Any, functions: list[Callable[..., Any]]) -> bytes:
         """The result of one of the judge's functions."""
         number = header.get("function")
         if not (type(number) is int and 0 <= number < len(functions) and isinstance(arguments, tuple)):
@@ -250,7 +251,7 @@ class Sandbox:
             self._wait(self.requests, selectors.EVENT_WRITE, deadline)
             view = view[os.write(self.requests, view[:PIECE]):]
 
-    def _receive(self, deadline: float) -> tuple[dict, Any]:
+    def _receive(self, deadline: float) -> tuple[dict[str, Any], Any]:
         header, body = wire.lengths(self._read(wire.PREFIX.size, deadline))
         fields, tree = wire.unpack(self._read(header, deadline), self._read(body, deadline))
         if not isinstance(fields, dict):
@@ -305,7 +306,7 @@ class Sandbox:
         """The beginning of its output, without control characters."""
         return safe(self.printed.decode("utf-8", "replace"))
 
-    def _answer(self, header: dict, tree: Any, arguments: list[Any], seconds: float) -> Answer:
+    def _answer(self, header: dict[str, Any], tree: Any, arguments: list[Any], seconds: float) -> Answer:
         self._drain()
         if header.get("kind") == "raised":
             return self._raised(header, seconds=seconds)
@@ -320,7 +321,7 @@ class Sandbox:
         return Answer(RETURNED, tuple(results), safe(container)[:100], tuple(safe(str(w))[:100] for w in given), after,
                       printed=self.told, refused=refused(header), seconds=seconds)
 
-    def _raised(self, header: dict, loading: bool = False, seconds: float = 0.0) -> Answer:
+    def _raised(self, header: dict[str, Any], loading: bool = False, seconds: float = 0.0) -> Answer:
         kind, message, line = str(header.get("type")), safe(str(header.get("message"))), header.get("line")
         line = line if type(line) is int and 0 < line <= len(self.source.lines) else None
         more = {
@@ -337,7 +338,7 @@ class Sandbox:
                       printed=self.told, refused=refused(header), loading=loading, seconds=seconds)
 
 
-def refused(header: dict) -> tuple[str, ...]:
+def refused(header: dict[str, Any]) -> tuple[str, ...]:
     found = header.get("refused")
     return tuple(safe(str(what))[:250] for what in found[:20]) if isinstance(found, list) else ()
 

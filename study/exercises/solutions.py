@@ -12,7 +12,7 @@ COURSE = "study.exercises.course."  # whose functions a student does not have
 MOST_KEPT = 4096  # variants of a solution
 
 
-def source_of(solution: Callable) -> str:
+def source_of(solution: Callable[..., Any]) -> str:
     """The source of a function, below that of the functions of the course that it calls."""
     codes = (solution.__code__, *filter(inspect.iscode, solution.__code__.co_consts))
     found = [solution.__globals__.get(name) for name in {name for code in codes for name in code.co_names}]
@@ -21,14 +21,14 @@ def source_of(solution: Callable) -> str:
     return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in (*called, solution))
 
 
-def routine_of(solution: Callable, results: tuple[str, ...], mistakes: dict[str, tuple[str, ...]]) -> Routine:
+def routine_of(solution: Callable[..., Any], results: tuple[str, ...], mistakes: dict[str, tuple[str, ...]]) -> Routine:
     """The routine of a solution, with its mistakes: {name: (sentence, "s = 0; return dx - s")}.
 
     Each line of a mistake replaces the one that assigns to the same names, or the return statement. If the solution has no
     such line, it goes to the top. Any other statement is replaced if it is the third item of a mistake.
     """
     @functools.lru_cache(MOST_KEPT)
-    def written(lines: frozenset[tuple[str, str]]) -> Callable:
+    def written(lines: frozenset[tuple[str, str]]) -> Callable[..., Any]:
         names = dict(solution.__globals__)
         tree = ast.fix_missing_locations(rewritten(ast.parse(source_of(solution)), dict(lines)))
         exec(compile(tree, f"<{solution.__name__}>", "exec"), names)

@@ -13,6 +13,7 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 LARGEST = {".py": 2**20, ".ipynb": 32 * 2**20}  # bytes; notebooks carry pictures
 LARGEST_CODE = 2**20
@@ -76,7 +77,7 @@ def safe(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def read(path: str | os.PathLike) -> Source:
+def read(path: str | os.PathLike[str]) -> Source:
     """Read a submission; SubmissionError if it is not one."""
     path = pathlib.Path(path)
     name, content = safe(path.name), content_of(path)
@@ -227,7 +228,7 @@ def syntax_error(source: Source, error: SyntaxError, offset: int = 0) -> Submiss
     return SubmissionError(f"{source.filename} is not Python: {error.msg} ({place}: `{code}`)", line, place, code)
 
 
-def defined(tree: ast.Module) -> tuple[dict, dict[str, str]]:
+def defined(tree: ast.Module) -> tuple[dict[str, Any], dict[str, str]]:
     """(functions, inner) of a file; see `Source`."""
     functions, inner = {}, {}
     for node in top_level(tree.body):

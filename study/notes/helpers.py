@@ -4,6 +4,7 @@ import functools
 import math
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def require_equal(a: np.ndarray | Tensor, b: np.ndarray | Tensor, bound: float =
     return difference
 
 
-def refusal(function: Callable, *arguments) -> str:
+def refusal(function: Callable[..., Any], *arguments) -> str:
     """The message of the ValueError that the function raises; Refuted if there is none."""
     try:
         function(*arguments)

@@ -35,7 +35,7 @@ model = Perceptron(16)
 loss_function = nn.CrossEntropyLoss(label_smoothing=0.1)
 optimizer = nn.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
 scheduler = nn.optim.CosineAnnealingLR(optimizer, T_max=5)
-for epoch in range(5):
+for _ in range(5):
     for inputs, labels in DataLoader(train, batch_size=32, shuffle=True):
         optimizer.zero_grad()
         loss = loss_function(model(inputs), labels)

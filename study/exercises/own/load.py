@@ -101,7 +101,7 @@ def exercise_from(path: pathlib.Path, names: dict[str, Any]) -> OwnExercise:
     return dataclasses.replace(exercise, routine=routine_with(exercise, drawn, mistakes))
 
 
-def named(name: str, arguments: tuple[str, ...], function: Callable) -> Callable:
+def named(name: str, arguments: tuple[str, ...], function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with this name and these arguments, as students see it."""
 
     def solution(*values):
@@ -122,7 +122,7 @@ def limits_of(names: dict[str, Any]) -> dict[str, int]:
     return limits
 
 
-def solution_in(name: str, backward: Callable | None) -> str:
+def solution_in(name: str, backward: Callable[..., Any] | None) -> str:
     if backward is None:
         return "The teacher's file has no solution.\n"
     return source_of(backward).replace(f"def {backward.__name__}(", f"def {name}_backward(", 1) + "\n"

@@ -145,7 +145,7 @@ def with_changes(argument: Argument, name: str, changes: Sequence[Change]) -> Ar
     return dataclasses.replace(argument, shape=" ".join(shape), about=f"{argument_of(changes, name)}: {argument.about}")
 
 
-def with_signature(solution: Callable, right: Callable) -> Callable:
+def with_signature(solution: Callable[..., Any], right: Callable[..., Any]) -> Callable[..., Any]:
     """The right answer, with the name and the arguments that students write."""
     @functools.wraps(solution)
     def answer(*values):
