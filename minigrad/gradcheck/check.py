@@ -66,9 +66,11 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
             return GradcheckReport(title, [], [first], [], False, options.seed)
         try:
             point = Point(problem, outputs, generator)
-            sides = [first] + side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
         except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
+            return GradcheckReport(title, [], sides, [], False, options.seed)
+        sides = [first] + side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
+        if sides[-1].has_raised:
             return GradcheckReport(title, [], sides, [], False, options.seed)
         point.refuse_infinities()
         reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]

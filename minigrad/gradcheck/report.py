@@ -118,6 +118,7 @@ class SideCheck:
     name: str
     passed: bool
     detail: str = ""
+    has_raised: bool = False
 
 
 @dataclass(repr=False)

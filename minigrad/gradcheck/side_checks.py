@@ -8,6 +8,7 @@ from ..autograd.grad_mode import no_grad
 from ..runner import EAGER
 from ..tape import Op
 from ..tensor import Tensor
+from .blame import told
 from .problem import CANCELLED, Point, Problem, flat, nodes_below, roots, same_bits, split
 from .report import SideCheck
 
@@ -48,7 +49,15 @@ def rough_checks(point: Point) -> list[SideCheck]:
 
 
 def run(checks: dict[str, Callable[[], str]]) -> list[SideCheck]:
-    return [SideCheck(name, not detail, detail) for name, detail in ((name, look()) for name, look in checks.items())]
+    """All of them, up to the first that raises."""
+    found = []
+    for name, look in checks.items():
+        try:
+            detail = look()
+        except Exception as error:  # noqa: BLE001  of the user's function
+            return [*found, SideCheck(name, False, told(error), has_raised=True)]
+        found.append(SideCheck(name, not detail, detail))
+    return found
 
 
 def same(point: Point, a: list[np.ndarray], b: list[np.ndarray], tolerance: float = 0.0) -> str:

@@ -22,17 +22,22 @@ class Case:
 
     def __init__(self, bridge: Any, point: Point):
         self.bridge = bridge
+        self.point = point
         self.torch = bridge.library.torch
         # Code in C may crash on sizes that it does not expect.
         self.is_function = bridge.library.is_function(getattr(bridge.fn, "__self__", None))
         self.names = point.names
         self.expected = point.gradients
-        self.rounding = CANCELLED * point.terms
+        self.device = bridge.likes[0].device
         self.arrays = [leaf.array.copy() for leaf in point.problem.leaves.values()]
         self.upstreams = [self.tensor(part) for part in split(point.upstream, point.outputs)]
 
+    @functools.cached_property
+    def rounding(self) -> float:
+        return CANCELLED * self.point.terms
+
     def tensor(self, array: np.ndarray) -> Any:
-        return self.torch.from_numpy(np.array(array, order="C"))
+        return self.torch.from_numpy(np.array(array, order="C")).to(self.device)
 
     def leaves(self, only: Sequence[int] | None = None) -> list[Any]:
         """New ones, which all require a gradient, or `only` these do."""
@@ -234,14 +239,15 @@ def gives_each_input_alone(case: Case) -> str:
 
 def gives_each_output_alone(case: Case) -> str:
     leaves = case.leaves()
-    outputs = case.call(leaves)
     total = [np.zeros(array.shape) for array in case.arrays]
-    for k, out in enumerate(outputs if len(outputs) > 1 else ()):
+    if len(case.upstreams) == 1:
+        return ""
+    for k, out in enumerate(case.call(leaves)):
         try:
             total = [a + b for a, b in zip(total, case.backward([out], leaves, [case.upstreams[k].clone()]))]
         except Exception as error:  # noqa: BLE001
             return f"backward raises if only output {k} is used, and others' upstreams are zero or None: {told(error)}"
-    detail = case.differs(total) if len(outputs) > 1 else ""
+    detail = case.differs(total)
     return f"another gradient if outputs are used one by one: {detail}" if detail else ""
 
 
@@ -275,11 +281,12 @@ def keeps_calls_apart(case: Case) -> str:
         case.backward(case.call(others, seed=1), others)
     except Exception:  # noqa: BLE001  the function may not be defined there
         return ""
+    case.backward(outputs, leaves, [-u for u in case.upstreams])
     for k, (out, values) in enumerate(zip(outputs, before[0])):
         if not case.torch.equal(out.nan_to_num(), values.nan_to_num()):
             return f"a second call overwrites the first one's output {k}: return new memory"
     if detail := case.differs(gradients, before[1]):
-        return f"a second backward overwrites the first one's gradient: {detail}; return new memory"
+        return f"a second backward overwrites the first one's gradients: {detail}; return new memory"
     detail = case.differs(case.backward(outputs, leaves))
     return f"another gradient after a second call: {detail}; keep what backward needs in ctx" if detail else ""
 
@@ -327,43 +334,49 @@ def gives_no_none(case: Case) -> str:
 
 
 def takes_sizes_of_1_and_0(case: Case) -> str:
-    """All tensors cut to this size along an axis, where the function can do without the rest. If the gradient is wrong
-    without that, wrong numbers say nothing about the size."""
+    """If the gradient is wrong without that, wrong numbers say nothing about the size."""
     if not case.is_function:
         return ""
-    for axis, size, arrays, values in shortened(case):
-        leaves = [case.tensor(array).requires_grad_() for array in arrays]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                outputs = case.call(leaves, values)
-            if not all(case.torch.isfinite(out).all() for out in outputs):
-                continue
-        except Exception:  # noqa: BLE001  it may need more
-            continue
-        upstreams = [u.new_tensor(np.random.default_rng(0).normal(size=tuple(out.shape)))
-                     for out, u in zip(outputs, case.upstreams)]
-        where = f"axis {axis} has size {size}"
-        try:
-            got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
-        except Exception as error:  # noqa: BLE001
-            return f"backward raises if {where}: {told(error)}"
-        if size and (detail := wrong_slope(case, arrays, values, upstreams, got)):
-            is_right = not wrong_slope(case, case.arrays, case.bridge.values, case.upstreams, case.expected)
-            return f"a wrong gradient if {where}: {detail}" if is_right else ""
-    return ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return next(filter(None, (wrong_at_size(case, *shorter) for shorter in shortened(case))), "")
 
 
-def shortened(case: Case) -> Iterator[tuple[int, int, list[np.ndarray], list[Any]]]:
-    """(axis, size, the leaves, the other inputs), with the first or last axis cut in each tensor that has its length."""
-    first = case.arrays[0]
-    for axis, size in ((0, 1), (0, 0), (first.ndim - 1, 1)) if first.ndim else ():
-        def cut(value: Any, axis=axis, size=size) -> Any:
-            if not isinstance(value, np.ndarray) or value.ndim <= axis or value.shape[axis] != first.shape[axis]:
-                return value
-            return value.take(range(size), axis)
+def wrong_at_size(case: Case, where: str, arrays: list[np.ndarray], values: list[Any]) -> str:
+    leaves = [case.tensor(array).requires_grad_() for array in arrays]
+    try:
+        outputs = case.call(leaves, values)
+    except Exception:  # noqa: BLE001  it may need more
+        return ""
+    if not all(case.torch.isfinite(out).all() for out in outputs):
+        return ""
+    upstreams = [u.new_tensor(np.random.default_rng(0).normal(size=tuple(out.shape)))
+                 for out, u in zip(outputs, case.upstreams)]
+    try:
+        got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
+    except Exception as error:  # noqa: BLE001
+        return f"backward raises if {where}: {told(error)}"
+    detail = wrong_slope(case, arrays, values, upstreams, got)
+    is_known = detail and not wrong_slope(case, case.arrays, case.bridge.values, case.upstreams, case.expected)
+    return f"a wrong gradient if {where}: {detail}" if is_known else ""
 
-        yield axis, size, [cut(array) for array in case.arrays], [cut(value) for value in case.bridge.values]
+
+def shortened(case: Case) -> Iterator[tuple[str, list[np.ndarray], list[Any]]]:
+    """What is short, the leaves and the other inputs, with all axes of one length cut to 1, or to 0 if none of them is a
+    last one, which has features."""
+    axes: dict[int, str] = {}
+    for name, array in zip(case.names, case.arrays):
+        for axis, n in enumerate(array.shape):
+            axes.setdefault(n, f"axis {axis} of {name}")
+    features = {array.shape[-1] for array in case.arrays if array.ndim > 1}
+    for n, size in itertools.product(axes, (1, 0)):
+        def cut(value: Any, n=n, size=size) -> Any:
+            if isinstance(value, np.ndarray):
+                value = value[tuple(slice(size if length == n else None) for length in value.shape)]
+            return value
+
+        if n > size and (size or n not in features):
+            yield f"{axes[n]} has size {size}", [cut(array) for array in case.arrays], [cut(v) for v in case.bridge.values]
 
 
 def wrong_slope(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any], upstreams: Sequence[Any],

@@ -427,7 +427,7 @@ def output_in_a_workspace(ctx, x):
     return out.detach()
 
 
-@wrong(Linear, CALLS + "a second backward overwrites the first one's gradient: x differs")
+@wrong(Linear, CALLS + "a second backward overwrites the first one's gradients: x differs")
 def gradient_in_a_workspace(ctx, dout):
     dx, dweight, dbias = Linear.backward(ctx, dout)
     return workspace(dx.shape, "linear").copy_(dx).detach(), dweight, dbias
@@ -469,37 +469,37 @@ def logarithm_for_inference(ctx, x):
 SIZES = "sizes of 1 and 0: FAIL: "
 
 
-@wrong(Multiply, SIZES + "a wrong gradient if axis 0 has size 1: the slope by x")
+@wrong(Multiply, SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by x")
 def half_for_one_row(ctx, dout):
     x, y = ctx.saved_tensors
     return (dout * y).squeeze().expand(x.shape) * (0.5 if len(x) == 1 else 1), dout * x
 
 
-@wrong(Multiply, SIZES + "backward raises if axis 0 has size 0: IndexError")
+@wrong(Multiply, SIZES + "backward raises if axis 0 of x has size 0: IndexError")
 def reads_the_first_row(ctx, dout):
     return Multiply.backward(ctx, dout + 0 * dout[0])
 
 
-@wrong(Softmax, SIZES + "backward raises if axis 0 has size 0: RuntimeError: cannot reshape")
+@wrong(Softmax, SIZES + "backward raises if axis 0 of x has size 0: RuntimeError: cannot reshape")
 def rows_by_minus_one(ctx, dout):
     return Softmax.backward(ctx, dout.reshape(len(dout), -1))
 
 
-@wrong(LinearReLU, SIZES + "backward raises if axis 0 has size 1")
+@wrong(LinearReLU, SIZES + "backward raises if axis 0 of x has size 1")
 def squeezed_batch(ctx, dout):
     x, weight, out = ctx.saved_tensors
     dout = (dout * (out > 0)).squeeze()
     return dout @ weight, dout.T @ x, dout.sum(0)
 
 
-@wrong(SiLU, SIZES + "a wrong gradient if axis 1 has size 1")
+@wrong(SiLU, SIZES + "a wrong gradient if axis 1 of x has size 1")
 def vectors_of_two(ctx, dout):
     dx = SiLU.backward(ctx, dout)
     dx[:, dx.shape[-1] // 2 * 2:] = 0
     return dx
 
 
-@wrong(CrossEntropy, SIZES + "backward raises if axis 0 has size 0")
+@wrong(CrossEntropy, SIZES + "backward raises if axis 0 of scores has size 0")
 def largest_target_asked_for(ctx, dout):
     scores, targets = ctx.saved_tensors
     if targets.max() >= scores.shape[-1]:
@@ -593,7 +593,7 @@ class WritesToWhatItKept(LayerNorm):
         return found
 
 
-@wrong(Multiply, "modified by an inplace operation")
+@wrong(Multiply, TWICE + "RuntimeError: one of the variables needed for gradient computation has been modified")
 class WritesToWhatItSaved(Multiply):
     @staticmethod
     def forward(ctx, x, y):
@@ -606,7 +606,7 @@ class WritesToWhatItSaved(Multiply):
         return dout * y, dout * twice.mul_(0.5)
 
 
-@wrong(Attention, "backward gives gradients: FAIL: TypeError")
+@wrong(Attention, TWICE + "TypeError")
 class FreesTheWeights(Attention):
     @staticmethod
     def forward(ctx, q, k, v):
@@ -621,7 +621,7 @@ class FreesTheWeights(Attention):
         return found
 
 
-@wrong(Multiply, "backward gives gradients: FAIL: TypeError")
+@wrong(Multiply, TWICE + "TypeError")
 class OnlyOnce(Multiply):
     @staticmethod
     def forward(ctx, x, y):
