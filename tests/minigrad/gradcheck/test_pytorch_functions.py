@@ -99,7 +99,7 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "its class": (Attention, (*QKV, True), "fail", "Attention", "q pass, k fail, v pass",
                   "diagnosis: this is attention: the scale 1 / sqrt(d) is missing in dk"),
     "its apply": (Attention.apply, QKV, "fail", "Attention", "q pass, k fail, v pass",
-                  "diagnosis: this is full_attention: dk is multiplied by"),
+                  "diagnosis: this is full_attention: the scale 1 / sqrt(d) is missing in dk"),
     "without ctx": (Cube, X, "pass", "Cube", "base pass", "side checks: all"),
     "a module": (Halving(), X, "fail", "Halving", "weight fail, tokens pass", "backward / differences is 0.5 everywhere"),
     "a module's inputs that need no gradient": (torch.nn.Linear(4, 2).double(), X.detach(), "pass", "Linear",
