@@ -22,6 +22,7 @@ PICKED = 16  # elements of a larger input that are moved on their own: with smal
 RETRIES = 4  # points nearby to try if the given one has kinks
 KINK_STEP = 1e-3  # times eps: the step at which the slopes of a kink's sides are taken
 BACKWARD_ROUNDING = 1e-11  # backward's error, relative to the terms that add up to a derivative
+NOTHING = 1e-13  # relative to the largest derivative: as much is lost in 1 + erf(x), where x is far below 0
 TINY = 1e-9  # errors up to this size may be rounding: how much of it backward has is then measured
 NEIGHBOURS = 4  # points nearby that show it
 NEARBY = 1e-13  # times x: how far away they are
@@ -156,6 +157,7 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
     noise = np.maximum(noise, 4 * np.finfo(np.float64).eps * largest_finite(values))
     magnitude = np.where(np.isfinite(gradient), np.abs(gradient), 0.0)
     largest = np.max(magnitude, axis=1, initial=0.0)
+    floor = NOTHING * np.max(largest, initial=0.0)
     analytic, numeric, bound = np.zeros((3, len(rows), len(moves)))
     verdicts = np.full(analytic.shape, PASS, dtype="<U12")
     for k, (_, direction) in enumerate(moves):
@@ -163,7 +165,7 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         analytic[:, k] = gradient @ v
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
-        atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0))
+        atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0)) + floor
         atol = atol if options.atol is None else np.full_like(atol, options.atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judge(
             along(evaluate, [leaf.array], [direction]), centre, analytic[:, k],
