@@ -136,8 +136,14 @@ class GradcheckReport:
     @functools.cached_property
     def diagnosis(self) -> Any:
         """What those registered by `explain_with` know about the mistake; None if nothing failed or nobody can be asked."""
-        found = [diagnosis for asked in self.consultations if not (diagnosis := asked.diagnosis()).is_right]
-        return next(filter(None, found), found[0] if found else None)
+        described = None
+        for asked in self.consultations:
+            diagnosis = asked.diagnosis()
+            if diagnosis:
+                return diagnosis
+            if described is None and not diagnosis.is_right:
+                described = diagnosis
+        return described
 
     @property
     def verdict(self) -> str:

@@ -37,7 +37,7 @@ class Case:
         self.routine = routine
         self.raised_on = [item.inputs for item in evidence if not item.given]
         self.tolerance = tolerance
-        self.is_lenient = False
+        self.is_lenient = self.is_lenience_missing = False
         seen = [self._seen(item) for item in evidence if item.given]
         # First what shows most at the least cost; an axis of length 1 shows little.
         self.seen = sorted(seen, key=lambda item: (-len(item.wrong), shortest_axis(item) < 2, volume(item)))
@@ -75,7 +75,7 @@ class Case:
 
         NaN equals NaN, so what is NaN almost everywhere (`empty`) proves nothing by itself. If `is_lenient`, a few of many
         inputs are passed over: those where the explanation is not finite but what was given is, for example because its
-        author guarded against 0 / 0.
+        author guarded against 0 / 0. `is_lenience_missing` notes that this would have explained something.
         """
         explained = passed_over = 0
         pieces = self.pieces(name)
@@ -86,11 +86,13 @@ class Case:
                 return False
             if np.all(self.agreement(seen.given[name], found)):
                 explained += sum(int(np.sum(places)) for places in seen.wrong.values())  # one mistake is in several results
-            elif self.is_lenient and is_less_finite(found, seen.given[name]):
+            elif is_less_finite(found, seen.given[name]) and FEW * (passed_over + 1) <= len(pieces):
                 passed_over += 1
             else:
                 return False
-        return not passed_over or explained >= ENOUGH and FEW * passed_over <= len(pieces)
+        is_so = not passed_over or self.is_lenient and explained >= ENOUGH
+        self.is_lenience_missing |= not is_so
+        return is_so
 
     def right(self, name: str) -> Expected:
         return lambda seen: seen.right[name]
@@ -121,6 +123,16 @@ class Case:
         except Exception:  # noqa: BLE001  whatever it raises
             return True
         return False
+
+    def changed_by(self, mistake: Known) -> frozenset[str]:
+        """The results that a known mistake changes, judged by the most telling evidence; all, if that shows none."""
+        seen = self.seen[0]
+        try:
+            changed = [name for name in self.results
+                       if not np.all(self.agreement(self.known((mistake,), name)(seen), seen.right[name]))]
+        except Exception:  # noqa: BLE001  see `explains`
+            changed = []
+        return frozenset(changed or self.results)
 
     def leaves_right(self, mistakes: Sequence[Known], name: str) -> bool:
         """Do these known mistakes leave this result unchanged?"""

@@ -62,7 +62,7 @@ def diagnose_numbers(
 def explained(case: Case) -> dict[str, Explanation]:
     """An explanation for each wrong result, or for as many as possible: a strict one, or else a lenient one."""
     strict = found_for(case)
-    if len(strict) == len(case.wrong):
+    if len(strict) == len(case.wrong) or not case.is_lenience_missing:
         return strict
     case.is_lenient = True
     return max(strict, found_for(case), key=len)
@@ -77,7 +77,7 @@ def found_for(case: Case, is_one: bool = False) -> dict[str, Explanation]:
     edits = fitting(case, [(edit,) for edit in case.routine.edits()])
     if whole := of_all_results(case, edits):
         return whole
-    pairs = fitting(case, pairs_of(case.routine.mistakes))
+    pairs = fitting_pairs(case, singles)
     if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)):
         return whole
     return each_on_its_own(case, singles, pairs, edits)
@@ -93,6 +93,22 @@ def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
         names = [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]
         if not case.empty.issuperset(names):
             found.append((Explanation(mistakes), names))
+    return sorted(found, key=lambda item: case.runs_where_it_raised(item[0].mistakes))
+
+
+def fitting_pairs(case: Case, singles: Fitting) -> Fitting:
+    """The pairs of known mistakes that explain at least one wrong result.
+
+    Two that change different results need not run together: each result is what the one that changes it makes of it alone.
+    """
+    changed = {id(mistake): case.changed_by(mistake) for mistake in case.routine.mistakes}
+    alone = {id(mistake): names for explanation, names in singles for mistake in explanation.mistakes}
+    found = []
+    for a, b in pairs_of(case.routine.mistakes):
+        names = ([name for name in case.wrong if case.explains(name, case.known((a, b), name))]
+                 if changed[id(a)] & changed[id(b)] else [*alone.get(id(a), ()), *alone.get(id(b), ())])
+        if not case.empty.issuperset(names):
+            found.append((Explanation((a, b)), names))
     return sorted(found, key=lambda item: case.runs_where_it_raised(item[0].mistakes))
 
 
