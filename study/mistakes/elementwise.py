@@ -1,7 +1,9 @@
 """Mistakes in elementwise functions."""
+from types import SimpleNamespace as Values
+
 import numpy as np
 
-from .base import elementwise, family, normal, positive, replaced, same
+from .base import FUNCTIONS, elementwise, family, normal, positive, replaced, same
 
 
 def both_sides(r):
@@ -85,8 +87,18 @@ elementwise("sigmoid", sigmoid, lambda x, out: out * (1 - out), {
     "sign": ("the sign is wrong", lambda x, out: out * (out - 1)),
 })
 elementwise("silu", lambda x: x * sigmoid(x), lambda x, out: sigmoid(x) * (1 + x * (1 - sigmoid(x))), {
-    "gate is constant": ("the term through the gate is missing", lambda x, out: sigmoid(x)),
-    "only the gate": ("the term of the factor x is missing", lambda x, out: x * sigmoid(x) * (1 - sigmoid(x))),
+    **upstream_mistakes("the slope"),
+    "gate is constant": ("the term through the sigmoid is missing: x sigmoid(x) (1 - sigmoid(x))",
+                         lambda x, out: sigmoid(x)),
+    "only the gate": ("the term of the factor x is missing: sigmoid(x)", lambda x, out: x * sigmoid(x) * (1 - sigmoid(x))),
+    "no x": ("x is missing in the term through the sigmoid", lambda x, out: sigmoid(x) * (2 - sigmoid(x))),
+    "sigmoid's": ("the derivative of sigmoid replaces that of x sigmoid(x)", lambda x, out: sigmoid(x) * (1 - sigmoid(x))),
+    "out": ("silu itself replaces its derivative", lambda x, out: out),
+    "subtracted": ("the term through the sigmoid is subtracted: it is added",
+                   lambda x, out: sigmoid(x) * (1 - x * (1 - sigmoid(x)))),
+    "of out": ("1 - out replaces 1 - sigmoid(x)", lambda x, out: sigmoid(x) * (1 + x * (1 - out))),
+    "square": ("sigmoid(x)^2 is missing in sigmoid's derivative: sigmoid(x) (1 - sigmoid(x))",
+               lambda x, out: sigmoid(x) * (1 + x)),
 })
 elementwise("softplus", lambda x: np.log1p(np.exp(x)), lambda x, out: sigmoid(x), {
     "of out": ("sigmoid of the output", lambda x, out: sigmoid(out)),
@@ -192,7 +204,7 @@ def dropout_backward(
     return finish(upstream(dout, x) * passes(keep, x) * scale(p, keep)), None
 
 
-family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
+family("dropout", lambda x, keep, p=DROPPED: x * keep / (1 - p), dropout_backward,
        lambda r: [r.normal(size=(4, 5)), r.permuted(np.arange(20) < 11).reshape(4, 5)], {
     **replaced("passes", {
         "new mask": ("backward draws a mask of its own; it should be forward's",
@@ -231,3 +243,79 @@ family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
     "dropped passes": ("what was dropped passes too, without 1 / (1 - p); no gradient passes there",
                        dict(passes=lambda keep, x: 1.0, scale=lambda p, keep: np.where(keep, 1 / (1 - p), 1.0))),
 }, constants=("keep",))
+
+
+def swiglu(x, gate, *, act="silu"):
+    return x * FUNCTIONS[act].forward(gate)
+
+
+def swiglu_backward(
+    dout, x, gate, *, act="silu", upstream=same,
+    for_x=lambda h: h.dout * h.out, for_gate=lambda h: h.dout * h.x * h.slope, order=lambda dx, dgate: (dx, dgate),
+):
+    h = Values(dout=upstream(dout), x=x, gate=gate)
+    h.out, h.slope = FUNCTIONS[act].forward(gate), FUNCTIONS[act].backward(np.ones_like(gate), gate)
+    return order(for_x(h), for_gate(h))
+
+
+family("swiglu", swiglu, swiglu_backward, normal((3, 4), (3, 4)), {
+    "no activation in dx": ("dx is dout * gate: the other factor is the gate after its activation",
+                            dict(for_x=lambda h: h.dout * h.gate)),
+    "sigmoid in dx": ("dx is dout * sigmoid(gate): the other factor is gate * sigmoid(gate)",
+                      dict(for_x=lambda h: h.dout * sigmoid(h.gate))),
+    "dx from x": ("dx is made from x: in a product, the other factor is the gate after its activation",
+                  dict(for_x=lambda h: h.dout * h.x)),
+    "slope in dx": ("dx has the derivative of the activation, and should have its value",
+                    dict(for_x=lambda h: h.dout * h.slope)),
+    "no factor in dx": ("dx is dout: it should be multiplied by the gate after its activation",
+                        dict(for_x=lambda h: h.dout)),
+    "no slope": ("dgate is dout * x: the derivative of the activation is missing", dict(for_gate=lambda h: h.dout * h.x)),
+    "no x": ("dgate lacks the factor x: in a product, the other factor stays", dict(for_gate=lambda h: h.dout * h.slope)),
+    "value for slope": ("dgate has the value of the activation, and should have its derivative",
+                        dict(for_gate=lambda h: h.dout * h.x * h.out)),
+    "out in dgate": ("dgate is multiplied by the whole output: the other factor is x",
+                     dict(for_gate=lambda h: h.dout * h.x * h.out * h.slope)),
+    "sigmoid is constant": ("in silu's derivative, the term through the sigmoid is missing",
+                            dict(for_gate=lambda h: h.dout * h.x * sigmoid(h.gate))),
+    "sigmoid's slope": ("the derivative of sigmoid replaces that of silu",
+                        dict(for_gate=lambda h: h.dout * h.x * sigmoid(h.gate) * (1 - sigmoid(h.gate)))),
+    "only the gate": ("in silu's derivative, the term sigmoid(gate) is missing", dict(
+        for_gate=lambda h: h.dout * h.x * h.gate * sigmoid(h.gate) * (1 - sigmoid(h.gate)))),
+    "exchanged": ("dx and dgate are exchanged: the gradients come in the order of the arguments",
+                  dict(order=lambda dx, dgate: (dgate, dx))),
+    "gate is constant": ("dgate is zero: the gate gets a gradient too", dict(order=lambda dx, dgate: (dx, 0 * dgate))),
+    "no upstream": ("dout is not used: the chain rule multiplies by it", dict(upstream=np.ones_like)),
+    "upstream squared": ("multiplied by dout twice; the chain rule does it once", dict(upstream=lambda dout: dout**2)),
+})
+
+
+def squared_error(x, y, *, reduction="mean"):
+    return np.asarray(((x - y)**2).sum() / (x.size if reduction == "mean" else 1))
+
+
+def squared_error_backward(
+    dout, x, y, *, reduction="mean", upstream=same, slope=lambda e: 2 * e, error=np.subtract,
+    count=lambda e: e.size, sign_y=-1.0,
+):
+    e = error(x, y)
+    dx = upstream(dout) * slope(e) / (count(e) if reduction == "mean" else 1)
+    return dx, sign_y * dx
+
+
+family("squared_error", squared_error, squared_error_backward, normal((4, 3), (4, 3)), {
+    "no 2": ("the factor 2 is missing: the derivative of e^2 is 2 e", dict(slope=lambda e: e)),
+    "not differentiated": ("the square itself replaces its derivative 2 e", dict(slope=lambda e: e**2)),
+    "sign of the error": ("the sign of the difference replaces it: that is the gradient of |e|", dict(slope=np.sign)),
+    "no mean": ("not divided by the number of elements: the loss is a mean", dict(count=lambda e: 1)),
+    "mean over rows": ("divided by the length of the first axis: the mean runs over all elements", dict(count=len)),
+    "mean within rows": ("divided by the length of the last axis: the mean runs over all elements",
+                         dict(count=lambda e: e.shape[-1])),
+    "mean twice": ("divided by the number of elements twice", dict(count=lambda e: e.size**2)),
+    "sign": ("the difference is the wrong way round", dict(error=lambda x, y: y - x)),
+    "no target": ("y is not subtracted: 2 x replaces 2 (x - y)", dict(error=lambda x, y: x)),
+    "target's sign": ("dy has the sign of dx: y is subtracted", dict(sign_y=1.0)),
+    "target is constant": ("dy is zero: y gets a gradient too", dict(sign_y=0.0)),
+    "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1",
+                    dict(upstream=np.ones_like)),
+    "upstream squared": ("multiplied by dout twice; the chain rule does it once", dict(upstream=lambda dout: dout**2)),
+})

@@ -4,7 +4,7 @@ import math
 import numpy as np
 
 from .attention import D, H, T, attention_backward, causal_attention, full_attention, full_attention_backward
-from .base import family, normal, softmax, turned
+from .base import family, normal, replaced, same, softmax, turned
 
 
 def split(x, heads):
@@ -59,8 +59,8 @@ def without_head(which):
     return lambda x: merge(np.where((np.arange(x.shape[-3]) == which % x.shape[-3])[:, None, None], 0.0, x))
 
 
-def multi_head(q, k, v, heads=2):
-    return merge(full_attention(split(q, heads), split(k, heads), split(v, heads)))
+def multi_head(q, k, v, heads=2, **options):
+    return merge(full_attention(split(q, heads), split(k, heads), split(v, heads), **options))
 
 
 def multi_head_backward(dout, q, k, v, *, heads=2, count=lambda heads, width: heads, split_inputs=split, split_dout=split,
@@ -71,7 +71,7 @@ def multi_head_backward(dout, q, k, v, *, heads=2, count=lambda heads, width: he
     return tuple(merge_gradients(g) for g in gradients)
 
 
-family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
+MULTI_HEAD = {
     "heads ignored": ("all of the width is taken for one head", dict(count=lambda heads, width: 1)),
     "heads for their size": ("there are as many heads as one should have columns, and the other way round",
                              dict(count=lambda heads, width: width // heads)),
@@ -119,7 +119,25 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
     "softmax over heads": ("the softmax runs over the heads, and should over the keys",
                            dict(normalise=lambda h: softmax(h.hidden, -3),
                                 total=lambda h: h.weighed.sum(-3, keepdims=True))),
-})
+}
+family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), MULTI_HEAD)
+
+
+def shared_heads_backward(dout, x, *, heads=2, gather=lambda g: g.sum(-3), finish=same):
+    return finish(gather(dout.reshape(*x.shape[:-2], heads, *x.shape[-2:])))
+
+
+family("shared_heads", lambda x, heads=2: np.repeat(x, heads, -3), shared_heads_backward, normal((2, 4, 4)),
+       replaced("gather", {
+    "first head": ("keys and values get the gradient of the first of the heads that share them: the gradients of all add",
+                   lambda g: g[..., 0, :, :]),
+    "last head": ("keys and values get the gradient of the last of the heads that share them: = overwrites where += adds",
+                  lambda g: g[..., -1, :, :]),
+    "averaged": ("the gradients of the heads that share keys and values are averaged: they add", lambda g: g.mean(-3)),
+    "tiled": ("keys and values are taken to be shared by every H-th head (tile): they are shared by neighbours (repeat)",
+              dict(gather=same, finish=lambda g: np.swapaxes(g.reshape(*g.shape[:-4], g.shape[-3], g.shape[-4],
+                                                                       *g.shape[-2:]), -4, -3).sum(-3))),
+}))
 
 
 def self_attention(x):

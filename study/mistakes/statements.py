@@ -4,6 +4,9 @@ STATEMENTS = {
     "matmul": "out = a @ b, of matrices",
     "batched_matmul": "out[i] = a @ b[i]: the matrix a is shared by the whole batch",
     "linear": "out = x @ weight^T + bias, with a row of x for each example; weight is (out, in)",
+    "swiglu": "out = x silu(gate), element by element",
+    "squared_error": "out = the mean of (x - y)^2 over all elements",
+    "shared_heads": "out = x with each of its heads (axis -3) twice in a row, as keys and values serve two of queries",
     "embedding": "out[t] = weight[ids[t]]; ids repeat, and get no gradient",
     "attention": "out = softmax(q k^T / sqrt(D)) v on (B, H, T, D), causal: query t sees the keys 0 to t",
     "self_attention": "out = x + attention(heads, heads, heads) on (T, H D) with H = 2: heads are x's columns, split into "
