@@ -15,7 +15,7 @@ from ..autograd.function import Function
 from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
 from ..tensor import Tensor
-from . import torch_checks
+from . import jax_checks, torch_checks
 from .blame import spare
 from .problem import Point, items_of, mapped
 
@@ -305,14 +305,14 @@ class Repeated:
 
     def __init__(self, jax: Any, function: Callable):
         self.jax = jax
-        self.function = function
+        self.plain = self.function = function
         self.calls = 0
 
     def __call__(self, arrays: Any) -> Any:
         self.calls += 1
         found = self.function(arrays)
         if self.calls == self.PLAIN:
-            compiled = self.jax.jit(self.function)
+            compiled = jax_checks.compiled_quickly(self.jax, self.function)
             with contextlib.suppress(Exception):  # it branches on numbers, say
                 if all(map(self.is_close, *map(self.jax.tree.leaves, (found, compiled(arrays))))):
                     self.function = compiled
@@ -360,6 +360,9 @@ class Jax(Library):
     def tensor(self, array, like, is_leaf=False):
         return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
 
+    def side_checks(self, bridge, point):
+        return jax_checks.checks_of(bridge, point)
+
     def repeated(self, function):
         return Repeated(self.jax, function)
 
@@ -373,7 +376,7 @@ class Jax(Library):
 
         @functools.cache
         def pullback() -> Callable:
-            of_leaves = function.function if isinstance(function, Repeated) else function
+            of_leaves = function.plain if isinstance(function, Repeated) else function
             return Repeated(self.jax, self.jax.vjp(lambda leaves: [
                 out for out, is_one in zip(of_leaves(leaves), is_known) if is_one], list(leaves))[1])
 

@@ -1,0 +1,223 @@
+"""What a rule for derivatives in JAX must do apart from giving the right numbers. A row of CHECKS for each mistake."""
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .blame import told
+from .problem import CANCELLED, Point, split
+from .torch_checks import shortened
+
+MANY = 8  # of more inputs, only the first are tried one by one
+RELATIVE = 1e-9  # how far two ways of computing the same may be apart
+STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
+ELSEWHERE = 0.9  # times the inputs: other inputs, at which most functions are defined, too
+
+
+def compiled_quickly(jax: Any, function: Callable) -> Callable:
+    """By jit, without XLA's optimizations, which halves the time."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+class Case:
+    """The function and the point of a check, as JAX sees them: `function(leaves)` returns a list of arrays."""
+
+    def __init__(self, bridge: Any, point: Point):
+        self.bridge = bridge
+        self.jax = bridge.library.jax
+        self.is_rule = isinstance(bridge.fn, (self.jax.custom_vjp, self.jax.custom_jvp))
+        self.names = point.names
+        self.expected = point.gradients
+        self.rounding = CANCELLED * point.terms
+        self.arrays = [leaf.array.copy() for leaf in point.problem.leaves.values()]
+        self.leaves = [bridge.library.tensor(array, like) for array, like in zip(self.arrays, bridge.likes)]
+        self.others = [leaf * ELSEWHERE for leaf in self.leaves]
+        self.upstreams = list(map(self.jax.numpy.asarray, split(point.upstream, point.outputs)))
+        self.outputs = self.function(self.leaves)
+
+    def function(self, leaves: Sequence[Any]) -> list[Any]:
+        return self.bridge.outputs(self.bridge.values, leaves)
+
+    def gradients(self, leaves: Sequence[Any], upstreams: Sequence[Any], function: Callable | None = None) -> list[Any]:
+        return self.jax.vjp(function or self.function, leaves)[1](upstreams)[0]
+
+    def differs(self, got: Sequence[Any], expected: Sequence[Any] | None = None) -> str:
+        """The name of the first gradient that is not as expected, and by how much; "" if there is none."""
+        return difference(self.names, self.expected if expected is None else expected, got, self.rounding)
+
+    def outputs_differ(self, got: Sequence[Any], expected: Sequence[Any] | None = None) -> str:
+        names = [f"output {k}" if len(self.outputs) > 1 else "it" for k in range(len(self.outputs))]
+        return difference(names, self.outputs if expected is None else expected, got, 1e-12)
+
+    def stacked(self, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+        return list(map(self.jax.numpy.stack, zip(first, second)))
+
+    @functools.cached_property
+    def is_traceable(self) -> bool:
+        try:
+            self.jax.make_jaxpr(self.function)(self.leaves)
+        except Exception:  # noqa: BLE001
+            return False
+        return True
+
+    def compiled(self, function: Callable) -> Callable:
+        """If the function runs under jit: compiling once takes less time than compiling each operation."""
+        return compiled_quickly(self.jax, function) if self.is_traceable else function
+
+
+def difference(names: Sequence[str], expected: Sequence[Any], got: Sequence[Any], rounding: float) -> str:
+    for name, x, y in zip(names, map(np.asarray, expected), map(np.asarray, got), strict=True):
+        scale = np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
+        if not np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * scale + rounding, equal_nan=True):
+            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {scale:.3g}"
+    return ""
+
+
+def has_one_output(case: Case) -> str:
+    found, _ = case.jax.vjp(case.function, case.leaves)
+    detail = case.outputs_differ(found)
+    return f"under jax.grad and jax.vjp, the rule computes another output than the function: {detail}" if detail else ""
+
+
+def runs_under_jit(case: Case) -> str:
+    """If the function does. Traced once and called elsewhere, it must not know the inputs that it was traced with."""
+    if not case.is_traceable:
+        return ""
+    forward, backward = case.compiled(case.function), case.compiled(case.gradients)
+    if detail := case.outputs_differ(forward(case.leaves)) or case.outputs_differ(
+            forward(case.others), case.function(case.others)):
+        return f"another output under jit: {detail}"
+    try:
+        got = backward(case.leaves, case.upstreams)
+    except Exception as error:  # noqa: BLE001
+        return f"it runs under jit, but its gradient raises: {told(error)}"
+    detail = case.differs(got) or case.differs(
+        backward(case.others, case.upstreams), case.gradients(case.others, case.upstreams))
+    return f"another gradient under jit: {detail}" if detail else ""
+
+
+def runs_under_vmap(case: Case) -> str:
+    """If the function does."""
+    batch = case.stacked(case.leaves, case.others)
+    try:
+        mapped = case.compiled(case.jax.vmap(case.function))(batch)
+    except Exception:  # noqa: BLE001  it cannot
+        return ""
+    if detail := case.outputs_differ(mapped, case.stacked(case.outputs, case.function(case.others))):
+        return f"another output under vmap: {detail}"
+    try:
+        got = case.compiled(case.jax.vmap(case.gradients))(batch, case.stacked(case.upstreams, case.upstreams))
+    except Exception as error:  # noqa: BLE001
+        return f"it runs under vmap, but its gradient raises: {told(error)}"
+    detail = case.differs(got, case.stacked(case.expected, case.gradients(case.others, case.upstreams)))
+    return f"another gradient under vmap: {detail}" if detail else ""
+
+
+def keeps_calls_apart(case: Case) -> str:
+    _, pullback = case.jax.vjp(case.function, case.leaves)
+    case.gradients(case.others, case.upstreams)
+    detail = case.differs(pullback(case.upstreams)[0])
+    return f"another gradient after a second call: {detail}; return what backward needs as residuals" if detail else ""
+
+
+def differentiates_each_input_alone(case: Case) -> str:
+    for i, name in list(enumerate(case.names))[:MANY] if len(case.names) > 1 else ():
+        def of_one(leaf, i=i):
+            return case.function([leaf if j == i else other for j, other in enumerate(case.leaves)])
+
+        try:
+            got = case.jax.vjp(of_one, case.leaves[i])[1](case.upstreams)[0]
+        except Exception as error:  # noqa: BLE001
+            return f"it raises if only {name} is differentiated: {told(error)}"
+        if detail := case.differs([got if j == i else g for j, g in enumerate(case.expected)]):
+            return f"another gradient if only {name} is differentiated: {detail}"
+    return ""
+
+
+def differentiates_each_output_alone(case: Case) -> str:
+    """The upstreams of the others are symbolic zeros then."""
+    if len(case.outputs) == 1:
+        return ""
+    total = [np.zeros(array.shape) for array in case.arrays]
+    for k, upstream in enumerate(case.upstreams):
+        try:
+            (got,) = case.jax.vjp(lambda leaves, k=k: case.function(leaves)[k], case.leaves)[1](upstream)
+        except Exception as error:  # noqa: BLE001
+            return f"it raises if only output {k} is used: {told(error)}"
+        total = [a + b for a, b in zip(total, got)]
+    detail = case.differs(total)
+    return f"another gradient if outputs are used one by one: {detail}" if detail else ""
+
+
+def agrees_in_forward_mode(case: Case) -> str:
+    """If the function has it, which a custom_vjp has not."""
+    tangents = [np.random.default_rng(i).normal(size=x.shape) for i, x in enumerate(case.arrays)]
+
+    slopes = case.compiled(lambda tangents: case.jax.jvp(case.function, (case.leaves,), (tangents,))[1])
+    try:
+        found, zeros = slopes(tangents), slopes([0 * t for t in tangents])
+    except Exception:  # noqa: BLE001  it has none
+        return ""
+    if any(np.any(np.asarray(zero)[np.isfinite(slope)] != 0) for zero, slope in zip(zeros, found)):
+        return "the tangent of the output is not 0 where those of the inputs are: a rule must be linear in the tangents"
+    terms = [g * t for g, t in zip(case.expected, tangents)]
+    slope = sum(np.sum(np.asarray(u) * np.asarray(s)) for u, s in zip(case.upstreams, found))
+    detail = difference(["the slope"], [sum(map(np.sum, terms))], [slope],
+                        case.rounding + RELATIVE * sum(np.sum(np.abs(term)) for term in terms))
+    return f"jax.jvp is not the transpose of jax.vjp: {detail}" if detail else ""
+
+
+def takes_sizes_of_1_and_0(case: Case) -> str:
+    """All arrays cut to this size along an axis, where the function can do without the rest. If the gradient is wrong
+    without that, wrong numbers say nothing about the size."""
+    for axis, size, arrays, values in shortened(case) if case.is_rule else ():
+        plain = functools.partial(case.bridge.outputs, values)
+        function = case.compiled(plain)
+        try:
+            outputs = function(arrays)
+            if not all(np.all(np.isfinite(out)) for out in outputs):
+                continue
+        except Exception:  # noqa: BLE001  it may need more
+            continue
+        upstreams = [np.random.default_rng(0).normal(size=out.shape) for out in outputs]
+        where = f"axis {axis} has size {size}"
+        try:
+            got = case.compiled(functools.partial(case.gradients, function=plain))(arrays, upstreams)
+        except Exception as error:  # noqa: BLE001
+            return f"its gradient raises if {where}: {told(error)}"
+        if size and has_wrong_slope(function, arrays, upstreams, got):
+            is_right = not has_wrong_slope(case.compiled(case.function), case.arrays, case.upstreams, case.expected)
+            return f"a wrong gradient if {where}" if is_right else ""
+    return ""
+
+
+def has_wrong_slope(function: Callable, arrays: Sequence[np.ndarray], upstreams: Sequence[Any], got: Sequence[Any]) -> bool:
+    """Do the gradients and differences give another slope along a random direction?"""
+    directions = [np.random.default_rng(i).normal(size=array.shape) for i, array in enumerate(arrays)]
+
+    def value(t: float) -> float:
+        outputs = function([array + t * v for array, v in zip(arrays, directions)])
+        return sum(np.sum(np.asarray(out) * np.asarray(u)) for out, u in zip(outputs, upstreams))
+
+    near, far = ((value(t) - value(-t)) / (2 * t) for t in (STEP, 3 * STEP))
+    is_known = abs(near - far) <= ROUGH * max(abs(near), abs(far), 1e-3)
+    slope = sum(np.sum(np.asarray(g) * v) for g, v in zip(got, directions))
+    return is_known and abs(near - slope) > ROUGH * max(abs(near), 1e-3)
+
+
+CHECKS: dict[str, Callable[[Case], str]] = {
+    "the rule's output is the function's": has_one_output,
+    "jit": runs_under_jit,
+    "vmap": runs_under_vmap,
+    "calls are kept apart": keeps_calls_apart,
+    "each input alone may be differentiated": differentiates_each_input_alone,
+    "outputs may go unused": differentiates_each_output_alone,
+    "forward mode": agrees_in_forward_mode,
+    "sizes of 1 and 0": takes_sizes_of_1_and_0,
+}
+
+
+def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
+    case = Case(bridge, point)
+    return {name: lambda look=look: look(case) for name, look in CHECKS.items()}
