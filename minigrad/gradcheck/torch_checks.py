@@ -24,8 +24,6 @@ class Case:
         self.bridge = bridge
         self.point = point
         self.torch = bridge.library.torch
-        # Code in C may crash on sizes that it does not expect.
-        self.is_function = bridge.library.is_function(getattr(bridge.fn, "__self__", None))
         self.names = point.names
         self.expected = point.gradients
         self.device = bridge.likes[0].device
@@ -68,10 +66,12 @@ class Case:
         """Those of a call whose graph stays as it is."""
         return self.call(self.leaves())
 
+    def nearly_equal(self, a: Any, b: Any) -> bool:
+        return a.shape == b.shape and self.torch.allclose(a, b, rtol=RELATIVE, atol=1e-12, equal_nan=True)
+
     def gives(self, outputs: Sequence[Any]) -> bool:
         """Are these the outputs?"""
-        return all(a.shape == b.shape and self.torch.allclose(a, b, rtol=RELATIVE, atol=1e-12, equal_nan=True)
-                   for a, b in zip(outputs, self.outputs))
+        return all(map(self.nearly_equal, outputs, self.outputs))
 
     @functools.cached_property
     def is_random(self) -> bool:
@@ -114,7 +114,7 @@ def keeps_the_upstream(case: Case) -> str:
 def takes_any_layout(case: Case) -> str:
     leaves = case.leaves()
     outputs = case.call(leaves)
-    for name, lay_out in LAYOUTS.items():
+    for name, lay_out in OF_UPSTREAMS.items():
         laid_out = [lay_out(u.clone()) for u in case.upstreams]
         expected = case.backward(outputs, leaves, [u.clone(memory_format=case.torch.contiguous_format) for u in laid_out])
         try:
@@ -127,10 +127,11 @@ def takes_any_layout(case: Case) -> str:
 
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
-    "expanded, as that of a sum": lambda u: u.new_tensor(0.7).expand(u.shape),
-    "transposed in memory": lambda u: backwards(backwards(u).contiguous()),
-    "a slice with gaps": lambda u: u.repeat_interleave(2, -1)[..., ::2] if u.ndim else u,
+    "transposed in memory": lambda x: backwards(backwards(x).contiguous()),
+    "a slice with gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
 }
+OF_UPSTREAMS = {"expanded, as that of a sum": lambda x: x.new_tensor(0.7).expand(x.shape), **LAYOUTS}
+OF_INPUTS = {**LAYOUTS, "its first row, expanded": lambda x: x[:1].expand(x.shape) if x.ndim else x}
 
 
 def backwards(u: Any) -> Any:
@@ -141,19 +142,21 @@ def takes_inputs_of_any_layout(case: Case) -> str:
     """A forward that raises says that it cannot."""
     if case.is_random or not case.has_function:
         return ""
-    for name in ("transposed in memory", "a slice with gaps"):
-        leaves = [LAYOUTS[name](leaf).requires_grad_() for leaf in case.leaves(only=[])]
+    for name, lay_out in OF_INPUTS.items():
+        leaves = [lay_out(leaf).requires_grad_() for leaf in case.leaves(only=[])]
+        plain = [leaf.detach().clone(memory_format=case.torch.contiguous_format).requires_grad_() for leaf in leaves]
         try:
-            outputs = case.call(leaves)
+            outputs, expected = case.call(leaves), case.call(plain)
+            right = case.backward(expected, plain)
         except Exception:  # noqa: BLE001
             continue
-        if not case.gives(outputs):
+        if not all(map(case.nearly_equal, outputs, expected)):
             return f"another output if each input is {name}; call contiguous() first"
         try:
             got = case.backward(outputs, leaves)
         except Exception as error:  # noqa: BLE001
             return f"backward raises if each input is {name}: {told(error)}"
-        if detail := case.differs(got):
+        if detail := case.differs(got, right):
             return f"another gradient if each input is {name}: {detail}; call contiguous() first"
     return ""
 
@@ -178,7 +181,7 @@ def takes_an_input_twice(case: Case) -> str:
             both = case.backward(outputs, tied)
         except Exception as error:  # noqa: BLE001
             return f"it raises if {where}: {told(error)}"
-        if not all(case.torch.allclose(a, b, equal_nan=True) for a, b in zip(outputs, expected)):
+        if not all(map(case.nearly_equal, outputs, expected)):
             return f"another output if {where}"
         apart[i] = apart[j] = apart[i] + apart[j]
         if detail := case.differs(both, apart):
@@ -335,23 +338,42 @@ def gives_no_none(case: Case) -> str:
 
 def takes_sizes_of_1_and_0(case: Case) -> str:
     """If the gradient is wrong without that, wrong numbers say nothing about the size."""
-    if not case.is_function:
+    if not case.has_function:  # and code in C may crash on sizes that it does not expect
         return ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return next(filter(None, (wrong_at_size(case, *shorter) for shorter in shortened(case))), "")
+        return next(filter(None, (wrong_at_size(case, *row) for row in shorter(case))), "")
 
 
-def wrong_at_size(case: Case, where: str, arrays: list[np.ndarray], values: list[Any]) -> str:
+def shorter(case: Case) -> Iterator[tuple[int, int, str]]:
+    """(a length of the inputs, 1 or 0, an axis that has this length); 0 if no last axis, which has features, has it."""
+    axes: dict[int, str] = {}
+    for name, array in zip(case.names, case.arrays):
+        for axis, n in enumerate(array.shape):
+            axes.setdefault(n, f"axis {axis} of {name}")
+    features = {array.shape[-1] for array in case.arrays if array.ndim > 1}
+    for n, size in itertools.product(axes, (1, 0)):
+        if n > size and (size or n not in features):
+            yield n, size, axes[n]
+
+
+def wrong_at_size(case: Case, n: int, size: int, where: str) -> str:
+    """With all axes of length n cut to `size`, unless a constant fills them up again by broadcasting."""
+    def cut(value: Any) -> Any:
+        return value[tuple(slice(size if length == n else None) for length in value.shape)]
+
+    arrays = [cut(array) for array in case.arrays]
+    values = [cut(value) if isinstance(value, np.ndarray) else value for value in case.bridge.values]
     leaves = [case.tensor(array).requires_grad_() for array in arrays]
     try:
         outputs = case.call(leaves, values)
     except Exception:  # noqa: BLE001  it may need more
         return ""
-    if not all(case.torch.isfinite(out).all() for out in outputs):
+    if not all(n not in out.shape and case.torch.isfinite(out).all() for out in outputs):
         return ""
     upstreams = [u.new_tensor(np.random.default_rng(0).normal(size=tuple(out.shape)))
                  for out, u in zip(outputs, case.upstreams)]
+    where = f"{where} has size {size}"
     try:
         got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
     except Exception as error:  # noqa: BLE001
@@ -359,24 +381,6 @@ def wrong_at_size(case: Case, where: str, arrays: list[np.ndarray], values: list
     detail = wrong_slope(case, arrays, values, upstreams, got)
     is_known = detail and not wrong_slope(case, case.arrays, case.bridge.values, case.upstreams, case.expected)
     return f"a wrong gradient if {where}: {detail}" if is_known else ""
-
-
-def shortened(case: Case) -> Iterator[tuple[str, list[np.ndarray], list[Any]]]:
-    """What is short, the leaves and the other inputs, with all axes of one length cut to 1, or to 0 if none of them is a
-    last one, which has features."""
-    axes: dict[int, str] = {}
-    for name, array in zip(case.names, case.arrays):
-        for axis, n in enumerate(array.shape):
-            axes.setdefault(n, f"axis {axis} of {name}")
-    features = {array.shape[-1] for array in case.arrays if array.ndim > 1}
-    for n, size in itertools.product(axes, (1, 0)):
-        def cut(value: Any, n=n, size=size) -> Any:
-            if isinstance(value, np.ndarray):
-                value = value[tuple(slice(size if length == n else None) for length in value.shape)]
-            return value
-
-        if n > size and (size or n not in features):
-            yield f"{axes[n]} has size {size}", [cut(array) for array in case.arrays], [cut(v) for v in case.bridge.values]
 
 
 def wrong_slope(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any], upstreams: Sequence[Any],
@@ -402,7 +406,7 @@ def wrong_slope(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any],
 
 def takes_vmap(case: Case) -> str:
     """If the function says that it can be mapped: all inputs along the first or the last axis, or the first input alone."""
-    if not case.is_function:
+    if not case.has_function:
         return ""
     for axis, only_first in ((0, False), (-1, False), (0, True)):
         leaves = case.leaves(only=[])

@@ -519,6 +519,28 @@ class Mapped(Multiply):
         ctx.save_for_backward(*inputs)
 
 
+class Fused(torch.nn.Module):
+    """A module that calls `function` with its own weight and bias."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.weight, self.bias = function, *(torch.nn.Parameter(p.detach()) for p in INPUTS[LayerNorm][1:])
+
+    def forward(self, x):
+        return self.function.apply(x, self.weight, self.bias)
+
+
+class TwiceForOneRow(LayerNorm):
+    @staticmethod
+    def backward(ctx, dout):
+        dx, dweight, dbias = LayerNorm.backward(ctx, dout)
+        return dx, dweight, dbias if len(dout) > 1 else 2 * dbias
+
+
+WRONG["LayerNorm: twice for one row, in a module"] = Row(
+    Fused(TwiceForOneRow), (X,), SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by bias")
+
+
 @wrong(Multiply, "vmap: FAIL: another output under vmap")
 class MeanOfTheBatch(Mapped):
     @staticmethod
@@ -756,6 +778,13 @@ def views_of_saved(ctx, dout):
     return Attention.backward(ctx, dout + 0 * ctx.saved_tensors[0].view(-1)[0])
 
 
+@wrong(Attention, MEMORY + "another gradient if each input is its first row, expanded")
+def shared_heads_recognized(ctx, dout):
+    dq, dk, dv = Attention.backward(ctx, dout)
+    is_shared = 0 in ctx.saved_tensors[1].stride()
+    return dq, dk.sum(0, keepdim=True).expand_as(dk) if is_shared else dk, dv
+
+
 TIED = "an input may be given twice: FAIL: "
 
 
@@ -964,7 +993,7 @@ RIGHT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "forward computed again": (ComputedAgain, (X, Y)), "a view": (Transposed, (X,)), "its input": (Same, (X, Y)),
     "mark_non_differentiable": (Largest, (X,)), "generate_vmap_rule": (ByRule, (X, Y)), "vmap": (ByHand, (X, Y)),
     "contiguous inputs alone": (ContiguousAlone, (X,)), "torch.compile": (compiled_layer_norm, INPUTS[LayerNorm]),
-    "views of one tensor": (lambda qkv: Attention.apply(*qkv.chunk(3, -1)), (leaf(2, 3, 12),)),
+    "a module": (Fused(LayerNorm), (X,)), "views of one tensor": (lambda qkv: Attention.apply(*qkv.chunk(3, -1)), (leaf(2, 3, 12),)),
     "a tensor twice": (lambda x: Multiply.apply(x, x), (X,)),
     "an input alone": (torch.tanh, (X,)), "a number": (torch.exp, (leaf(),)), "empty": (torch.exp, (leaf(0, 3),)),
     "averages that it writes to": (lambda x, mean, var: torch.nn.functional.batch_norm(x, mean, var, training=True), (
