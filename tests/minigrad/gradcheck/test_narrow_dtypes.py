@@ -32,6 +32,26 @@ def tanh(slope, is_kernel=False, noise=0.0):
     return Tanh
 
 
+def kernel(fn):
+    """Right, and not for float64."""
+
+    class Kernel(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            if x.dtype == torch.float64:
+                raise TypeError("no kernel for float64")
+            ctx.save_for_backward(x)
+            return fn(x)
+
+        @staticmethod
+        def backward(ctx, dout):
+            with torch.enable_grad():
+                x = ctx.saved_tensors[0].detach().requires_grad_()
+                return torch.autograd.grad(fn(x), x, dout)
+
+    return Kernel
+
+
 def right(x, out):
     return 1 - out * out
 
@@ -53,8 +73,10 @@ FUNCTIONS = {  # the function, its verdict in float32, bfloat16 and float16, and
     "overflow": (tanh(lambda x, out: right(x, out) if x.dtype == torch.float64 else x / 0), "fail fail fail", "backward gives"),
     "a kernel": (tanh(right, is_kernel=True), "pass pass pass", "does not run in float64 (TypeError: no kernel for float64, in line "),
     "a kernel, wrong": (tanh(times(1.5), is_kernel=True), "fail fail fail", "derivatives are wrong"),
-    "a kernel, wrong by 1%": (tanh(times(1.01), is_kernel=True), "fail pass pass", "at wide steps, which show no small errors"),
+    "a kernel, wrong by 0.1%": (tanh(times(1.001), is_kernel=True), "fail pass pass", "at wide steps, which show no small errors"),
     "a kernel without a gradient": (tanh(times(0), is_kernel=True), "fail fail fail", "derivatives are wrong"),
+    "a kernel with kinks": (kernel(torch.relu), "pass pass pass", "at wide steps"),
+    "a kernel with a pole": (kernel(torch.reciprocal), "pass pass pass", "at wide steps"),
     "a kernel of noise": (tanh(right, is_kernel=True, noise=0.5), "inconclusive inconclusive inconclusive", "noise"),
     "another function in float64": (lambda x: (x if x.dtype == torch.float64 else -x).tanh(), "pass pass pass", "computes something else in float64"),
     "float32 within": (lambda x: x.float().tanh().to(x.dtype), "pass pass pass", ""),
