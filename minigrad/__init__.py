@@ -27,6 +27,7 @@ from .autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from .backend import is_tensor as is_tensor
+from .tensor import Tensor as Tensor  # before the function `tensor`, which has the name of this file
 from .creation import (
     arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, eye as eye,
     from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace,
@@ -44,7 +45,6 @@ from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
-from .tensor import Tensor as Tensor
 
 from numpy import finfo as finfo, iinfo as iinfo
 

@@ -28,3 +28,10 @@ from ..tape import Op  # an operation: a class with forward and backward
 from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 from .left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
+
+__all__ = [
+    "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "Program",
+    "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to", "floating",
+    "keep_grad_in", "latest_write", "left_out", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
+    "sample", "threading_layer",
+]

@@ -18,6 +18,13 @@ from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 from .taylor import TaylorReport, taylor
 
+__all__ = [
+    "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "Dependence", "GradcheckError", "GradcheckReport", "InputReport",
+    "SideCheck", "TaylorReport", "VacuousGradcheckWarning", "assert_gradients", "census", "compare_float32", "depends",
+    "doctor", "explain_with", "gradcheck", "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
+    "taylor",
+]
+
 explain_with("study.mistakes.consult")
 
 __signature__ = inspect.signature(gradcheck)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Callable, Final
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .operands import binary, broadcast_error, common_dtype, operand, promote, v
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor, TensorLike
+
+    Comparison: TypeAlias = Callable[[Tensor, TensorLike], Tensor]
 
 
 def select(condition, a, b):
@@ -103,11 +105,11 @@ Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = do
                    low=-math.inf, high=math.inf)
 
 
-def comparison(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor, TensorLike], Tensor]:
+def comparison(ufunc: np.ufunc, meaning: str) -> Comparison:
     """The method of a comparison or a logical function of two, also called by `ufunc`; it has no gradient."""
     compute_it = functools.partial(backend.elementwise, ufunc)
 
-    def of_two(self, other):
+    def of_two(self: Any, other: Any) -> Tensor:
         tensor = self if is_tensor(self) else other
         if not (is_tensor(self) and is_tensor(other)):
             self, other = operand(self), operand(other)
@@ -132,8 +134,8 @@ def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
 class ComparisonMethods:
     __hash__: Final = object.__hash__
 
-    __eq__: Final = comparison(np.equal, "self == other")  # type: ignore[assignment]
-    __ne__: Final = comparison(np.not_equal, "self != other")  # type: ignore[assignment]
+    __eq__: ClassVar[Comparison] = comparison(np.equal, "self == other")  # type: ignore
+    __ne__: ClassVar[Comparison] = comparison(np.not_equal, "self != other")  # type: ignore
     __lt__: Final = comparison(np.less, "self < other")
     __le__: Final = comparison(np.less_equal, "self <= other")
     __gt__: Final = comparison(np.greater, "self > other")
