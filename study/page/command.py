@@ -1,12 +1,14 @@
-"""`minigrad study`: attention's backward on an interactive page."""
+"""`minigrad study`: attention's backward on an interactive page, and the guide to it."""
 import argparse
 import dataclasses
 import pathlib
+import tempfile
 import webbrowser
 
 from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
 from models.transformer import NORMS, PLACEMENTS, check_number, check_whole
+from study import guide
 from study.page import attention, block, inputs, pages, trained
 from study.page.attention import DEFAULT
 from study.page.stations import STATIONS
@@ -45,25 +47,34 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cross-entropy", action="store_true", help="the loss is the cross-entropy of classes")
     parser.add_argument("--station", metavar="N", type=int, choices=range(1, len(STATIONS) + 1),
                         help=f"open the guided path at station N, 1 to {len(STATIONS)}")
-    parser.add_argument("--out", metavar="PAGE", default=PAGE, help=f"the file to write (default: {PAGE})")
+    parser.add_argument("--guide", action="store_true", help="open the guide, which derives what the page shows")
+    parser.add_argument("--out", metavar="PAGE", help=f"the file to write (default: {PAGE})")
     parser.add_argument("--force", action="store_true", help="overwrite the file even if it is not such a page")
     parser.add_argument("--no-open", action="store_true", help="write the page without opening a browser")
 
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    path = pathlib.Path(options.out)
-    check_place(path, "force" in given)
     check_flags(given)
+    if "guide" in given:
+        path = guide.write(pathlib.Path(tempfile.mkdtemp(prefix="minigrad-")))
+    else:
+        path = pathlib.Path(given.get("out", PAGE))
+        check_place(path, "force" in given)
+        write_page(given, path)
+    print(path)
+    if "no_open" not in given and not opened(path):
+        print(f"could not open a browser; open {path.absolute().as_uri()} in one")
+    return 0
+
+
+def write_page(given: dict, path: pathlib.Path) -> None:
+    """Write the page that the flags ask for; UsageError if it cannot be made."""
     try:
         page = page_of(given)
         write(page.trace, path, extras=page.extras, overwrite="force" in given)
     except ValueError as error:
         raise UsageError(error) from None
-    print(path)
-    if "no_open" not in given and not opened(path):
-        print(f"could not open a browser; open {path.absolute().as_uri()} in one")
-    return 0
 
 
 def page_of(given: dict) -> pages.Page:
@@ -138,6 +149,8 @@ def story(given: dict) -> tuple[str, str]:
 
 def check_flags(given: dict) -> None:
     """UsageError for flags that exclude or need each other."""
+    if "guide" in given and (others := given.keys() - {"guide", "no_open", "threads"}):
+        raise UsageError(f"--guide opens the guide alone; leave out --{min(others).replace('_', '-')}")
     for one, other, why in APART:
         if one in given and other in given:
             raise UsageError(f"--{one} and --{other.replace('_', '-')} exclude each other: {why}")

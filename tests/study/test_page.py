@@ -681,6 +681,8 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--block", "--station", "3"], "--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys; leave out"),
     (["--rotary", "--station", "3"], "--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys; leave out"),
     (["--station", "10"], "--station: invalid choice: 10"),
+    (["--guide", "--block"], "--guide opens the guide alone; leave out --block"),
+    (["--guide", "--out", "page.html"], "--guide opens the guide alone; leave out --out"),
     (["--text", "abc"], "--text needs --checkpoint RUN, a trained model; give both"),
     (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
     (["--head", "1"], "--head needs --checkpoint RUN"),
