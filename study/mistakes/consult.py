@@ -3,7 +3,9 @@
 A function is recognised by its values, not by names. For an unknown one, differences still give the derivatives, to which a
 gradient may have an exact relation, such as a transpose.
 """
+import itertools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +17,8 @@ from minigrad.gradcheck.problem import Point, generator_for, split
 
 from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
+from .form import is_same
+from .forms import FORMS
 
 LARGEST = 5000  # the most numbers in all inputs together: known mistakes run on them one by one, and in pairs
 ROUGH = 1e-6  # how accurately differences give derivatives
@@ -39,12 +43,6 @@ class Consultation:
     evidence: list[Evidence]
     tolerance: float
 
-    @property
-    def fits(self) -> bool:
-        """Has each right gradient its input's shape? matmul computes what batched_matmul does, but would not sum da."""
-        return all(np.shape(seen.right[gradient_of(name)]) == np.shape(value) for seen in self.evidence
-                   for name, value in seen.inputs.items() if gradient_of(name) in seen.right)
-
     def diagnosis(self) -> Diagnosis:
         found = diagnose_numbers(self.evidence, self.routine, self.tolerance)
         if not self.function or not found:
@@ -61,15 +59,14 @@ def consultations(point: Point, reports: list[InputReport], seed: int) -> list[C
     # Of one entry too, since some mistakes show only where most of the upstream is zero, and others only where it is not.
     upstreams = point.upstream, *generator.standard_normal((2, point.size)), np.eye(1, point.size)[0]
     seen = [observe(point, upstream) for upstream in upstreams]
-    functions = [function for function in FUNCTIONS.values() if has_values(function, seen[0])]
-    found = [by_differences(seen, point, reports)]
-    if functions:
-        problem.move(generator, upward=False)
-        nearby = Point(problem, problem.outputs(), generator)
-        seen.append(observe(nearby, nearby.upstream))
-        problem.restore()
-        found[:0] = [as_known(function, seen) for function in functions if has_values(function, seen[-1])]
-    return [consultation for consultation in found if consultation is not None and consultation.fits]
+    unknown = by_differences(seen, point, reports)
+    problem.move(generator, upward=False)
+    nearby = Point(problem, problem.outputs(), generator)
+    seen.append(observe(nearby, nearby.upstream))
+    problem.restore()
+    functions = ((function, routine_of(name)) for name, function in FUNCTIONS.items())
+    known = list(as_known(functions, seen)) or list(itertools.islice(as_known(forms_of(seen[0]), seen), 1))
+    return known + ([unknown] if unknown else [])
 
 
 def observe(point: Point, upstream: np.ndarray) -> Observation:
@@ -84,36 +81,44 @@ def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
             if isinstance(value, (Tensor, np.ndarray))}
 
 
-def has_values(function: Differentiable, seen: Observation) -> bool:
+def is_function(function: Differentiable, seen: Observation) -> bool:
     """Is this the function's output, and does it have a gradient for every input that got one?
 
     If the output equals an input, it could be any of many functions, such as a reshape to the same shape.
     """
-    if len(function.arguments) != len(seen.arguments):
+    learned = {name for name, argument in zip(seen.arguments, function.arguments) if argument in function.learned}
+    if len(function.arguments) != len(seen.arguments) or not seen.gradients.keys() <= learned:
         return False
     if any(np.array_equal(value, seen.output, equal_nan=True) for value in seen.arguments.values()):
         return False
-    learned = {name for name, argument in zip(seen.arguments, function.arguments) if argument in function.learned}
-    if not seen.gradients.keys() <= learned:
-        return False
     try:
         with np.errstate(all="ignore"):
-            output = np.asarray(function.forward(*[np.copy(value) if isinstance(value, np.ndarray) else value
-                                                   for value in seen.arguments.values()]))
+            return is_same(np.asarray(function.forward(*map(np.copy, seen.arguments.values()))), seen.output)
     except Exception:  # noqa: BLE001  the arguments do not fit
         return False
-    return output.shape == seen.output.shape and np.allclose(output, seen.output, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
-def as_known(function: Differentiable, seen: list[Observation]) -> Consultation | None:
-    """The question about this known function, with the names that the inputs have here."""
-    named = dict(zip(function.arguments, seen[0].arguments))
-    routine = replace(routine_of(function.name), arguments=("dout", *seen[0].arguments),
-                      results=tuple(gradient_of(named[argument]) for argument in function.learned))
-    try:
-        return Consultation(function.name, routine, [evidence_of(routine, item, item.gradients) for item in seen], EXACT)
-    except Exception:  # noqa: BLE001  its backward is not for these shapes
-        return None
+def forms_of(seen: Observation) -> Iterator[tuple[Differentiable, Routine]]:
+    """Forms of known functions with these values."""
+    arrays = list(seen.arguments.values())
+    return (form.known(options, arrays) for form in FORMS for options in form.recognised(arrays, seen.output))
+
+
+def as_known(functions: Iterable[tuple[Differentiable, Routine]], seen: list[Observation]) -> Iterator[Consultation]:
+    """The question about each that this may be, with the names that the inputs have here."""
+    for function, routine in functions:
+        if not is_function(function, seen[0]) or not is_function(function, seen[-1]):
+            continue
+        named = dict(zip(function.arguments, seen[0].arguments))
+        routine = replace(routine, arguments=("dout", *seen[0].arguments),
+                          results=tuple(gradient_of(named[argument]) for argument in function.learned))
+        try:
+            evidence = [evidence_of(routine, item, item.gradients) for item in seen]
+        except Exception:  # noqa: BLE001  its backward is not for these shapes
+            continue
+        right = evidence[0].right
+        if all(right[gradient_of(name)].shape == gradient.shape for name, gradient in seen[0].gradients.items()):
+            yield Consultation(function.name, routine, evidence, EXACT)
 
 
 def by_differences(seen: list[Observation], point: Point, reports: list[InputReport]) -> Consultation | None:
