@@ -81,6 +81,10 @@ FUNCTIONS = {  # the function, its verdict in float32, bfloat16 and float16, and
     "another function in float64": (lambda x: (x if x.dtype == torch.float64 else -x).tanh(), "pass pass pass", "computes something else in float64"),
     "float32 within": (lambda x: x.float().tanh().to(x.dtype), "pass pass pass", ""),
     "a detached factor": (lambda x: x.detach() * x, "fail fail fail", "0.5 everywhere"),
+    "a gradient with terms that cancel": (tanh(lambda x, out: right(x, out) + 20 * x - 20 * x), "pass pass pass", ""),
+    "a constant": (lambda x: (x - 10).relu(), "pass pass pass", "is zero"),
+    "outside the domain": (lambda x: x.sqrt(), "inconclusive inconclusive inconclusive", "x in "),
+    "gradients below the smallest number": (lambda x: x.tanh() * 1e-30 * 1e-12, "pass pass pass", "x in "),
     "raises": (tanh(lambda x, out: out[100]), "fail fail fail", "IndexError"),
 }
 
@@ -107,6 +111,10 @@ def test_modules(dtype):
 def test_gradients_of_gradients_are_those_of_float64():
     assert gradgradcheck(lambda x: x.tanh(), leaf(3, dtype=torch.bfloat16))
     assert not gradgradcheck(lambda x: (x * x).detach() * x, leaf(3, dtype=torch.float32), raise_exception=False)
+
+
+def test_a_number_is_judged_by_wide_steps():
+    assert gradcheck_report(tanh(times(1.5), is_kernel=True), leaf(dtype=torch.float32)).verdict == "fail"
 
 
 def test_inputs_of_several_dtypes():
