@@ -53,7 +53,7 @@ def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
     if not calls:
         raise ValueError(f"attention_maps: {type(model).__name__} calls no attention layer, so it has no weights to show; "
                          f"expected a model with one of {', '.join(f'nn.{kind.__name__}' for kind in NEEDS)}")
-    maps = {}
+    maps: dict[str, np.ndarray] = {}
     for path, found in calls.items():
         if all(weights.shape[2] == 1 for weights in found):  # of a recurrent decoder
             found = [np.concatenate(found, axis=2)]

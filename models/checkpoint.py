@@ -162,7 +162,7 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
         raise CheckpointError(f"{error}; use the version of minigrad that wrote it, or train again") from None
     except ValueError as error:
         raise CheckpointError(f"{error}{remedy(path)}") from None
-    checkpoint = Checkpoint(**header, **groups)
+    checkpoint = Checkpoint(**{**header, **groups})
     check_values(checkpoint, path)
     return checkpoint
 

@@ -204,7 +204,7 @@ def read_run(folder: pathlib.Path) -> Run:
         problem = f"its {METRICS} lacks the last step, {checkpoint.step}"
     else:
         problem = ""
-    measured = {"parameters": sum(array.size for array in checkpoint.model.values())}
+    measured: dict[str, float] = {"parameters": sum(array.size for array in checkpoint.model.values())}
     measured |= {name: last[name] for name in (LOSS, BITS, "accuracy", "seconds") if _is_number(last.get(name))}
     for name, source, summarise in (("best_val_loss", LOSS, min), ("best_bits_per_byte", BITS, min),
                                     ("tokens_per_second", "tokens_per_second", statistics.median)):
@@ -269,5 +269,5 @@ def _columns(groups: list[Settings]) -> list[str]:
 
 
 def _is_of_recipe(name: str, settings: Settings) -> bool:
-    recipe = RECIPES.get(settings.get("recipe"))
+    recipe = RECIPES.get(settings.get("recipe", ""))
     return recipe is not None and name in recipe.fields and settings.get(name) == recipe.fields[name]

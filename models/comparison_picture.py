@@ -55,7 +55,8 @@ def _styles(count: int) -> tuple[Sequence[Any], Sequence[str]]:
     if count <= len(CURVES):
         return CURVES, MARKERS
     channels = zip(*BEST_TO_WORST)
-    return np.transpose([np.interp(np.linspace(0, 1, count), (0, 0.5, 1), channel) for channel in channels]), "." * count
+    colours: Any = np.transpose([np.interp(np.linspace(0, 1, count), (0, 0.5, 1), channel) for channel in channels])
+    return colours, "." * count
 
 
 def _curve(group: Group, measure: str) -> dict[int, list[float]]:

@@ -41,8 +41,8 @@ class Corpus:
 
     path: str | None  # the text file; None for the default corpus
     tokenizer: Tokenizer
-    train: np.ndarray  # (n,), of any integer dtype; batches are int64
-    validation: np.ndarray  # (m,)
+    train: np.ndarray | Any  # (n,), of any integer dtype, perhaps on disk; batches are int64
+    validation: np.ndarray | Any  # (m,)
     sha256: str  # of the text in UTF-8
     validation_bytes: int  # of the validation text in UTF-8
 
@@ -203,8 +203,8 @@ def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None
     The last window is padded with ignored targets. `limit` takes that many windows, evenly spaced over the split.
     """
     count = -(-(len(tokens) - 1) // context)
-    is_limited = limit is not None and limit < count
-    starts = context * (np.linspace(0, count - 1, limit).astype(int) if is_limited else np.arange(count))
+    every = np.arange(count) if limit is None or limit >= count else np.linspace(0, count - 1, limit).astype(int)
+    starts = context * every
     for first in range(0, len(starts), batch_size):
         positions = starts[first:first + batch_size, None] + np.arange(context)
         is_real = positions < len(tokens) - 1

@@ -169,7 +169,8 @@ class CachedDecoder:
         known, slots = self._turned, min(max(slots, 2 * self._turned, FEWEST_ANGLES), self.program.slots)
         for rotation, base, scaling in self._rotations:
             new = rotation[known:slots]
-            new[...] = rotary_table(self._first + known, *new.shape, base, scaling, new.dtype)
+            T, D = new.shape
+            new[...] = rotary_table(self._first + known, T, D, base, scaling, new.dtype)
         self._turned = slots
 
     def _count_known(self, tokens: np.ndarray) -> int:
@@ -278,22 +279,21 @@ class _Translation:
         self.program.embed(tokens.weight.array, positions, scale_of_tokens(config), self.streams[0])
         return self.streams[0]
 
-    def block(self, block: Block, x: int) -> int:
+    def block(self, block: Any, x: int) -> int:
         _expect(block.dropout, nn.Dropout)
         if not (block.is_causal and block.attends) or block.context != self.program.context:
             raise ValueError("there is a block that is not causal, or that has no attention or another window")
         x = self.sublayer(block.placement[0], block.ln_1, x, self.attention, block.attention)
         return self.sublayer(block.placement[1], block.ln_2, x, self.mlp, block.mlp)
 
-    def sublayer(self, sublayer: Sublayer, norm: nn.Module | None, x: int, function: Callable[..., Any],
-                 module: nn.Module) -> int:
+    def sublayer(self, sublayer: Sublayer, norm: Any, x: int, function: Callable[..., Any], module: nn.Module) -> int:
         """function(module, inner, out, accumulate) adds steps from one stream to another or the same."""
         inner = self.norm(norm, x) if sublayer.norm_before else x
         out = inner if sublayer.residual == "inner" else x
         function(module, inner, out, sublayer.residual is not None)
         return self.norm(norm, out) if sublayer.norm_after else out
 
-    def norm(self, norm: nn.LayerNorm | nn.RMSNorm, x: int) -> int:
+    def norm(self, norm: Any, x: int) -> int:
         _expect(norm, nn.LayerNorm, nn.RMSNorm)
         if norm.normalized_shape != (self.program.width,):
             raise ValueError("there is a norm over other axes")
@@ -322,7 +322,7 @@ class _Translation:
             self.linear(mlp.expand, x, self.wide, then="product", activated=self.mixed)
         self.linear(mlp.project, self.mixed, out, accumulate)
 
-    def attention(self, attention: nn.Module, x: int, out: int, accumulate: bool) -> None:
+    def attention(self, attention: Any, x: int, out: int, accumulate: bool) -> None:
         if type(attention) is nn.Attention:
             self.general_heads(attention, x)
             self.linear(attention.out, self.mixed, out, accumulate)
@@ -354,7 +354,7 @@ class _Translation:
         if kinds != {(None, has_bias)}:
             raise ValueError("there is an attention layer with other projections")
         weight = np.concatenate([projection.weight.array for projection in projections])
-        bias = np.concatenate([projection.bias.array for projection in projections]) if has_bias else None
+        bias = np.concatenate([_array(projection.bias) for projection in projections]) if has_bias else None
         program.linear(x, weight, bias, self.wide)
         by_distance = attention.relative_bias.array if attention.positions == "relative" else None
         program.attend(self.wide, self.mixed, attention.factor, self.rotation(attention), by_distance)

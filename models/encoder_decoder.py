@@ -83,10 +83,12 @@ class Seq2Seq(nn.Module):
     (B, T, V) of the token after each of the inputs (B, T).
     """
 
-    def encode(self, source: Tensor) -> Tensor:
+    def encode(self, source: Tensor) -> Any:
+        """The memory of a source (B, S): a Tensor, or several."""
         raise NotImplementedError(f"{type(self).__name__} has no encode()")
 
-    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
+    def decode(self, memory: Any, padding: Tensor, inputs: Tensor) -> Tensor:
+        """Logits (B, T, V) of the token after each of the inputs (B, T); padding (B, S) is True there."""
         raise NotImplementedError(f"{type(self).__name__} has no decode()")
 
     def forward(self, source: Tensor, inputs: Tensor, targets: Tensor | None = None,
@@ -130,7 +132,7 @@ class EncoderDecoder(Seq2Seq):
     def encode(self, source: Tensor) -> Tensor:
         return self.encoder(source, source == PAD)
 
-    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
+    def decode(self, memory: Any, padding: Tensor, inputs: Tensor) -> Tensor:
         x = self.decoder(inputs, memory, padding)
         return F.linear(x, self.decoder.token_embedding.weight) if self.read_out is None else self.read_out(x)
 

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,10 +71,12 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
     return _generate(model, np.array(prompts), count, context, lambda logits: choose(logits[:, :vocabulary]))
 
 
-def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | None,
+def _generate(model: Any, prompts: np.ndarray, count: int, context: int | None,
               choose: Callable[[np.ndarray], np.ndarray]) -> Iterator[np.ndarray]:
-    reader, chosen = WholeForward(model, context), None
-    prompts = reader.seen(prompts, is_prompt=True)
+    whole = WholeForward(model, context)
+    prompts = whole.seen(prompts, is_prompt=True)
+    reader: WholeForward | CachedDecoder = whole
+    chosen: np.ndarray | None = None
     if context is None:
         with contextlib.suppress(CannotDecode):
             reader = CachedDecoder(model, len(prompts))
@@ -90,7 +93,7 @@ def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | 
 class WholeForward:
     """Next-token logits by calling the model on everything it sees, anew for each token; see `generate`."""
 
-    def __init__(self, model: nn.Module, context: int | None, tokens: np.ndarray | None = None):
+    def __init__(self, model: nn.Module, context: int | None, tokens: np.ndarray | Any = None):
         self.model = model
         self.context = context
         self.tokens = tokens

@@ -36,10 +36,11 @@ class Source:
 
     def codec(self) -> Task | Tokenizer:
         """The task or tokenizer that encodes and decodes text; CheckpointError if there is none."""
-        if self.task is None and self.tokenizer is None:
+        codec = self.task or self.tokenizer
+        if codec is None:
             raise CheckpointError(f"{self.path} has no tokenizer.json, so it cannot read or write text; put the tokenizer "
                                   "there that the model was trained with")
-        return self.task or self.tokenizer
+        return codec
 
 
 def source(run: str | os.PathLike[str], best: bool = False) -> Source:
@@ -112,7 +113,7 @@ def model_config(checkpoint: Checkpoint, path: str | os.PathLike[str] = "the che
     """The config of the model in a checkpoint; CheckpointError if it makes no sense, or describes a far larger model than
     the file holds, which must not be built."""
     config, task = _make_config(TransformerConfig, checkpoint.config, path), task_of(checkpoint)
-    tokenizer = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
+    tokenizer: Tokenizer | Any = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
     tokens = task.vocabulary_size if task else len(tokenizer)
     if not (config.vocabulary_size == tokens or tokenizer and tokenizer.fits(config.vocabulary_size)):
         raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its tokenizer {tokens}"

@@ -157,8 +157,9 @@ def check_same(index: Index, asked: dict[str, Any], texts: list[SourceText], fol
 
 def learn(request: Request, examined: list[Examined], symbols: str, show: Show) -> Tokenizer:
     """A new tokenizer. Byte pairs are learnt from at most LEARNT_FROM characters of the training text, evenly spread."""
-    sample = []
-    if request.tokenizer == BytePairs.kind:
+    sample: list[str] = []
+    kind: Any = request.tokenizer
+    if kind == BytePairs.kind:
         training = sum(training_characters(seen, request.validation) for seen in examined)
         part, total = LEARNT_FROM / max(training, LEARNT_FROM), sum(seen.bytes for seen in examined)
         title = f"learning byte pairs from {part * training / 1e6:.0f} MB of"
@@ -166,7 +167,7 @@ def learn(request: Request, examined: list[Examined], symbols: str, show: Show) 
             if int((number + 1) * part) > int(number * part):
                 sample += split_texts(*arguments)[0]
             show(title, done, total)
-    return new_tokenizer(request.tokenizer, symbols, "".join(sample), request.vocabulary_size)
+    return new_tokenizer(kind, symbols, "".join(sample), request.vocabulary_size)
 
 
 # ---- the first pass ----
@@ -289,8 +290,9 @@ class ShardWriter:
     def __init__(self, folder: pathlib.Path, index: Index, split: str, shard_tokens: int):
         self._folder, self._index, self._split, self._shard_tokens = folder, index, split, shard_tokens
         self._shards = index.shards[split]
-        self._parts, self._bytes = [], 0
-        self.pieces = self._shards[-1].pieces if self._shards else 0  # already in shards
+        self._parts: list[np.ndarray] = []
+        self._bytes = 0
+        self.pieces: int = self._shards[-1].pieces if self._shards else 0  # already in shards
 
     def add(self, number: int, ids: np.ndarray, size: int) -> None:
         """Add the tokens of a piece of this many bytes."""
@@ -308,8 +310,8 @@ class ShardWriter:
         digest, tokens = hashlib.sha256(), sum(map(len, self._parts))
         with replacing(shard_path(self._folder, self._split, len(self._shards))) as file:
             for part in self._parts:
-                digest.update(part)
-                file.write(part)
+                digest.update(part.data)
+                file.write(part.data)
         self._shards.append(Shard(tokens, self._bytes, pieces, digest.hexdigest()))
         self._index.write(self._folder)
         self._parts, self._bytes = [], 0

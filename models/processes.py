@@ -98,7 +98,7 @@ def serve(connection: Connection, function: Callable[..., Any]) -> None:
         while True:
             arguments = connection.recv()
             try:
-                answer = function(*arguments), None
+                answer: tuple[Any, Exception | None] = function(*arguments), None
             except Exception as error:  # noqa: BLE001  the parent raises it
                 answer = None, error
             connection.send(answer)

@@ -4,6 +4,7 @@ import nn
 from minigrad import Tensor
 from models.encoder_decoder import Seq2Seq
 from models.transformer import TransformerConfig, refuse
+from typing import Any
 
 UNUSED_BY_RNNS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",
                   "rotary_scaling")  # config fields of transformers
@@ -47,7 +48,7 @@ class RecurrentSeq2Seq(Seq2Seq):
             return states, last
         return states, self.first_state(mg.cat([last[0], last[1]], dim=-1))[None]
 
-    def decode(self, memory: tuple[Tensor, Tensor], padding: Tensor, inputs: Tensor) -> Tensor:
+    def decode(self, memory: Any, padding: Tensor, inputs: Tensor) -> Tensor:
         states, s = memory
         x = self.target_embedding(inputs)
         if not self.attends:

@@ -16,7 +16,7 @@ import tqdm
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 from minigrad.drawing.figures import new_figure
 from minigrad.drawing.palette import CURVES

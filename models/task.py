@@ -91,9 +91,9 @@ class Task:
 
     def decode(self, ids: np.ndarray) -> str:
         """The symbols of token ids, up to the first STOP, without padding."""
-        ids = list(map(int, ids))
-        ids = ids[: ids.index(STOP)] if STOP in ids else ids
-        return " ".join(self.symbols[i - FIRST] for i in ids if i >= FIRST)
+        known: list[int] = list(map(int, ids))
+        known = known[: known.index(STOP)] if STOP in known else known
+        return " ".join(self.symbols[i - FIRST] for i in known if i >= FIRST)
 
     def respond(self, model: nn.Module, prompt: str | None = None, **sampling: Any) -> Iterator[str]:
         """The model's answer to a source."""
@@ -129,7 +129,7 @@ class Task:
 
     # ---- what the model can do ----
 
-    def answer(self, model: nn.Module, source: np.ndarray, most: int) -> np.ndarray:
+    def answer(self, model: Any, source: np.ndarray, most: int) -> np.ndarray:
         """Classes (B,), or token ids (B, at most `most`), for sources."""
         if not self.classes:
             return greedy(model, source, most)

@@ -6,8 +6,8 @@ import json
 import re
 import reprlib
 import zlib
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Generator, Iterator
+from typing import Any
 
 from models.data import check_has_bytes, decode_text, with_unix_lines
 
@@ -53,10 +53,10 @@ class TextFile:
         if rest:
             yield Piece(self, rest, offset, line, position)
 
-    def _blocks(self) -> Iterator[tuple[bytes, int]]:
+    def _blocks(self) -> Generator[tuple[bytes, int], None, None]:
         """(Bytes, the position in the file on disk after reading them)."""
         with open(self.path, "rb") as file:
-            stream: BinaryIO = gzip.GzipFile(fileobj=file) if self.path.endswith(".gz") else file
+            stream: Any = gzip.GzipFile(fileobj=file) if self.path.endswith(".gz") else file
             try:
                 while block := stream.read(PIECE_BYTES):
                     yield block, file.tell()

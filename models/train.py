@@ -32,9 +32,17 @@ class TrainingError(Exception):
 class Dataset(Protocol):
     """What the trainer and a run's folder need of a Corpus or a Task. Its only state is in the generator."""
 
-    description: str
-    defaults: dict[str, Any]  # of a TrainingConfig
-    ignored: int  # a target that does not count
+    @property
+    def description(self) -> str:
+        """What it is, in a line."""
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The fields of a TrainingConfig."""
+
+    @property
+    def ignored(self) -> int:
+        """A target that does not count."""
 
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:
         """The next arguments of the model; the last are the targets."""
@@ -166,7 +174,7 @@ class Trainer:
         """TrainingError unless all ranks have the same parameters, bit for bit."""
         digest = hashlib.sha256()
         for parameter in self.model.parameters():
-            digest.update(np.ascontiguousarray(parameter.array))
+            digest.update(np.ascontiguousarray(parameter.array).data)
         if self.ranks.difference({"parameters": digest.hexdigest()}):
             raise TrainingError(f"ranks have different parameters at step {self.step}, perhaps due to different processors "
                                 "or libraries; the last checkpoint is intact: continue with --resume on equal machines")
@@ -188,7 +196,7 @@ class Trainer:
         """Continue from a checkpoint; CheckpointError, which names its path, if it does not fit the model."""
         self._check_moments(checkpoint, path)
         load_parameters(self.model, checkpoint, path)
-        state = collections.defaultdict(dict)
+        state: dict[int, dict[str, Any]] = collections.defaultdict(dict)
         for key, array in checkpoint.optimizer.items():
             number, _, name = key.partition(".")
             state[int(number)][name] = array if array.ndim else array.item()
@@ -235,7 +243,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
             matrices[heads].append(parameter)
         else:
             others.append(parameter)
-    optimizers = []
+    optimizers: list[nn.optim.Adam | nn.optim.Muon] = []
     if config.optimizer == "muon":
         if not matrices:
             raise ValueError("optimizer muon is for matrices of blocks, and this model has none; give --layers 1 or more, "

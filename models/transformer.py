@@ -285,17 +285,17 @@ class Block(nn.Module):
         self.placement: tuple[Sublayer, Sublayer] = PLACEMENTS[config.placement]
         self.context: int = config.context
         if attends:
-            self.ln_1: nn.Module | None = self._norm(config, 0)
+            self.ln_1: nn.Module | Any = self._norm(config, 0)
             self.attention: nn.MultiHeadAttention | nn.Attention = make_attention(config, is_causal)
         if has_memory:
-            self.ln_context: nn.Module | None = self._norm(config, 0)
+            self.ln_context: nn.Module | Any = self._norm(config, 0)
             self.cross_attention: nn.MultiHeadAttention | nn.Attention = make_attention(dataclasses.replace(
                 config, positions="none", rotary_base=BASE, rotary_scaling="none"), is_causal=False)
-        self.ln_2: nn.Module | None = self._norm(config, 1)
+        self.ln_2: nn.Module | Any = self._norm(config, 1)
         self.mlp: MLP = MLP(config)
         self.dropout: nn.Dropout = nn.Dropout(config.dropout)
 
-    def _norm(self, config: TransformerConfig, which: int) -> nn.Module | None:
+    def _norm(self, config: TransformerConfig, which: int) -> Any:
         sublayer = self.placement[which]
         return make_norm(config) if sublayer.norm_before or sublayer.norm_after else None
 
@@ -309,7 +309,7 @@ class Block(nn.Module):
                 inner, memory, key_padding_mask=memory_padding))
         return self._add(1, self.ln_2, x, self.mlp)
 
-    def _add(self, which: int, norm: nn.Module | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def _add(self, which: int, norm: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply a sublayer with its norm and residual connection."""
         sublayer = self.placement[which]
         inner = norm(x) if sublayer.norm_before else x

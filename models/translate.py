@@ -12,8 +12,8 @@ def greedy(model: Seq2Seq, source: np.ndarray, most: int) -> np.ndarray:
     tokens = np.full((len(source), 1), START)
     is_done = np.zeros(len(source), bool)
     with mg.no_grad():
-        source = mg.tensor(source)
-        memory, padding = model.encode(source), source == PAD
+        ids = mg.tensor(source)
+        memory, padding = model.encode(ids), ids == PAD
         while tokens.shape[1] <= most and not is_done.all():
             following = model.decode(memory, padding, mg.tensor(tokens)).array[:, -1].argmax(axis=1)
             following[is_done] = PAD
@@ -31,9 +31,10 @@ def beam_search(model: Seq2Seq, source: np.ndarray, most: int, width: int = 4,
     """
     check_whole("most", most)
     check_whole("width", width)
-    unfinished, finished = [((START,), 0.0)], []
+    unfinished: list[tuple[tuple[int, ...], float]] = [((START,), 0.0)]
+    finished: list[tuple[tuple[int, ...], float]] = []
 
-    def score(candidate):
+    def score(candidate: tuple[tuple[int, ...], float]) -> float:
         return candidate[1] / len(candidate[0][1:]) ** length_penalty
 
     with mg.no_grad():

@@ -77,13 +77,14 @@ class PositionEncoding(Module):
         if combine == "add" and position_width not in (None, width):
             raise ValueError("PositionEncoding: combine='add' needs position_width equal to width, got "
                              f"{position_width} and {width}; leave position_width out, or choose combine='concatenate'")
-        if kind == "learned" and size is None:
-            raise ValueError("PositionEncoding: kind='learned' needs size, the number of positions in the table")
         self.size = size
         self.width: int = positive_int("PositionEncoding", "width", width)
         self.position_width: int = width if position_width is None else position_width
-        self.weight: Parameter | None = Parameter(mg.zeros(size, self.position_width)) if kind == "learned" else None
-        if self.weight is not None:
+        self.weight: Parameter | None = None
+        if kind == "learned":
+            if size is None:
+                raise ValueError("PositionEncoding: kind='learned' needs size, the number of positions in the table")
+            self.weight = Parameter(mg.zeros(size, self.position_width))
             init.normal_(self.weight, std=0.02)
 
     @property

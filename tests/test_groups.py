@@ -81,7 +81,7 @@ PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "thread
 @pytest.mark.parametrize("content, flags, code, words", [
     ("def test(): pass", "--must-run core", 0, "core: 1 tests ran\noracle: 0 tests ran\n"),
     ("def test(): pass", "--must-run core,mpi", 1, "mpi: 0 tests ran"),
-    ("def test(): pass", "--must-run jax", 4, "no such group: jax; there are core, oracle, hub, docs, browser, mpi"),
+    ("def test(): pass", "--must-run jax", 4, "no such group: jax; there are core, oracle, hub, docs, browser, mpi, types"),
     (NOWHERE, "--must-run core", 1, "--must-run core, but test_it.py: Skipped: could not import 'nowhere'"),
     (OF_TORCH, "", 5, "oracle: 0 tests ran; 1 files skipped: could not import 'torch'"),
     (OF_TORCH, "--must-run oracle", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
@@ -101,7 +101,7 @@ PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "thread
 ])
 def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path, monkeypatch, capsys):
     (tmp_path / "test_it.py").write_text(content)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  long\n  short\n  oracle\n  hub\n  mpi\n  browser\n  docs\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  long\n  short\n  oracle\n  hub\n  mpi\n  browser\n  docs\n  types\n")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules |= dict.fromkeys(['torch', 'mpi4py'])\n")
     monkeypatch.setenv("PYTEST_ADDOPTS", "")
     arguments = ["--rootdir", tmp_path, "-c", tmp_path / "pytest.ini", "--import-mode=importlib", "-p", "conftest",

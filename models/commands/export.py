@@ -2,6 +2,7 @@
 import argparse
 import os
 import re
+from typing import Any
 
 from models import hub, loading
 from models.checkpoint import CheckpointError
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         raise CheckpointError(f"{source.path} is of task {source.task.name!r}; only models of texts can be exported")
     hub.family_of(source.config)
     hub.check_free(options.to)
-    model = loading.model_in(source)
+    model: Any = loading.model_in(source)
     family = hub.write(model, options.to, source.tokenizer, given.get("dtype"), size)
     print(f"{options.to}{os.sep} holds a {family.architecture}; load it with: minigrad sample --checkpoint {options.to}, "
           f"or transformers.AutoModelForCausalLM.from_pretrained({options.to!r})")

@@ -4,7 +4,7 @@ import collections
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from models.commands.shared import UsageError, as_flag
@@ -31,7 +31,7 @@ class SeveralValues:
     def add_argument_group(self, *arguments: Any, **options: Any) -> "SeveralValues":
         return SeveralValues(self._parser.add_argument_group(*arguments, **options), self._without)
 
-    def add_argument(self, flag: str, type: Callable[[str], Any] = str, choices: Iterable[str] | None = None,
+    def add_argument(self, flag: str, type: Callable[[str], Any] = str, choices: Collection[str] | None = None,
                      action: Any = None, metavar: str | None = None, **options: Any) -> None:
         if flag in self._without:
             return

@@ -85,7 +85,7 @@ def add_fields(group: Any, config_class: type[Any], defaults: Mapping[str, Any])
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
     for field in dataclasses.fields(config_class):
         flag = as_flag(field.name)
-        kind = int if field.type == int | None else field.type
+        kind: Any = int if field.type == int | None else field.type
         text = f"{comments[field.name].replace('%', '%%')} (default: {defaults.get(field.name, field.default)})"
         if kind is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)

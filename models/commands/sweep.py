@@ -80,7 +80,7 @@ class Planned:
         return (self.folder / runs.SAMPLE).exists() and self.loss() is not None
 
 
-def sweep(options: argparse.Namespace, workers: OnRanks | None = None) -> pathlib.Path:
+def sweep(options: argparse.Namespace, workers: Processes | OnRanks | None = None) -> pathlib.Path:
     """Plan the runs, and train the unfinished ones on ranks or in processes of this machine; the folder."""
     given = vars(options)
     grid = {name: values for name, values in given.items() if name not in OWN}

@@ -113,7 +113,7 @@ class Processes:
             with self._lock:
                 if self._is_stopped:
                     return "", 0
-                process = start_process(log)
+                process: Any = start_process(log)
                 self._running.add(process)
             with process:  # its input stays open as long as this process lives
                 with contextlib.suppress(BrokenPipeError):

@@ -22,7 +22,7 @@ from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
 from models.recipes import DEFAULT, NANOGPT, RECIPES
 from models.shards import Index, MappedTokens, check_content, load_shards, no_show
-from models.task import DEFAULTS, Task
+from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
@@ -44,7 +44,7 @@ CONFLICTS: dict[tuple[str, Any], set[str]] = {  # {(flag or field of a config, i
 }
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: Any) -> None:
     parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
     names = "; ".join(f"{name}: {recipe.description}" for name, recipe in RECIPES.items())
     parser.add_argument("--recipe", choices=RECIPES, help="how a model of a text is built and trained; the flags below "
@@ -141,9 +141,10 @@ def start(given: dict[str, Any], ranks: Alone) -> None:
 def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, str]:
     """(The trainer of a new run, the run's name): the model of a preset, a task or another run, as changed by flags.
     UsageError if they make no sense."""
-    name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
+    name, task = given.get("preset", "nano"), TASKS.get(given.get("task", ""))
     recipe = RECIPES[given.get("recipe", DEFAULT)]
-    config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
+    config = PRESETS[name].config
+    batch_size: dict[str, Any] = {"batch_size": PRESETS[name].batch_size}
     architecture, source, tokenizer = None, None, named_tokenizer(given)
     if task:
         config, batch_size = task.config, {}
@@ -154,14 +155,14 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         source.codec()
     with usage_errors():
         if not (task or source):
-            config, batch_size = dataclasses.replace(config, **recipe.model), batch_size | recipe.training
+            config, batch_size = dataclasses.replace(config, **recipe.model), {**batch_size, **recipe.training}
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
         check_conflicts(given, vars(training))
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
-        dataset = task or read_corpus(given.get("text"), config.context, tokenizer, given.get("vocabulary_size"))
+        dataset: Any = task or read_corpus(given.get("text"), config.context, tokenizer, given.get("vocabulary_size"))
         if not task:
             config = with_vocabulary(config, dataset, given)
             check_memory(config, training)
@@ -284,7 +285,8 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
         refuse_with(f"{path}, which is of task {task}", given, {"text", "tokenizer"})
     saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
-        state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
+        state: dict[str, Any] = checkpoint.dataset["tokenizer"]
+        named: Any = named_tokenizer(given)  # a kind, or a BytePairs
         is_same = named == state["kind"] if isinstance(named, str) else named.described == state.get("tokenizer")
         saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
     asked = [(as_flag(name), f"is {value}", name, value) for name, value in given.items()]
@@ -348,12 +350,13 @@ def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, voca
                          "written by `minigrad prepare`") from None
 
 
-def check_text(dataset: Corpus | Task, ranks: Alone) -> None:
+def check_text(dataset: Any, ranks: Alone) -> None:
     """ShardError if a prepared text is not what was written. Each machine reads its copy once, split among its ranks."""
     if not (isinstance(dataset, Corpus) and isinstance(dataset.train, MappedTokens)):
         return
     with show_progress() if ranks.is_first else contextlib.nullcontext(no_show) as show:
-        check_content(Index.read(dataset.path), dataset.path, show, ranks.part_here())
+        folder: Any = dataset.path
+        check_content(Index.read(folder), folder, show, ranks.part_here())
     ranks.wait()  # before the first one makes a folder
 
 

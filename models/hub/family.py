@@ -89,7 +89,8 @@ def projection(theirs: str, third: int, ours: str, change: Change = AS_IS) -> tu
 
 
 def layer(theirs: str, ours: str, change: Change = AS_IS) -> tuple[Row, Row]:
-    return tuple(Row(f"{theirs}.{name}", f"{ours}.{name}", change) for name in ("weight", "bias"))
+    weight, bias = (Row(f"{theirs}.{name}", f"{ours}.{name}", change) for name in ("weight", "bias"))
+    return weight, bias
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +123,8 @@ class Family:
         required = {**self.always, **self.if_there}
         problems = [f"{name} is {flat[name]!r}, supported is {value!r}" for name, value in required.items()
                     if flat.get(name) is not None and flat[name] != value]
-        values, said_by = {**self.fixed, "dtype": dtype}, {}
+        values: dict[str, Any] = {**self.fixed, "dtype": dtype}
+        said_by: dict[str, Any] = {}
         for field in self.fields:
             value = flat.get(field.theirs, field.default)
             if value is ABSENT or value is None:
@@ -162,8 +164,8 @@ class Family:
 
     def rows_of(self, layers: int) -> Iterator[Row]:
         """The rows of a model with this many blocks."""
-        for is_of_blocks, rows in itertools.groupby(self.rows, lambda row: "{}" in row.ours):
-            rows = list(rows)
+        for is_of_blocks, group in itertools.groupby(self.rows, lambda row: "{}" in row.ours):
+            rows = list(group)
             for i in range(layers if is_of_blocks else 1):
                 yield from (dataclasses.replace(row, theirs=row.theirs.format(i), ours=row.ours.format(i)) for row in rows)
 

@@ -100,7 +100,8 @@ def read(path: str | os.PathLike[str]) -> Folder:
     """The contents of a folder, without the numbers; CheckpointError if its family is not supported, or it is damaged."""
     path = pathlib.Path(path)
     given = weights.read_json(path / CONFIG)
-    family = FAMILIES.get(given.get("model_type")) if isinstance(given.get("model_type"), str) else None
+    named = given.get("model_type")
+    family = FAMILIES.get(named) if isinstance(named, str) else None
     if family is None:
         raise CheckpointError(f"{path} has model_type {given.get('model_type')!r}, supported are {', '.join(FAMILIES)}")
     tensors = _tensors(path, family)

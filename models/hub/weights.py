@@ -99,7 +99,7 @@ def read_header(path: pathlib.Path) -> dict[str, Stored]:
         check_is_file(path)
         with open(path, "rb") as file:
             start = file.read(8)
-            length = struct.unpack("<Q", start)[0] if len(start) == 8 else math.inf
+            length: Any = struct.unpack("<Q", start)[0] if len(start) == 8 else math.inf
             if length > min(LONGEST_HEADER, path.stat().st_size):
                 raise ValueError(f"a header of {length:,} bytes in a file of {path.stat().st_size:,}")
             with safetensors.safe_open(path, framework="numpy") as tensors:
@@ -148,7 +148,7 @@ def write(folder: pathlib.Path, names: Iterable[str], make: Callable[[str], np.n
     if len(shards) == 1:
         _write_file(folder / FILE, shards[0], make, dtype)
         return
-    places = {}
+    places: dict[str, str] = {}
     for i, shard in enumerate(shards, start=1):
         file = f"model-{i:05}-of-{len(shards):05}.safetensors"
         _write_file(folder / file, shard, make, dtype)

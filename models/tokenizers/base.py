@@ -33,7 +33,7 @@ class Tokenizer:
         """Token ids (int64) of a text; ValueError if a part of it has none."""
         raise NotImplementedError(f"{type(self).__name__} has no encode()")
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         """The text of a sequence of token ids; bytes that are not UTF-8 become U+FFFD."""
         raise NotImplementedError(f"{type(self).__name__} has no decode()")
 
@@ -50,7 +50,7 @@ class Tokenizer:
         """Can a model with this vocabulary size use this tokenizer?"""
         return vocabulary_size == len(self)
 
-    def names(self, ids: Sequence[int]) -> list[str]:
+    def names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         """The text of each token alone; incomplete characters as the numbers of their bytes."""
         return [self.decode([i]) for i in ids]
 
@@ -65,7 +65,8 @@ class Tokenizer:
         Each piece is what new tokens add to the text of the few before them, since a token may look different at the start
         of a text (SentencePiece drops the blank there).
         """
-        known, new = [], []
+        known: list[int] = []
+        new: list[int] = []
         for i in ids:
             new.append(int(i))
             text = self.decode(known + new)

@@ -99,9 +99,10 @@ class BytePairs(Tokenizer):
         names an invalid file, OSError an unreadable one."""
         file = pathlib.Path(path)
         if file.is_dir():
-            file = next((file / name for name in (WHOLE, VOCABULARY) if (file / name).is_file()), None)
-            if file is None:
+            found = [file / name for name in (WHOLE, VOCABULARY) if (file / name).is_file()]
+            if not found:
                 raise ValueError(f"{path} holds no {WHOLE}, and no {VOCABULARY} with a {MERGES}; give a folder that does")
+            file = found[0]
         try:
             with _refusing("it is not JSON in UTF-8"):
                 content = json.loads(file.read_text(encoding="utf-8"))
@@ -124,12 +125,12 @@ class BytePairs(Tokenizer):
                 found += [np.array(encoding.ids, np.int64) for encoding in batch]
         return np.concatenate(found)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         """The text of token ids, with special tokens by their names, and U+FFFD for ids without a token."""
         parts = []
         with _refusing("these tokens have no text"):
-            for is_known, run in itertools.groupby(map(int, ids), self._tokens.__contains__):
-                run = list(run)
+            for is_known, group in itertools.groupby(map(int, ids), self._tokens.__contains__):
+                run = list(group)
                 parts.append(self._tokenizer.decode(run, skip_special_tokens=False) if is_known else REPLACEMENT * len(run))
         return "".join(parts)
 
@@ -145,7 +146,7 @@ class BytePairs(Tokenizer):
         return cls(state["tokenizer"], ends)
 
     @property
-    def start(self) -> list[int]:
+    def start(self) -> Sequence[int]:  # type: ignore[override]
         """The ids before every prompt, or GPT-2's end of text, or a line end."""
         if self.before_prompt:
             return self.before_prompt
@@ -156,7 +157,7 @@ class BytePairs(Tokenizer):
         """Published models often have a few extra tokens, to reach a round number."""
         return vocabulary_size >= len(self)
 
-    def names(self, ids: Sequence[int]) -> list[str]:
+    def names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         return [self._name(int(i)) for i in ids]
 
     def _name(self, i: int) -> str:

@@ -27,9 +27,9 @@ class Bytes(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         return np.frombuffer(utf8(text), np.uint8).astype(np.int64)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        ids = np.asarray(ids, np.int64)
-        return np.where((0 <= ids) & (ids < 256), ids, NO_UTF8).astype(np.uint8).tobytes().decode(errors="replace")
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
+        array = np.asarray(ids, np.int64)
+        return np.where((0 <= array) & (array < 256), array, NO_UTF8).astype(np.uint8).tobytes().decode(errors="replace")
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind}
@@ -40,5 +40,5 @@ class Bytes(Tokenizer):
             raise ValueError("the state of bytes is only their kind")
         return cls()
 
-    def names(self, ids: Sequence[int]) -> list[str]:
+    def names(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         return [chr(i) if i < 128 else f"\\x{i:02x}" for i in ids]

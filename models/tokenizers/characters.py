@@ -57,7 +57,7 @@ class Vocabulary(Tokenizer):
             raise ValueError(f"the vocabulary has no {names}; it knows these {len(self)}: {self.symbols!r}")
         return ids
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         return "".join(self.symbols[i] for i in ids)
 
     def state(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
 
 def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, project_bias: Tensor | None,
-        activation: str = "gelu") -> Tensor:
+        activation: str | None = "gelu") -> Tensor:
     """linear(linear(x, expand, expand_bias, activation), project, project_bias).
 
     With gelu or gelu_tanh it is one op, which saves less for backward.

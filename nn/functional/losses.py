@@ -132,7 +132,7 @@ def kl_div(log_probabilities: Tensor, target: Tensor, *, reduction: str = "mean"
     return _reduced("kl_div", losses, reduction)
 
 
-def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
+def class_ids(name: str, ids: Tensor | np.ndarray, classes: int, ignore_index: int | None = None) -> np.ndarray:
     """The ids as an array, checked to be 0 to classes - 1 (or ignore_index): a kernel would read past the table."""
     return compute(_checked_ids, ids, name, classes, ignore_index)
 

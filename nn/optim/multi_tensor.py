@@ -21,7 +21,7 @@ class MultiTensorOptimizer(Optimizer):
 
     def __init__(self, params: Parameters, defaults: dict[str, Any], max_grad_norm: float | None):
         self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
-        self.grad_norm: float | None = None
+        self.grad_norm: float | Any = None  # before the first step, and without max_grad_norm
         self._steps: list[MultiTensorStep] = []  # one per dtype
         super().__init__(params, defaults)
 
@@ -65,7 +65,7 @@ class Joined(Optimizer):
             raise TypeError(f"Joined: expected a list of optimizers, got {type(optimizers).__name__}")
         self.optimizers: list[MultiTensorOptimizer] = list(optimizers)
         self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
-        self.grad_norm: float | None = None
+        self.grad_norm: float | Any = None  # before the first step, and without max_grad_norm
         if not self.optimizers:
             raise ValueError("Joined: expected at least one optimizer")
         for optimizer in self.optimizers:
