@@ -130,8 +130,12 @@ class Bridge:
         items = iter([next(leaves) if isinstance(value, Tensor) else self.restored(value, given)
                       for value, given in zip(values, self.given)])
         arguments = mapped(list(self.nest), lambda value, _: next(items), "")
-        result = self.select(self.library.call(self.fn, arguments, parameters))
-        return floats_of(result, self.library)
+        found = floats_of(self.select(self.library.call(self.fn, arguments, parameters)), self.library)
+        coarsest, given = (max(tensors, key=self.library.eps) for tensors in (found, self.likes))
+        if self.library.eps(coarsest) > self.library.eps(given):
+            raise TypeError(f"gradcheck: the function returns {coarsest.dtype} for {given.dtype}, too coarse for differences: "
+                            f"let it return {given.dtype}")
+        return found
 
     def restored(self, value: Any, given: Any) -> Any:
         """The tensor again, as a copy: running averages may be written to."""

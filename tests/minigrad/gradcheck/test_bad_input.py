@@ -121,6 +121,7 @@ def test_pytorch():
         "returns nothing": (lambda x: None, x, "must return a floating-point tensor of PyTorch, or several in a tuple, list or "
                             "dict; got NoneType"),
         "returns integers": (lambda x: x.argmax(), x, "got torch.Tensor of int64"),
+        "returns a coarser dtype": (lambda x: x.float(), x, "returns torch.float32 for torch.float64, too coarse for differences: let it return"),
         "returns an array": (lambda x: x.detach().numpy(), x, "got numpy.ndarray of float64"),
         "returns a number": (lambda x: x.sum().item(), x, "got float"),
         "returns complex numbers": (lambda x: x * 1j, x, "what the function returns is complex, which is not supported: use real"),
