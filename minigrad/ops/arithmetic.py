@@ -235,26 +235,26 @@ class ArithmeticMethods:
     def __pos__(self: Tensor) -> Tensor: return self
 
     def add(self: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-        """self + alpha * other; like all of these, elementwise and broadcast."""
+        """self + alpha * other, elementwise and broadcast."""
         return binary(Add, self, scaled(other, alpha))
 
     def sub(self: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
-        """self - alpha * other."""
+        """self - alpha * other, elementwise and broadcast."""
         return binary(Sub, self, scaled(other, alpha))
 
     @answers(np.multiply)
     def mul(self: Tensor, other: TensorLike) -> Tensor:
-        """self * other."""
+        """self * other, elementwise and broadcast."""
         return binary(Mul, self, other)
 
     @answers(np.divide)
     def div(self: Tensor, other: TensorLike) -> Tensor:
-        """self / other, of integers in float32."""
+        """self / other, elementwise and broadcast; of integers, in float32."""
         return of_floats(Div, self, other)
 
     @answers(np.power)
     def pow(self: Tensor, other: TensorLike) -> Tensor:
-        """self to the power of other. Where self is 0, the gradient of other is 0."""
+        """self ** other, elementwise and broadcast."""
         return binary(Pow, self, other)
 
     @answers(np.remainder)

@@ -118,7 +118,7 @@ def comparison(ufunc: np.ufunc, meaning: str) -> Comparison:
         except ValueError:
             raise broadcast_error(ufunc.__name__, self, other) from None
 
-    return answers(ufunc)(named(of_two, ufunc.__name__, f"{meaning}: booleans, elementwise and broadcast."))
+    return answers(ufunc)(named(of_two, ufunc.__name__, f"{meaning}, elementwise and broadcast, as booleans."))
 
 
 def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
@@ -128,7 +128,7 @@ def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
     def of_one(self: Tensor) -> Tensor:
         return self.constant(compute_it, self)
 
-    return answers(ufunc)(named(of_one, ufunc.__name__, f"{meaning}: booleans, elementwise."))
+    return answers(ufunc)(named(of_one, ufunc.__name__, f"{meaning}, elementwise, as booleans."))
 
 
 class ComparisonMethods:
@@ -156,11 +156,11 @@ class ComparisonMethods:
 
     logical_and: Final = comparison(np.logical_and, "self and other")
     logical_or: Final = comparison(np.logical_or, "self or other")
-    logical_xor: Final = comparison(np.logical_xor, "self or other, not both")
+    logical_xor: Final = comparison(np.logical_xor, "exactly one of self and other")
     logical_not: Final = predicate(np.logical_not, "not self")
-    isnan: Final = predicate(np.isnan, "is it NaN?")
-    isinf: Final = predicate(np.isinf, "is it infinite?")
-    isfinite: Final = predicate(np.isfinite, "is it neither infinite nor NaN?")
+    isnan: Final = predicate(np.isnan, "self is NaN")
+    isinf: Final = predicate(np.isinf, "self is infinite")
+    isfinite: Final = predicate(np.isfinite, "self is neither infinite nor NaN")
 
     def isclose(
         self: Tensor, other: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False

@@ -55,27 +55,27 @@ class DtypeMethods:
     astype = to
 
     def type(self: Tensor, dtype: DType) -> Tensor:
-        """This tensor in another dtype, like the methods below; itself if it has that dtype."""
+        """This tensor in another dtype; itself if it has that dtype."""
         return self.to(dtype)
 
     def type_as(self: Tensor, other: Tensor) -> Tensor:
-        """In the dtype of other."""
+        """This tensor in the dtype of other."""
         return self.to(other.dtype)
 
     def float(self: Tensor) -> Tensor:
-        """In float32."""
+        """This tensor in float32."""
         return in_dtype(self, float32)
 
     def double(self: Tensor) -> Tensor:
-        """In float64."""
+        """This tensor in float64."""
         return in_dtype(self, float64)
 
     def long(self: Tensor) -> Tensor:
-        """In int64."""
+        """This tensor in int64."""
         return in_dtype(self, int64)
 
     def bool(self: Tensor) -> Tensor:
-        """In bool: is each element nonzero?"""
+        """self != 0, as booleans."""
         return in_dtype(self, bool_)
 
     def int(self: Tensor) -> Tensor:

@@ -178,7 +178,8 @@ def method(op: type[Elementary]) -> Callable[[Tensor], Tensor]:
     def of_self(self: Tensor) -> Tensor:
         return self.apply_op(op, floating(self))
 
-    return named(of_self, op.function.__name__, f"Each element's {(op.__doc__ or '').removeprefix('out = ')}.")
+    value, gradient = (op.__doc__ or "").removeprefix("out = ").split(":  ")
+    return named(of_self, op.function.__name__, f"{value}, elementwise. Backward: {gradient}.")
 
 
 class ElementaryMethods:

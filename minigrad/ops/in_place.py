@@ -46,7 +46,7 @@ def in_place(method: Callable[Concatenate[Tensor, Arguments], Tensor]) -> Callab
     def written(self: Tensor, *arguments: Arguments.args, **options: Arguments.kwargs) -> Tensor:
         return self.write(method(self._before(), *arguments, **options))
 
-    return named(written, f"{method.__name__}_", f"Write self.{method.__name__}() to this tensor's memory, on the tape.")
+    return named(written, f"{method.__name__}_", f"self.{method.__name__}() in this tensor's own memory, on the tape.")
 
 
 class InPlaceMethods:

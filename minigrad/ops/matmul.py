@@ -180,13 +180,13 @@ class MatmulMethods:
     def __rmatmul__(self: Tensor, other: TensorLike) -> Tensor: return matmul(other, self)
 
     def matmul(self: Tensor, other: TensorLike) -> Tensor:
-        """self @ other: the product of (..., M, K) and (..., K, N), see the function."""
+        """self @ other: the matrix product of (..., M, K) and (..., K, N); a 1-d factor is a row or a column."""
         return matmul(self, other)
 
     __matmul__ = matmul
 
     def mm(self: Tensor, other: Tensor) -> Tensor:
-        """The product of two matrices."""
+        """The product of two matrices, (M, K) and (K, N)."""
         return _product_of("mm", 2, self, other)
 
     def bmm(self: Tensor, other: Tensor) -> Tensor:
@@ -196,11 +196,11 @@ class MatmulMethods:
         return _product_of("bmm", 3, self, other)
 
     def dot(self: Tensor, other: Tensor) -> Tensor:
-        """The inner product of two vectors."""
+        """The inner product of two vectors, a number."""
         return _product_of("dot", 1, self, other)
 
     def mv(self: Tensor, vector: Tensor) -> Tensor:
-        """The product of a matrix and a vector."""
+        """The product of a matrix, (M, K), and a vector, (K,)."""
         if vector.ndim != 1:
             raise ValueError(f"mv: expected a vector, got shape {vector.shape}")
         return matmul(self, vector)
