@@ -9,8 +9,8 @@ from nn.module import Module
 
 @dataclass_transform(eq_default=False)
 class FunctionModule(Module):
-    """A function as a module, y = function(*inputs, **options): `nn.LeakyReLU(0.1)(x)` is `F.leaky_relu(x, 0.1)`, which has the
-    formula. A subclass names the function, whose docstring it takes over.
+    """A function as a module, y = function(*inputs, **options): `nn.LeakyReLU(0.1)(x)` is `F.leaky_relu(x, 0.1)`, which
+    has the formula. A subclass names the function, whose docstring it takes over.
 
     The function's inputs are the arguments annotated `Tensor`. All others are options, in the module's constructor as in
     the function; those annotated `Tensor | None` become buffers. Editors and type checkers know the options that the

@@ -133,8 +133,8 @@ class Bridge:
         found = floats_of(self.select(self.library.call(self.fn, arguments, parameters)), self.library)
         coarsest, given = (max(tensors, key=self.library.eps) for tensors in (found, self.likes))
         if self.library.eps(coarsest) > self.library.eps(given):
-            raise TypeError(f"gradcheck: the function returns {coarsest.dtype} for {given.dtype}, too coarse for differences: "
-                            f"let it return {given.dtype}")
+            raise TypeError(f"gradcheck: the function returns {coarsest.dtype} for {given.dtype}, too coarse for "
+                            f"differences: let it return {given.dtype}")
         return found
 
     def restored(self, value: Any, given: Any) -> Any:
