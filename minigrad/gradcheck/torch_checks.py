@@ -3,13 +3,14 @@ import functools
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .blame import told
 from .problem import CANCELLED, Point, generator_for, split
+from .sizes import Shorter, shortened
 
 MANY = 8  # of more inputs, only the first are tried one by one
 PAIRS = 3  # as many are tried of two inputs that may be one tensor
@@ -342,28 +343,13 @@ def takes_sizes_of_1_and_0(case: Case) -> str:
         return ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return next(filter(None, (wrong_at_size(case, *row) for row in shorter(case))), "")
+        cases = shortened(case.names, case.arrays, case.bridge.values)
+        return next(filter(None, (wrong_at_size(case, shorter) for shorter in cases)), "")
 
 
-def shorter(case: Case) -> Iterator[tuple[int, int, str]]:
-    """(a length of the inputs, 1 or 0, an axis that has this length); 0 if no last axis, which has features, has it."""
-    axes: dict[int, str] = {}
-    for name, array in zip(case.names, case.arrays):
-        for axis, n in enumerate(array.shape):
-            axes.setdefault(n, f"axis {axis} of {name}")
-    features = {array.shape[-1] for array in case.arrays if array.ndim > 1}
-    for n, size in itertools.product(axes, (1, 0)):
-        if n > size and (size or n not in features):
-            yield n, size, axes[n]
-
-
-def wrong_at_size(case: Case, n: int, size: int, where: str) -> str:
-    """With all axes of length n cut to `size`, unless a constant fills them up again by broadcasting."""
-    def cut(value: Any) -> Any:
-        return value[tuple(slice(size if length == n else None) for length in value.shape)]
-
-    arrays = [cut(array) for array in case.arrays]
-    values = [cut(value) if isinstance(value, np.ndarray) else value for value in case.bridge.values]
+def wrong_at_size(case: Case, shorter: Shorter) -> str:
+    """The function must do with these sizes, and not fill the axes up again by broadcasting."""
+    n, _, where, arrays, values = shorter
     leaves = [case.tensor(array).requires_grad_() for array in arrays]
     try:
         outputs = case.call(leaves, values)
@@ -373,7 +359,6 @@ def wrong_at_size(case: Case, n: int, size: int, where: str) -> str:
         return ""
     upstreams = [u.new_tensor(np.random.default_rng(0).normal(size=tuple(out.shape)))
                  for out, u in zip(outputs, case.upstreams)]
-    where = f"{where} has size {size}"
     try:
         got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
     except Exception as error:  # noqa: BLE001
