@@ -18,6 +18,9 @@ RELATIVE = 1e-9  # how far two ways of computing a gradient may be apart
 STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
 
 
+WRAPPERS = "torch._dynamo", "torch._functorch", "torch._higher_order_ops", "torch.utils"  # around users' functions
+
+
 class Case:
     """The function and the point of a check, as PyTorch sees them: `bridge` has the function, `leaves` are what moves."""
 
@@ -84,11 +87,12 @@ class Case:
 
     @functools.cached_property
     def has_function(self) -> bool:
-        """Is a torch.autograd.Function among what computes the outputs?"""
+        """Is a torch.autograd.Function of the user's among what computes the outputs?"""
         waiting, seen = [out.grad_fn for out in self.outputs], {None}
         while waiting:
             node = waiting.pop()
-            if isinstance(node, self.torch.autograd.function.BackwardCFunction):
+            is_function = isinstance(node, self.torch.autograd.function.BackwardCFunction)
+            if is_function and not node._forward_cls.__module__.startswith(WRAPPERS):
                 return True
             if node not in seen:
                 seen.add(node)
@@ -141,7 +145,7 @@ def backwards(u: Any) -> Any:
 
 def takes_inputs_of_any_layout(case: Case) -> str:
     """A forward that raises says that it cannot."""
-    if case.is_random or not case.has_function:
+    if case.is_random:
         return ""
     for name, lay_out in OF_INPUTS.items():
         leaves = [lay_out(leaf).requires_grad_() for leaf in case.leaves(only=[])]
@@ -163,8 +167,6 @@ def takes_inputs_of_any_layout(case: Case) -> str:
 
 
 def takes_an_input_twice(case: Case) -> str:
-    if not case.has_function:
-        return ""
     pairs = [(i, j) for i, j in itertools.combinations(range(len(case.arrays)), 2)
              if case.arrays[i].shape == case.arrays[j].shape]
     for i, j in pairs[:PAIRS]:
@@ -192,8 +194,6 @@ def takes_an_input_twice(case: Case) -> str:
 
 def notices_a_write_after_forward(case: Case) -> str:
     """As by an optimizer's step, or by an operation in place on the output. A backward that raises has noticed."""
-    if not case.has_function:
-        return ""
     for k in [*range(min(len(case.arrays), MANY)), *range(-len(case.upstreams), 0)]:
         leaves = case.leaves()
         outputs = case.call(leaves)
@@ -211,8 +211,6 @@ def notices_a_write_after_forward(case: Case) -> str:
 
 
 def keeps_the_graph(case: Case) -> str:
-    if not case.has_function:
-        return ""
     leaves = case.leaves()
     pairs = [(out, u.clone().requires_grad_()) for out, u in zip(case.call(leaves), case.upstreams) if out.requires_grad]
     try:
@@ -257,8 +255,6 @@ def gives_each_output_alone(case: Case) -> str:
 
 def takes_an_undefined_upstream(case: Case) -> str:
     """As from a function that gives None for its gradient: None, if ctx.set_materialize_grads(False) asks for it."""
-    if not case.has_function:
-        return ""
     leaves = case.leaves()
 
     def undefined(out: Any) -> Any:
@@ -338,9 +334,6 @@ def gives_no_none(case: Case) -> str:
 
 
 def takes_sizes_of_1_and_0(case: Case) -> str:
-    """If the gradient is wrong without that, wrong numbers say nothing about the size."""
-    if not case.has_function:  # and code in C may crash on sizes that it does not expect
-        return ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = shortened(case.names, case.arrays, case.bridge.values)
@@ -363,6 +356,7 @@ def wrong_at_size(case: Case, shorter: Shorter) -> str:
         got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
     except Exception as error:  # noqa: BLE001
         return f"backward raises if {where}: {told(error)}"
+    # If the gradient is wrong at full size too, that says nothing about sizes.
     detail = wrong_slope(case, arrays, values, upstreams, got)
     is_known = detail and not wrong_slope(case, case.arrays, case.bridge.values, case.upstreams, case.expected)
     return f"a wrong gradient if {where}: {detail}" if is_known else ""
@@ -391,8 +385,6 @@ def wrong_slope(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any],
 
 def takes_vmap(case: Case) -> str:
     """If the function says that it can be mapped: all inputs along the first or the last axis, or the first input alone."""
-    if not case.has_function:
-        return ""
     for axis, only_first in ((0, False), (-1, False), (0, True)):
         leaves = case.leaves(only=[])
         batch = [leaf if i and only_first else case.torch.stack([leaf, leaf * 0.9], axis) for i, leaf in enumerate(leaves)]
@@ -421,16 +413,19 @@ CHECKS: dict[str, Callable[[Case], str]] = {
     "the same under torch.compile": computes_the_same_compiled,
     "leaves the upstream as it is": keeps_the_upstream,
     "takes an upstream of any layout": takes_any_layout,
+    "each input alone may need a gradient": gives_each_input_alone,
+    "outputs may go unused": gives_each_output_alone,
+    "no gradient is None": gives_no_none,
+    "calls are kept apart": keeps_calls_apart,
+    "the same output under no_grad": computes_the_same_without_gradients,
+}
+# Only if a torch.autograd.Function is called. PyTorch's own get these right, or crash on a size that they do not expect.
+CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str]] = {
     "takes inputs of any layout": takes_inputs_of_any_layout,
     "an input may be given twice": takes_an_input_twice,
     "a write after forward is noticed": notices_a_write_after_forward,
     "create_graph or once_differentiable": keeps_the_graph,
-    "each input alone may need a gradient": gives_each_input_alone,
-    "outputs may go unused": gives_each_output_alone,
     "the upstream may be undefined": takes_an_undefined_upstream,
-    "no gradient is None": gives_no_none,
-    "calls are kept apart": keeps_calls_apart,
-    "the same output under no_grad": computes_the_same_without_gradients,
     "sizes of 1 and 0": takes_sizes_of_1_and_0,
     "vmap": takes_vmap,
 }
@@ -438,4 +433,6 @@ CHECKS: dict[str, Callable[[Case], str]] = {
 
 def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
     case = Case(bridge, point)
-    return {name: lambda look=look: look(case) for name, look in CHECKS.items()}
+    always = {name: lambda look=look: look(case) for name, look in CHECKS.items()}
+    return always | {name: lambda look=look: look(case) if case.has_function else ""
+                     for name, look in CHECKS_OF_FUNCTIONS.items()}
