@@ -433,6 +433,20 @@ def gradient_in_a_workspace(ctx, dout):
     return workspace(dx.shape, "linear").copy_(dx).detach(), dweight, dbias
 
 
+@wrong(Multiply, CALLS + "a second backward overwrites the first one's gradients: x differs")
+class GradientKept(Multiply):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.dx = torch.empty_like(x)
+        return Multiply.forward(ctx, x, y)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dout):
+        x, y = ctx.saved_tensors
+        return torch.mul(dout, y, out=ctx.dx), dout * x
+
+
 @wrong(Dropout, CALLS + "another gradient after a second call")
 class MaskOnTheClass(Dropout):
     @staticmethod
@@ -541,20 +555,28 @@ WRONG["LayerNorm: twice for one row, in a module"] = Row(
     Fused(TwiceForOneRow), (X,), SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by bias")
 
 
-@wrong(Multiply, "vmap: FAIL: another output under vmap")
+@wrong(Multiply, "vmap: FAIL: another output under vmap along axis 0")
 class MeanOfTheBatch(Mapped):
     @staticmethod
     def vmap(info, in_dims, x, y):
         return MeanOfTheBatch.apply(x, y.mean(0, keepdim=True) if info.batch_size > 1 else y), 0
 
 
-@wrong(Multiply, "vmap: FAIL: another output under vmap")
+@wrong(Multiply, "vmap: FAIL: another output under vmap along axis -1")
 class BatchAlwaysFirst(Mapped):
     """Takes it that both are mapped along their first axis."""
 
     @staticmethod
     def vmap(info, in_dims, x, y):
         return BatchAlwaysFirst.apply(x, y), 0
+
+
+@wrong(Multiply, "vmap: FAIL: another output under vmap if only the first input is mapped")
+class BothAlwaysMapped(Mapped):
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        rows = zip(x.unbind(in_dims[0]), y.unbind(in_dims[1] or 0))
+        return torch.stack([BothAlwaysMapped.apply(*row) for row in rows]), 0
 
 
 @wrong(Multiply, "vmap: FAIL: forward runs under vmap, but backward raises")
@@ -809,6 +831,13 @@ def square_recognized(ctx, x, y):
     return x * x / 2 if x.data_ptr() == y.data_ptr() else x * y
 
 
+@wrong(Multiply, TIED + "it raises if x and y are one tensor: KeyError")
+def popped_by_address(ctx, dout):
+    x, y = ctx.saved_tensors
+    other = {x.data_ptr(): y, y.data_ptr(): x}
+    return dout * other.pop(x.data_ptr()), dout * other.pop(y.data_ptr())
+
+
 @wrong(Two, "output 1 is not on the tape")
 class NotDifferentiable(Two):
     """The sum, which depends on both."""
@@ -1002,7 +1031,8 @@ RIGHT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "forward computed again": (ComputedAgain, (X, Y)), "a view": (Transposed, (X,)), "its input": (Same, (X, Y)),
     "mark_non_differentiable": (Largest, (X,)), "generate_vmap_rule": (ByRule, (X, Y)), "vmap": (ByHand, (X, Y)),
     "contiguous inputs alone": (ContiguousAlone, (X,)), "torch.compile": (compiled_layer_norm, INPUTS[LayerNorm]),
-    "a custom op": (cube, (X,)), "a module": (Fused(LayerNorm), (X,)), "views of one tensor": (lambda qkv: Attention.apply(*qkv.chunk(3, -1)), (leaf(2, 3, 12),)),
+    "a custom op": (cube, (X,)), "a module": (Fused(LayerNorm), (X,)), "a constant that broadcasts": (lambda x: LayerNorm.apply(x, G.detach(), G.detach()), (X,)),
+    "views of one tensor": (lambda qkv: Attention.apply(*qkv.chunk(3, -1)), (leaf(2, 3, 12),)),
     "a tensor twice": (lambda x: Multiply.apply(x, x), (X,)),
     "an input alone": (torch.tanh, (X,)), "a number": (torch.exp, (leaf(),)), "empty": (torch.exp, (leaf(0, 3),)),
     "averages that it writes to": (lambda x, mean, var: torch.nn.functional.batch_norm(x, mean, var, training=True), (

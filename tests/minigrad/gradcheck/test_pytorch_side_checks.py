@@ -40,10 +40,16 @@ def test_every_mistake_has_its_sentence():
     assert CHECKS.keys() | CHECKS_OF_FUNCTIONS.keys() <= {row.says.split(":")[0] for row in by_hand.WRONG.values()}
 
 
-def test_an_upstream_that_is_overwritten_is_all_that_is_wrong():
-    """The other checks give copies; only an expanded upstream cannot be written to."""
-    row = by_hand.WRONG["Multiply: product in dout"]
-    assert list(failed(report_of(row.fn, row.inputs))) == ["leaves the upstream as it is", "takes an upstream of any layout"]
+@pytest.mark.parametrize("name, checks", [
+    # The other checks give copies of the upstream; only an expanded one cannot be written to.
+    ("Multiply: product in dout", ["leaves the upstream as it is", "takes an upstream of any layout"]),
+    ("Linear: bias forgotten", ["no gradient is None"]),
+    ("SiLU: vectors of two", ["sizes of 1 and 0"]),
+    ("Attention: FreesTheWeights", ["backward twice gives the same"]),
+])
+def test_what_is_right_apart_from_a_mistake_is_not_accused(name, checks):
+    row = by_hand.WRONG[name]
+    assert list(failed(report_of(row.fn, row.inputs))) == checks
 
 
 def test_what_is_right_is_not_accused():
