@@ -4,6 +4,7 @@
 with each input changed in each of these ways.
 """
 import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -66,6 +67,10 @@ CHANGES: dict[str, tuple[str, Change]] = {  # {name: (what is said of the input,
     "negative": ("{input} were negated", np.negative),
     "positive part": ("the negative elements of {input} were set to 0", lambda a: np.maximum(a, 0)),
 }
+
+
+MOST_ROWS = 64
+CUTS = {"last": "an incomplete block at the end were skipped", "first": "the first block were overwritten"}
 
 
 def float_arrays(case: Case) -> list[str]:
@@ -133,9 +138,26 @@ def has_another_mask(case: Case, name: str, reference: Expected) -> str | None:
     return f"{{has}} a mask of its own: {masks[0]} is not used" if min(kept, dropped) > 4 else None
 
 
+def is_cut_off(case: Case, name: str, reference: Expected) -> str | None:
+    """The last rows of the upstream do not count, or the first, counting through all leading axes."""
+    count = max(math.prod(np.shape(seen.inputs.get("dout"))[:-1]) for seen in case.seen)
+    for n, (end, reason) in itertools.product(range(2, min(count, MOST_ROWS)), CUTS.items()):
+        rows = slice(-n, None) if end == "last" else slice(n)
+        if case.explains(name, case.rerun(name, dout=lambda seen, rows=rows: without_rows(seen.inputs["dout"], rows))):
+            return f"{{is}} what would be right if the {end} {n} rows of dout were left out, as if {reason}"
+    return None
+
+
+def without_rows(dout: np.ndarray, rows: slice) -> np.ndarray:
+    found = dout.reshape(-1, dout.shape[-1]).copy()
+    found[rows] = 0
+    return found.reshape(dout.shape)
+
+
 AS_IF: tuple[Relation, ...] = (
     Relation("another mask", has_another_mask),
     *(Relation(name, is_changed(*how)) for name, how in CHANGES.items()),
+    Relation("rows left out", is_cut_off),
     Relation("something added", is_added),
     Relation("added on the way", is_added_on_the_way),
 )

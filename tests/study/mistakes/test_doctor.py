@@ -200,6 +200,8 @@ EXACT_RELATIONS = [
      "dx, dw and db are right to only about 7 digits, as with float32, a rounded constant"),
     ("dw=x[1:].T @ dout[1:]", "first row left out",
      "dw is what would be right if the first row of dout were left out, as if a loop started at 1"),
+    ("dw=x[:-2].T @ dout[:-2]", "rows left out",
+     "dw is what would be right if the last 2 rows of dout were left out, as if an incomplete block at the end were skipped"),
     ("dx=dout[:, :-1] @ w[:, :-1].T", "last column left out",
      "dx is what would be right if the last column of dout were left out"),
     ("dw=np.abs(x).T @ dout", "absolute", "dw is what would be right if x were replaced by its absolute value"),
