@@ -106,14 +106,14 @@ class Neighbourhood:
             return array * (1 + eps * generator.choice([-1, 1], array.shape) * generator.uniform(0.5, 1, array.shape))
 
         centre = differentiated(upstream)
-        squares, is_narrow = [0.0] * len(centre), False
+        squares, self.is_wide = [0.0] * len(centre), False
         for _ in range(NEIGHBOURS):
             for leaf, before in zip(problem.leaves.values(), problem.before):
                 leaf.array[...] = rounded(before)
             there = differentiated(rounded(upstream))
             squares = [total + (a - b) ** 2 for total, a, b in zip(squares, there, centre)]
-            is_narrow |= np.any(there[0] != centre[0]) and np.all(there[0] == there[0].astype(np.float32))
-        self.is_wide = not is_narrow  # a function that computes in float32 within
+            is_constant = np.array_equal(there[0], centre[0]) and not any(map(np.any, there[1:]))
+            self.is_wide |= is_constant or bool(np.any(there[0] != there[0].astype(np.float32)))  # else float32 within
         self.values, *self.gradients = centre
         smallest = np.finfo(np.float16 if eps == np.finfo(np.float16).eps else np.float32).tiny  # below, digits are lost
         self.rounding, *self.roundings = (np.sqrt(total / NEIGHBOURS) + eps * largest(array) + smallest
