@@ -24,6 +24,13 @@ from .operands import data_of
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor, TensorLike
 
+    OutOfPlace = Tensor
+else:
+    class OutOfPlace(
+        ActivationMethods, ArithmeticMethods, ComparisonMethods, DiagonalMethods, ElementaryMethods, GatherMethods,
+    ):
+        """The methods that have a form in place."""
+
 
 Arguments = ParamSpec("Arguments")
 
@@ -93,49 +100,49 @@ class InPlaceMethods:
                 "several places. clone() the tensor first"
             )
 
-    abs_: Final = in_place(ArithmeticMethods.abs)
-    ceil_: Final = in_place(ArithmeticMethods.ceil)
-    floor_: Final = in_place(ArithmeticMethods.floor)
-    frac_: Final = in_place(ArithmeticMethods.frac)
-    neg_: Final = in_place(ArithmeticMethods.neg)
-    pow_: Final = in_place(ArithmeticMethods.pow)
-    reciprocal_: Final = in_place(ArithmeticMethods.reciprocal)
-    remainder_: Final = in_place(ArithmeticMethods.remainder)
-    round_: Final = in_place(ArithmeticMethods.round)
-    sign_: Final = in_place(ArithmeticMethods.sign)
-    square_: Final = in_place(ArithmeticMethods.square)
-    trunc_: Final = in_place(ArithmeticMethods.trunc)
-    add_: Final = in_place(ArithmeticMethods.add)
-    sub_: Final = in_place(ArithmeticMethods.sub)
-    mul_: Final = in_place(ArithmeticMethods.mul)
-    div_: Final = in_place(ArithmeticMethods.div)
-    addcdiv_: Final = in_place(ArithmeticMethods.addcdiv)
-    addcmul_: Final = in_place(ArithmeticMethods.addcmul)
-    lerp_: Final = in_place(ArithmeticMethods.lerp)
+    abs_: Final = in_place(OutOfPlace.abs)
+    ceil_: Final = in_place(OutOfPlace.ceil)
+    floor_: Final = in_place(OutOfPlace.floor)
+    frac_: Final = in_place(OutOfPlace.frac)
+    neg_: Final = in_place(OutOfPlace.neg)
+    pow_: Final = in_place(OutOfPlace.pow)
+    reciprocal_: Final = in_place(OutOfPlace.reciprocal)
+    remainder_: Final = in_place(OutOfPlace.remainder)
+    round_: Final = in_place(OutOfPlace.round)
+    sign_: Final = in_place(OutOfPlace.sign)
+    square_: Final = in_place(OutOfPlace.square)
+    trunc_: Final = in_place(OutOfPlace.trunc)
+    add_: Final = in_place(OutOfPlace.add)
+    sub_: Final = in_place(OutOfPlace.sub)
+    mul_: Final = in_place(OutOfPlace.mul)
+    div_: Final = in_place(OutOfPlace.div)
+    addcdiv_: Final = in_place(OutOfPlace.addcdiv)
+    addcmul_: Final = in_place(OutOfPlace.addcmul)
+    lerp_: Final = in_place(OutOfPlace.lerp)
 
-    cos_: Final = in_place(ElementaryMethods.cos)
-    exp_: Final = in_place(ElementaryMethods.exp)
-    log_: Final = in_place(ElementaryMethods.log)
-    log1p_: Final = in_place(ElementaryMethods.log1p)
-    rsqrt_: Final = in_place(ElementaryMethods.rsqrt)
-    sigmoid_: Final = in_place(ElementaryMethods.sigmoid)
-    sin_: Final = in_place(ElementaryMethods.sin)
-    sqrt_: Final = in_place(ElementaryMethods.sqrt)
-    tanh_: Final = in_place(ElementaryMethods.tanh)
+    cos_: Final = in_place(OutOfPlace.cos)
+    exp_: Final = in_place(OutOfPlace.exp)
+    log_: Final = in_place(OutOfPlace.log)
+    log1p_: Final = in_place(OutOfPlace.log1p)
+    rsqrt_: Final = in_place(OutOfPlace.rsqrt)
+    sigmoid_: Final = in_place(OutOfPlace.sigmoid)
+    sin_: Final = in_place(OutOfPlace.sin)
+    sqrt_: Final = in_place(OutOfPlace.sqrt)
+    tanh_: Final = in_place(OutOfPlace.tanh)
 
-    relu_: Final = in_place(ActivationMethods.relu)
+    relu_: Final = in_place(OutOfPlace.relu)
 
-    clamp_: Final = in_place(ComparisonMethods.clamp)
-    masked_fill_: Final = in_place(ComparisonMethods.masked_fill)
-    nan_to_num_: Final = in_place(ComparisonMethods.nan_to_num)
+    clamp_: Final = in_place(OutOfPlace.clamp)
+    masked_fill_: Final = in_place(OutOfPlace.masked_fill)
+    nan_to_num_: Final = in_place(OutOfPlace.nan_to_num)
     clip_ = clamp_
 
-    tril_: Final = in_place(DiagonalMethods.tril)
-    triu_: Final = in_place(DiagonalMethods.triu)
+    tril_: Final = in_place(OutOfPlace.tril)
+    triu_: Final = in_place(OutOfPlace.triu)
 
-    index_add_: Final = in_place(GatherMethods.index_add)
-    scatter_: Final = in_place(GatherMethods.scatter)
-    scatter_add_: Final = in_place(GatherMethods.scatter_add)
+    index_add_: Final = in_place(OutOfPlace.index_add)
+    scatter_: Final = in_place(OutOfPlace.scatter)
+    scatter_add_: Final = in_place(OutOfPlace.scatter_add)
 
     __iadd__ = add_
     __isub__ = sub_

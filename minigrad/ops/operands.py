@@ -1,24 +1,31 @@
 """Operands: what can be combined with a Tensor, and the common dtype of several; checks of axes and shapes."""
+from __future__ import annotations
+
 import functools
 import inspect
 import math
-from typing import Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 import numpy as np
 
 from ..arrays.dtypes import as_array, bool_, float32, int64
 from ..backend import is_tensor
 from ..runner import compute
+from ..tape import Op
+
+if TYPE_CHECKING:
+    from ..arrays.annotations import Axes, Tensor
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
-NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's numbers, and their dtypes if there is no array
+# Python's numbers, and their dtypes if there is no array.
+NUMBERS: dict[type, np.dtype] = {bool: bool_, int: int64, float: float32}
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # synonyms
 
 Function = TypeVar("Function", bound=Callable)
 Family = TypeVar("Family", bound=type)
 
 
-def operand(value: Any):
+def operand(value: Any) -> Any:
     """A Tensor, a Python scalar (which never widens a dtype), or else an array."""
     if is_tensor(value) or type(value) in NUMBERS:
         return value
@@ -27,29 +34,29 @@ def operand(value: Any):
     return compute(as_array, value, None, True)  # a copy, as the caller may write to the array before backward
 
 
-def data_of(value: Any):
+def data_of(value: Any) -> Any:
     """The array of a Tensor; anything else as it is."""
     return value.array if is_tensor(value) else value
 
 
-def values_of(value: Any):
+def values_of(value: Any) -> Any:
     """The array of a Tensor for Python code that reads it, an error in a compiled step; anything else as it is."""
     return value._values() if is_tensor(value) else value
 
 
-def cast(value: Any, dtype: np.dtype):
+def cast(value: Any, dtype: np.dtype) -> Any:
     """A Tensor or an array in another dtype; a Python number as it is."""
     if type(value) in NUMBERS:
         return value
     return value.to(dtype) if is_tensor(value) else value.astype(dtype, copy=False)
 
 
-def floating(value: Any):
+def floating(value: Any) -> Any:
     """Integers and booleans as float32, for functions whose results are fractions."""
     return value if type(value) in NUMBERS or value.dtype.kind == "f" else cast(value, float32)
 
 
-def promote(a, b):
+def promote(a: Any, b: Any) -> tuple[Any, Any]:
     """Both in the dtype of their result; Python numbers stay as they are. TypeError if both are Python numbers."""
     if type(a) in NUMBERS:
         if type(b) in NUMBERS:
@@ -65,7 +72,7 @@ def promote(a, b):
     return cast(a, dtype), cast(b, dtype)
 
 
-def common_dtype(*values) -> np.dtype:
+def common_dtype(*values: Any) -> np.dtype:
     """The dtype of a result of these Tensors, arrays and Python numbers, by PyTorch's rules.
 
     Floats take precedence over integers, those over booleans; then arrays over single elements, those over Python
@@ -74,7 +81,7 @@ def common_dtype(*values) -> np.dtype:
     return max(map(_precedence, values))[-1]
 
 
-def _precedence(value) -> tuple[int, int, int, np.dtype]:
+def _precedence(value: Any) -> tuple[int, int, int, np.dtype]:
     number = NUMBERS.get(type(value))
     if number is not None:
         return KINDS.index(number.kind), -1, 0, number
@@ -82,14 +89,14 @@ def _precedence(value) -> tuple[int, int, int, np.dtype]:
     return KINDS.index(dtype.kind), value.ndim > 0, dtype.itemsize, dtype
 
 
-def binary(operation, a, b, **options):
+def binary(operation: type[Op], a: Any, b: Any, **options: Any) -> Tensor:
     """An elementwise operation on two operands, at least one of them a Tensor."""
     if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, a, b, **options)
 
 
-def of_one_dtype(operation, a, *others, **options):
+def of_one_dtype(operation: type[Op], a: Any, *others: Any, **options: Any) -> Tensor:
     """An elementwise operation on operands of the same dtype, at least one of them a Tensor."""
     tensor = a if is_tensor(a) else next(filter(is_tensor, others), None)
     if tensor is None:
@@ -102,23 +109,23 @@ def of_one_dtype(operation, a, *others, **options):
         raise broadcast_error(operation.__name__.lower(), a, *others) from None
 
 
-def scaled(x, factor: float):
+def scaled(x: Any, factor: float) -> Any:
     """x * factor; x itself if that is the integer 1, so that booleans stay booleans."""
     return x if type(factor) is int and factor == 1 else x * factor
 
 
-def of_floats(operation, a, b):
+def of_floats(operation: type[Op], a: Any, b: Any) -> Tensor:
     """An elementwise operation on two operands as floats."""
     a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, floating(a), floating(b))
 
 
-def no_tensor(*values) -> TypeError:
+def no_tensor(*values: Any) -> TypeError:
     given = " and ".join(str(value) if type(value) in NUMBERS else type(value).__name__ for value in values)
     return TypeError(f"expected a Tensor among the operands, got {given}; make one with tensor()")
 
 
-def broadcast_error(name: str, *values) -> ValueError:
+def broadcast_error(name: str, *values: Any) -> ValueError:
     shapes = " and ".join(str(value.shape if is_tensor(value) else np.shape(value))
                           for value in values if type(value) not in NUMBERS)
     return ValueError(
@@ -127,7 +134,7 @@ def broadcast_error(name: str, *values) -> ValueError:
     )
 
 
-def check_dim(name: str, x, dim: int, new: int = 0) -> int:
+def check_dim(name: str, x: Any, dim: int, new: int = 0) -> int:
     """A valid axis, counted from the front; with new=1, also that of a new axis."""
     ndim = x.ndim + new or 1
     if not -ndim <= dim < ndim:
@@ -135,7 +142,7 @@ def check_dim(name: str, x, dim: int, new: int = 0) -> int:
     return dim % ndim
 
 
-def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
+def checked_axes(name: str, x: Any, dim: Axes | None) -> tuple[int, ...] | None:
     """dim as a tuple of axes, counted from the front; None, which means all, if it is None or empty."""
     if dim is None or isinstance(dim, (tuple, list)) and not dim:
         return None
@@ -145,22 +152,22 @@ def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
     return axes if x.ndim else None
 
 
-def at(dim: int, index) -> tuple:
+def at(dim: int, index: Any) -> tuple[Any, ...]:
     """An index along one axis: x[at(1, i)] is x[:, i]."""
     return (slice(None),) * dim + (index,)
 
 
-def rows_of(x):
+def rows_of(x: Any) -> Any:
     """(..., C) -> (N, C): all leading axes become rows."""
     return np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def column_sum(x):
+def column_sum(x: Any) -> Any:
     """(..., C) -> (C,): the sum over all rows"""
     return np.sum(rows_of(x), axis=0)
 
 
-def row_mean(x):
+def row_mean(x: Any) -> Any:
     """(..., C) -> (..., 1): the mean of each row; 0 of an empty one, where np.mean would warn"""
     return np.mean(x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
 

@@ -101,6 +101,7 @@ def is_refused() -> None:
     x.sofmax(-1)  # type: ignore[attr-defined]
     mg.sofmax(x)  # type: ignore[attr-defined]
     x.sum(dims=0)  # type: ignore[call-arg]
+    x.add_(1.0, beta=2.0)  # type: ignore[call-arg]
     x.sum(axis="rows")  # type: ignore[arg-type]
     mg.zeros(2, required_grad=True)  # type: ignore[call-arg]
     step("text")  # type: ignore[arg-type]
