@@ -214,7 +214,7 @@ def is_any(pattern: ast.AST) -> bool:
     return isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.islower()
 
 
-def matches(pattern: ast.AST, node: ast.AST, found: dict[str, ast.expr]) -> bool:
+def matches(pattern: Any, node: ast.AST, found: dict[str, ast.expr]) -> bool:
     """Does an expression have this form? What the letters are is added to `found`."""
     if is_any(pattern):
         return isinstance(node, ast.expr) and ast.dump(found.setdefault(pattern.id, node)) == ast.dump(node)
@@ -225,7 +225,7 @@ def matches(pattern: ast.AST, node: ast.AST, found: dict[str, ast.expr]) -> bool
     return all(field == "ctx" or alike(value, getattr(node, field), found) for field, value in ast.iter_fields(pattern))
 
 
-def alike(pattern: object, value: object, found: dict[str, ast.expr]) -> bool:
+def alike(pattern: Any, value: Any, found: dict[str, ast.expr]) -> bool:
     if isinstance(pattern, list):
         return len(pattern) == len(value) and all(alike(a, b, found) for a, b in zip(pattern, value))
     return matches(pattern, value, found) if isinstance(pattern, ast.AST) else pattern == value

@@ -52,7 +52,7 @@ class Trial:
     def shows_little(self) -> bool:
         """Has an input an axis of length 1, or are the right numbers, where the answer is wrong, all 0 but one?"""
         is_thin = any(1 in value.shape for value in self.inputs.values() if isinstance(value, np.ndarray))
-        return is_thin or sum(np.count_nonzero(self.right[name]) for name, off in self.off.items() if off.any()) < 2
+        return bool(is_thin or sum(np.count_nonzero(self.right[name]) for name, off in self.off.items() if off.any()) < 2)
 
     @property
     def how_wrong(self) -> float:
@@ -143,9 +143,9 @@ class Report:
             return "; ".join(self.facts)
         count = sum(not trial.is_right for trial in self.trials)
         parts = [*self.mistakes, *self.facts]
-        if count:
-            where = f"wrong on {count} of {len(self.trials)} inputs, such as {self.counterexample.shapes}"
-            parts.append(": ".join(filter(None, (where, self.counterexample.first_difference()))))
+        if example := self.counterexample:
+            where = f"wrong on {count} of {len(self.trials)} inputs, such as {example.shapes}"
+            parts.append(": ".join(filter(None, (where, example.first_difference()))))
         return "; ".join(parts)
 
     def as_dict(self) -> dict[str, str | None]:
@@ -185,7 +185,7 @@ class Report:
         """Each wrong result, the right one, and the difference, for the largest wrong input, which shows patterns best."""
         drawable = [trial for trial in self.trials if trial.given and not trial.is_right] or [
             trial for trial in self.trials if trial.given]
-        trial = max(drawable, key=lambda trial: trial.size, default=None)
+        trial: Any = max(drawable, key=lambda trial: trial.size, default=None)
         names = [name for name in trial.off if trial.off[name].any()] or list(trial.off) if trial else []
         rows = max(len(names), 1)
         figure, axes = new_figure(rows, 3, 10, 0.9 + 2.6 * rows, squeeze=False)
@@ -211,7 +211,7 @@ def comparison(given: np.generic, right: np.generic) -> str:
     return f"{float(given):.{digits}g}, and should be {float(right):.{digits}g}"
 
 
-def digits_that_differ(given: np.generic, right: np.generic, formats: str) -> int:
+def digits_that_differ(given: Any, right: Any, formats: str) -> int:
     """How many digits tell two numbers apart in all of these formats?"""
     given, right = float(given), float(right)
     return next((digits for digits in MORE_DIGITS
@@ -251,7 +251,8 @@ def draw_row(axes: Iterable[Any], name: str, given: np.ndarray, right: np.ndarra
     if given.shape == right.shape:
         images["yours - right"] = given - right
     limit = max(float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)), 1e-300)
-    for axis, (title, values) in itertools.zip_longest(axes, images.items(), fillvalue=("", None)):
+    pairs: Any = itertools.zip_longest(axes, images.items(), fillvalue=("", None))
+    for axis, (title, values) in pairs:
         if values is None:
             axis.set_axis_off()
             continue

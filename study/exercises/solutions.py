@@ -15,7 +15,7 @@ MOST_KEPT = 4096  # variants of a solution
 def source_of(solution: Callable[..., Any]) -> str:
     """The source of a function, below that of the functions of the course that it calls."""
     codes = (solution.__code__, *filter(inspect.iscode, solution.__code__.co_consts))
-    found = [solution.__globals__.get(name) for name in {name for code in codes for name in code.co_names}]
+    found: list[Any] = [solution.__globals__.get(name) for name in {name for code in codes for name in code.co_names}]
     called = [one for one in found if inspect.isfunction(one) and one.__module__.startswith(COURSE)]
     called.sort(key=lambda function: function.__code__.co_firstlineno)
     return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in (*called, solution))
@@ -59,7 +59,7 @@ def key_of(statement: ast.stmt) -> str:
 
 def rewritten(module: ast.Module, lines: dict[str, str]) -> ast.Module:
     """The module with these lines; `return` is that of its last function."""
-    solution = module.body[-1]
+    solution: Any = module.body[-1]
     for node in [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]:
         for i, statement in enumerate(node.body):
             key = key_of(statement)

@@ -176,7 +176,8 @@ def source_of_notebook(name: str, content: bytes) -> Source:
         raise SubmissionError(f"{name} is not a readable notebook: it has no cells") from None
     if sum(map(len, sources)) > LARGEST_CODE:
         raise SubmissionError(f"{name} has more than {LARGEST_CODE // 2**20} MB of code")
-    lines, cells, broken, body = [], [], [], []
+    lines: list[str] = []
+    cells, broken, body = [], [], []
     for text in sources:
         first = len(lines) + 1
         cells.append(first)

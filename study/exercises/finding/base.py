@@ -1,7 +1,7 @@
 """What a judge says, and what it observes."""
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -41,14 +41,19 @@ class Finding:
 class Session(Protocol):
     """One call of the answer, and whether it was right."""
 
-    answer: Answer
-    is_right: bool
+    @property
+    def answer(self) -> Answer: ...
+    @property
+    def is_right(self) -> bool: ...
 
 
-def found_in(sessions: Iterable[Session], what: str, table: Iterable[Weakness],
-             facts: Callable[[list[Session], list[Session]], Iterable[str]]) -> Finding:
+S = TypeVar("S", bound=Session)
+
+
+def found_in(sessions: Iterable[S], what: str, table: Iterable[Weakness],
+             facts: Callable[[list[S], list[S]], Iterable[str]]) -> Finding:
     """The finding on sessions, which are made one by one; `facts` are those of all sessions, and of the wrong ones."""
-    tried = []
+    tried: list[S] = []
     for session in sessions:
         if session.answer.kind in ("timeout", "died"):
             return Finding(stopped=session.answer)

@@ -32,7 +32,7 @@ def points_of(given: str | None, exercises: Mapping[str, Exercise]) -> Points:
     try:
         most = float(given)
     except ValueError:
-        return default | read(given, exercises)
+        return {**default, **read(given, exercises)}
     return {name: equal(exercise, checked(most, "--points: ")) for name, exercise in exercises.items()}
 
 

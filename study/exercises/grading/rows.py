@@ -2,6 +2,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
 from study.exercises.submission import safe
@@ -62,7 +63,8 @@ class Count:
 
 def frequencies(rows: Iterable[Row]) -> list[Count]:
     """The mistakes of a class by exercise, most frequent first, unknown ones last. An answer with two counts for both."""
-    counts, answers = Counter(), Counter()
+    counts: Counter[Any] = Counter()
+    answers: Counter[str] = Counter()
     for row in rows:
         if row.is_answer:
             answers[row.exercise] += 1

@@ -51,10 +51,10 @@ class AnsweredBackward:
         if self.takes_stacks:
             return self.gradients(dout, arrays)
         leading = dout.shape[:max(np.ndim(array) - n for array, n in zip(arrays, self.axes))]
-        found = zip(*(self.gradients(dout[index], [array[index] if many else array for array, many in zip(arrays, stacked)])
+        parts = zip(*(self.gradients(dout[index], [array[index] if many else array for array, many in zip(arrays, stacked)])
                       for index in np.ndindex(leading)))
         found = tuple(np.reshape(each, np.shape(array)) if is_learned else None
-                      for each, array, is_learned in zip(found, arrays, self.learned))
+                      for each, array, is_learned in zip(parts, arrays, self.learned))
         if self.takes_stacks is None:
             self.takes_stacks = self.gives(found, dout, arrays)
         return found

@@ -4,6 +4,7 @@ import contextlib
 import math
 import pathlib
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from minigrad.drawing.figures import new_figure
 from models.commands.shared import UsageError, check_writable
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 def answers_in(files: Collection[str]) -> dict[str, tuple[str, Source]]:
     """{exercise: (file, what it contains)}, for all functions that the model can use; UsageError if there are none."""
     functions = {COURSE[name].function_name: name for name in LIBRARY}
-    found = {}
+    found: dict[str, Any] = {}
     for path in files:
         try:
             source = submission.read(path)

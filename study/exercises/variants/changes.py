@@ -27,7 +27,7 @@ class Change:
     code: str = ""  # "np.swapaxes({}, -1, -2)", for `to` and, unless it is `same`, `back`; "": as it is written
 
 
-def involution(written: str, function: Array, **what: bool | str) -> Change:
+def involution(written: str, function: Array, **what: Any) -> Change:
     """A linear change that is its own inverse, and its own transpose."""
     return Change(written, function, function, function, function, **what)
 

@@ -60,9 +60,10 @@ def there_and_back(base: Exercise, changes: Mapping[str, Sequence[Change]]) -> C
 
 def mistakes_in(base: Exercise, chosen: Sequence[Changes]) -> Iterator[Known]:
     """What is forgotten of a variant: a change, everywhere or on one way only."""
-    changes, everything = together(chosen), {}
+    changes = together(chosen)
+    everything: Changes = {}
     for picked in chosen:
-        in_all = {}
+        in_all: Changes = {}
         for name, change in picked.items():
             others = [step for step in changes[name] if step is not change]
             to, back = ({f"to_{name}": functools.partial(chain, others, "to")},

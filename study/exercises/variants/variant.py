@@ -56,7 +56,7 @@ def key_of(name: str) -> str:
 class Variant(Exercise):
     """An exercise with changes. Its arguments have the same names; shapes may be others."""
 
-    base: Exercise | None = None
+    base: Exercise | Any = None
     changes: Mapping[str, tuple[Change, ...]] = dataclasses.field(default_factory=dict)  # those next to the argument first
 
     @property

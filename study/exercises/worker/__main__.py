@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 try:
     import resource
 except ImportError:  # Windows
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 FOLDER, REQUESTS, REPLIES, SITE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 STANDARD = sys.path[1:]
