@@ -1,5 +1,4 @@
 """`gradcheck` and `gradgradcheck`, with PyTorch's signatures, for functions of any library."""
-import contextlib
 import dataclasses
 import warnings
 from typing import Any, Callable, Sequence
@@ -98,11 +97,8 @@ def gradgradcheck(
     True
     """
     options = options_from(options)
-    given = Given.of(fn, inputs)
-    with given.library.wide() if given.is_narrow else contextlib.nullcontext():
-        given = given.widened() if given.is_narrow else given
-        with given.as_tensors() as (fn, inputs, details):
-            report = check_backward(fn, inputs, grad_outputs, options, **details)
+    with Given.of(fn, inputs).as_float64() as (fn, inputs, details):
+        report = check_backward(fn, inputs, grad_outputs, options, **details)
     return conclude(report, raise_exception)
 
 

@@ -3,6 +3,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
+from .bridge import function_of
 from .libraries import Library, array_of, library_of, library_of_value
 from .problem import input_names, items_of
 from .state import State, all_generators
@@ -18,9 +19,9 @@ class ArrayFunction:
     """
 
     def __init__(self, fn: Callable, inputs: Sequence[Any], library: Library | None = None):
-        self.fn = fn
-        self.inputs = inputs
         self.library = library or library_of(fn, inputs)
+        self.fn = fn = function_of(fn, self.library)
+        self.inputs = inputs
         self.varied = [i for i, x in enumerate(inputs) if (isinstance(x, np.ndarray) or library_of_value(x))
                        and array_of(x).dtype.kind in "fciub"]
         if not self.varied:

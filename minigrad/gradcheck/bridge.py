@@ -200,6 +200,13 @@ class Given(NamedTuple):
         return Given(*self.library.widened(self.fn, self.inputs), self.library)
 
     @contextlib.contextmanager
+    def as_float64(self) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
+        """The same as `as_tensors`, of copies in float64 if something is narrower."""
+        with self.library.wide() if self.is_narrow else contextlib.nullcontext():
+            with (self.widened() if self.is_narrow else self).as_tensors() as found:
+                yield found
+
+    @contextlib.contextmanager
     def as_tensors(self) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
         """A function of Tensors, its inputs, and what else `problem_of` takes."""
         if self.library in (NUMPY, MINIGRAD):
@@ -220,7 +227,7 @@ def function_of(fn: Any, library: Library) -> Callable:
         raise TypeError(f"gradcheck: {fn.__name__} is a class, and not an autograd Function; give a function, or an "
                         f"instance that can be called, as {fn.__name__}(...)")
     if not callable(fn):
-        raise TypeError(f"gradcheck: expected a function, or a pair (forward, backward) in NumPy; got {described(fn)}")
+        raise TypeError(f"gradcheck: expected a function, got {described(fn)}; in NumPy, give a pair (forward, backward)")
     return fn
 
 

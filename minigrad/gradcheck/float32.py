@@ -6,6 +6,7 @@ import numpy as np
 from ..tape import Op
 from ..tensor import Tensor
 from .differences import FAIL, PASS
+from .libraries import MINIGRAD, library_of
 from .problem import Point, as_inputs, generator_for, input_names, mapped, nodes_below, problem_of, title_of
 from .report import PROJECTED, GradcheckReport, InputReport, index_of
 
@@ -22,7 +23,10 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
     >>> bool(compare_float32(lambda x: x.softmax(-1), Tensor(np.eye(3), requires_grad=True)))
     True
     """
-    inputs = as_inputs(inputs)
+    inputs, library = as_inputs(inputs), library_of(fn, as_inputs(inputs))
+    if library is not MINIGRAD or not callable(fn):
+        raise TypeError("compare_float32: expected a function of minigrad; of others, gradcheck compares the gradients of "
+                        "float32 inputs with float64's")
     single, double = (point_in(np.dtype(dtype), fn, inputs, seed) for dtype in (np.float32, np.float64))
     largest = max(np.max(np.abs(g), initial=0.0) for g in double.gradients)
     reports, warnings_found = [], []

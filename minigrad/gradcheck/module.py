@@ -29,7 +29,7 @@ def module_problem(module: Any, inputs: Any, select: Callable | None) -> Iterato
         raise TypeError("the module or its inputs are not float64; use .double(), or gradcheck, which judges other dtypes "
                         "by what their rounding allows")
     if given.library is MINIGRAD:
-        yield own_problem(module, given.inputs, select)
+        yield own_problem(given.fn, given.inputs, select)
     else:
         bridge = given.bridge()
         bridge.select = select or bridge.select
@@ -38,14 +38,14 @@ def module_problem(module: Any, inputs: Any, select: Callable | None) -> Iterato
 
 
 def own_problem(module: Any, inputs: Sequence[Any], select: Callable | None) -> Problem:
-    """For a module of minigrad."""
+    """For a module or function of minigrad, or a pair in NumPy."""
     def outputs(*inputs: Any) -> Any:
         result = module(*inputs)
         return result if select is None else select(result)
 
     buffers = [buffer.array for buffer in getattr(module, "buffers", list)()]
-    return problem_of(outputs, inputs, title_of(module), input_names(module, inputs), dict(module.named_parameters()),
-                      buffers)
+    return problem_of(outputs, inputs, title_of(module), input_names(module, inputs),
+                      dict(getattr(module, "named_parameters", dict)()), buffers)
 
 
 def gradcheck_module(

@@ -15,7 +15,7 @@ from .bridge import Given
 from .check import Options, check
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .libraries import Library
-from .problem import Point, Problem, flat, generator_for
+from .problem import CANCELLED, Point, Problem, flat, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, vacuous
 from .side_checks import largest, repeats, rough_checks
 
@@ -113,11 +113,14 @@ class Neighbourhood:
             there = differentiated(rounded(upstream))
             squares = [total + (a - b) ** 2 for total, a, b in zip(squares, there, centre)]
             is_constant = np.array_equal(there[0], centre[0]) and not any(map(np.any, there[1:]))
-            self.is_wide |= is_constant or bool(np.any(there[0] != there[0].astype(np.float32)))  # else float32 within
+            self.is_wide |= is_constant or any(np.any(a != a.astype(np.float32)) for a in there)  # else float32 within
         self.values, *self.gradients = centre
         smallest = np.finfo(np.float16 if eps == np.finfo(np.float16).eps else np.float32).tiny  # below, digits are lost
-        self.rounding, *self.roundings = (np.sqrt(total / NEIGHBOURS) + eps * largest(array) + smallest
-                                          for total, array in zip(squares, centre))
+        sizes, terms = list(map(largest, centre)), np.sum(np.abs(upstream * self.values))
+        # Where a whole gradient cancels, as that of a bias ahead of a softmax, rounding of its terms remains.
+        sizes[1:] = [terms if size <= CANCELLED * terms else size for size in sizes[1:]]
+        self.rounding, *self.roundings = (np.sqrt(total / NEIGHBOURS) + eps * size + smallest
+                                          for total, size in zip(squares, sizes))
 
 
 def narrow_row(name: str, narrow: np.ndarray, exact: np.ndarray, rounding: np.ndarray) -> InputReport:
@@ -148,9 +151,11 @@ def by_wide_steps(point: Point, i: int, library: Library, like: Any, generator: 
         return move, value
 
     typical = np.sqrt(np.sum((gradient * size) ** 2) / 3)
-    least = max(COARSE, SURE * library.eps(like))
+    # What remains of a slope in which terms as large as the output cancel is rounding.
+    terms = np.sum(np.abs(point.upstream * flat(out.array for out in point.outputs)))
+    nothing = max(COARSE, SURE * library.eps(like)) * typical + SURE * library.eps(like) ** 1.25 * terms
     directions = [size * generator.uniform(-1, 1, start.shape) for _ in range(DIRECTIONS)]
-    found = [slope(moved, gradient, direction, typical, least) for direction in directions]
+    found = [slope(moved, gradient, direction, typical, nothing) for direction in directions]
     analytic, numeric, bound = (np.array(column).reshape(1, -1) for column in zip(*((f.analytic, f.numeric, f.bound)
                                                                                     for f in found)))
     return InputReport(point.names[i], start.shape, analytic, numeric, bound, np.array([[f.verdict for f in found]]),
@@ -171,7 +176,7 @@ class Slope:
 
 
 def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.ndarray, direction: np.ndarray,
-          typical: float, least: float) -> Slope:
+          typical: float, nothing: float) -> Slope:
     """How far f(x + t v) - f(x - t v) is from what the gradient says, as a t + b t^3 + c t^5: a is 0 if it is right.
 
     The moves are rounded as the inputs are, and taken as they are then. What the fit leaves is noise, and says how well a
@@ -189,7 +194,7 @@ def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.
         ahead, back = ([remainder(sign * scale * t * direction) / scale for t in STEPS] for sign in (1, -1))
         odd, even = np.subtract(ahead, back), np.add(ahead, back)
         found = judged(np.sum(gradient * direction), fitted(odd, [1, 3, 5]), fitted(odd, [1, 3], STEPS <= 0.5),
-                       fitted(even, [1, 2, 4]), typical, least)
+                       fitted(even, [1, 2, 4]), typical, nothing)
         if found.verdict == FAIL and may_be_right:
             found.verdict = INCONCLUSIVE  # a staircase, as of a narrower dtype within, is flat from close by
         may_be_right |= abs(found.analytic - found.numeric) <= found.bound
@@ -213,14 +218,14 @@ def fitted(rest: np.ndarray, powers: Sequence[int], chosen: np.ndarray | slice =
 Known = tuple[float, float]  # a number, and by how much it may be off
 
 
-def judged(analytic: float, all_steps: Known, near_steps: Known, bend: Known, typical: float, least: float) -> Slope:
-    """The verdict on an error, of which `least` of a `typical` slope is nothing."""
+def judged(analytic: float, all_steps: Known, near_steps: Known, bend: Known, typical: float, nothing: float) -> Slope:
+    """The verdict on an error: up to `nothing` it is none. A `typical` slope says how well this one must be known."""
     (error, bound), (near, near_bound) = all_steps, near_steps
     typical = max(typical, abs(analytic + error))
-    is_small = abs(error) <= max(bound, least * typical)
+    is_small = abs(error) <= max(bound, nothing)
     is_steady = abs(near) > near_bound and abs(near - error) <= STEADY * abs(error)
     is_kink = abs(error) <= 2 * abs(bend[0]) + bend[1]
-    if abs(error) > max(3 * bound, least * typical) and is_steady and not is_kink:
+    if abs(error) > max(3 * bound, nothing) and is_steady and not is_kink:
         verdict = FAIL
     else:
         verdict = PASS if is_small and bound <= FINEST * typical else INCONCLUSIVE

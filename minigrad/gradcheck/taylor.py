@@ -13,6 +13,7 @@ from ..tensor import Tensor
 from .bridge import Given
 from .differences import FAIL, INCONCLUSIVE, PASS, along, difference
 from .problem import Point, Problem, generator_for, problem_of
+from .side_checks import repeats
 
 HALVINGS = 30
 FIRST_STEP = 2.0**-3
@@ -59,9 +60,11 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
     Taylor: FAIL, slope 1.00
     """
     generator = generator_for(seed)
-    with Given.of(fn, inputs).as_tensors() as (fn, inputs, details):
+    with Given.of(fn, inputs).as_float64() as (fn, inputs, details):
         problem = problem_of(fn, inputs, **details)
         with problem.preserved():
+            if not (first := repeats(problem)).passed:
+                raise ValueError(f"taylor: {first.detail}")
             point = Point(problem, problem.outputs(), generator)
             found = [remainder_slope(problem, point, generator) for _ in range(directions)]
     return min(found, key=lambda report: ([FAIL, INCONCLUSIVE, PASS].index(report.verdict), report.slope))

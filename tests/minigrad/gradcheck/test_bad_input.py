@@ -8,7 +8,7 @@ import pytest
 from tables import each
 
 import minigrad as mg
-from minigrad.gradcheck import gradcheck_report
+from minigrad.gradcheck import census, compare_float32, depends, gradcheck_module, gradcheck_report, is_causal, taylor
 
 
 def drawn(*shape):
@@ -63,7 +63,7 @@ NOT_DETERMINISTIC = "the function is not deterministic"
 X = drawn(3)
 IN_NUMPY = {
     "no pair": (np.tanh, X, "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays; got numpy.ndarray"),
-    "no function": ("tanh", X, "expected a function, or a pair (forward, backward) in NumPy; got str"),
+    "no function": ("tanh", X, "expected a function, got str; in NumPy, give a pair (forward, backward)"),
     "three functions": ((np.tanh, np.tanh, np.tanh), X, "expected a pair of functions (forward, backward), got (tanh, tanh, tanh)"),
     "one function": ((np.tanh, 3), X, "got (tanh, int)"),
     "integers": ((np.tanh, np.tanh), np.arange(3), "no input requires a gradient; give a pair (forward, backward) an array of floats"),
@@ -138,7 +138,7 @@ def test_pytorch():
         "a class": (Callback, x, "Callback is a class, and not an autograd Function; give a function, or an instance that can "
                     "be called, as Callback(...)"),
         "a class of modules": (torch.nn.Linear, x, "Linear is a class, and not an autograd Function"),
-        "no function": (None, x, "expected a function, or a pair (forward, backward) in NumPy; got NoneType"),
+        "no function": (None, x, "expected a function, got NoneType; in NumPy, give a pair"),
         "sparse": (lambda x: x, dense.to_sparse().requires_grad_(), "x is sparse or nested: use a dense tensor, and let the function"),
         "quantized": (lambda x, q: x, (x, quantized), "q is torch.qint8: use float64, float32, bfloat16 or float16"),
         "float8": (lambda x, y: x, (x, constant.to(torch.float8_e5m2)), "y is torch.float8_e5m2: use float64"),
@@ -216,3 +216,25 @@ def test_jax():
     }, is_said)
     with pytest.raises(jax.errors.TracerBoolConversionError):
         gradcheck_report(jax.jit(branches), x)
+
+
+def test_other_checks():
+    """They take the same functions, or say in a line which ones they take."""
+    torch = pytest.importorskip("torch")
+    x, pair = torch.tensor(X, requires_grad=True), (np.tanh, lambda dout, x: dout * (1 - np.tanh(x) ** 2))
+    assert taylor(torch.tanh, x.detach().to(torch.bfloat16).requires_grad_()) and taylor(pair, X)
+    assert gradcheck_module(pair, X, progress=False) and [row.status for row in census(pair, X)] == ["ok"]
+
+    def is_refused(name, row):
+        call, words = row
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call()
+        assert words in str(caught.value) and "\n" not in str(caught.value)
+
+    each({
+        "compare_float32": (lambda: compare_float32(torch.tanh, x), "expected a function of minigrad; of others, gradcheck compares"),
+        "compare_float32 of a pair": (lambda: compare_float32(pair, X), "expected a function of minigrad"),
+        "taylor and chance": (lambda: taylor(lambda x: x * np.random.random(), x), f"taylor: {NOT_DETERMINISTIC}"),
+        "depends on a pair": (lambda: depends(pair, X), "expected a function, got tuple; in NumPy, give a pair"),
+        "is a class causal": (lambda: is_causal(torch.nn.Linear, x), "Linear is a class, and not an autograd Function"),
+    }, is_refused)
