@@ -229,6 +229,11 @@ def picked():
     return lambda x, y: custom(x, jnp.array([1, 1])) * y
 
 
+def branching(x, y):
+    """Does not run under jit."""
+    return x * y if x.sum() < 1e9 else y
+
+
 WRONG = {  # how the function is made, and the side check that fails, with its sentence
     "fwd computes another output": (vjp(forward=forward_is_another),
                                     "the rule's output is the function's: FAIL: under jax.grad and jax.vjp, the rule computes another"),
@@ -259,7 +264,8 @@ WRONG = {  # how the function is made, and the side check that fails, with its s
     "nondiff_argnums in the wrong order": (power, "backward gives gradients: FAIL"),
 }
 RIGHT = {
-    "custom_vjp": vjp(), "custom_jvp": jvp(tangent), "two outputs": lambda: both, "ids": picked, "a sum": lambda: lambda x, y: (x * y).sum(),
+    "custom_vjp": vjp(), "custom_jvp": jvp(tangent), "two outputs": lambda: both, "ids": picked, "a branch": lambda: branching,
+    "a sum": lambda: lambda x, y: (x * y).sum(),
 }
 
 

@@ -106,6 +106,16 @@ def test_gradients_of_gradients():
     assert gradcheck(cube_with_constant_slope, jnp.asarray(X))
 
 
+def test_many_calls_are_compiled():
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return jnp.tanh(x)
+
+    assert gradcheck(counted, jnp.asarray(drawn(8, 8))) and len(calls) < 60  # of 64 entries, each moved four times
+
+
 def test_what_depends_on_what():
     assert is_causal(lambda x: jnp.cumsum(x, 0), jnp.asarray(X)) and not is_causal(lambda x: x - x.mean(0), jnp.asarray(X))
     found = depends(lambda x: x + jax.lax.stop_gradient(x[::-1]), jnp.asarray(drawn(4)))

@@ -526,6 +526,9 @@ def test_gradcheck_describes_a_function_that_is_not_known():
 
 
 def test_known_mistakes_are_named_in_gradchecks_report():
-    for name in ("layer_norm: no mean term", "gelu: tanh's", "attention: dk without transpose", "softmax: sign"):
+    for name in ("layer_norm: no mean term", "gelu: tanh's", "attention: dk without transpose", "softmax: sign",
+                 "tanh: upstream squared", "batched_matmul: batch averaged"):  # wrong entry by entry, or only together
         report = gradcheck_report(MUTANTS[name], MUTANTS[name].draw(0))
         assert MUTANTS[name].mistake in str(report).splitlines()[-1]
+    report = gradcheck_report(MUTANTS["square: remembers"], MUTANTS["square: remembers"].draw(0))
+    assert report.verdict == "fail" and report.diagnosis is None  # its numbers are others each time
