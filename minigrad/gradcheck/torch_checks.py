@@ -77,6 +77,14 @@ class Case:
         """Are these the outputs?"""
         return all(map(self.nearly_equal, outputs, self.outputs))
 
+    def gradients(self, outputs: Sequence[Any], leaves: Sequence[Any], create_graph: bool = False) -> Sequence[Any]:
+        """As they arrive at the leaves: None, or tensors that may lie in memory which the function uses again."""
+        pairs = [(out, u.clone()) for out, u in zip(outputs, self.upstreams) if out.requires_grad]
+        if not pairs:
+            return [None] * len(leaves)
+        outs, given = zip(*((out, u.requires_grad_(create_graph)) for out, u in pairs))
+        return self.torch.autograd.grad(outs, leaves, given, True, create_graph, allow_unused=True)
+
     @functools.cached_property
     def is_random(self) -> bool:
         """Does the function draw random numbers? Then they are others where memory is laid out otherwise."""
@@ -212,10 +220,9 @@ def notices_a_write_after_forward(case: Case) -> str:
 
 def keeps_the_graph(case: Case) -> str:
     leaves = case.leaves()
-    pairs = [(out, u.clone().requires_grad_()) for out, u in zip(case.call(leaves), case.upstreams) if out.requires_grad]
+    outputs = case.call(leaves)
     try:
-        outs, given = zip(*pairs)
-        found = case.torch.autograd.grad(outs, leaves, given, allow_unused=True, create_graph=True)
+        found = case.gradients(outputs, leaves, create_graph=True)
     except Exception:  # noqa: BLE001
         return ""
     for name, gradient in zip(case.names, found):
@@ -273,8 +280,8 @@ def keeps_calls_apart(case: Case) -> str:
     """Something saved on the class instead of ctx is that of the last call, and so is memory that is used again."""
     leaves = case.leaves()
     outputs = case.call(leaves)
-    gradients = case.backward(outputs, leaves)
-    before = [out.detach().clone() for out in outputs], [gradient.copy() for gradient in gradients]
+    tensors = [*outputs, *(g for g in case.gradients(outputs, leaves) if g is not None)]
+    before = [tensor.detach().clone() for tensor in tensors]
     with case.torch.no_grad():
         others = [(leaf * 0.9).requires_grad_() for leaf in leaves]
     try:
@@ -282,11 +289,11 @@ def keeps_calls_apart(case: Case) -> str:
     except Exception:  # noqa: BLE001  the function may not be defined there
         return ""
     case.backward(outputs, leaves, [-u for u in case.upstreams])
-    for k, (out, values) in enumerate(zip(outputs, before[0])):
-        if not case.torch.equal(out.nan_to_num(), values.nan_to_num()):
-            return f"a second call overwrites the first one's output {k}: return new memory"
-    if detail := case.differs(gradients, before[1]):
-        return f"a second backward overwrites the first one's gradients: {detail}; return new memory"
+    for k, (tensor, values) in enumerate(zip(tensors, before)):
+        if not case.nearly_equal(tensor, values):
+            what = f"call overwrites the first one's output {k}" if k < len(outputs) else (
+                "backward overwrites the first one's gradients")
+            return f"a second {what}: return new memory"
     detail = case.differs(case.backward(outputs, leaves))
     return f"another gradient after a second call: {detail}; keep what backward needs in ctx" if detail else ""
 

@@ -427,13 +427,13 @@ def output_in_a_workspace(ctx, x):
     return out.detach()
 
 
-@wrong(Linear, CALLS + "a second backward overwrites the first one's gradients: x differs")
+@wrong(Linear, CALLS + "a second backward overwrites the first one's gradients: return new memory")
 def gradient_in_a_workspace(ctx, dout):
     dx, dweight, dbias = Linear.backward(ctx, dout)
     return workspace(dx.shape, "linear").copy_(dx).detach(), dweight, dbias
 
 
-@wrong(Multiply, CALLS + "a second backward overwrites the first one's gradients: x differs")
+@wrong(Multiply, CALLS + "a second backward overwrites the first one's gradients: return new memory")
 class GradientKept(Multiply):
     @staticmethod
     def forward(ctx, x, y):
