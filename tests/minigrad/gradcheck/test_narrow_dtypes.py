@@ -123,3 +123,10 @@ def test_inputs_of_several_dtypes():
     inputs = leaf(3, 4, dtype=torch.float32), leaf(3, 4, dtype=torch.float64, seed=1)
     assert gradcheck(lambda x, y: x * y, inputs)
     assert [x.dtype for x in inputs] == [torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_a_kernel_with_a_kink_nearby_is_not_accused(dtype):
+    near_a_kink = torch.tensor([0.7031, 0.3, -0.4]).to(dtype).requires_grad_()
+    assert gradcheck_report(kernel(lambda x: (x - 0.7).abs()), near_a_kink).verdict != "fail"
+    assert gradcheck_report(kernel(lambda x: x.bfloat16().to(dtype) * 2), leaf(4, 6, dtype=dtype)).verdict != "fail"
