@@ -25,7 +25,7 @@ NEIGHBOURS = 6  # points one rounding away, which show what rounding does to a g
 STEPS = np.linspace(1 / 16, 1, 16)  # relative to the widest
 SCALES = 1, 1 / 4, 1 / 16  # of the widest step
 DIRECTIONS = 4
-STEADY = 1 / 3  # of an error: by how much it may change at half the steps
+STEADY = 1 / 3  # of an error: by how much it may change at smaller steps
 SCATTER = 5  # standard errors by which a right gradient may be off along a direction
 FINEST = 0.1  # how well a slope must be known, relative to its typical size
 COARSE = 1e-4  # an error that wide steps may have in any dtype, relative to the same
@@ -201,8 +201,7 @@ def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.
     for scale in SCALES:
         ahead, back = ([remainder(sign * scale * t * direction) / scale for t in STEPS] for sign in (1, -1))
         odd, even = np.subtract(ahead, back), np.add(ahead, back)
-        found = judged(np.sum(gradient * direction), fitted(odd, [1, 3, 5]), fitted(odd, [1, 3], STEPS <= 0.5),
-                       fitted(even, [1, 2, 4]), typical, nothing)
+        found = judged(np.sum(gradient * direction), fitted(odd, [1, 3, 5]), fitted(even, [1, 2, 4]), typical, nothing)
         if found.verdict == FAIL and may_be_right:
             found.verdict = INCONCLUSIVE  # a staircase, as of a narrower dtype within, is flat from close by
         may_be_right |= abs(found.analytic - found.numeric) <= found.bound
@@ -213,27 +212,26 @@ def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.
     return best
 
 
-def fitted(rest: np.ndarray, powers: Sequence[int], chosen: np.ndarray | slice = slice(None)) -> tuple[float, float]:
-    """Half of the coefficient of t in a fit to the chosen steps, and how well it is known."""
-    columns, values = STEPS[chosen, None] ** powers, rest[chosen]
-    if not np.all(np.isfinite(values)):
+def fitted(rest: np.ndarray, powers: Sequence[int]) -> tuple[float, float]:
+    """Half of the coefficient of t in the fit, and how well it is known."""
+    if not np.all(np.isfinite(rest)):
         return np.nan, np.inf
-    found, *_ = np.linalg.lstsq(columns, values, rcond=None)
-    noise = np.sqrt(np.sum((values - columns @ found) ** 2) / (len(values) - len(powers)))
+    columns = STEPS[:, None] ** powers
+    found, *_ = np.linalg.lstsq(columns, rest, rcond=None)
+    noise = np.sqrt(np.sum((rest - columns @ found) ** 2) / (len(STEPS) - len(powers)))
     return found[0] / 2, SCATTER * noise * np.sqrt(np.linalg.inv(columns.T @ columns)[0, 0]) / 2
 
 
 Known = tuple[float, float]  # a number, and by how much it may be off
 
 
-def judged(analytic: float, all_steps: Known, near_steps: Known, bend: Known, typical: float, nothing: float) -> Slope:
+def judged(analytic: float, off: Known, bend: Known, typical: float, nothing: float) -> Slope:
     """The verdict on an error: up to `nothing` it is none. A `typical` slope says how well this one must be known."""
-    (error, bound), (near, near_bound) = all_steps, near_steps
+    error, bound = off
     typical = max(typical, abs(analytic + error))
     is_small = abs(error) <= max(bound, nothing)
-    is_steady = abs(near) > near_bound and abs(near - error) <= STEADY * abs(error)
     is_kink = abs(error) <= 2 * abs(bend[0]) + bend[1]
-    if abs(error) > max(3 * bound, nothing) and is_steady and not is_kink:
+    if abs(error) > max(3 * bound, nothing) and not is_kink:
         verdict = FAIL
     else:
         verdict = PASS if is_small and bound <= FINEST * typical else INCONCLUSIVE
