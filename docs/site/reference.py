@@ -65,10 +65,11 @@ def page(module: types.ModuleType, title: str) -> Iterator[str]:
 
 
 def methods(owner: type, shown: str, level: str) -> Iterator[str]:
-    """The entries of the methods and properties that a class defines; other names of a method are in its entry."""
+    """The entries of the methods and properties that a class adds or describes; other names of one are in its entry."""
     names = {}
     for name, value in vars(owner).items():
-        if name[0] != "_" and isinstance(value, METHODS) and called(value).__module__ == owner.__module__:
+        is_own = name[0] != "_" and isinstance(value, METHODS) and called(value).__module__ == owner.__module__
+        if is_own and (called(value).__doc__ or not any(hasattr(base, name) for base in owner.__bases__)):
             names.setdefault(value, []).append(f"{shown}.{name}")
     for value, (name, *others) in names.items():
         yield from entry(f"{level} {name}", name, value, *others, *([PUBLIC[id(value)]] if id(value) in PUBLIC else []))
@@ -96,7 +97,7 @@ def signature(value: object) -> str:
     text = str(found.replace(parameters=parameters))
     text = re.sub(r"<(?:function|class|built-in function) '?([\w.]+)[^>]*>", r"\1", text)
     text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", re.sub(r"(: |-> )'([^']*)'", r"\1\2", text))
-    return text.removeprefix("()") if isinstance(value, property) else text
+    return text.removeprefix("()") if isinstance(value, property) else text.removesuffix(" -> None")
 
 
 def source(value: object) -> str:
@@ -116,15 +117,17 @@ def prose(value: object) -> str:
 
 def markdown(text: str) -> str:
     """A docstring as Markdown: examples and indented lines become blocks of code; the rest is shown as it is written."""
-    parts, block = [], ""
+    parts, block, last = [], "", ""
     for line in text.splitlines():
         is_example = line.startswith(">>>") or bool(line) and block == "pycon"
         is_code = line.startswith("    ") or not line and block == "text"
         kind = "pycon" if is_example else "text" if is_code else ""
         if kind != block:
             parts += ["```"] * bool(block) + [""] + [f"```{kind}"] * bool(kind)
+        elif last and re.match(r"\w+: ", line):  # of a list of arguments
+            parts.append("<br>")
         parts.append(line if is_example else line.removeprefix("    ") if is_code else escaped(line))
-        block = kind
+        block, last = kind, line
     return "\n".join(parts + ["```"] * bool(block))
 
 
