@@ -8,7 +8,7 @@ import pathlib
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pydoc_data.topics
@@ -46,11 +46,19 @@ class Corpus:
     sha256: str  # of the text in UTF-8
     validation_bytes: int  # of the validation text in UTF-8
 
-    defaults: ClassVar[dict[str, Any]] = {}  # of a TrainingConfig
-    ignored: ClassVar[int] = IGNORED  # a target that does not count
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The fields of a TrainingConfig: those of its recipe."""
+        return {}
+
+    @property
+    def ignored(self) -> int:
+        """A target that does not count."""
+        return IGNORED
 
     @property
     def description(self) -> str:
+        """The sizes of its parts, in a line."""
         return (f"{len(self.train):,} training tokens, {len(self.validation):,} validation tokens, "
                 f"a vocabulary of {len(self.tokenizer):,} {self.tokenizer.unit}")
 
@@ -83,12 +91,14 @@ class Corpus:
         return loss / math.log(2) * len(self.validation) / self.validation_bytes
 
     def summary(self, measured: dict[str, Any]) -> str:
+        """The last evaluation as text."""
         total, seen = len(self.validation) - 1, measured["val_tokens"]
         part = f"all {total:,} tokens" if seen == total else f"{seen:,} of {total:,} tokens, evenly spread"
         return (f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f}, "
                 f"{measured['bits_per_byte']:.4f} bits per byte ({part})")
 
     def sample(self, model: nn.Module, seed: int) -> str:
+        """Text that the model writes."""
         tokenizer = self.tokenizer
         ids = generate(model, tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed, vocabulary=len(tokenizer),
                        ends=tokenizer.ends)
@@ -103,6 +113,7 @@ class Corpus:
         return [PICTURE]
 
     def identity(self) -> dict[str, Any]:
+        """What identifies it in a checkpoint."""
         return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 

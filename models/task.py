@@ -54,10 +54,12 @@ class Task:
 
     @property
     def kind(self) -> str:
+        """Is the answer a "class" or a "sequence"?"""
         return "class" if self.classes else "sequence"
 
     @property
     def vocabulary_size(self) -> int:
+        """The number of token ids."""
         return FIRST + len(self.symbols)
 
     @property
@@ -178,6 +180,7 @@ class Task:
         return {"val_loss": loss, "accuracy": float(np.mean(list(by_length.values()))), "accuracy_by_length": by_length}
 
     def summary(self, measured: dict[str, Any]) -> str:
+        """The last evaluation as text."""
         rows = [f"  length {length}: {fraction:7.1%}" for length, fraction in measured["accuracy_by_length"].items()]
         return "\n".join(["whole answers that are right:", *rows, f"  overall:  {measured['accuracy']:7.1%}"])
 
@@ -239,6 +242,7 @@ class Task:
                 for token in ids.tolist()]
 
     def identity(self) -> dict[str, Any]:
+        """What identifies it in a checkpoint."""
         return {"task": self.name}
 
 

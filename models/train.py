@@ -158,6 +158,7 @@ class Trainer:
                                 "would lead here again: start a new run with a smaller --lr")
 
     def is_finished(self) -> bool:
+        """Are all steps done?"""
         return self.step >= self.config.steps
 
     def evaluate(self) -> dict[str, Any]:

@@ -221,6 +221,7 @@ def refuse(config: TransformerConfig, model: str, *names: str) -> None:
 
 
 def make_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
+    """A norm over the width."""
     if config.norm == "rms_norm":
         return nn.RMSNorm(config.width, eps=config.norm_eps)
     return nn.LayerNorm(config.width, eps=config.norm_eps, bias=config.bias)

@@ -157,7 +157,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         if not (task or source):
             config, batch_size = dataclasses.replace(config, **recipe.model), {**batch_size, **recipe.training}
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
-        training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
+        training = TrainingConfig(**(task.defaults if task else {}) | batch_size | chosen(given, TrainingConfig))
         check_conflicts(given, vars(training))
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)

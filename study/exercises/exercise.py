@@ -81,6 +81,7 @@ class Exercise:
 
     @property
     def signature(self) -> str:
+        """"softmax_backward(dout, x)"."""
         return f"{self.function_name}{inspect.signature(self.solution)}"
 
     @property

@@ -39,10 +39,11 @@ class Claim:
     @property
     def text(self) -> str:
         """What the note says."""
-        return " ".join(self.check.__doc__.split())
+        return " ".join((self.check.__doc__ or "").split())
 
     @property
     def name(self) -> str:
+        """Its function's name."""
         return self.check.__name__
 
     @property

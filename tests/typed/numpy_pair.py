@@ -5,7 +5,8 @@ from minigrad.gradcheck import gradcheck_report
 
 
 def layer(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    return np.maximum(x @ weight.T + bias, 0)
+    z = x @ weight.T + bias
+    return np.where(z > 0, z, 0.0)
 
 
 def layer_backward(
