@@ -325,6 +325,7 @@ def residual_norm(x, weight, bias, eps=EPS):
 
 
 family("residual_norm", residual_norm, residual_norm_backward, layer_norm_inputs, {
+    **LAYER_NORM, **DEVIATION, **STRETCH, **GAIN,
     "residual forgotten": ("the residual's own path is missing: x goes to the output unchanged too, so dout is added to dx",
                            dict(residual=lambda dout, x, weight: 0.0)),
     "residual twice": ("the residual's gradient dout is added twice", dict(residual=lambda dout, x, weight: 2 * dout)),
