@@ -27,7 +27,7 @@ from .module import Module, Parameter
 from .multi_head_attention import MultiHeadAttention, MultiheadAttention
 from .patches import PatchEmbedding, patchify, unpatchify
 from .position import PositionEncoding
-from .recurrent import RNN
+from .recurrent import GRU, LSTM, RNN
 from .rms_norm import RMSNorm
 from .transformer import (
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
@@ -35,7 +35,7 @@ from .transformer import (
 
 say_what_is_left_out(__name__)
 __all__ = [
-    "CELU", "ELU", "GELU", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss", "BCEWithLogitsLoss",
+    "CELU", "ELU", "GELU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss", "BCEWithLogitsLoss",
     "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss",
     "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "Mish", "Module",
     "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",

@@ -6,7 +6,7 @@ from minigrad.extend import left_out
 BY_HAND = "use tensor operations: a loss is a few of them"
 IMAGES = "use nn.patchify or nn.PatchEmbedding, which cut images into tokens"
 NORMS = "use nn.LayerNorm or nn.RMSNorm"
-GATES = "use nn.RNN, which has no gates, or nn.Attention"
+CELLS = "use nn.RNN, nn.GRU or nn.LSTM, on sequences of one element too"
 PADS = "use nn.functional.pad"
 DROPS = "use nn.Dropout"
 QUANTIZED = "tensors are of float32, float64, int64 or bool"
@@ -15,7 +15,7 @@ RATES = "use nn.optim.LambdaLR, whose factor is any function of the step, or nn.
 
 LEFT_OUT = {
     "nn": {
-        "GRU GRUCell LSTM LSTMCell RNNBase RNNCell RNNCellBase": GATES,
+        "GRUCell LSTMCell RNNBase RNNCell RNNCellBase": CELLS,
         "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold AdaptiveAvgPool1d "
         "AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d "
         "AvgPool3d FractionalMaxPool2d FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d "

@@ -72,10 +72,10 @@ NOTES = {  # the claims of the lecture notes must notice
         "G7 G32"),
     "the first state is ignored": ("nn/recurrent.py RNN.forward",
         "lambda self, x, h_0=None: was(self, x)", "G4 G8"),
-    "a recurrent network forgets": ("nn/recurrent.py RNN._run",
-        "lambda self, x, name, h: (lambda time: [was(self, x.select(time, t).unsqueeze(time), name, None)[0] for "
+    "a recurrent network forgets": ("nn/recurrent.py Recurrent._run",
+        "lambda self, x, name, h: (lambda time: [was(self, x.select(time, t).unsqueeze(time), name, (0 * h[0],))[0] for "
         "t in range(x.shape[time])])(self._time_axis(x))", "C2 C7 G6 G8 G11 G23 G24 G33 A46"),
-    "a recurrent network reads from the end": ("nn/recurrent.py RNN._run",
+    "a recurrent network reads from the end": ("nn/recurrent.py Recurrent._run",
         "lambda self, x, name, h: was(self, x.flip(self._time_axis(x)), name, h)", "G4 G23 G32"),
     "a stack has no positions": ("models/encoder_decoder.py Stack.embed",
         "lambda self, tokens: self.dropout(self.token_embedding(tokens) if tokens.dtype.kind == 'i' else tokens)",

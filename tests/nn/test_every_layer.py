@@ -39,6 +39,8 @@ LAYERS = {  # name: (constructor, the kinds of its inputs)
     "TransformerDecoder": (lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(6, 2, 8), 2), [TOKENS, TOKENS]),
     "PositionEncoding": (lambda: nn.PositionEncoding("learned", 6, 9), [TOKENS]),
     "RNN": (lambda: nn.RNN(6, 3), [TOKENS]),
+    "GRU": (lambda: nn.GRU(6, 3), [TOKENS]),
+    "LSTM": (lambda: nn.LSTM(6, 3), [TOKENS]),
     "PatchEmbedding": (lambda: nn.Sequential(nn.Unflatten(1, (1, 4)), nn.PatchEmbedding(2, 1, 3)), [TOKENS]),
 }
 every_layer = pytest.mark.parametrize("make, kinds", LAYERS.values(), ids=LAYERS)

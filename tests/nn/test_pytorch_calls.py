@@ -99,6 +99,13 @@ CALLS = [  # (layer, call)
     ("nn.RNN(8, 8, 2, 'relu', False, True, 0.0, True)", "layer(x.transpose(0, 1), h)"),
     ("nn.RNN(8, 8, 2, 'tanh', True, True)", "layer(row)"),
     ("nn.RNN(8, 8, 2, bias=False)", "layer(x)"),
+    ("nn.GRU(8, 8)", "layer(x)"),
+    ("nn.GRU(8, 8)", "layer(row, h_row)"),
+    ("nn.GRU(8, 8, 2, False, True, 0.0, True)", "layer(x.transpose(0, 1), h)"),
+    ("nn.LSTM(8, 8)", "(lambda states, last: (states, *last))(*layer(x))"),
+    ("nn.LSTM(8, 8)", "(lambda states, last: (states, *last))(*layer(row, (h_row, 2 * h_row)))"),
+    ("nn.LSTM(8, 8, 2, bidirectional=True)", "(lambda states, last: (states, *last))(*layer(x, (h, h * h)))"),
+    ("nn.LSTM(8, 8, 2, False, True, 0.0, True)", "(lambda states, last: (states, *last))(*layer(x.transpose(0, 1), (h, -h)))"),
     (ENCODER, "layer(x)"),
     (ENCODER, "layer(x, causal, is_causal=True)"),
     (ENCODER, "layer(y, None, padding)"),
@@ -203,6 +210,10 @@ DOCUMENTED = {  # where PyTorch's signature is only *args, **kwargs, or lacks a 
                                     "enable_gqa=False)",
     "RNN": "(input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False, dropout=0.0, "
            "bidirectional=False, device=None, dtype=None)",
+    "GRU": "(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, "
+           "device=None, dtype=None)",
+    "LSTM": "(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, "
+            "proj_size=0, device=None, dtype=None)",
     "LogSigmoid": "()", "Sigmoid": "()", "Softsign": "()", "Tanh": "()", "Tanhshrink": "()", "Module": "()",
 }
 OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
@@ -284,4 +295,4 @@ def test_readme_names_arguments_that_are_left_out():
     readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     rows = [row.split("|")[-2] for row in readme.split("| | there | not there |")[1].split("\n\n")[0].splitlines()[2:]]
     names = {name for row in rows for name in re.findall(r"`(\w+)=`", row)}
-    assert len(names) > 4 and names - REASONS.keys() == {"add_bias_kv"}  # which is refused by name
+    assert len(names) > 4 and names - REASONS.keys() == {"add_bias_kv", "proj_size"}  # which are refused by name

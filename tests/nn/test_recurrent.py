@@ -46,7 +46,7 @@ def test_is_the_definition(num_layers, bidirectional, random):
 def test_initial_parameters_and_repr():
     mg.manual_seed(0)
     layer = nn.RNN(30, 100, num_layers=2, bidirectional=True)
-    assert repr(layer) == "RNN(30, 100, num_layers=2, nonlinearity='tanh', batch_first=False, bidirectional=True)"
+    assert repr(layer) == "RNN(30, 100, num_layers=2, batch_first=False, bidirectional=True, nonlinearity='tanh')"
     assert len(list(layer.parameters())) == 16
     for parameter in layer.parameters():
         assert 0.08 < np.abs(parameter.array).max() <= 0.1

@@ -52,6 +52,10 @@ REFUSED = {
     RNN(3, 0)  # ValueError: hidden_size
     RNN(3, 4, num_layers=0)  # ValueError: num_layers
     RNN(3, 4, 2, True)  # ValueError: nonlinearity must be one of tanh, relu, got True
+    GRU(3, 4)(zeros(2, 3), zeros(1, 3))  # ValueError: GRU: expected h_0 of shape (1, 4), got (1, 3)
+    LSTM(3, 4, proj_size=2)  # ValueError: proj_size is left out, got 2; apply nn.Linear
+    LSTM(3, 4)(zeros(2, 3), zeros(1, 4))  # TypeError: expected hx to be a pair (h_0, c_0), got Tensor
+    LSTM(3, 4)(zeros(2, 3), (zeros(1, 4), zeros(1, 5)))  # ValueError: expected c_0 of shape (1, 4), got (1, 5)
     RNN(3, 4)(zeros(3))  # ValueError: expected x of shape (T, B, 3) or (T, 3), got (3,)
     rnn(zeros(2, 5, 4))  # ValueError: expected x of shape (B, T, 3) or (T, 3), got (2, 5, 4)
     rnn(zeros(2, 5, 3), zeros(2, 4))  # ValueError: expected h_0 of shape (1, 2, 4), got (2, 4)
