@@ -237,9 +237,9 @@ class Torch(Taped):
     def array(self, value):
         if not self.is_tensor(value):
             return np.array(value)
-        value = value.detach().cpu()
+        value = value.detach()
         value = value if value.layout is self.torch.strided else value.to_dense()  # as the gradient of an embedding
-        return np.array((value.float() if value.dtype is self.torch.bfloat16 else value).numpy())
+        return np.array((value.float() if value.dtype is self.torch.bfloat16 else value).numpy(force=True))
 
     def tensor(self, array, like, is_leaf=False):
         made = self.torch.from_numpy(array)

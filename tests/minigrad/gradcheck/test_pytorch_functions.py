@@ -109,6 +109,7 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "targets": (torch.nn.functional.cross_entropy, (X, TARGETS), "pass", "cross_entropy", "input pass", "side checks: all"),
     "nests": (lambda x, pair: [x * pair["y"][0], {"sum": x.sum()}], (X, {"y": (leaf(4),)}), "pass", "the function",
               "x pass, pair['y'][0] pass", "side checks: all"),
+    "a gradient that has no memory": (torch.sgn, X, "pass", "sgn", "input 0 pass", "true gradient of input 0 is zero"),
     "a shape": (lambda x, shape: x.expand(shape), (X, torch.Size([2, 3, 4])), "pass", "the function", "x pass", "side checks: all"),
     "dropout": (torch.nn.Dropout(0.5), X, "pass", "Dropout", "input pass", "side checks: all"),
     "an output that is cut off": (lambda x: (x * x, (x + 1).detach()), X, "fail", "the function", "x fail",
