@@ -50,20 +50,24 @@ class Case:
         with self.torch.enable_grad():
             return self.bridge.outputs(self.bridge.values if values is None else values, leaves, seed)
 
-    def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
-                 ) -> list[np.ndarray]:
-        """The gradient of each leaf, zeros if none arrives. Without `upstreams`, copies of the point's."""
-        upstreams = [u.clone() for u in self.upstreams] if upstreams is None else upstreams
+    def gradients(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None,
+                  create_graph: bool = False) -> list[Any]:
+        """As they arrive at the leaves: None, or tensors that may lie in memory which the function uses again. Without
+        `upstreams`, for copies of the point's."""
+        upstreams = [u.clone().requires_grad_(create_graph) for u in self.upstreams] if upstreams is None else upstreams
         pairs = [(out, u) for out, u in zip(outputs, upstreams) if out.requires_grad]
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
-        found = [None] * len(wanted)
+        found = iter([None] * len(wanted))
         if pairs and wanted:
             outs, given = zip(*pairs)
-            found = self.torch.autograd.grad(outs, wanted, given, retain_graph=True, allow_unused=True)
-        found = iter(found)
-        given = [next(found) if leaf.requires_grad else None for leaf in leaves]
-        array = self.bridge.library.array
-        return [np.zeros(tuple(leaf.shape)) if g is None else array(g) for leaf, g in zip(leaves, given)]
+            found = iter(self.torch.autograd.grad(outs, wanted, given, True, create_graph, allow_unused=True))
+        return [next(found) if leaf.requires_grad else None for leaf in leaves]
+
+    def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
+                 ) -> list[np.ndarray]:
+        """The gradients as arrays, zeros where none arrives."""
+        return [np.zeros(tuple(leaf.shape)) if g is None else self.bridge.library.array(g)
+                for leaf, g in zip(leaves, self.gradients(outputs, leaves, upstreams))]
 
     @functools.cached_property
     def outputs(self) -> list[Any]:
@@ -76,14 +80,6 @@ class Case:
     def gives(self, outputs: Sequence[Any]) -> bool:
         """Are these the outputs?"""
         return all(map(self.nearly_equal, outputs, self.outputs))
-
-    def gradients(self, outputs: Sequence[Any], leaves: Sequence[Any], create_graph: bool = False) -> Sequence[Any]:
-        """As they arrive at the leaves: None, or tensors that may lie in memory which the function uses again."""
-        pairs = [(out, u.clone()) for out, u in zip(outputs, self.upstreams) if out.requires_grad]
-        if not pairs:
-            return [None] * len(leaves)
-        outs, given = zip(*((out, u.requires_grad_(create_graph)) for out, u in pairs))
-        return self.torch.autograd.grad(outs, leaves, given, True, create_graph, allow_unused=True)
 
     @functools.cached_property
     def is_random(self) -> bool:
@@ -280,7 +276,7 @@ def keeps_calls_apart(case: Case) -> str:
     """Something saved on the class instead of ctx is that of the last call, and so is memory that is used again."""
     leaves = case.leaves()
     outputs = case.call(leaves)
-    tensors = [*outputs, *(g for g in case.gradients(outputs, leaves) if g is not None)]
+    tensors = [*outputs, *(g.to_dense() for g in case.gradients(outputs, leaves) if g is not None)]
     before = [tensor.detach().clone() for tensor in tensors]
     with case.torch.no_grad():
         others = [(leaf * 0.9).requires_grad_() for leaf in leaves]
