@@ -199,7 +199,7 @@ class GradcheckReport:
         if not self:
             raise GradcheckError(self)
 
-    def plot(self, path: str | None = None):
+    def plot(self, path: str | None = None) -> Any:
         """A figure with a row for each input: the Jacobian from backward, from differences, and their difference.
 
         Saved to `path` if one is given; returns matplotlib's figure.
