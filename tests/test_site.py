@@ -64,6 +64,7 @@ def test_links_lead_somewhere_within_the_site(site, pages):
 def test_pictures_code_and_the_live_pages_are_there(site, pages):
     assert {"study/guide/attention.png", "docs/study/step.png"} <= pages["index.html"].loaded
     assert {"../../minigrad/ops/attention.py.html", "backprop_through_attention.ipynb"} <= pages[GUIDE].links
+    assert "minigrad.ops.softmax.html#Tensor.softmax" in pages["reference/minigrad.tensor.html"].links
     assert f"../{GUIDE}" in pages["reference/minigrad.ops.attention.html"].links  # as its docstring says
     assert "../live/head.html" in pages["docs/study.html"].links and "stations" in (site / "live/head.html").read_text("utf-8")
 

@@ -55,6 +55,8 @@ def page(module: types.ModuleType, title: str) -> Iterator[str]:
     for value in values:
         if id(value) in PUBLIC and name in (value.__module__[: len(name)], PUBLIC[id(value)].rpartition(".")[0]):
             yield from entry(f"## {value.__name__}", PUBLIC[id(value)], value)
+            if value is Tensor:
+                yield inherited()
             if isinstance(value, type):
                 yield from methods(value, value.__name__, "###")
     if ops := [value for value in own if issubclass(value, Op)]:
@@ -64,15 +66,31 @@ def page(module: types.ModuleType, title: str) -> Iterator[str]:
             yield from (f"**{op.__name__}** {source(op)}", f"```text\n{formula}\n```", markdown(derivation))
 
 
+def inherited() -> str:
+    """A table of the methods that a Tensor has from the families of ops, with links to their pages."""
+    rows = ["| methods | |", "|---|---|"]
+    for family in Tensor.__mro__[1:]:
+        module = family.__module__
+        if links := [f"[{name}]({module}.md#Tensor.{name})" for name, *_ in own_names(family).values()]:
+            rows.append(f"| [{module.rpartition('.')[2].replace('_', ' ')}]({module}.md) | {', '.join(links)} |")
+    return "\n".join(rows)
+
+
 def methods(owner: type, shown: str, level: str) -> Iterator[str]:
-    """The entries of the methods and properties that a class adds or describes; other names of one are in its entry."""
-    names = {}
+    """The entries of a class's own methods and properties; other names of one are in its entry."""
+    for value, (name, *others) in own_names(owner).items():
+        also = [f"{shown}.{other}" for other in others] + ([PUBLIC[id(value)]] if id(value) in PUBLIC else [])
+        yield from entry(f"{level} {shown}.{name}", f"{shown}.{name}", value, *also)
+
+
+def own_names(owner: type) -> dict[object, list[str]]:
+    """{method or property: its names} of those that a class adds or describes."""
+    names: dict[object, list[str]] = {}
     for name, value in vars(owner).items():
         is_own = name[0] != "_" and isinstance(value, METHODS) and called(value).__module__ == owner.__module__
         if is_own and (called(value).__doc__ or not any(hasattr(base, name) for base in owner.__bases__)):
-            names.setdefault(value, []).append(f"{shown}.{name}")
-    for value, (name, *others) in names.items():
-        yield from entry(f"{level} {name}", name, value, *others, *([PUBLIC[id(value)]] if id(value) in PUBLIC else []))
+            names.setdefault(value, []).append(name)
+    return names
 
 
 def entry(heading: str, name: str, value: object, *others: str) -> Iterator[str]:
