@@ -55,11 +55,12 @@ def test_what_is_not_installed_has_no_link(tmp_path):
     copy = tmp_path / "study/guide" / guide.GUIDE.name
     shutil.copytree(guide.GUIDE.parent, copy.parent)
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/exercises.md").touch()
+    check = tmp_path / "docs/gradcheck.md"
+    check.touch()
     page = Page(guide.as_page(copy))
     assert {target for target in page.of("href") if target[0] != "#"} == {
-        copy.with_suffix(".ipynb").as_uri(), (tmp_path / "docs/exercises.md").as_uri()}
-    assert "The gradient check explains its verdicts" in page.text
+        copy.with_suffix(".ipynb").as_uri(), check.as_uri(), f"{check.as_uri()}#grading-exercises"}
+    assert "Write a backward for each function" in page.text
 
 
 def test_the_command_opens_the_guide(monkeypatch, capsys, tmp_path):
