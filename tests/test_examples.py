@@ -1,0 +1,86 @@
+"""Each example runs with few steps, and its figure is right; those of images, also for `as_text`."""
+import functools
+import importlib
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from ranks import started
+
+FOLDER = pathlib.Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """A function that imports an example by name, as if it were run in its folder."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module
+
+
+def falls_below(share, losses):
+    """Is the mean of the last five losses below this share of the first?"""
+    return np.mean(losses[-5:]) < share * losses[0]
+
+
+RUNS = {  # example: (arguments of main, whether its result is right, part of what it prints)
+    "mlp": (dict(samples=1200, epochs=12), lambda accuracy: accuracy > 0.7, "read as ["),
+    "vae": (dict(steps=100), functools.partial(falls_below, 0.5), "drawn from random numbers"),
+    "char_rnn": (dict(steps=60), functools.partial(falls_below, 0.8), "invented:"),
+    "vit": (dict(steps=250), lambda accuracy: accuracy > 0.5, "read as ["),
+    "data_parallel": (dict(steps=60), functools.partial(falls_below, 0.95), "64 of them on rank 0"),
+    "custom_function": (dict(), lambda verdicts: all(pair == ["pass", "fail"] for pair in verdicts.values()),
+                        "diagnosis: this is silu(gate) * x: in silu's derivative, the term through the sigmoid is missing"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_example_runs(example, capsys, name):
+    arguments, is_right, printed = RUNS[name]
+    result = example(name).main(**arguments)
+    assert is_right(result), result
+    assert printed in capsys.readouterr().out
+
+
+def test_the_custom_function_is_checked_in_pytorch_too(example):
+    pytest.importorskip("torch")
+    assert example("custom_function").main()["PyTorch"] == ["pass", "fail"]
+
+
+def test_a_folder_is_fine_tuned_and_written(example, tmp_path, capsys):
+    pytest.importorskip("safetensors")
+    pytest.importorskip("tokenizers")
+    finetune = example("finetune")
+    finetune.make_folder(tmp_path / "made", steps=2)
+    losses = finetune.main(tmp_path / "made", tmp_path / "tuned", steps=15)
+    assert falls_below(0.8, losses) and "after:\nBeautiful is " in capsys.readouterr().out
+    again = finetune.main(tmp_path / "tuned", steps=1)
+    assert again[0] < losses[-1] + 0.2  # it begins where the other ended
+
+
+def test_two_ranks_have_the_losses_of_one(mpiexec, example):
+    process = started(mpiexec, (2, FOLDER / "data_parallel.py"))
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    shown = [float(loss) for loss in re.findall(r"loss (\S+), of 64 digits, 32 of them on rank 0", out)]
+    assert shown == pytest.approx(example("data_parallel").main()[::50], abs=2e-5)
+
+
+def test_every_example_is_run_and_has_its_line():
+    files = {path.stem for path in FOLDER.glob("*.py")} - {"digits"}
+    assert files == {*RUNS, "finetune"}
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(files) if f"]({name}.py)" not in readme] == []
+
+
+def test_digits_are_drawn_from_their_glyphs(example):
+    digits = example("digits")
+    images, labels = digits.digits(50, seed=3, noise=0.0)
+    assert images.shape == (50, 1, 12, 12) and images.dtype == np.float32
+    for image, label in zip(images[:, 0], labels):
+        rows, columns = np.flatnonzero(image.any(1)), np.flatnonzero(image.any(0))
+        cut = image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        glyph = digits.glyph(label)
+        assert np.array_equal(cut, glyph[:, glyph.any(0)])
+    assert digits.as_text(np.array([[[0.0, 1.0]], [[0.5, 0.0]]])) == "  ##  ::  "
