@@ -29,9 +29,9 @@ class Differentiable:
     """
 
     name: str
-    forward: Callable
-    backward: Callable
-    inputs: Callable[[np.random.Generator], list]
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    inputs: Callable[[np.random.Generator], list[Any]]
     changes: dict[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
     names: tuple[str, ...] = ()  # of the inputs; by default, backward's own, if it names them all
@@ -73,7 +73,8 @@ class Differentiable:
         promises = {"fresh_gradients": self.changes.get("fresh_gradients", False)}
         return type(title, (Op,), {"forward": forward, "backward": backward, **promises})
 
-    def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple:
+    def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple[Any, ...]:
+        """One gradient for each input that is learned, as an array."""
         parts = {name: value for name, value in self.changes.items() if name != "fresh_gradients"}
         return as_tuple(self.backward(dout, *arrays, **parts))
 
@@ -85,7 +86,7 @@ class Differentiable:
         drawn = ", ".join(f"{name} {shape}" for name, shape in zip(self.arguments, shapes))
         return f"{self.name}({', '.join(self.arguments)}): {self.statement}\n  drawn as {drawn}"
 
-    def draw(self, seed: int) -> list:
+    def draw(self, seed: int) -> list[Any]:
         """Inputs for gradcheck: Tensors that require gradients, and arrays that are constant."""
         arrays = self.inputs(np.random.default_rng(seed))
         return [Tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
@@ -96,7 +97,7 @@ class Mutant(Differentiable):
     """A function with a wrong backward; `equivalent` proves that it is right after all, if it is."""
 
     mistake: str = ""
-    right: Differentiable | None = None
+    right: Differentiable | Any = None
     equivalent: str = ""
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """What is wrong with someone's backward?"""
 import difflib
 from dataclasses import replace
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -21,14 +21,14 @@ def function_named(name: str) -> Differentiable:
     return FUNCTIONS[name]
 
 
-def with_backward(name: str, backward: Callable) -> Differentiable:
+def with_backward(name: str, backward: Callable[..., Any]) -> Differentiable:
     """The function `name` with someone's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
     right = function_named(name)
     return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs, {}, right.constants,
                           right.arguments, right.statement)
 
 
-def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
+def diagnose(name: str, backward: Callable[..., Any], seed: int = 0) -> Diagnosis:
     """What is wrong with backward(dout, *inputs) of the function `name`, judging by its results on several inputs?
 
     The diagnosis is true if it names a mistake; `is_right` if nothing is wrong. If backward raises, it says so.
