@@ -60,7 +60,7 @@ def test_mypy_finds_nothing_in_the_packages(tmp_path):
     assert code == 0, said
 
 
-@pytest.mark.parametrize("package", ["minigrad", "nn", "models"])
+@pytest.mark.parametrize("package", ["nn", "models"])
 def test_what_a_package_exports_has_a_known_type(package, users_folder):
     found = asked_pyright(users_folder, "--verifytypes", package, "--ignoreexternal")["typeCompleteness"]
     unknown = [symbol["name"] for symbol in found["symbols"] if symbol["isExported"] and not symbol["isTypeKnown"]]
