@@ -17,7 +17,7 @@ WORDS = sorted({word for text in topics.values() for word in re.findall(rf"\b[a-
 
 
 def batches_of(words: list[str]) -> tuple[mg.Tensor, mg.Tensor]:
-    """Inputs and targets (words, LONGEST + 1). The target of a letter is the next one, or -100, which is ignored, after the end."""
+    """Inputs and targets (words, LONGEST + 1): the target of a letter is the next; -100 (ignored) after the end."""
     ids = mg.tensor([[LETTERS.index(letter) for letter in f"\n{word}".ljust(LONGEST + 2, "\n")] for word in words])
     lengths = mg.tensor([len(word) for word in words])
     targets = ids[:, 1:].masked_fill(mg.arange(LONGEST + 1) > lengths[:, None], -100)
@@ -28,7 +28,7 @@ class CharRNN(nn.Module):
     def __init__(self, width: int = 128):
         super().__init__()
         self.embedding = nn.Embedding(len(LETTERS), width)
-        self.rnn = nn.RNN(width, width, batch_first=True)
+        self.rnn = nn.GRU(width, width, batch_first=True)
         self.read_out = nn.Linear(width, len(LETTERS))
 
     def forward(self, ids: mg.Tensor, hidden: mg.Tensor | None = None) -> tuple[mg.Tensor, mg.Tensor]:
@@ -48,7 +48,7 @@ def invent(model: CharRNN, count: int, temperature: float = 0.7) -> list[str]:
     return [word.split("\n")[0] for word in words]
 
 
-def main(steps: int = 800, batch_size: int = 128) -> list[float]:
+def main(steps: int = 500, batch_size: int = 128) -> list[float]:
     mg.manual_seed(0)
     inputs, targets = batches_of(WORDS)
     model = CharRNN()

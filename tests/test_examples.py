@@ -1,4 +1,4 @@
-"""Each example runs with few steps, and its figure is right; those of images, also for `as_text`."""
+"""Each example runs with few steps, and its figures are right."""
 import functools
 import importlib
 import pathlib
@@ -28,7 +28,7 @@ RUNS = {  # example: (arguments of main, whether its result is right, part of wh
     "mlp": (dict(samples=1200, epochs=12), lambda accuracy: accuracy > 0.7, "read as ["),
     "vae": (dict(steps=100), functools.partial(falls_below, 0.5), "drawn from random numbers"),
     "char_rnn": (dict(steps=60), functools.partial(falls_below, 0.8), "invented:"),
-    "vit": (dict(steps=250), lambda accuracy: accuracy > 0.5, "read as ["),
+    "vit": (dict(steps=130), lambda accuracy: accuracy > 0.5, "read as ["),
     "data_parallel": (dict(steps=60), functools.partial(falls_below, 0.95), "64 of them on rank 0"),
     "custom_function": (dict(), lambda verdicts: all(pair == ["pass", "fail"] for pair in verdicts.values()),
                         "diagnosis: this is silu(gate) * x: in silu's derivative, the term through the sigmoid is missing"),
@@ -41,6 +41,19 @@ def test_an_example_runs(example, capsys, name):
     result = example(name).main(**arguments)
     assert is_right(result), result
     assert printed in capsys.readouterr().out
+
+
+def test_the_mlp_runs_in_pytorch_with_the_imports_that_its_comments_name(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(FOLDER)
+    source, changed = re.subn(r"^(?:import|from) .*?(import .*)?  # (.*?)(import \.\.\.)?$",
+                              lambda found: found[2] + (found[1] if found[3] else ""),
+                              (FOLDER / "mlp.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    namespace = {"__name__": "mlp_in_pytorch"}
+    exec(compile(source, "mlp.py", "exec"), namespace)
+    assert changed == 3 and namespace["torch"].__name__ == "torch"
+    arguments, is_right, _ = RUNS["mlp"]
+    assert is_right(namespace["main"](**arguments))
 
 
 def test_the_custom_function_is_checked_in_pytorch_too(example):

@@ -1,4 +1,4 @@
-"""Datasets and loaders: what each batch holds; and a training loop written for PyTorch, from start to end."""
+"""Datasets and loaders: what each batch holds."""
 import collections
 
 import numpy as np
@@ -6,7 +6,6 @@ import pytest
 
 import minigrad as mg
 import nn
-import pytorch_files
 from nn.utils.data import (
     ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate, random_split,
 )
@@ -104,10 +103,6 @@ def test_the_last_of_several_datasets_is_found_from_both_ends():
     for index in (5, -6):
         with pytest.raises(IndexError, match="out of range for 5 samples"):
             both[index]
-
-
-def test_a_training_loop_written_for_pytorch_learns(tmp_path):
-    assert pytorch_files.ours("classifier.py").main(tmp_path / "model.pth") > 0.9
 
 
 def test_batches_are_those_of_pytorch():
