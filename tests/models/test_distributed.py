@@ -46,7 +46,7 @@ def test_only_several_ranks_need_mpi4py(run, text_file, monkeypatch):
         assert run(*train, "--out", name)[0] == 0 and checkpoints.load(name).step == 1
     monkeypatch.setenv("PMI_SIZE", "2")
     assert run(*train, "--out", "no") == (2, "", 'minigrad: error: this is one of 2 ranks, but mpi4py is not installed; pip install '
-                                                 '"minigrad[mpi]"\n')
+                                                 '"minigrad-transformers[mpi]"\n')
     assert not os.path.exists("no")
 
 

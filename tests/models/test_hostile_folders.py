@@ -295,7 +295,8 @@ def test_no_tokenizer(folder, refused, tmp_path):
 def test_without_the_library(folder, refused, monkeypatch):
     path = folder()
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    refused([(["--checkpoint", path], 'this needs safetensors, which is not installed: pip install "minigrad[hub]"')], "sample", codes=(1,))
+    says = 'this needs safetensors, which is not installed: pip install "minigrad-transformers[hub]"'
+    refused([(["--checkpoint", path], says)], "sample", codes=(1,))
 
 
 # ---- export and --init-from ----

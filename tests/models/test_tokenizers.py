@@ -144,7 +144,7 @@ def test_a_run_on_bytes(run, tmp_path):
 def test_the_library_is_missing(run, text_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for call in (lambda: BytePairs.of("ab"), lambda: tokenizer_of({"kind": "bpe", "tokenizer": {"model": {}}, "ends": []})):
-        with pytest.raises(MissingExtra, match=r'needs tokenizers, which .*: pip install "minigrad\[hub\]"'):
+        with pytest.raises(MissingExtra, match=r'needs tokenizers, which .*: pip install "minigrad-transformers\[hub\]"'):
             call()
     one_line(run("train", "--text", text_file, "--tokenizer", "bpe"), "minigrad: error: this needs tokenizers", codes=(1,))
     assert not os.path.exists("runs")

@@ -68,8 +68,8 @@ def files_of(given: dict) -> dict[str, bytes]:
         points_of(given.get("points"), {exercise.name: exercise for exercise in chosen})
         course = course_file.given_or_found(given)
     wheel = pathlib.Path(given["wheel"])
-    if not (wheel.name.startswith("minigrad-") and wheel.suffix == ".whl" and zipfile.is_zipfile(wheel)):
-        raise UsageError(f"--wheel: {wheel} is not a wheel of minigrad; `pip wheel --no-deps .` makes one, minigrad-*.whl")
+    if not (wheel.name.startswith("minigrad_transformers-") and wheel.suffix == ".whl" and zipfile.is_zipfile(wheel)):
+        raise UsageError(f"--wheel: {wheel} is not a wheel of minigrad; `pip wheel --no-deps .` makes one")
     taken = {wheel.name: wheel}
 
     def at_source(word: str) -> str:

@@ -8,7 +8,7 @@ from refusals import one_line
 
 from study.exercises import course_file, own
 
-WHEEL = "minigrad-9-py3-none-any.whl"
+WHEEL = "minigrad_transformers-9-py3-none-any.whl"
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_the_seed_is_drawn_once_and_no_file_is_overwritten(make):
 
 @pytest.mark.parametrize("arguments, says", [
     (["--wheel", "other.whl", "--exercise", "softmax"], "other.whl is not a wheel of minigrad"),
-    (["--wheel", "minigrad-nothing.whl", "--exercise", "softmax"], "minigrad-nothing.whl is not a wheel of minigrad"),
+    (["--wheel", "minigrad_transformers-nothing.whl", "--exercise", "softmax"], "minigrad_transformers-nothing.whl is not a wheel of minigrad"),
     (["--wheel", WHEEL, "--exercise", "softmx"], "there is no exercise 'softmx'; did you mean softmax?"),
     (["--wheel", WHEEL, "--exercise", "tanh", "--points", "points.toml"], "no exercise 'softmax' is graded"),
     (["--wheel", WHEEL, "--exercise", "tanh", "--seed", "-1"], "--seed: expected a whole number from 0, got -1"),
