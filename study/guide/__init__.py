@@ -1,10 +1,12 @@
 """The guide to backpropagation through attention, as Markdown, as a notebook, and as the page that `minigrad study --guide`
 opens, with another for the lecture notes."""
 import base64
+import contextlib
+import html
 import pathlib
 import re
 
-from models.extras import extra
+from models.extras import MissingExtra, extra
 
 GUIDE = pathlib.Path(__file__).with_name("backprop_through_attention.md")
 DOCUMENTS = GUIDE, GUIDE.parents[1] / "notes" / "lecture_notes.md"
@@ -46,8 +48,15 @@ def as_page(document: pathlib.Path) -> str:
         return f'<a href="{url}{found[2]}">{found[3]}</a>' if target.is_file() else found[3]
 
     text = document.read_text(encoding="utf-8")
-    body = extra("docs", "markdown").markdown(text, extensions=EXTENSIONS)
+    body = in_html(text)
     body = re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), body)  # what code hosts want escaped in code
     body = re.sub(r'src="([^"]+)"', picture, body)
     body = re.sub(r'<a href="([^"#:]+)(#[^"]*|)">(.*?)</a>', link, body, flags=re.DOTALL)
     return PAGE.format(title=text.partition("\n")[0].removeprefix("# "), body=body)
+
+
+def in_html(markdown: str) -> str:
+    """As it stands if the library markdown is missing, which the extra docs installs."""
+    with contextlib.suppress(MissingExtra):
+        return extra("docs", "markdown").markdown(markdown, extensions=EXTENSIONS)
+    return f"<pre>{html.escape(markdown)}</pre>"

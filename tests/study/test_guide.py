@@ -2,6 +2,7 @@
 import html.parser
 import pathlib
 import shutil
+import sys
 import urllib.parse
 import webbrowser
 
@@ -49,6 +50,12 @@ def test_links_and_pictures_of_the_pages(pages):
     assert {"lecture_notes.html", "#part-1-understand-ds", (guide.GUIDE.parents[2] / "minigrad/runner.py").as_uri()} <= {*first.of("href")}
     assert ("h3", {"id": "4-the-weighted-mean"}) in first.tags and "table" in dict(first.tags) and "li" in dict(first.tags)
     assert "dS = P * (dP - r),     r = rowsum(dP * P)\n" in first.text and "\\|" not in notes.text
+
+
+def test_without_markdown_a_page_holds_the_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, "markdown", None)
+    page = Page(guide.as_page(guide.GUIDE))
+    assert ("pre", {}) in page.tags and guide.GUIDE.read_text("utf-8") in page.text
 
 
 def test_what_is_not_installed_has_no_link(tmp_path):
