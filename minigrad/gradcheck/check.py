@@ -1,10 +1,11 @@
 """The check itself: every input of a problem, at the given point and, if there are kinks, at points nearby."""
 import math
 from dataclasses import dataclass
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Sequence
 
 import numpy as np
 
+from ..tensor import Tensor
 from .above import consultations
 from .blame import told
 from .differences import (
@@ -61,46 +62,11 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
         outputs = problem.outputs()
         # A function without a name is named after the op that made its output.
         title = problem.title or ("the function" if outputs[0].is_leaf else outputs[0].grad_fn.title)
-        saved = saved_arrays(outputs)
-        first = repeats(problem)
-        if not first.passed:
-            return GradcheckReport(title, [], [first], [], False, options.seed)
-        try:
-            point = Point(problem, outputs, generator)
-        except Exception as error:  # noqa: BLE001  a backward that raises is wrong
-            sides = [SideCheck("backward gives gradients", False, told(error))]
+        point, sides = differentiated(problem, outputs, options, generator)
+        reports = check_inputs(point, sides, options, generator, progress) if point else []
+        if point is None or not reports:
             return GradcheckReport(title, [], sides, [], False, options.seed)
-        sides = [first] + side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
-        if sides[-1].has_raised:
-            return GradcheckReport(title, [], sides, [], False, options.seed)
-        point.refuse_infinities()
-        try:
-            reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]
-        except Exception:  # a side check may have said why
-            if all(check.passed for check in sides):
-                raise
-            return GradcheckReport(title, [], sides, [], False, options.seed)
-        if not point.is_sum_of_rows():
-            sides.append(SideCheck("linear in the upstream", False, "a dense upstream gives another gradient than its "
-                                   "entries one by one"))
-        if any(report.verdict != PASS for report in reports):
-            judge_kinks(point, reports, KINK_STEP * options.eps, generator)
-        is_undefined = any(np.any(np.isnan(out.array)) for out in outputs)
-        for report in reports if is_undefined else ():  # NaN comes from NaN: that is no mistake
-            report.verdicts[np.isnan(report.analytic)] = INCONCLUSIVE
-        for attempt in range(0 if is_undefined else RETRIES):
-            open_inputs = [i for i, report in enumerate(reports) if report.verdict == INCONCLUSIVE]
-            if not open_inputs:
-                break
-            problem.move(generator, upward=attempt % 2 == 1)
-            nearby = Point(problem, problem.outputs(), generator)
-            for i in open_inputs if nearby.is_finite() or not point.is_finite() else ():  # else it left the domain
-                again = check_input(nearby, i, options, generator)
-                if again.verdict != INCONCLUSIVE:
-                    again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
-                    reports[i] = again
-            problem.restore()
-        failed = [check.name for check in sides if not check.passed]
+        failed = [side.name for side in sides if not side.passed]
         is_wrong = failed or any(report.verdict == FAIL for report in reports)
         to_ask = consultations(point, reports, options.seed) if is_wrong and REPEATABLE not in failed else []
     warnings = [*problem.notes, *special_points(reports, problem.before, problem.constants)]
@@ -109,6 +75,61 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
     warnings += [f"output {k} is NaN in {lost} of {out.numel()} places, where nothing can be checked"
                  for k, out in enumerate(outputs) if (lost := np.count_nonzero(np.isnan(out.array)))]
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
+
+
+def differentiated(problem: Problem, outputs: Sequence[Tensor], options: Options, generator: np.random.Generator
+                   ) -> tuple[Point | None, list[SideCheck]]:
+    """The point with its gradients, or None if there are none to judge, and the side checks."""
+    saved = saved_arrays(outputs)
+    first = repeats(problem)
+    if not first.passed:
+        return None, [first]
+    try:
+        point = Point(problem, outputs, generator)
+    except Exception as error:  # noqa: BLE001  a backward that raises is wrong
+        return None, [SideCheck("backward gives gradients", False, told(error))]
+    sides = [first, *side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)]
+    return None if sides[-1].has_raised else point, sides
+
+
+def check_inputs(point: Point, sides: list[SideCheck], options: Options, generator: np.random.Generator,
+                 progress: Callable[[Iterable], Iterable]) -> list[InputReport]:
+    """A report on each leaf; none if the function raises, and a side check has said why."""
+    point.refuse_infinities()
+    try:
+        reports = [check_input(point, i, options, generator) for i in progress(range(len(point.names)))]
+    except Exception:
+        if all(side.passed for side in sides):
+            raise
+        return []
+    if not point.is_sum_of_rows():
+        sides.append(SideCheck("linear in the upstream", False, "a dense upstream gives another gradient than its "
+                               "entries one by one"))
+    if any(report.verdict != PASS for report in reports):
+        judge_kinks(point, reports, KINK_STEP * options.eps, generator)
+    if any(np.any(np.isnan(out.array)) for out in point.outputs):
+        for report in reports:  # NaN comes from NaN: that is no mistake
+            report.verdicts[np.isnan(report.analytic)] = INCONCLUSIVE
+    else:
+        judge_nearby(point, reports, options, generator)
+    return reports
+
+
+def judge_nearby(point: Point, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:
+    """Replace reports that say nothing, as at a kink, by others at points nearby."""
+    problem = point.problem
+    for attempt in range(RETRIES):
+        open_inputs = [i for i, report in enumerate(reports) if report.verdict == INCONCLUSIVE]
+        if not open_inputs:
+            return
+        problem.move(generator, upward=attempt % 2 == 1)
+        nearby = Point(problem, problem.outputs(), generator)
+        for i in open_inputs if nearby.is_finite() or not point.is_finite() else ():  # else it left the domain
+            again = check_input(nearby, i, options, generator)
+            if again.verdict != INCONCLUSIVE:
+                again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
+                reports[i] = again
+        problem.restore()
 
 
 Move = tuple[str, np.ndarray]  # a name and a direction
