@@ -16,7 +16,7 @@ class TracedTensor:
     kind: str  # "result" of a step, "input" (an argument, or what requires a gradient), "constant"
     node: Node | None  # on the tape
     name: str = ""
-    gradient: Any = None  # an array, once one has arrived; Any, so that t["x"].gradient.round(2) needs no check
+    gradient: np.ndarray | Any = None  # None until one arrives
 
     @property
     def shape(self) -> tuple[int, ...]:
