@@ -3,6 +3,9 @@
 A new one is written to a temporary file, flushed to disk and renamed over the old one, which is kept. So a kill at any
 moment leaves `checkpoint.npz`, or between the two renames `checkpoint.previous.npz`, intact. `checkpoint.best.npz` is the
 one with the lowest validation loss.
+
+A finished model takes less room with its arrays in bfloat16, stored as uint16 (`models.bfloat16`), and without those of the
+optimizer; then it cannot be resumed.
 """
 import dataclasses
 import math
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.serialization import OtherFormat, read_archive, replacing, write_archive
+from models.bfloat16 import from_bfloat16
 from models.tasks import TASKS
 from models.tokenizers import tokenizer_of
 
@@ -151,7 +155,7 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
             group, _, name = member.partition("/")
             if group not in groups:
                 raise ValueError(f"{path} is damaged: it holds an unknown array, {reprlib.repr(member)}")
-            groups[group][name] = array
+            groups[group][name] = from_bfloat16(array) if group == "model" and array.dtype == np.uint16 else array
         fields = {field.name for field in dataclasses.fields(Checkpoint)} - groups.keys()
         if header.keys() != fields:
             raise ValueError(f"{path} is damaged: missing or unknown in its header: "

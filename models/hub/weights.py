@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from models.bfloat16 import from_bfloat16, to_bfloat16
 from models.checkpoint import CheckpointError
 from models.extras import extra, one_line
 
@@ -43,10 +44,8 @@ class Stored:
             array = np.fromfile(file, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
         if array.size != math.prod(self.shape):
             raise CheckpointError(f"{self.path} was truncated while it was read")
-        if self.dtype == "BF16":  # the upper half of a float32
-            bits = array.astype(np.uint32)
-            bits <<= 16
-            array = bits.view(np.float32)
+        if self.dtype == "BF16":
+            array = from_bfloat16(array)
         return array.reshape(self.shape)
 
 
@@ -178,9 +177,8 @@ def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     target = np.float32 if dtype == "bfloat16" else np.dtype(dtype)
     with np.errstate(over="ignore"):
         stored = array.astype(target)
-        if dtype == "bfloat16":  # the upper half, rounded to nearest, ties to even
-            bits = stored.view(np.uint32)
-            stored = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        if dtype == "bfloat16":
+            stored = to_bfloat16(stored)
             is_finite = (stored & 0x7F80) != 0x7F80
         else:
             is_finite = np.isfinite(stored)

@@ -16,6 +16,7 @@ import pytest
 
 from minigrad.serialization import write_archive
 from models import checkpoint as checkpoints
+from models.bfloat16 import to_bfloat16
 from models.checkpoint import Checkpoint, CheckpointError, load, save
 from refusals import all_refused
 
@@ -55,6 +56,15 @@ def test_save_and_load_round_trip(tmp_path):
         (tmp_path / checkpoints.NAME, "is not a folder; give the folder of a run")], CheckpointError)
     content = save(tmp_path, example(1)).read_bytes()
     assert save(tmp_path, example(1)).read_bytes() == content, "the same state has the same bytes"
+
+
+def test_a_model_in_bfloat16_is_read_as_float32(tmp_path):
+    written, ids = example(1), np.arange(3, dtype=np.uint16)
+    weight = written.model["w.weight"]
+    save(tmp_path, dataclasses.replace(written, model={"w": to_bfloat16(weight)}, optimizer={"ids": ids}))
+    read = load(tmp_path)
+    assert read.model["w"].dtype == np.float32 and np.all(np.abs(read.model["w"] - weight) <= 2**-8 * np.abs(weight))
+    assert read.optimizer["ids"].dtype == np.uint16
 
 
 def test_a_save_removes_stale_temporary_files(tmp_path):
