@@ -35,12 +35,12 @@ from .creation import (
     randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor,
     zeros as zeros, zeros_like as zeros_like,
 )
-from .extend.left_out import FUNCTIONS as LEFT_OUT, left_out
+from .extend.left_out import FUNCTIONS as LEFT_OUT, left_out, with_pytorchs_keywords
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where
 from .ops.einsum import einsum as einsum
 from .ops.gather import take_along_dim as take_along_dim
-from .ops.matmul import matmul as matmul, tensordot as tensordot
+from .ops.matmul import tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean
 from .random import Generator as Generator, manual_seed as manual_seed
@@ -233,6 +233,7 @@ softmax: Final = Tensor.softmax
 bmm: Final = Tensor.bmm
 dot: Final = Tensor.dot
 kron: Final = Tensor.kron
+matmul: Final = Tensor.matmul
 mm: Final = Tensor.mm
 mv: Final = Tensor.mv
 outer: Final = Tensor.outer
@@ -293,3 +294,5 @@ is_floating_point: Final = Tensor.is_floating_point
 
 # conversions
 numel: Final = Tensor.numel
+
+with_pytorchs_keywords(globals(), "minigrad.ops.", "minigrad.creation", "minigrad.random")

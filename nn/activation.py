@@ -7,6 +7,9 @@ Sequential(
   (1): Softmax(dim=0)
 )
 """
+from dataclasses import KW_ONLY
+from typing import Any
+
 from minigrad import Tensor
 from nn import functional as F
 from nn.function_module import FunctionModule
@@ -70,6 +73,11 @@ class Softplus(FunctionModule, function=F.softplus):
 
 class _AlongAxis(FunctionModule):
     dim: int
+    _: KW_ONLY
+    dtype: Any = None
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
 
 
 class Softmax(_AlongAxis, function=F.softmax): ...

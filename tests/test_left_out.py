@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.extend.left_out import FUNCTIONS
+from minigrad.extend.left_out import FUNCTIONS, REFUSED
 from nn.left_out import LEFT_OUT
 
 TABLES = {"minigrad": FUNCTIONS, **LEFT_OUT}
@@ -124,3 +124,74 @@ def test_readme_names_what_is_left_out():
 
 
 OF_A_KIND = {"float16", "bfloat16", "int32", "where", "num_workers", "compile"}  # there, but not as in PyTorch
+
+
+# ---- keywords, by the schemas of PyTorch's operations ----
+
+BY_PLACE = "an argument that is given by place"
+OTHER_KEYWORDS = {  # {function or method: {PyTorch's keyword: why it is not there}}
+    **{name: {"size": BY_PLACE} for name in ("broadcast_to", "expand", "new_empty", "new_ones", "new_zeros")},
+    **{name: {"other": "the functions maximum and minimum"} for name in ("max", "min")},
+    "bernoulli": {"p": "x.bernoulli_(p)"},
+    "copy_": {"src": BY_PLACE, "other": BY_PLACE, "non_blocking": "there is one device"},
+    "einsum": {"tensors": BY_PLACE, "path": "the library finds an order"},
+    "meshgrid": {"tensors": BY_PLACE},
+    "repeat": {"repeats": BY_PLACE},
+    "reshape": {"shape": BY_PLACE},
+    "split": {"split_sizes": "split_size takes a list", "max": "of Python's strings"},
+    "swapaxes": {"axis0": BY_PLACE, "axis1": BY_PLACE},
+    "tensordot": {"other": BY_PLACE, "dims_self": "dims", "dims_other": "dims"},
+    "to": {"other": BY_PLACE},
+    "uniform_": {"from": BY_PLACE, "to": BY_PLACE},
+    "view": {"size": BY_PLACE, "dtype": "x.to(dtype); memory is not read as another dtype"},
+}
+NOT_OURS = {  # schemas of TorchScript, for Python's numbers, lists and strings
+    "a", "b", "filename", "idx", "implicit", "item", "l", "list", "n", "reverse", "separator", "t"}
+
+
+def keywords(torch) -> dict[str, set[str]]:
+    """{operation of PyTorch: all keywords of its forms}"""
+    found: dict[str, set[str]] = {}
+    for schema in torch._C._jit_get_all_schemas():
+        if schema.name.startswith("aten::") and "Dimname" not in str(schema):
+            names = {argument.name for argument in schema.arguments if not argument.is_out}
+            found.setdefault(schema.name.removeprefix("aten::"), set()).update(names - {"self"} - NOT_OURS)
+    return found
+
+
+def test_pytorchs_keywords_exist_or_are_left_out():
+    torch = pytest.importorskip("torch")
+    theirs, missing, used = keywords(torch), set(), set()
+    for owner in (mg, mg.Tensor):
+        for name in theirs.keys() & set(dir(owner)):
+            function = getattr(owner, name)
+            if not inspect.isfunction(function) or name == "backward" or name.startswith("__") or name.endswith("_") and hasattr(mg.Tensor, name[:-1]):
+                continue  # in place, the same arguments
+            parameters = inspect.signature(function).parameters.values()
+            options = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+            if any(p.kind is p.VAR_KEYWORD for p in parameters):
+                options |= {"requires_grad", "device", "generator"}
+            used |= {(name, keyword) for keyword in theirs[name] - options if keyword in OTHER_KEYWORDS.get(name, {})}
+            missing |= {(name, keyword) for keyword in theirs[name] - options - REFUSED.keys()}
+    assert missing - used == set()
+    assert {(name, keyword) for name, row in OTHER_KEYWORDS.items() for keyword in row} == used
+
+
+@pytest.mark.parametrize("source", [
+    "mg.sum(input=x, dim=1)", "mg.exp(input=x)", "mg.matmul(input=x, other=x)", "mg.where(x > 1, input=x, other=0.0)",
+    "mg.zeros_like(input=x)", "mg.softmax(input=x, dim=-1, dtype=mg.float64)", "mg.flip(x, dims=(0, 1))",
+    "mg.permute(input=x, dims=(1, 0))", "mg.tile(x, dims=(2, 1))", "mg.scatter(x, 0, mg.tensor([[1]]), value=3.0)",
+    "F.gelu(input=x)", "F.cross_entropy(input=x, target=mg.tensor([0] * 5))", "F.mse_loss(input=x, target=2 * x)",
+])
+def test_keywords_mean_the_same(source):
+    torch = pytest.importorskip("torch")
+    got = eval(source, {"mg": mg, "F": mg.nn.functional, "x": mg.tensor(x)})
+    wanted = eval(source, {"mg": torch, "F": torch.nn.functional, "x": torch.tensor(x)})
+    np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_keyword_that_is_left_out_says_so(name):
+    for function in (mg.exp, mg.zeros_like, mg.nn.functional.relu):
+        with pytest.raises(TypeError, match=f"^{function.__name__}: {name}= is left out; {re.escape(REFUSED[name])}$"):
+            function(input=mg.ones(2), **{name: None})

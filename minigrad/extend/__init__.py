@@ -28,10 +28,11 @@ from ..tape import Op  # an operation: a class with forward and backward
 from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 from .left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
+from .left_out import with_pytorchs_keywords  # with_pytorchs_keywords(module, *places): functions that take `input=`
 
 __all__ = [
     "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "Program",
     "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to", "floating",
     "keep_grad_in", "latest_write", "left_out", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
-    "sample", "threading_layer",
+    "sample", "threading_layer", "with_pytorchs_keywords",
 ]

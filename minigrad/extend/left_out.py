@@ -4,8 +4,11 @@ A table is {"name another": reason}; nn/left_out.py has those of `nn`. Looking u
 that says what to write instead, as for `mg.cdist`. tests/test_left_out.py checks that nothing else of PyTorch's is
 missing, and that the suggested alternatives exist.
 """
+import functools
 import sys
 from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 DENSE = "tensors are dense, and of float32, float64, int64 or bool"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
@@ -129,6 +132,42 @@ FUNCTIONS = {
     "set_printoptions": "use np.set_printoptions, and print(x.numpy())",
     "is_distributed is_same_size is_signed typename": "use x.shape, x.dtype and type(x)",
 }
+
+KEYWORDS = {  # {arguments of functions: why they are left out}
+    "out": "results have memory of their own; use x.copy_(result)",
+    "layout memory_format pin_memory sparse_grad": "memory is dense and laid out by the library",
+    "out_dtype": "use .to(dtype)",
+    "output_size": "it is not needed",
+    "size_average reduce": "use reduction=",
+    "max_norm norm_type scale_grad_by_freq sparse": "rows are looked up, and no more",
+    "enable_gqa": "repeat heads with k.repeat_interleave(groups, -3), or use nn.Attention(key_value_heads=)",
+}
+REFUSED = {name: reason for names, reason in KEYWORDS.items() for name in names.split()}
+
+
+def with_pytorchs_keywords(module: dict[str, Any], *places: str) -> None:
+    """Let a module's functions from these places take PyTorch's `input=`, and say which keywords are left out.
+
+    Here functions that are methods of Tensor call it `self`, and those of `nn.functional` x or logits, as in formulas.
+    """
+    for name, function in module.items():
+        if isinstance(function, FunctionType) and function.__module__.startswith(places):
+            module[name] = _with_keywords(function)
+
+
+def _with_keywords(function: FunctionType) -> Callable[..., Any]:
+    own = {*function.__code__.co_varnames}
+
+    @functools.wraps(function)
+    def called(*args, **options):
+        if options:
+            if "input" in options and "input" not in own:
+                args = (options.pop("input"), *args)
+            for name in options.keys() & REFUSED.keys() - own:
+                raise TypeError(f"{function.__name__}: {name}= is left out; {REFUSED[name]}")
+        return function(*args, **options)
+
+    return called
 
 
 def left_out(module: str, table: dict[str, str]) -> Callable[[str], None]:

@@ -248,14 +248,25 @@ class ArithmeticMethods:
         return binary(Mul, self, other)
 
     @answers(np.divide)
-    def div(self: Tensor, other: TensorLike) -> Tensor:
-        """self / other, elementwise and broadcast; of integers, in float32."""
-        return of_floats(Div, self, other)
+    def div(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
+        """self / other, elementwise and broadcast; of integers, in float32.
+
+        With rounding_mode "floor" or "trunc" it is rounded, and has no gradient; of integers it is an integer.
+        """
+        if rounding_mode is None:
+            return of_floats(Div, self, other)
+        if rounding_mode not in ("floor", "trunc"):
+            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
+        if rounding_mode == "floor":
+            return whole_quotient(FloorDivide, self, other)
+        if common_dtype(self, operand(other)).kind == "f":
+            return of_floats(Div, self, other).trunc()
+        return whole_quotient(FloorDivide, self - whole_quotient(Fmod, self, other), other)
 
     @answers(np.power)
-    def pow(self: Tensor, other: TensorLike) -> Tensor:
-        """self ** other, elementwise and broadcast."""
-        return binary(Pow, self, other)
+    def pow(self: Tensor, exponent: TensorLike) -> Tensor:
+        """self ** exponent, elementwise and broadcast."""
+        return binary(Pow, self, exponent)
 
     @answers(np.remainder)
     def remainder(self: Tensor, other: TensorLike) -> Tensor:
@@ -324,7 +335,17 @@ class ArithmeticMethods:
         dtype = common_dtype(*values)
         return of_one_dtype(Lerp, *[cast(value, dtype) for value in values])
 
+    @answers(np.round)
+    @answers(np.rint)
+    def round(self: Tensor, *, decimals: int = 0) -> Tensor:
+        """The nearest integer, of two the even one, or the nearest multiple of 10^-decimals; the gradient is 0."""
+        if decimals == 0:
+            return self.apply_op(Step, self, function=np.rint)
+        if self.dtype.kind != "f":
+            raise TypeError(f"round: decimals={decimals} needs floats, got {self.dtype}; convert with .to(dtype)")
+        scale = 10.0 ** abs(decimals)
+        return (self * scale).round() / scale if decimals > 0 else (self / scale).round() * scale
+
     floor: Final = step("floor", np.floor, "The largest integer <= self")
     ceil: Final = step("ceil", np.ceil, "The smallest integer >= self")
-    round: Final = step("round", np.rint, "The nearest integer, of two the even one")
     trunc: Final = step("trunc", np.trunc, "self without its fraction")

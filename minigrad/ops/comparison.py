@@ -43,13 +43,13 @@ class Where(Op):
 
 
 @answers(np.where)
-def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
-    """a where condition holds, else b; broadcast. Each element's gradient goes to the operand that it came from."""
-    tensor = a if is_tensor(a) else b if is_tensor(b) else condition
+def where(condition: TensorLike, input: TensorLike, other: TensorLike) -> Tensor:
+    """input where condition holds, else other; broadcast. Each element's gradient goes to the operand that it came from."""
+    tensor = next(filter(is_tensor, (input, other)), condition)
     if not is_tensor(tensor):
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
     condition = compute(_mask, condition)
-    a, b = operand(a), operand(b)
+    a, b = operand(input), operand(other)
     if not is_tensor(a) and not is_tensor(b):
         dtype = common_dtype(a, b)
         a, b = as_array(a, dtype), as_array(b, dtype)

@@ -10,10 +10,10 @@ from .. import backend
 from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers
-from .operands import check_dim, floating, methods_with_numpy_names
+from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
 
 if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor
+    from ..arrays.annotations import DType, Tensor
 
 
 class CumSum(Op):
@@ -92,23 +92,23 @@ def along_last(operation, x, dim: int):
 @methods_with_numpy_names
 class CumulativeMethods:
     @overload
-    def cumsum(self: Tensor, dim: int) -> Tensor: ...
+    def cumsum(self: Tensor, dim: int, *, dtype: DType = None) -> Tensor: ...
     @overload
-    def cumsum(self: Tensor, *, axis: int) -> Tensor: ...
+    def cumsum(self: Tensor, *, axis: int, dtype: DType = None) -> Tensor: ...
     @answers(np.cumsum)
-    def cumsum(self: Tensor, dim: int) -> Tensor:
+    def cumsum(self: Tensor, dim: int, *, dtype: DType = None) -> Tensor:
         """The running sums along dim."""
-        dim = check_dim("cumsum", self, dim)
+        self, dim = as_dtype(self, dtype), check_dim("cumsum", self, dim)
         return self.apply_op(CumSum, self, axis=dim) if self.ndim else self.sum()
 
     @overload
-    def cumprod(self: Tensor, dim: int) -> Tensor: ...
+    def cumprod(self: Tensor, dim: int, *, dtype: DType = None) -> Tensor: ...
     @overload
-    def cumprod(self: Tensor, *, axis: int) -> Tensor: ...
+    def cumprod(self: Tensor, *, axis: int, dtype: DType = None) -> Tensor: ...
     @answers(np.cumprod)
-    def cumprod(self: Tensor, dim: int) -> Tensor:
+    def cumprod(self: Tensor, dim: int, *, dtype: DType = None) -> Tensor:
         """The running products along dim. The gradient is right even where elements are zero."""
-        dim = check_dim("cumprod", self, dim)
+        self, dim = as_dtype(self, dtype), check_dim("cumprod", self, dim)
         if self.dtype.kind != "f":
             return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)
         return along_last(CumProd, self, dim) if self.ndim else self.clone()

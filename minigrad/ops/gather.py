@@ -1,7 +1,7 @@
 """Slices or elements taken along one axis by their positions, and their transposes, which put or add them there."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -140,8 +140,10 @@ class GatherMethods:
         picked = self.apply_op(Gather, self, dim=dim, indices=indices)
         return picked if getattr(index, "ndim", 0) else picked.reshape(())
 
-    def scatter(self: Tensor, dim: int, index: TensorLike, src: Tensor | float) -> Tensor:
-        """A copy of self with out[i, index[i, j]] = src[i, j] for dim = 1, and so on; src may be a number.
+    def scatter(
+        self: Tensor, dim: int, index: TensorLike, src: Any = None, *, value: float | None = None, reduce: str | None = None
+    ) -> Tensor:
+        """A copy of self with out[i, index[i, j]] = src[i, j] for dim = 1, and so on; a number is src or value.
 
         With a tensor as src, no element may be set twice, as the gradient would be undefined.
 
@@ -149,6 +151,11 @@ class GatherMethods:
         >>> zeros(2, 3).scatter(1, tensor([[2], [0]]), 1.0).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
+        if reduce is not None:
+            raise ValueError(f"scatter: reduce={reduce!r} is left out; use scatter_add, whose src is a Tensor")
+        if (src is None) == (value is None):
+            raise TypeError("scatter: expected either src or value")
+        src = value if src is None else src
         if not self.ndim:
             return self.reshape(1).scatter(dim, index, src).reshape(())
         dim, indices = checked_indices("scatter", self, dim, index)

@@ -185,31 +185,31 @@ class MatmulMethods:
 
     __matmul__ = matmul
 
-    def mm(self: Tensor, other: Tensor) -> Tensor:
+    def mm(self: Tensor, mat2: Tensor) -> Tensor:
         """The product of two matrices, (M, K) and (K, N)."""
-        return _product_of("mm", 2, self, other)
+        return _product_of("mm", 2, self, mat2)
 
-    def bmm(self: Tensor, other: Tensor) -> Tensor:
+    def bmm(self: Tensor, mat2: Tensor) -> Tensor:
         """The products of two stacks of matrices, (B, M, K) and (B, K, N)."""
-        if self.shape[:1] != other.shape[:1]:
-            raise ValueError(f"bmm: expected stacks of the same length, got {self.shape} and {other.shape}")
-        return _product_of("bmm", 3, self, other)
+        if self.shape[:1] != mat2.shape[:1]:
+            raise ValueError(f"bmm: expected stacks of the same length, got {self.shape} and {mat2.shape}")
+        return _product_of("bmm", 3, self, mat2)
 
-    def dot(self: Tensor, other: Tensor) -> Tensor:
+    def dot(self: Tensor, tensor: Tensor) -> Tensor:
         """The inner product of two vectors, a number."""
-        return _product_of("dot", 1, self, other)
+        return _product_of("dot", 1, self, tensor)
 
-    def mv(self: Tensor, vector: Tensor) -> Tensor:
+    def mv(self: Tensor, vec: Tensor) -> Tensor:
         """The product of a matrix, (M, K), and a vector, (K,)."""
-        if vector.ndim != 1:
-            raise ValueError(f"mv: expected a vector, got shape {vector.shape}")
-        return matmul(self, vector)
+        if vec.ndim != 1:
+            raise ValueError(f"mv: expected a vector, got shape {vec.shape}")
+        return matmul(self, vec)
 
-    def outer(self: Tensor, other: Tensor) -> Tensor:
-        """out_ij = self_i other_j, of two vectors."""
-        if self.ndim != 1 or other.ndim != 1:
-            raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {other.shape}")
-        return matmul(self.unsqueeze(1), other.unsqueeze(0)) if self.dtype == other.dtype else self.unsqueeze(1) * other
+    def outer(self: Tensor, vec2: Tensor) -> Tensor:
+        """out_ij = self_i vec2_j, of two vectors."""
+        if self.ndim != 1 or vec2.ndim != 1:
+            raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {vec2.shape}")
+        return matmul(self.unsqueeze(1), vec2.unsqueeze(0)) if self.dtype == vec2.dtype else self.unsqueeze(1) * vec2
 
     @answers(np.kron)
     def kron(self: Tensor, other: Tensor) -> Tensor:

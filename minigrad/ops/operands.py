@@ -14,7 +14,7 @@ from ..runner import compute
 from ..tape import Op
 
 if TYPE_CHECKING:
-    from ..arrays.annotations import Axes, Tensor
+    from ..arrays.annotations import Axes, DType, Tensor
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
 # Python's numbers, and their dtypes if there is no array.
@@ -49,6 +49,11 @@ def cast(value: Any, dtype: np.dtype) -> Any:
     if type(value) in NUMBERS:
         return value
     return value.to(dtype) if is_tensor(value) else value.astype(dtype, copy=False)
+
+
+def as_dtype(x: Tensor, dtype: DType) -> Tensor:
+    """A Tensor in the dtype that an operation is to be computed in; None leaves it as it is."""
+    return x if dtype is None else x.to(dtype)
 
 
 def floating(value: Any) -> Any:

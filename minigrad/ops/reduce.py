@@ -18,11 +18,11 @@ from .arithmetic import Mul
 from .comparison import select
 from .cumulative import CumProd
 from .numpy_protocol import answers
-from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
+from .operands import as_dtype, check_dim, checked_axes, floating, methods_with_numpy_names
 from .sorting import ValuesAndIndices, picked
 
 if TYPE_CHECKING:
-    from ..arrays.annotations import Axes, Tensor
+    from ..arrays.annotations import Axes, DType, Tensor
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -207,14 +207,16 @@ def values_and_indices(x, indices, dim: int, keepdim: bool):
 class ReduceMethods:
     @answers(np.sum)
     def sum(
-        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, dtype: DType = None, axis: Axes | None = None,
+        keepdims: bool = False,
     ) -> Tensor:
-        """The sum over dim, by default of all elements, accurate to a few roundings."""
-        return reduce(Sum, self, dim, keepdim)
+        """The sum over dim, by default of all elements, accurate to a few roundings; of the elements as dtype, if given."""
+        return as_dtype(reduce(Sum, as_dtype(self, dtype), dim, keepdim), dtype)
 
     @answers(np.mean)
     def mean(
-        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, dtype: DType = None, axis: Axes | None = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """The sum divided by the number of elements; for integers and booleans in float32.
 
@@ -222,15 +224,17 @@ class ReduceMethods:
         >>> tensor([1, 2]).mean()
         tensor(1.5)
         """
-        return reduce(Mean, floating(self), dim, keepdim)
+        return reduce(Mean, floating(as_dtype(self, dtype)), dim, keepdim)
 
     @answers(np.prod)
     def prod(
-        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
+        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, dtype: DType = None, axis: Axes | None = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """The product. The gradient is right even where elements are zero."""
+        self = as_dtype(self, dtype)
         if self.dtype.kind != "f":
-            return reduce_constant("prod", np.multiply, self, dim, keepdim)
+            return as_dtype(reduce_constant("prod", np.multiply, self, dim, keepdim), dtype)
         axes = checked_axes("prod", self, dim) or tuple(range(self.ndim))
         others = [d for d in range(self.ndim) if d not in axes]
         rows = self.permute(*others, *axes).reshape([self.shape[d] for d in others] + [count(self.shape, axes)])
@@ -316,8 +320,8 @@ class ReduceMethods:
         return reduce(LogSumExp, floating(self), dim, keepdim)
 
     def norm(
-        self: Tensor, p: float | str = "fro", dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None,
-        keepdims: bool = False,
+        self: Tensor, p: float | str = "fro", dim: Axes | None = None, keepdim: bool = False, *, dtype: DType = None,
+        axis: Axes | None = None, keepdims: bool = False,
     ) -> Tensor:
         """(sum of |x|^p)^(1/p), by default with p = 2; inf and -inf give the extremes of |x|, 0 counts nonzero elements.
 
@@ -325,7 +329,7 @@ class ReduceMethods:
         """
         if isinstance(p, str) and p != "fro":
             raise ValueError(f"norm: p is a number or 'fro', got {p!r}")
-        self, p = floating(self), 2.0 if p == "fro" else float(p)
+        self, p = floating(as_dtype(self, dtype)), 2.0 if p == "fro" else float(p)
         if p == math.inf or p == -math.inf:
             return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
         if p == 0:

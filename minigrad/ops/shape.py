@@ -294,11 +294,12 @@ class ShapeMethods:
         dim = check_dim("unsqueeze", self, dim, new=1)
         return self.apply_op(Reshape, self, shape=self.shape[:dim] + (1,) + self.shape[dim:])
 
-    def permute(self: Tensor, *dims: Axes) -> Tensor:
+    def permute(self: Tensor, dims: Axes = (), *more: int) -> Tensor:
         """The axes in another order: axis i of the result is axis dims[i], a view."""
-        axes = tuple([check_dim("permute", self, d) for d in sizes(dims)])
+        order = sizes((dims, *more))
+        axes = tuple([check_dim("permute", self, d) for d in order])
         if sorted(axes) != list(range(self.ndim)):
-            raise ValueError(f"permute: {sizes(dims)} is not a permutation of the {self.ndim} axes of {self.shape}")
+            raise ValueError(f"permute: {order} is not a permutation of the {self.ndim} axes of {self.shape}")
         return self.apply_op(Permute, self, axes=axes)
 
     @answers(np.swapaxes)
@@ -379,14 +380,14 @@ class ShapeMethods:
         copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
         return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
 
-    def tile(self: Tensor, *repeats: Size) -> Tensor:
+    def tile(self: Tensor, dims: Size = (), *more: int) -> Tensor:
         """Like repeat, but missing numbers, in front, are 1."""
-        repeats = sizes(repeats)
+        repeats = sizes((dims, *more))
         return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
 
-    def flip(self: Tensor, *dims: Axes) -> Tensor:
+    def flip(self: Tensor, dims: Axes = (), *more: int) -> Tensor:
         """A copy with the order along the axes reversed."""
-        return self.apply_op(Flip, self, axes=checked_axes("flip", self, sizes(dims)) or ())
+        return self.apply_op(Flip, self, axes=checked_axes("flip", self, sizes((dims, *more))) or ())
 
     @answers(np.roll, shift="shifts", axis="dims")
     def roll(self: Tensor, shifts: int | Sequence[int], dims: Axes | None = None) -> Tensor:

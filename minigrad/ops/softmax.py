@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from ..tape import Fused
-from .operands import check_dim, floating, methods_with_numpy_names
+from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
 
 if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor
+    from ..arrays.annotations import DType, Tensor
 
 
 def shifted(x, dim):
@@ -60,19 +60,19 @@ class LogSoftmax(Fused):
 @methods_with_numpy_names
 class SoftmaxMethods:
     @overload
-    def softmax(self: Tensor, dim: int) -> Tensor: ...
+    def softmax(self: Tensor, dim: int, dtype: DType = None) -> Tensor: ...
     @overload
-    def softmax(self: Tensor, *, axis: int) -> Tensor: ...
-    def softmax(self: Tensor, dim: int) -> Tensor:
+    def softmax(self: Tensor, *, axis: int, dtype: DType = None) -> Tensor: ...
+    def softmax(self: Tensor, dim: int, dtype: DType = None) -> Tensor:
         """e^x / sum of e^x along dim."""
-        dim, x = check_dim("softmax", self, dim), floating(self)
+        dim, x = check_dim("softmax", self, dim), floating(as_dtype(self, dtype))
         return self.apply_op(Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
 
     @overload
-    def log_softmax(self: Tensor, dim: int) -> Tensor: ...
+    def log_softmax(self: Tensor, dim: int, dtype: DType = None) -> Tensor: ...
     @overload
-    def log_softmax(self: Tensor, *, axis: int) -> Tensor: ...
-    def log_softmax(self: Tensor, dim: int) -> Tensor:
+    def log_softmax(self: Tensor, *, axis: int, dtype: DType = None) -> Tensor: ...
+    def log_softmax(self: Tensor, dim: int, dtype: DType = None) -> Tensor:
         """x - log(sum of e^x along dim)."""
-        dim, x = check_dim("log_softmax", self, dim), floating(self)
+        dim, x = check_dim("log_softmax", self, dim), floating(as_dtype(self, dtype))
         return self.apply_op(LogSoftmax, x, dim=dim) if x.ndim else x.reshape(1).log_softmax(0).reshape(())

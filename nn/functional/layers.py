@@ -132,19 +132,19 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return (normalize(x1, dim=dim, eps=eps) * normalize(x2, dim=dim, eps=eps)).sum(dim)
 
 
-def softmax(x: Tensor, dim: int) -> Tensor:
+def softmax(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """e^x / sum of e^x along dim."""
-    return x.softmax(dim)
+    return x.softmax(dim, dtype)
 
 
-def log_softmax(x: Tensor, dim: int) -> Tensor:
+def log_softmax(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """x - log(sum of e^x along dim)."""
-    return x.log_softmax(dim)
+    return x.log_softmax(dim, dtype)
 
 
-def softmin(x: Tensor, dim: int) -> Tensor:
+def softmin(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """softmax(-x, dim): the smallest element gets the largest weight."""
-    return (-x).softmax(dim)
+    return (-x).softmax(dim, dtype)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

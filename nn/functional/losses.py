@@ -13,7 +13,7 @@ from nn.checks import positive
 
 
 def cross_entropy(
-    logits: Tensor, targets: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
+    logits: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """log(sum of e^logits) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
@@ -25,9 +25,9 @@ def cross_entropy(
     class_dim = min(logits.ndim, 2) - 1
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    if logits.ndim and targets.shape == logits.shape and targets.dtype.kind == "f":
-        return _cross_entropy_of_distributions(logits, targets, class_dim, weight, reduction, label_smoothing)
-    ids = _targets("cross_entropy", logits, targets, ignore_index)
+    if logits.ndim and target.shape == logits.shape and target.dtype.kind == "f":
+        return _cross_entropy_of_distributions(logits, target, class_dim, weight, reduction, label_smoothing)
+    ids = _targets("cross_entropy", logits, target, ignore_index)
     if weight is not None:
         log_p = floating(logits).log_softmax(class_dim)
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
@@ -36,11 +36,11 @@ def cross_entropy(
 
 
 def nll_loss(
-    log_probabilities: Tensor, targets: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
+    log_probabilities: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
     """-log_probabilities[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
-    ids = _targets("nll_loss", log_probabilities, targets, ignore_index)
+    ids = _targets("nll_loss", log_probabilities, target, ignore_index)
     if weight is not None:
         return _weighted_loss("nll_loss", log_probabilities, ids, weight, ignore_index, reduction)
     op = ops.cross_entropy.NegativeLogLikelihood
