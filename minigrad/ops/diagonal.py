@@ -83,6 +83,7 @@ class DiagonalMethods:
             raise ValueError(f"trace: expected a matrix, got shape {self.shape}")
         return self.diagonal().sum()
 
+    @answers(np.diag, k="diagonal")
     def diag(self: Tensor, diagonal: int = 0) -> Tensor:
         """The diagonal of a matrix, or a matrix of zeros with this vector as its diagonal."""
         if self.ndim == 2:

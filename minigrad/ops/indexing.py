@@ -14,6 +14,7 @@ from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
 from ..runner import compute
 from ..tape import Op
+from .numpy_protocol import answers
 from .operands import check_dim, values_of
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ class IndexingMethods:
         shape = np.broadcast_shapes(self.shape, mask.shape)
         return self.expand(shape)[np.broadcast_to(values_of(mask), shape)]
 
+    @answers(np.repeat)
     def repeat_interleave(self: Tensor, repeats: TensorLike, dim: int | None = None) -> Tensor:
         """Each element along dim (without dim, of self flattened) `repeats` times: one number for all, or one each.
 

@@ -219,3 +219,19 @@ class MatmulMethods:
         products = other.reshape(b + (1,) * ndim) * self.reshape(a)  # long axes last: other is usually the smaller one
         pairs = products.permute([axis for i in range(ndim) for axis in (ndim + i, i)])
         return pairs.reshape([m * n for m, n in zip(a, b)])
+
+
+@answers(np.dot)
+def _dot(a: TensorLike, b: TensorLike) -> Tensor:
+    """NumPy's dot: the products summed over the last axis of a and the last but one of b; of numbers, a * b."""
+    a, b = as_tensors(a, b)
+    if not (a.ndim and b.ndim):
+        return a * b
+    return matmul(a, b) if b.ndim <= 2 else tensordot(a, b, ([-1], [-2]))
+
+
+@answers(np.outer)
+def _outer(a: TensorLike, b: TensorLike) -> Tensor:
+    """NumPy's outer: of arrays of any shape, as vectors."""
+    a, b = as_tensors(a, b)
+    return a.ravel().outer(b.ravel())

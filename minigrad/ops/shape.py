@@ -173,12 +173,14 @@ def _of_one_dtype(name: str, tensors: Sequence) -> tuple:
     return tuple([cast(t, dtype) for t in tensors])
 
 
+@answers(np.hstack)
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Vectors one after the other, others along the second axis."""
     tensors = [t if t.ndim else t.reshape(1) for t in tensors]
     return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
 
+@answers(np.vstack)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along the first axis; a vector is a row."""
     return cat([t.reshape(1, -1) if t.ndim < 2 else t for t in tensors], 0)
@@ -380,6 +382,7 @@ class ShapeMethods:
         copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
         return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
 
+    @answers(np.tile, reps="dims")
     def tile(self: Tensor, dims: Size = (), *more: int) -> Tensor:
         """Like repeat, but missing numbers, in front, are 1."""
         repeats = sizes((dims, *more))
@@ -442,6 +445,26 @@ class ShapeMethods:
     def select(self: Tensor, dim: int, index: int) -> Tensor:
         """The slice at `index` along dim, without that axis."""
         return self[at(check_dim("select", self, dim), index)]
+
+
+@answers(np.split, indices_or_sections="parts")
+def _split(x: Tensor, parts: int | Sequence[int], dim: int = 0) -> list[Tensor]:
+    """NumPy's split: into equal parts, or at these positions."""
+    n = x.shape[check_dim("split", x, dim)]
+    if isinstance(parts, (int, np.integer)):
+        if n % parts:
+            raise ValueError(f"np.split: axis {dim} of {x.shape} has no {parts} equal parts; x.chunk cuts unevenly")
+        return list(x.split(n // parts or 1, dim))
+    ends = [*parts, n]
+    return [x[at(dim % x.ndim, slice(start, end))] for start, end in zip([0, *parts], ends)]
+
+
+@answers(np.pad, pad_width="widths")
+def _pad(x: Tensor, widths: Any, mode: str = "constant", *, constant_values: float = 0) -> Tensor:
+    """NumPy's pad with a constant: the widths (before, after) of all axes, or of each, the first one first."""
+    if mode != "constant":
+        raise TypeError(f"np.pad: of Tensors only with mode 'constant', got {mode!r}; use x.flip and mg.cat")
+    return pad(x, np.broadcast_to(widths, (x.ndim, 2))[::-1].reshape(-1).tolist(), constant_values)
 
 
 answers(np.transpose)(lambda x, axes=None: x.T if axes is None else x.permute(axes))

@@ -11,6 +11,7 @@ from .. import backend
 from ..backend import in_order, is_tensor
 from ..tape import Op
 from .arithmetic import Mul, Sub
+from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
 
@@ -169,3 +170,15 @@ class StatisticsMethods:
             raise IndexError(f"median: dim {dim} of shape {self.shape} has no elements")
         indices = self.constant(functools.partial(middle, dim=dim), self)
         return values_and_indices(self, indices, dim, keepdim)
+
+
+@answers(np.var, correction="ddof")
+def _var(x: Tensor, dim: Axes | None = None, *, ddof: float = 0, keepdim: bool = False) -> Tensor:
+    """NumPy's var, which divides by n - ddof."""
+    return x.var(dim, keepdim=keepdim, correction=ddof)
+
+
+@answers(np.std, correction="ddof")
+def _std(x: Tensor, dim: Axes | None = None, *, ddof: float = 0, keepdim: bool = False) -> Tensor:
+    """NumPy's std, which divides by n - ddof."""
+    return x.std(dim, keepdim=keepdim, correction=ddof)

@@ -23,6 +23,29 @@ def far_from_integers(*shape):
     return random.integers(-3, 3, shape) + random.uniform(0.2, 0.8, shape)
 
 
+NUMPYS = [  # NumPy's own functions, of Tensors and of arrays
+    ("dot of vectors", np.dot, (3,), (3,)),
+    ("dot of a number", np.dot, (), (2, 3)),
+    ("dot of matrices", np.dot, (2, 3), (3, 4)),
+    ("dot of a stack and a vector", np.dot, (2, 3, 4), (4,)),
+    ("dot of stacks", np.dot, (2, 3), (2, 3, 4)),
+    ("outer", np.outer, (2, 2), (3,)),
+    ("vstack", lambda x, y: np.vstack([x, y]), (3,), (2, 3)),
+    ("hstack", lambda x, y: np.hstack((x, y)), (2, 3), (2, 1)),
+    ("split in equal parts", lambda x: np.vstack(np.split(x, 2, axis=1)), (2, 4)),
+    ("split at positions", lambda x: np.hstack(np.split(x, [1, 3], axis=-1)[::-1]), (2, 4)),
+    ("std", np.std, (3, 4)),
+    ("std of columns", lambda x: np.std(x, axis=0, keepdims=True), (3, 4)),
+    ("var of a sample", lambda x: np.var(x, 1, ddof=1), (3, 4)),
+    ("diag of a matrix", lambda x: np.diag(x, k=1), (3, 4)),
+    ("diag of a vector", np.diag, (3,)),
+    ("repeat", lambda x: np.repeat(x, [2, 0, 1], axis=1), (2, 3)),
+    ("repeat of all", lambda x: np.repeat(x, 2), (2, 3)),
+    ("tile", lambda x: np.tile(x, (2, 1, 3)), (2, 3)),
+    ("tile by a number", lambda x: np.tile(x, 2), (2, 3)),
+    ("pad", lambda x: np.pad(x, ((1, 0), (2, 3)), constant_values=0.5), (2, 3)),
+    ("pad alike", lambda x: np.pad(x, 1), (2, 3)),
+]
 # A function of tensors, the same function of arrays, and the inputs.
 COMPOSED = {
     "frac": (mg.frac, lambda x: x - np.trunc(x), far_from_integers(3, 4)),
@@ -54,6 +77,7 @@ COMPOSED = {
     "addcmul": (lambda a, b, c: mg.addcmul(a, b, c, value=-0.5), lambda a, b, c: a - 0.5 * b * c, *(normal(3, 1) for _ in "abc")),
     "addcdiv": (
         lambda a, b, c: a.addcdiv(b, c, value=3), lambda a, b, c: a + 3 * b / c, normal(3, 4), normal(4), far_from_integers(3, 1)),
+    **{f"np.{name}": (function, function, *(normal(*shape) for shape in shapes)) for name, function, *shapes in NUMPYS},
     "hstack": (lambda a, b: mg.hstack([a, b]), lambda a, b: np.hstack([a, b]), normal(2, 3), normal(2, 1)),
     "hstack of vectors": (lambda a, b, c: mg.hstack([a, b, c]), lambda a, b, c: np.hstack([a, b, c]), normal(3), normal(), normal(1)),
     "vstack": (lambda a, b: mg.vstack((a, b)), lambda a, b: np.vstack([a, b]), normal(3), normal(2, 3)),

@@ -18,8 +18,8 @@ a23, a34, a22 = mg.ones(2, 3), mg.ones(3, 4), mg.ones(2, 2)
 leaf = mg.ones(2, requires_grad=True)
 
 
-def scatter(index, src):
-    return mg.zeros(2, 3).scatter(1, mg.tensor(index), src)
+def scatter(index, src, **options):
+    return mg.zeros(2, 3).scatter(1, mg.tensor(index), src, **options)
 
 
 ERRORS = {
@@ -100,6 +100,12 @@ ERRORS = {
     "pad infinitely": (lambda: F.pad(mg.tensor([1]), (1, 1), value=float("inf")), TypeError, "pad: inf does not fit"),
     "load": (lambda: mg.load("no file"), FileNotFoundError, f"no such file to load; the current folder is {os.getcwd()}: 'no file'"),
     "load a number": (lambda: mg.load(3), TypeError, "os.PathLike object, not int"),
+    "np.split": (lambda: np.split(a23, 2, 1), ValueError, "axis 1 of (2, 3) has no 2 equal parts"),
+    "np.pad": (lambda: np.pad(a23, 1, "reflect"), TypeError, "only with mode 'constant', got 'reflect'"),
+    "rounding_mode": (lambda: a23.div(2, rounding_mode="up"), ValueError, "None, 'floor' or 'trunc', got 'up'"),
+    "decimals of integers": (lambda: mg.arange(3).round(decimals=1), TypeError, "decimals=1 needs floats, got int64"),
+    "scatter and reduce": (lambda: scatter([[0]], 1.0, reduce="add"), ValueError, "reduce='add' is left out; use scatter_add"),
+    "scatter of nothing": (lambda: scatter([[0]], None), TypeError, "expected either src or value"),
     "writing to what is expanded": (lambda: mg.ones(2).expand(3, 2).add_(1.0), RuntimeError, "clone"),
     "chunk": (lambda: mg.ones(2).chunk(0), ValueError, "at least 1 chunk, got 0"),
     "nuclear norm": (lambda: mg.ones(2).norm("nuc"), ValueError, "a number or 'fro', got 'nuc'"),
