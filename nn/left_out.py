@@ -104,8 +104,7 @@ LEFT_OUT = {
             "there is nothing to convert or to fuse",
     },
     "nn.utils.data": {
-        "BatchSampler DistributedSampler RandomSampler Sampler SequentialSampler SubsetRandomSampler WeightedRandomSampler":
-            "give nn.utils.data.DataLoader any iterable of positions as sampler=, or shuffle=True",
+        "DistributedSampler": RANKS,
         "ChainDataset StackDataset": "use nn.utils.data.ConcatDataset, or nn.utils.data.TensorDataset",
         "DFIterDataPipe DataChunk IterDataPipe MapDataPipe datapipes functional_datapipe": "use a Python generator",
         "default_convert": "use mg.as_tensor",

@@ -11,13 +11,14 @@
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Protocol
 
 import numpy as np
 
 import minigrad as mg
 from minigrad import Generator, Tensor
+from nn.checks import positive_int
 from nn.left_out import say_what_is_left_out
 
 say_what_is_left_out(__name__)
@@ -146,6 +147,112 @@ def default_collate(batch: Sequence[Any]) -> Any:
                     f"{type(first).__name__}; give a collate_fn that combines them")
 
 
+class Sampler:
+    """The order of one epoch: a subclass has __iter__, which yields positions (or lists of them, for batch_sampler=)."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__(): define it in the class")
+
+
+class SequentialSampler(Sampler):
+    """All positions of a dataset in order."""
+
+    def __init__(self, data_source: Sized):
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """num_samples positions of a dataset, by default as many as it has, in random order: each once, or with replacement.
+
+    >>> sorted(RandomSampler("abc"))
+    [0, 1, 2]
+    """
+
+    def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
+                 generator: Generator | None = None):
+        self.data_source, self.replacement, self.generator = data_source, replacement, generator
+        count = len(data_source) if num_samples is None else num_samples
+        self.num_samples: int = positive_int("RandomSampler", "num_samples", count)
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self.data_source)
+        if self.replacement:
+            return iter(mg.randint(n, (self.num_samples,), generator=self.generator).tolist())
+        rounds = -(-self.num_samples // n)
+        orders = (mg.randperm(n, generator=self.generator).tolist() for _ in range(rounds))
+        return itertools.islice(itertools.chain.from_iterable(orders), self.num_samples)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """These positions in random order, each once."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None):
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self) -> Iterator[int]:
+        return (self.indices[i] for i in mg.randperm(len(self.indices), generator=self.generator).tolist())
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """num_samples positions, each with a probability proportional to its weight, by default with replacement.
+
+    >>> list(WeightedRandomSampler([0.0, 1.0], 3))
+    [1, 1, 1]
+    """
+
+    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
+                 generator: Generator | None = None):
+        self.weights: Tensor = mg.as_tensor(weights, dtype=mg.float64)
+        self.num_samples: int = positive_int("WeightedRandomSampler", "num_samples", num_samples)
+        self.replacement, self.generator = replacement, generator
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.weights.multinomial(self.num_samples, self.replacement, generator=self.generator).tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of batch_size positions from another sampler; a shorter last one is kept or dropped.
+
+    >>> list(BatchSampler(SequentialSampler("abcde"), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool):
+        self.sampler: Any = sampler  # Any: a length is needed only where it is asked for
+        self.batch_size: int = positive_int("BatchSampler", "batch_size", batch_size)
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return in_batches(self.sampler, self.batch_size, self.drop_last)
+
+    def __len__(self) -> int:
+        n = len(self.sampler)
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+
+def in_batches(values: Iterable[Any], batch_size: int, drop_last: bool) -> Iterator[list[Any]]:
+    """Values in lists of batch_size; a shorter last one is kept or dropped."""
+    values = iter(values)
+    while batch := list(itertools.islice(values, batch_size)):
+        if len(batch) == batch_size or not drop_last:
+            yield batch
+
+
 class DataLoader:
     """Iterates over a dataset in batches, once per epoch, in order or shuffled by the global or the given generator.
 
@@ -182,12 +289,12 @@ class DataLoader:
         if isinstance(self.dataset, IterableDataset):
             if self.batch_size is None:
                 return map(self._collated, self.dataset)
-            return map(self.collate_fn or default_collate, self._cut(self.dataset))
+            return map(self.collate_fn or default_collate, in_batches(self.dataset, self.batch_size, self.drop_last))
         if self.batch_sampler is not None:
             return map(self._batch, self.batch_sampler)
         if self.batch_size is None:
             return (self._collated(self.dataset[i]) for i in self._order())
-        return map(self._batch, self._cut(self._order()))
+        return map(self._batch, in_batches(self._order(), self.batch_size, self.drop_last))
 
     def __len__(self) -> int:
         if self.batch_sampler is not None:
@@ -203,13 +310,6 @@ class DataLoader:
             return self.sampler
         n = len(self.dataset)
         return mg.randperm(n, generator=self.generator).tolist() if self.shuffle else range(n)
-
-    def _cut(self, values: Iterable[Any]) -> Iterator[list[Any]]:
-        """Values in lists of batch_size; a shorter last one is kept or dropped."""
-        values = iter(values)
-        while batch := list(itertools.islice(values, self.batch_size)):
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield batch
 
     def _collated(self, sample: Any) -> Any:
         return sample if self.collate_fn is None else self.collate_fn(sample)

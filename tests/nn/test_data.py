@@ -7,7 +7,8 @@ import pytest
 import minigrad as mg
 import nn
 from nn.utils.data import (
-    ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate, random_split,
+    BatchSampler, ConcatDataset, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, Subset,
+    SubsetRandomSampler, TensorDataset, WeightedRandomSampler, default_collate, random_split,
 )
 
 
@@ -51,6 +52,33 @@ def test_batches(dataset):
     assert isinstance(inputs, mg.Tensor) and inputs.shape == (3, 1) and inputs.dtype == mg.float32
     assert [int(y) for _, y in DataLoader(dataset, batch_size=None)] == [n**2 for n in range(7)]
     assert list(DataLoader(dataset, 4, collate_fn=len)) == [4, 3]
+
+
+def test_samplers():
+    data, generator = Squares(7), mg.Generator().manual_seed(0)
+    samplers = {  # sampler: its length, and what it may yield, how often at most
+        SequentialSampler(data): (7, range(7), 1),
+        RandomSampler(data, generator=generator): (7, range(7), 1),
+        RandomSampler(data, num_samples=17): (17, range(7), 3),
+        RandomSampler(data, replacement=True, num_samples=400): (400, range(7), 400),
+        SubsetRandomSampler([6, 2, 4], generator): (3, [6, 2, 4], 1),
+        WeightedRandomSampler([1, 0, 3, 0], 400, generator=generator): (400, [0, 2], 400),
+        WeightedRandomSampler([1, 0, 3, 0], 2, replacement=False): (2, [0, 2], 1),
+    }
+    for sampler, (n, positions, most) in samplers.items():
+        drawn = list(sampler)
+        assert len(drawn) == len(sampler) == n and max(map(drawn.count, positions)) <= most
+        assert set(drawn) == set(positions) and all(type(i) is int for i in drawn)
+        assert sorted(i for batch in BatchSampler(drawn, 2, False) for i in batch) == sorted(drawn)
+        for batches in (BatchSampler(sampler, 3, False), BatchSampler(sampler, 3, True)):
+            assert len(batches) == len(list(batches)) == n // 3 + (n % 3 > 0 and not batches.drop_last)
+        assert len(labels(DataLoader(data, 3, sampler=sampler))) == -(-n // 3)
+    assert 200 < list(WeightedRandomSampler([1, 3], 400)).count(1) < 380
+    order = list(RandomSampler(Squares(50), generator=mg.Generator().manual_seed(3)))
+    assert order == list(RandomSampler(Squares(50), generator=mg.Generator().manual_seed(3))) != sorted(order)
+    assert labels(DataLoader(data, batch_sampler=BatchSampler(SequentialSampler(data), 4, True))) == [[0, 1, 4, 9]]
+    with pytest.raises(ValueError, match="RandomSampler: num_samples must be a positive integer, got 0"):
+        RandomSampler(data, num_samples=0)
 
 
 def test_shuffling_follows_the_seed_or_the_generator():
