@@ -1,12 +1,15 @@
-"""The progress of long work: a bar on a terminal, elsewhere an occasional line."""
+"""The progress of long work: a bar on a terminal, elsewhere an occasional line; and what it is that takes long."""
 import contextlib
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 import tqdm
 
 SECONDS_BETWEEN_LINES = 10  # without a terminal
+PATIENCE = 1.0  # seconds of silence on a terminal
 
 
 def has_bar() -> bool:
@@ -14,6 +17,19 @@ def has_bar() -> bool:
     with contextlib.suppress(OSError):
         return os.get_terminal_size(sys.stderr.fileno()).columns > 0
     return sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def saying(what: str) -> Iterator[None]:
+    """If what happens inside takes longer than a second, say so on a terminal, above the bar if there is one."""
+    timer = threading.Timer(PATIENCE, tqdm.tqdm.write, [f"{what} ..."], {"file": sys.stderr})
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Progress:

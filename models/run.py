@@ -23,7 +23,7 @@ from minigrad.drawing.palette import CURVES
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
 from models.pictures import PICTURE, in_words
-from models.progress import Progress
+from models.progress import Progress, saying
 from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
 
@@ -79,12 +79,14 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             row = trainer.train_step()
             is_stop, is_interrupted = trainer.is_stop(trainer.step), bool(ranks.sum([len(interrupted)]) > 0)
             if is_stop:
-                row |= trainer.evaluate()
+                with saying("evaluating"):
+                    row |= trainer.evaluate()
                 trainer.check_ranks()
             row["seconds"] = round(time.perf_counter() - started, 3)
             record(row)
             if is_stop or is_interrupted:
-                ranks.of_first(save, trainer, folder, row)
+                with saying("saving"):
+                    ranks.of_first(save, trainer, folder, row)
             if is_interrupted:
                 if ranks.size == 1:  # Open MPI's mpiexec allows less than a second
                     draw(trainer, folder)
@@ -124,7 +126,8 @@ def draw(trainer: Trainer, folder: pathlib.Path) -> list[str]:
 def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], seconds: float) -> None:
     """Draw pictures, write a sample, and print the results and where they are."""
     files = [checkpoints.NAME, checkpoints.BEST, METRICS, *draw(trainer, folder)]
-    sample = trainer.dataset.sample(trainer.model, trainer.config.seed)
+    with saying("writing a sample"):
+        sample = trainer.dataset.sample(trainer.model, trainer.config.seed)
     (folder / SAMPLE).write_text(sample + "\n", encoding="utf-8")
     print(f"{sample}\n\n{trainer.step} steps in {seconds:.1f} s; {trainer.dataset.summary(measured)}")
     print(f"{folder}{os.sep} holds {', '.join(files)} and {SAMPLE}; next: minigrad sample --checkpoint {folder}")
@@ -178,7 +181,7 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list[Any
 
     Ranks get the signal from mpiexec: Open MPI's sends SIGTERM instead, and a second Ctrl-C is for mpiexec itself.
     """
-    pressed, ranks, first = [], trainer.ranks, trainer.step
+    pressed, ranks, first, words = [], trainer.ranks, trainer.step, contextlib.ExitStack()
 
     def remember(number, frame):
         pressed.append(number)
@@ -186,11 +189,13 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list[Any
             signal.signal(number, signal.default_int_handler)
             if trainer.step == first:
                 raise Interrupted(f"stopped before step {first + 1}; continue with --resume {folder}")
+            words.enter_context(saying("finishing this step, to save it; another Ctrl-C stops at once"))
 
     numbers = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]
     before = {number: signal.signal(number, remember) for number in numbers}
     try:
-        yield pressed
+        with words:
+            yield pressed
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

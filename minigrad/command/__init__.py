@@ -95,6 +95,8 @@ def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
 def run_command(arguments: list[str]) -> Generator[None, None, int]:
     """Run what the arguments ask for, and return its exit code."""
     name, *flags = arguments or [""]
+    if "_ARGCOMPLETE" in os.environ:  # Tab was pressed
+        name = import_module("minigrad.command.completion").command_to_complete(COMMANDS)
     if name in ("-h", "--help"):
         print(help_text())
         return 0
@@ -112,11 +114,15 @@ def run_command(arguments: list[str]) -> Generator[None, None, int]:
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Around imports: exit code 130 after Ctrl-C, 2 if they fail.
+    """Around imports: exit code 130 after Ctrl-C, 2 if they fail; on a terminal, a word if they take more than a second.
 
     The garbage collector never visits the imported objects, neither now nor at exit: it would take a quarter of the time.
     """
     before, is_collecting = signal.getsignal(signal.SIGINT), gc.isenabled()
+    word = import_module("threading").Timer(1.0, stop, ["starting ...", 0])
+    word.daemon = True
+    if sys.stderr.isatty():
+        word.start()
     gc.disable()
     if before is signal.default_int_handler:  # whose exception a compiled module may swallow while it starts
         signal.signal(signal.SIGINT, leave)
@@ -125,6 +131,7 @@ def starting() -> Iterator[None]:
     except (ImportError, RuntimeError) as error:
         sys.exit(stop(f"error: cannot start: {error}", 2))
     finally:
+        word.cancel()
         signal.signal(signal.SIGINT, before)
         gc.freeze()
         if is_collecting:

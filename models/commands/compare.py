@@ -4,6 +4,7 @@ import pathlib
 
 from models import comparison, comparison_picture
 from models.commands.shared import CheckFailed, check_output
+from models.progress import saying
 
 MARKS = {"csv": "val_loss_mean", "json": comparison.FORMAT, "plot": comparison_picture.PICTURE}
 
@@ -33,7 +34,9 @@ def write(compared: comparison.Comparison, paths: dict[str, pathlib.Path]) -> No
         paths["csv"].write_text(compared.as_csv(), encoding="utf-8")
     if "json" in paths:
         paths["json"].write_text(compared.as_json(), encoding="utf-8")
-    if "plot" in paths and not comparison_picture.draw(compared, paths["plot"]):
+    with saying("drawing the picture"):
+        is_empty = "plot" in paths and not comparison_picture.draw(compared, paths["plot"])
+    if is_empty:
         raise CheckFailed(f"there is nothing to plot: no run has been evaluated; {paths['plot']} was not written")
     if paths:
         print(" and ".join(map(str, paths.values())), "show" if len(paths) > 1 else "shows", "it")

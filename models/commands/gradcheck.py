@@ -9,6 +9,7 @@ import minigrad as mg
 from minigrad.gradcheck import GradcheckReport, gradcheck_module
 from models.commands.gradcheck_file import DTYPES, EXAMPLE, MAKERS, run_file
 from models.commands.shared import UsageError, usage_errors
+from models.progress import saying
 from models.recipes import RECIPES
 from models.transformer import CausalTransformer, TransformerConfig, check_whole
 
@@ -40,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
     for name, recipe in RECIPES.items():
         print(f"recipe {name}, {recipe.description}")
         model = CausalTransformer(dataclasses.replace(CONFIG, **recipe.model))
-        reports.append(check_model(options.seed, model))
+        with saying("checking every parameter"):
+            reports.append(check_model(options.seed, model))
         print(reports[-1], "\n", sep="", flush=True)
     checked = [entry.verdict for report in reports for entry in report.inputs]
     print(f"{checked.count('pass')} of {len(checked)} gradients are right")

@@ -6,6 +6,7 @@ from models import loading
 from models.attention_maps import has_attention
 from models.commands.shared import UsageError, check_output, usage_errors
 from models.pictures import OURS, LabelledMap, draw_maps, where_heads_look
+from models.progress import saying
 
 PICTURE = "look.png"  # in the run's folder
 
@@ -33,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
     with usage_errors():
         title, maps = codec.look(model, given.get("prompt"))
     maps = chosen(maps, given.get("layer"), given.get("head"))
-    draw_maps(maps, title, path)
+    with saying("drawing the picture"):
+        draw_maps(maps, title, path)
     print("\n".join([*(line for layer in maps for line in where_heads_look(layer)), f"{path} shows it"]))
     return 0
 

@@ -16,7 +16,7 @@ import minigrad as mg
 from minigrad.drawing.figures import FORMATS, is_of_kind
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
-from models.extras import MissingExtra
+from models.extras import MissingExtra, extra
 from models.progress import Progress
 from models.shards import ShardError, Show
 from models.train import TrainingError
@@ -47,6 +47,8 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
     parser = Parser(prog=f"minigrad {name}", description=text, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help="threads for the kernels (default: all cores)")
     command.add_flags(parser)
+    if "_ARGCOMPLETE" in os.environ:  # see minigrad/command/completion.py
+        extra("completion", "argcomplete").autocomplete(parser)
     options = parser.parse_args(arguments)
     try:
         if "threads" in options:

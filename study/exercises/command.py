@@ -6,6 +6,7 @@ import json
 import pathlib
 
 from models.commands.shared import Parser, UsageError, check_ending, check_writable, usage_errors
+from models.progress import saying
 from study.exercises import course_file, own, progress, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
@@ -156,7 +157,8 @@ def check(options: argparse.Namespace) -> int:
     if "solution" in given:
         refuse_if_locked(path.parent)
     try:
-        report = check_file(path, exercise, given.get("seed"), course=course_of(path.parent))
+        with saying("running your answer"):
+            report = check_file(path, exercise, given.get("seed"), course=course_of(path.parent))
     except SubmissionError as error:
         hint = "; say which exercise it is with --exercise NAME" if "exercise" in str(error) else ""
         unknown = {"exercise": None, "verdict": ERROR, "mistake": None, "sentence": f"{error}{hint}"}

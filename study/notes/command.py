@@ -3,6 +3,7 @@ import argparse
 import pathlib
 
 from models.commands.shared import CheckFailed, UsageError, check_writable
+from models.progress import saying
 from study.notes import document, plots, report
 from study.notes.claims import Claim
 
@@ -35,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
     refuted = [f"{outcome.claim.row} (note {outcome.claim.note})" for outcome in outcomes if not outcome.holds]
     if refuted:
         raise CheckFailed(f"refuted: {', '.join(refuted)}")
-    for path in plots.draw(pictures, folder):
+    with saying("drawing the plots"):
+        drawn = list(plots.draw(pictures, folder))
+    for path in drawn:
         print(path)
     if "write" in given:
         by_row = {outcome.claim.row: outcome for outcome in [*outcomes, *others]}
@@ -65,7 +68,8 @@ def show_table(claims: list[Claim], notes: list[str]) -> list[report.Outcome]:
     for claim in claims:
         if heading != (heading := report.heading(claim)):
             print(heading)
-        outcomes.append(report.check(claim))
+        with saying(f"checking {claim.row}"):
+            outcomes.append(report.check(claim))
         print(report.as_line(outcomes[-1]), flush=True)
     print(report.summary(outcomes))
     for line in report.pointers(claims, notes):
@@ -77,7 +81,8 @@ def show_in_full(claims: list[Claim], folder: pathlib.Path) -> list[report.Outco
     """Run claims and print each in full."""
     outcomes = []
     for claim in claims:
-        outcomes.append(report.check(claim))
+        with saying(f"checking {claim.row}"):
+            outcomes.append(report.check(claim))
         print(report.in_full(outcomes[-1], plots.where(claim.row, folder)), flush=True)
     return outcomes
 

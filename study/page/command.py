@@ -7,6 +7,7 @@ import webbrowser
 
 from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
+from models.progress import saying
 from models.transformer import NORMS, PLACEMENTS, check_number, check_whole
 from study import guide
 from study.page import attention, block, inputs, pages, trained
@@ -71,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
 def write_page(given: dict, path: pathlib.Path) -> None:
     """Write the page that the flags ask for; UsageError if it cannot be made."""
     try:
-        page = page_of(given)
+        with saying("working out the page"):
+            page = page_of(given)
         write(page.trace, path, extras=page.extras, overwrite="force" in given)
     except ValueError as error:
         raise UsageError(error) from None

@@ -97,7 +97,7 @@ def _announce() -> None:
     """Print once why starting takes longer."""
     nowhere = "in every process, as there is no private, writable folder to keep them in: name one with NUMBA_CACHE_DIR"
     kept = "needed only the first time" if cache_folder() else nowhere
-    print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
+    print(f"minigrad: compiling kernels for these operations, {kept} ...", file=sys.stderr, flush=True)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from typing import Any
 
 from minigrad.drawing.figures import new_figure
 from models.commands.shared import UsageError, check_writable
+from models.progress import saying
 from study.exercises import submission
 from study.exercises.course import COURSE
 from study.exercises.files import as_answered, check_file
@@ -55,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
         return 1
     print(f"\nA transformer learns to reverse words of {T} letters, in {steps} steps of Adam at rate {RATE:g}, each on "
           f"{BATCH} new words.\nYour backwards in it: {', '.join(used)}.\n")
-    theirs = train(LIBRARY, seed, used, steps)
+    with saying("training with the library's backwards"):
+        theirs = train(LIBRARY, seed, used, steps)
     yours = trained(used, seed, steps, theirs)
     print("", *conclusions(yours, theirs, all(reports[name] for name in used)), sep="\n")
     if picture is not None:
