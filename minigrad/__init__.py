@@ -35,11 +35,11 @@ from .creation import (
     randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor,
     zeros as zeros, zeros_like as zeros_like,
 )
-from .extend.left_out import FUNCTIONS as LEFT_OUT, left_out, with_pytorchs_keywords
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where
 from .ops.einsum import einsum as einsum
 from .ops.gather import take_along_dim as take_along_dim
+from .ops.left_out import FUNCTIONS as LEFT_OUT, left_out, with_pytorchs_keywords
 from .ops.matmul import tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean

@@ -1,4 +1,4 @@
-"""What torch.nn and torch.optim have and this library leaves out on purpose; see minigrad/extend/left_out.py."""
+"""What torch.nn and torch.optim have and this library leaves out on purpose; see minigrad/ops/left_out.py."""
 import sys
 
 from minigrad.extend import left_out

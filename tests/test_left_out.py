@@ -1,4 +1,4 @@
-"""A name of PyTorch's exists here, or its error says what to use instead: the tables of minigrad/extend and nn/left_out.py."""
+"""A name of PyTorch's exists here, or its error says what to use instead: the tables of minigrad/ops and nn/left_out.py."""
 import importlib
 import inspect
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.extend.left_out import FUNCTIONS, REFUSED
+from minigrad.ops.left_out import FUNCTIONS, METHODS, REFUSED
 from nn.left_out import LEFT_OUT
 
 TABLES = {"minigrad": FUNCTIONS, **LEFT_OUT}
@@ -41,7 +41,7 @@ def test_each_name_is_listed_once():
 
 @pytest.mark.parametrize("module", TABLES)
 def test_replacements_exist(module):
-    for reason in TABLES[module].values():
+    for reason in [*TABLES[module].values(), *METHODS.values()]:
         for path in re.findall(r"\b(?:mg|nn|np|math|models)(?:\.\w+)+", reason):
             library, *names = path.split(".")
             found = importlib.import_module({"mg": "minigrad", "np": "numpy"}.get(library, library))
@@ -49,6 +49,29 @@ def test_replacements_exist(module):
                 found = getattr(found, name)
         for method in re.findall(r"(?<![\w.])[abcpxy]\.(\w+)", reason):
             assert hasattr(mg.Tensor, method), reason
+
+
+def test_a_left_out_method_says_so():
+    x = mg.ones(2)
+    for name, wanted in {
+        "cdist": "left out; use (a[:, None]", "is_sparse": "left out; tensors are dense", "addmm_": "left out; use c + a @ b",
+        "squeeze_": r"left out; use x = x.squeeze(...)", "take_along_dim": "left out; use mg.take_along_dim",
+    }.items():
+        with pytest.raises(AttributeError, match=f"^'Tensor' object has no attribute '{name}': {re.escape(wanted)}"):
+            getattr(x, name)
+    for name in ("nonsense", "nonsense_", "__sum_", "_array_"):
+        with pytest.raises(AttributeError, match=f"^'Tensor' object has no attribute '{name}'$"):
+            getattr(x, name)
+    assert not set(" ".join(METHODS).split()) & {name for name in dir(mg.Tensor) if not name.startswith("_")}
+
+
+def test_each_method_of_pytorchs_tensors_exists_or_is_left_out():
+    torch, x = pytest.importorskip("torch"), mg.ones(2)
+    for name in dir(torch.Tensor):
+        if not name.startswith("_") and not hasattr(mg.Tensor, name):
+            with pytest.raises(AttributeError, match="left out"):
+                getattr(x, name)
+    assert {name for name in " ".join(METHODS).split() if not hasattr(torch.Tensor, name)} == set()
 
 
 a, b, x, y = (np.random.default_rng(seed).uniform(0.5, 2, (5, 5)) * (-1) ** seed for seed in range(4))

@@ -15,6 +15,8 @@ from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled st
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
+from ..ops.left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
+from ..ops.left_out import with_pytorchs_keywords  # with_pytorchs_keywords(module, *places): functions that take `input=`
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
@@ -27,8 +29,6 @@ from ..runner import outdate  # outdate(): something that compiled steps have re
 from ..tape import Op  # an operation: a class with forward and backward
 from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
-from .left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
-from .left_out import with_pytorchs_keywords  # with_pytorchs_keywords(module, *places): functions that take `input=`
 
 __all__ = [
     "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "Program",

@@ -1,14 +1,14 @@
 """What PyTorch has and this library leaves out on purpose, and what to use instead.
 
 A table is {"name another": reason}; nn/left_out.py has those of `nn`. Looking up such a name raises an AttributeError
-that says what to write instead, as for `mg.cdist`. tests/test_left_out.py checks that nothing else of PyTorch's is
-missing, and that the suggested alternatives exist.
+that says what to write instead, as for `mg.cdist` or `x.cdist`. tests/test_left_out.py checks that nothing else of
+PyTorch's is missing, and that the suggested alternatives exist.
 """
 import functools
 import sys
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 DENSE = "tensors are dense, and of float32, float64, int64 or bool"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
@@ -133,6 +133,34 @@ FUNCTIONS = {
     "is_distributed is_same_size is_signed typename": "use x.shape, x.dtype and type(x)",
 }
 
+METHODS = {  # those of Tensor that are no functions
+    "H mH": "use x.mT",
+    "byte char short": DENSE,
+    "apply_ map_ map2_": "use operations on the whole tensor",
+    "as_subclass": "use a class that has a Tensor",
+    "cauchy_ geometric_ log_normal_ random_": "use x.uniform_, x.normal_ and x.bernoulli_, and functions of these",
+    "fill_diagonal_": "write to x.diagonal()",
+    "itemsize nbytes": "use x.element_size() and x.numel()",
+    "module_load": "use x.copy_",
+    "narrow_copy": "use x.narrow, and clone()",
+    "ndimension": "use x.ndim",
+    "nelement": "use x.numel()",
+    "new": "use x.new_tensor or x.new_zeros",
+    "output_nr reinforce retains_grad grad_dtype volatile": "use x.grad_fn, x.is_leaf and x.requires_grad",
+    "resize resize_ resize_as resize_as_ set_ sum_to_size": "use x.reshape, x.expand, or x.sum(dim, keepdim=True)",
+    "take_along_dim": "use mg.take_along_dim",
+    "unsafe_chunk unsafe_split unsafe_split_with_sizes": "use x.chunk or x.split",
+    "const_data_ptr dim_order hash_tensor is_set_to layout new_empty_strided slice_inverse storage storage_offset "
+    "storage_type untyped_storage": "use x.data_ptr(), x.stride() and x.is_contiguous()",
+    "ipu is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_pinned is_shared is_vulkan is_xla is_xpu mtia "
+    "pin_memory record_stream share_memory_ to_mkldnn xpu": "cpu is the only device",
+    "ccol_indices coalesce col_indices crow_indices dense_dim index indices int_repr is_coalesced is_nested is_quantized "
+    "is_sparse is_sparse_csr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point "
+    "qscheme resize_as_sparse_ row_indices sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ to_dense "
+    "to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values": DENSE,
+    "eig lstsq solve symeig": NUMPYS,
+}
+
 KEYWORDS = {  # {arguments of functions: why they are left out}
     "out": "results have memory of their own; use x.copy_(result)",
     "layout memory_format pin_memory sparse_grad": "memory is dense and laid out by the library",
@@ -142,7 +170,27 @@ KEYWORDS = {  # {arguments of functions: why they are left out}
     "max_norm norm_type scale_grad_by_freq sparse": "rows are looked up, and no more",
     "enable_gqa": "repeat heads with k.repeat_interleave(groups, -3), or use nn.Attention(key_value_heads=)",
 }
-REFUSED = {name: reason for names, reason in KEYWORDS.items() for name in names.split()}
+
+
+def by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: reason for names, reason in table.items() for name in names.split()}
+
+
+REFUSED, OF_TENSORS = by_name(KEYWORDS), by_name(METHODS | FUNCTIONS)
+
+
+class LeftOutMethods:
+    if not TYPE_CHECKING:  # else type checkers would accept any name
+
+        def __getattr__(self, name: str) -> None:
+            """Called for missing attributes only."""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            method = name.removesuffix("_")
+            if name in OF_TENSORS:
+                message += f": left out; {OF_TENSORS[name]}"
+            elif name != method and not name.startswith("_") and (method in OF_TENSORS or hasattr(type(self), method)):
+                message += f": left out; {OF_TENSORS.get(method, f'use x = x.{method}(...)')}"
+            raise AttributeError(message, name=name, obj=self)
 
 
 def with_pytorchs_keywords(module: dict[str, Any], *places: str) -> None:
@@ -172,7 +220,7 @@ def _with_keywords(function: FunctionType) -> Callable[..., Any]:
 
 def left_out(module: str, table: dict[str, str]) -> Callable[[str], None]:
     """A module's `__getattr__`: an AttributeError, which for a name in the table says what to use instead."""
-    reasons = {name: reason for names, reason in table.items() for name in names.split()}
+    reasons = by_name(table)
 
     def __getattr__(name: str) -> None:
         message = f"module {module!r} has no attribute {name!r}"
