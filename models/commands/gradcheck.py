@@ -21,7 +21,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("function", metavar="FILE:NAME", nargs="?",
                         help="a function, torch.autograd.Function, module such as FILE:Layer(8), or forward and backward "
                              "in NumPy as FILE:FORWARD,BACKWARD (default: small models of all recipes)")
-    parser.add_argument("--inputs", metavar="NAME=VALUE ...",
+    parser.add_argument("--inputs", metavar="NAME=VALUE", nargs="+",
                         help=f"its arguments, as \"q,k,v=randn(2,4,8,16) causal=True\"; values are {MAKERS}, numbers, "
                              "True, False or None")
     parser.add_argument("--dtype", choices=DTYPES, help="of the real numbers among them (default: float64)")
@@ -33,10 +33,10 @@ def run(options: argparse.Namespace) -> int:
     with usage_errors():
         check_whole("seed", options.seed, least=0)
     if "function" in options:
-        return run_file(options.function, getattr(options, "inputs", None), getattr(options, "dtype", "float64"),
+        return run_file(options.function, getattr(options, "inputs", ()), getattr(options, "dtype", "float64"),
                         options.seed, "json" in options)
     if given := [name for name in ("inputs", "dtype", "json") if name in options]:
-        raise UsageError(f"--{given[0]} is for a function; say which one, as in {EXAMPLE}")
+        raise UsageError(f"--{given[0]} is for a function; say which one before it, as in {EXAMPLE}")
     reports = []
     for name, recipe in RECIPES.items():
         print(f"recipe {name}, {recipe.description}")

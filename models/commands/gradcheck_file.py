@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -33,12 +33,13 @@ DRAWN: Mapping[str, Callable[..., Any]] = {  # (generator, *arguments) -> array
     "mask": lambda r, *shape: r.random(shape) < 0.5,
 }
 MAKERS = ", ".join(f"{name}(...)" for name in DRAWN)
+NAME = r"[^\W\d]\w*"
 DTYPES = "float64", "float32", "bfloat16", "float16"
 
 spare(__file__)
 
 
-def run_file(target: str, inputs: str | None, dtype: str, seed: int, as_json: bool) -> int:
+def run_file(target: str, inputs: Sequence[str], dtype: str, seed: int, as_json: bool) -> int:
     """Print the report; the exit code is 0 only if the check has passed. `as_json`, an error is printed as JSON too."""
     try:
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():  # the user's code may print
@@ -52,13 +53,13 @@ def run_file(target: str, inputs: str | None, dtype: str, seed: int, as_json: bo
     return 0 if report else 1
 
 
-def checked(target: str, inputs: str | None, dtype: str, seed: int) -> GradcheckReport:
-    if inputs is None:
+def checked(target: str, inputs: Sequence[str], dtype: str, seed: int) -> GradcheckReport:
+    if not inputs:
         raise UsageError(f"--inputs is missing; say what to call {target} with, as in {EXAMPLE}")
     fn, library = loaded(target, seed)
     if library in (NUMPY, MINIGRAD) and dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library.name} has float64 and float32")
-    fn, values = applied(fn, parsed(inputs, np.random.default_rng(seed)), target)
+    fn, values = applied(fn, parsed(" ".join(inputs), np.random.default_rng(seed)), target)
     with user_errors(f"{target} cannot be checked"), library.wide() if dtype == "float64" else contextlib.nullcontext():
         values = [library.drawn(value, dtype) if isinstance(value, np.ndarray) else value for value in values]
         if library is MINIGRAD and library.owns(fn):
@@ -143,13 +144,14 @@ def called(function: Callable, call: ast.Call, *first: Any) -> Any:
 
 
 def parsed(text: str, generator: np.random.Generator) -> dict[str, Any]:
-    """The arguments by name: "q,k=randn(2,3) causal=True" gives q and k, drawn one after the other, and causal."""
+    """The arguments by name: "q,k=randn(2,3) causal=True" gives q and k, drawn one after the other, and causal. A comma may
+    stand between two values, too."""
+    unnamed, *parts = re.split(rf"(?:^|[\s,]+)({NAME}(?:,\s*{NAME})*)\s*=", text)
+    if unnamed or not parts:
+        raise UsageError(f"--inputs has {unnamed!r} without a name; say NAME=VALUE, as in {EXAMPLE}")
     found: dict[str, Any] = {}
-    for part in re.split(r"\s+(?=[\w,]+=)", text.strip()):
-        names, sign, value = part.partition("=")
-        if not sign:
-            raise UsageError(f"--inputs has {part!r} without a name; say NAME=VALUE, as in {EXAMPLE}")
-        for name in names.split(","):
+    for names, value in zip(parts[::2], parts[1::2]):
+        for name in re.findall(NAME, names):
             if name in found:
                 raise UsageError(f"--inputs has {name!r} twice")
             found[name] = drawn(value, generator)

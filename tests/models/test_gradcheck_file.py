@@ -92,6 +92,9 @@ CHECKS = {  # arguments: the exit code, and what is said
     ("own.py:tanh,forgets_the_square", "x=randn(3,4)"): (1, "diagnosis: this is tanh: "),
     ("own.py:tanh,back", "x=randn(3,4)", "--dtype", "float32"): (0, "x in float32"),
     ("own.py:product", "x,y=randn(3, 4) shift=1.5"): (0, "y      (3, 4)"),
+    ("own.py:product", "x=randn(3, 4), y=randn(4),shift = 1.5"): (0, "y      (4,)"),
+    ("own.py:product", "x, y=randn(3)"): (0, "y      (3,)"),
+    ("own.py:product", "x=randn(3, 4)", "y=randn(4)", "shift=1.5"): (0, "y      (4,)"),
     ("own.py:half", "x=rand(4)"): (1, "differences is 0.5 everywhere"),
     ("own.py:looked_up", "table=randn(3,2)  ids=randint(3,5)"): (0, "gradcheck of looked_up: PASS"),
     ("own.py:scores", "scale=3 x=randn(2)"): (0, "gradcheck of scores: PASS"),
@@ -122,7 +125,9 @@ REFUSED = [
     (("own.py:product(1)", "--inputs", "x=randn(2)"), "own.py:product(1) cannot be made: TypeError: product() missing"),
     (("own.py:scaled(oops)", "--inputs", "x=randn(2)"), "scaled(oops): say its arguments as numbers, strings, True, False or None"),
     (("own.py:scores", "--inputs", "x=randn(2) scale=ones(2)"), "own.py:scores takes scale by keyword only; a check passes tensors"),
-    (("own.py:half", "--inputs", "=3 x=randn(2)"), "own.py:half has no argument ''; it has x"),
+    (("own.py:half", "--inputs", "=3 x=randn(2)"), "--inputs has '=3' without a name"),
+    (("own.py:half", "--inputs", ""), "--inputs has '' without a name"),
+    (("--inputs", "x=randn(2)", "own.py:half"), "--inputs is for a function; say which one before it, as in"),
     (("own.py:opaque", "--inputs", "x=randn(2)"), "own.py:opaque cannot be checked: RuntimeError: no __self__, in line "),
     (("own.py:stops", "--inputs", "x=randn(2)"), "own.py:stops cannot be checked: BaseException: odd, in line "),
     (("syntax.py:f", "--inputs", "x=randn(2)"), "syntax.py cannot be imported: SyntaxError: '(' was never closed (syntax.py, line 1)\n"),
@@ -137,7 +142,7 @@ REFUSED = [
     (("own.py:half", "--inputs", "x=randn(2, 10**9)"), "'randn(2, 10**9)' is no value"),
     (("own.py:half", "--inputs", "x=randint(3,2)"), "no input or parameter requires a gradient"),
     (("own.py:half", "--inputs", "x=randn(2)", "--dtype", "bfloat16"), "--dtype bfloat16 is for functions of PyTorch and JAX"),
-    (("--json",), "--json is for a function; say which one, as in minigrad gradcheck"),
+    (("--json",), "--json is for a function; say which one before it, as in minigrad gradcheck"),
 ]
 
 
