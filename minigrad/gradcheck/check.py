@@ -59,6 +59,7 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
     """Check all leaves of a problem, which is left unchanged."""
     generator = generator_for(options.seed)
     with problem.preserved():
+        varied = problem.vary(generator)
         outputs = problem.outputs()
         # A function without a name is named after the op that made its output.
         title = problem.title or ("the function" if outputs[0].is_leaf else outputs[0].grad_fn.title)
@@ -69,7 +70,7 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
         failed = [side.name for side in sides if not side.passed]
         is_wrong = failed or any(report.verdict == FAIL for report in reports)
         to_ask = consultations(point, reports, options.seed) if is_wrong and REPEATABLE not in failed else []
-    warnings = [*problem.notes, *special_points(reports, problem.before, problem.constants)]
+        warnings = [*problem.notes, *varied, *special_points(reports, problem.before, problem.constants)]
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
                  for k, out in enumerate(outputs) if not out.requires_grad]
     warnings += [f"output {k} is NaN in {lost} of {out.numel()} places, where nothing can be checked"

@@ -14,6 +14,7 @@ from ..runner import current
 from ..tensor import Tensor
 from .report import index_of
 
+VARIED = 0.3  # how far parameters that are one number everywhere are moved
 CANCELLED = 1e-12  # what may remain where terms of a gradient cancel, relative to them
 
 
@@ -27,8 +28,9 @@ class Problem:
                  constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = (),
                  arguments: Sequence[tuple[str, Any]] = (), dtype: np.dtype = np.dtype(np.float64),
                  own_checks: "Callable[[Point], dict[str, Callable[[], str]]]" = lambda point: {},
-                 notes: Sequence[str] = ()):
+                 notes: Sequence[str] = (), parameters: Iterable[str] = ()):
         self.title = title
+        self.parameters = set(parameters)  # the names of leaves that the function has itself
         self.notes = notes  # for the report
         self.own_checks = own_checks  # side checks that concern this function alone, by name
         self.function = function
@@ -57,12 +59,13 @@ class Problem:
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
         """Whatever happens inside, the leaves, the constants and the random state are restored afterwards."""
-        state = random.get_state()
+        state, before = random.get_state(), self.before
         try:
             with np.errstate(all="ignore"):
                 yield
         finally:
             random.set_state(state)
+            self.before = before
             self.restore()
 
     def restore(self) -> None:
@@ -70,6 +73,18 @@ class Problem:
         for array, before in zip(self._arrays(), self.before):
             if not same_bits(array, before):  # so that read-only arrays are not written to
                 array[...] = before
+
+    def vary(self, generator: np.random.Generator) -> list[str]:
+        """Add random numbers to parameters that are one number everywhere, as those of a new norm are, which hides
+        mistakes: its weight of 1 could be missing. `restore` comes back here. Returns what has been done."""
+        found = []
+        for name, leaf in self.leaves.items():
+            if name in self.parameters and leaf.numel() > 1 and np.ptp(leaf.array) == 0:
+                found.append(f"{name} is {leaf.array.flat[0]:g} everywhere: checked where it is random")
+                leaf.array += VARIED * generator.standard_normal(leaf.shape)
+        if found:
+            self.before = [array.copy() for array in self._arrays()]
+        return found
 
     def changed(self) -> str:
         """Which leaf or constant has been changed? "" if none."""
@@ -221,7 +236,8 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
     arguments += (parameters or {}).items()
     title = title_of(fn) if title is None else title
     own = {"own_checks": fn.own_checks, "notes": fn.notes} if hasattr(fn, "own_checks") else {}
-    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype, **own)
+    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype, **own,
+                   parameters=parameters or ())
 
 
 def title_of(fn: Callable) -> str:

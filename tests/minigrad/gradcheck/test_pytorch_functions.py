@@ -90,6 +90,17 @@ class Halving(torch.nn.Module):
         return tokens @ (self.weight / 2 + self.weight.detach() / 2) * self.calls.clone()
 
 
+class Gain(torch.nn.Module):
+    """x * weight, with a backward that is right where the weight is 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
+
+    def forward(self, x):
+        return function(torch.mul, lambda d, x, w: (d, (d * x).sum(0))).apply(x, self.weight)
+
+
 X, Y = leaf(3, 4), leaf(4, 2, seed=1)
 QKV = leaf(2, 2, 4, 4), leaf(2, 2, 4, 4, seed=1), leaf(2, 2, 4, 4, seed=2)
 TARGETS = torch.tensor([1, 0, -100])
@@ -102,6 +113,7 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
                   "diagnosis: this is full_attention: the scale 1 / sqrt(d) is missing in dk"),
     "without ctx": (Cube, X, "pass", "Cube", "base pass", "side checks: all"),
     "a module": (Halving(), X, "fail", "Halving", "weight fail, tokens pass", "backward / differences is 0.5 everywhere"),
+    "a module as it begins": (Gain(), X, "fail", "Gain", "weight pass, x fail", "weight is 1 everywhere: checked where it is random"),
     "a module's inputs that need no gradient": (torch.nn.Linear(4, 2).double(), X.detach(), "pass", "Linear",
                                                 "weight pass, bias pass", "side checks: all"),
     "a method of a module": (Halving().forward, X, "pass", "forward", "tokens pass", "side checks: all"),
