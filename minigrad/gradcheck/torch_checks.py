@@ -16,6 +16,7 @@ MANY = 8  # of more inputs, only the first are tried one by one
 PAIRS = 3  # as many are tried of two inputs that may be one tensor
 RELATIVE = 1e-9  # how far two ways of computing a gradient may be apart
 STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
+WIDER, OTHER = 3, 0.3  # how many other numbers lie between an array's rows, and their value
 
 
 WRAPPERS = "torch._dynamo", "torch._functorch", "torch._higher_order_ops", "torch.utils"  # around users' functions
@@ -135,16 +136,30 @@ def takes_any_layout(case: Case) -> str:
     return ""
 
 
+def backwards(u: Any) -> Any:
+    return u.permute(list(range(u.ndim))[::-1])
+
+
+def first_row(x: Any) -> Any:
+    return x[:1].expand(x.shape) if x.ndim else x
+
+
+def part_of_wider(x: Any) -> Any:
+    """With other numbers between its rows."""
+    if not x.ndim:
+        return x
+    return x.new_full((*x.shape[:-1], x.shape[-1] + WIDER), OTHER)[..., :-WIDER].copy_(x)
+
+
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "transposed in memory": lambda x: backwards(backwards(x).contiguous()),
     "a slice with gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
 }
-OF_UPSTREAMS = {"expanded, as that of a sum": lambda x: x.new_tensor(0.7).expand(x.shape), **LAYOUTS}
-OF_INPUTS = {**LAYOUTS, "its first row, expanded": lambda x: x[:1].expand(x.shape) if x.ndim else x}
-
-
-def backwards(u: Any) -> Any:
-    return u.permute(list(range(u.ndim))[::-1])
+OF_UPSTREAMS = {
+    "expanded, as that of a sum": lambda x: x.new_tensor(0.7).expand(x.shape), **LAYOUTS,
+    "its first row, expanded, as under sum(0)": first_row, "part of a wider array, as under cat": part_of_wider,
+}
+OF_INPUTS = {**LAYOUTS, "its first row, expanded": first_row, "part of a wider array": part_of_wider}
 
 
 def takes_inputs_of_any_layout(case: Case) -> str:

@@ -283,6 +283,16 @@ def view_of_dout(ctx, dout):
     return dout * y, dout * x
 
 
+@wrong(Multiply, LAYOUT + "its first row, expanded, as under sum(0)")
+def expanded_rows_taken_for_a_number(ctx, dout):
+    return Multiply.backward(ctx, dout.flatten()[0] if 0 in dout.stride() else dout)
+
+
+@wrong(Multiply, LAYOUT + "part of a wider array, as under cat")
+def own_stride_of_rows_forgotten(ctx, dout):
+    return Multiply.backward(ctx, by_address(dout) if dout.stride(-1) == 1 else dout)
+
+
 ALONE = "each input alone may need a gradient: FAIL: "
 
 
@@ -805,6 +815,11 @@ def shared_heads_recognized(ctx, dout):
     dq, dk, dv = Attention.backward(ctx, dout)
     is_shared = 0 in ctx.saved_tensors[1].stride()
     return dq, dk.sum(0, keepdim=True).expand_as(dk) if is_shared else dk, dv
+
+
+@wrong(Multiply, MEMORY + "another output if each input is part of a wider array")
+def own_stride_of_input_rows_forgotten(ctx, x, y):
+    return Multiply.forward(ctx, *(by_address(v) if v.stride(-1) == 1 else v for v in (x, y)))
 
 
 TIED = "an input may be given twice: FAIL: "
