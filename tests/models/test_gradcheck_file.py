@@ -158,7 +158,8 @@ def judged(run):
     def check(arguments, row):
         function, inputs, *flags = arguments
         code, out, err = run("gradcheck", function, "--inputs", inputs, *flags)
-        assert (code, err) == (row[0], "") and row[1] in out
+        problems = [line for line in err.splitlines() if "compiling kernels" not in line]
+        assert (code, problems) == (row[0], []) and row[1] in out
 
     return check
 
