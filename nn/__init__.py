@@ -30,7 +30,7 @@ from .position import PositionEncoding
 from .recurrent import GRU, LSTM, RNN
 from .rms_norm import RMSNorm
 from .transformer import (
-    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+    Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )
 
 say_what_is_left_out(__name__)
@@ -41,6 +41,6 @@ __all__ = [
     "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",
     "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "ReLU", "ReLU6", "RMSNorm", "Sequential",
     "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten",
-    "functional", "init", "optim", "patchify", "unpatchify", "utils",
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "Unflatten", "functional", "init", "optim", "patchify", "unpatchify", "utils",
 ]

@@ -30,7 +30,6 @@ LEFT_OUT = {
         "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d "
         "ZeroPad3d": PADS,
         "AlphaDropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout": DROPS,
-        "Transformer": "use nn.TransformerEncoder and nn.TransformerDecoder",
         "GLU": "use nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
         "Hardshrink Softshrink Threshold": "use x.where(x > threshold, 0.0)",
         "PReLU RReLU": "use nn.LeakyReLU",

@@ -11,10 +11,14 @@ forbids attention, floats are added to the scores, and is_causal is a hint that 
 (In PyTorch an encoder in eval ignores a hint without a mask.)
 """
 import copy
+import math
 from collections.abc import Callable
+from typing import Any
 
+import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
+from nn import init
 from nn.checks import one_of, positive_int, probability
 from nn.container import ModuleList
 from nn.dropout import Dropout
@@ -173,3 +177,53 @@ class TransformerDecoder(_Stack):
         return self._through(tgt, lambda layer, x: layer(
             x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, bool(tgt_is_causal),
             memory_is_causal))
+
+
+class Transformer(Module):
+    """An encoder and a decoder that attends to its output, each with a final LayerNorm; matrices start as xavier_uniform_.
+
+        y = decoder(tgt, memory=encoder(src))
+
+    src (S, B, C) and tgt (T, B, C), or (B, S, C) and (B, T, C) if batch_first -> the form of tgt. A custom encoder or
+    decoder replaces these.
+
+    >>> import minigrad as mg
+    >>> model = Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16)
+    >>> model(mg.randn(7, 3, 8), mg.randn(5, 3, 8), tgt_mask=model.generate_square_subsequent_mask(5)).shape
+    (5, 3, 8)
+    """
+
+    def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
+                 dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = F.relu,
+                 custom_encoder: Module | None = None, custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
+                 batch_first: bool = False, norm_first: bool = False, bias: bool = True):
+        super().__init__()
+        options = dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, eps=layer_norm_eps, bias=bias)
+
+        self.encoder: Module = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(d_model, nhead, *options), num_encoder_layers, norm())
+        self.decoder: Module = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(d_model, nhead, *options), num_decoder_layers, norm())
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
+                memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+                tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+                src_is_causal: bool | None = None, tgt_is_causal: bool | None = None,
+                memory_is_causal: bool = False) -> Tensor:
+        """Masks are those of the encoder and the decoder."""
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        return self.decoder(
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """A causal mask (sz, sz): 0 on and below the diagonal, -inf above."""
+        return mg.full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)

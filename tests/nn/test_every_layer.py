@@ -37,6 +37,7 @@ LAYERS = {  # name: (constructor, the kinds of its inputs)
     "TransformerDecoderLayer": (lambda: nn.TransformerDecoderLayer(6, 2, 8), [TOKENS, TOKENS]),
     "TransformerEncoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8), 2), [TOKENS]),
     "TransformerDecoder": (lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(6, 2, 8), 2), [TOKENS, TOKENS]),
+    "Transformer": (lambda: nn.Transformer(6, 2, 1, 1, 8), [TOKENS, TOKENS]),
     "PositionEncoding": (lambda: nn.PositionEncoding("learned", 6, 9), [TOKENS]),
     "RNN": (lambda: nn.RNN(6, 3), [TOKENS]),
     "GRU": (lambda: nn.GRU(6, 3), [TOKENS]),

@@ -68,6 +68,7 @@ def assert_same(source, call="layer"):
 
 ATTENTION, RNN = "nn.MultiheadAttention(8, 2)", "nn.RNN(8, 8)"
 ENCODER, DECODER = "nn.TransformerEncoderLayer(8, 2, 9, 0.0)", "nn.TransformerDecoderLayer(8, 2, 9, 0.0)"
+TRANSFORMER = "nn.Transformer(8, 2, 1, 2, 9, 0.0)"
 CALLS = [  # (layer, call)
     (ATTENTION, "layer(x, x, x)"),
     (ATTENTION, "layer(x, y, y)"),
@@ -124,6 +125,13 @@ CALLS = [  # (layer, call)
     (f"nn.TransformerEncoder({ENCODER}, 2)", "layer(x, causal, is_causal=True)"),
     (f"nn.TransformerDecoder({DECODER}, 2, nn.LayerNorm(8))", "layer(x, y)"),
     (f"nn.TransformerDecoder({DECODER}, 2)", "layer(x, y, causal, memory_key_padding_mask=padding)"),
+    (TRANSFORMER, "layer(x, y)"),
+    (TRANSFORMER, "layer(x, y, causal, None, hidden.T, tgt_key_padding_mask=padding, src_is_causal=True)"),
+    (TRANSFORMER, "layer(y, x, None, causal, hidden, padding, memory_key_padding_mask=padding, tgt_is_causal=True)"),
+    ("nn.Transformer(8, 2, 2, 1, 9, 0.0, 'gelu', None, None, 0.5, True, True, False)",
+     "layer(x.transpose(0, 1), y.transpose(0, 1))"),
+    (f"nn.Transformer(8, 2, 1, 1, 9, 0.0, custom_decoder={DECODER})", "layer(x, y)"),
+    (TRANSFORMER, "layer(x, x, tgt_mask=layer.generate_square_subsequent_mask(len(x)).double(), tgt_is_causal=True)"),
     ("nn.Sequential(nn.Linear(8, 4), nn.ReLU(True), nn.LayerNorm(4), nn.Softmax(1))", "layer(x)"),
     *[(source, "layer(x)") for source in (
         "nn.Linear(8, 4)", "nn.Linear(8, 4, bias=False)", "nn.LayerNorm(8)", "nn.LayerNorm(8, bias=False)", "nn.RMSNorm(8)",
@@ -223,6 +231,7 @@ OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
     **{name: {own: "() is nothing, too"} for name, own in (
         ("ModuleList", "modules"), ("ModuleDict", "modules"), ("ParameterDict", "parameters"), ("ParameterList", "values"))},
     "TransformerEncoderLayer": {"activation": "relu of this library"},
+    "Transformer": {"activation": "relu of this library"},
     "TransformerDecoderLayer": {"activation": "relu of this library"},
     "random_split": {"generator": "None is the default one"},
 }

@@ -160,6 +160,7 @@ REFUSED = {
     TransformerDecoderLayer(8, 4, 0)  # ValueError: TransformerDecoderLayer: dim_feedforward must be a positive integer
     TransformerEncoderLayer(8, 4, dropout=2)  # ValueError: TransformerEncoderLayer: dropout must be a probability
     TransformerEncoderLayer(8, 4, activation="swish")  # ValueError: activation must be one of gelu,
+    Transformer(8, 4, 0)  # ValueError: TransformerEncoder: num_layers must be a positive integer
     TransformerEncoder(encoder, 0)  # ValueError: TransformerEncoder: num_layers must be a positive integer
     encoder(zeros(2, 3, 4, 6))  # ValueError: (B, T, C) with batch_first=True, or (T, C), got (2, 3, 4,
     """,
