@@ -130,7 +130,7 @@ CALLS = [  # (layer, call)
     (TRANSFORMER, "layer(y, x, None, causal, hidden, padding, memory_key_padding_mask=padding, tgt_is_causal=True)"),
     ("nn.Transformer(8, 2, 2, 1, 9, 0.0, 'gelu', None, None, 0.5, True, True, False)",
      "layer(x.transpose(0, 1), y.transpose(0, 1))"),
-    (f"nn.Transformer(8, 2, 1, 1, 9, 0.0, custom_decoder={DECODER})", "layer(x, y)"),
+    (f"nn.Transformer(8, 2, 1, 1, 9, 0.0, custom_decoder=nn.TransformerDecoder({DECODER}, 1))", "layer(x, y)"),
     (TRANSFORMER, "layer(x, x, tgt_mask=layer.generate_square_subsequent_mask(len(x)).double(), tgt_is_causal=True)"),
     ("nn.Sequential(nn.Linear(8, 4), nn.ReLU(True), nn.LayerNorm(4), nn.Softmax(1))", "layer(x)"),
     *[(source, "layer(x)") for source in (
