@@ -25,6 +25,8 @@ from models.tokenizers import tokenizer_of
 
 NAME, PREVIOUS, BEST = "checkpoint.npz", "checkpoint.previous.npz", "checkpoint.best.npz"
 FORMAT = "minigrad checkpoint 3"
+STARTER = "starter"  # the model that comes with minigrad, by this name if no file or folder has it
+STARTER_FILE = pathlib.Path(__file__).with_name(STARTER) / "model.npz"
 
 
 class CheckpointError(Exception):
@@ -120,8 +122,10 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
 
 
 def find(run: str | os.PathLike[str], best: bool = False) -> pathlib.Path:
-    """The last or best checkpoint file in a run's folder, or the file itself; NoCheckpoint if there is none."""
+    """The last or best checkpoint file in a run's folder, the file itself, or STARTER's; NoCheckpoint if there is none."""
     run = pathlib.Path(run)
+    if str(run) == STARTER and not os.path.lexists(run):
+        return STARTER_FILE
     names = [BEST] if best else [NAME, PREVIOUS]
     try:
         if run.is_file() and not best:
@@ -174,6 +178,8 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
 def remedy(path: str | os.PathLike[str]) -> str:
     """What to do about a damaged checkpoint."""
     path = pathlib.Path(path)
+    if path == STARTER_FILE:
+        return "; install minigrad again"
     previous = path.with_name(PREVIOUS)
     if path.name == NAME and previous.is_file():
         return f"; use the one before it: {previous}"

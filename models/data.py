@@ -170,9 +170,17 @@ def new_tokenizer(kind: str, symbols: str, training_text: str, vocabulary_size: 
 def default_text() -> str:
     """The Python language reference (about 465,000 characters), sorted by topic, in plain ASCII."""
     topics = pydoc_data.topics.topics
-    text = "\n".join(topics[name] for name in sorted(topics)).translate(ASCII_NEIGHBOURS)
+    return in_ascii("\n".join(topics[name] for name in sorted(topics)))
+
+
+def in_ascii(text: str) -> str:
+    """The text in DEFAULT_SYMBOLS: characters become their nearest ASCII ones, or are dropped.
+
+    >>> in_ascii("naïve “café”…")
+    'naive "cafe"...'
+    """
     known = set(DEFAULT_SYMBOLS)
-    return "".join(symbol for symbol in unicodedata.normalize("NFKD", text) if symbol in known)
+    return "".join(symbol for symbol in unicodedata.normalize("NFKD", text.translate(ASCII_NEIGHBOURS)) if symbol in known)
 
 
 def read_text(path: str) -> str:

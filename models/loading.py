@@ -71,6 +71,7 @@ def source(run: str | os.PathLike[str], best: bool = False) -> Source:
 def load(run: str | os.PathLike[str], best: bool = False) -> nn.Module:
     """The model in a run's folder, a checkpoint file or a Hugging Face folder (docs/models_of_others.md), in evaluation
     mode; with `best`, the one with the lowest validation loss. CheckpointError if it is missing or damaged.
+    `load("starter")` is the small model that comes with minigrad, unless a file or folder is called so.
 
     The model has its `config` and a `tokenizer`: that of its text, or its Task, with `encode(text)` and `decode(ids)`; None
     if the folder has none. `models.respond` goes from text to text:

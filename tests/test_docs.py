@@ -17,7 +17,7 @@ from study.page.mistakes import MISTAKES
 from study.page.stations import STATIONS
 
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = sorted(path for folder in (".", "docs", "examples", "study/guide", "study/notes") for path in ROOT.joinpath(folder).glob("*.md"))
+DOCUMENTS = sorted(path for folder in (".", "docs", "examples", "models/starter", "study/guide", "study/notes") for path in ROOT.joinpath(folder).glob("*.md"))
 FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 
 

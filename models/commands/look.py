@@ -4,7 +4,9 @@ import pathlib
 
 from models import loading
 from models.attention_maps import has_attention
+from models.checkpoint import STARTER_FILE
 from models.commands.shared import UsageError, check_output, usage_errors
+from models.commands.train import last_run_or_starter
 from models.pictures import OURS, LabelledMap, draw_maps, where_heads_look
 from models.progress import saying
 
@@ -12,19 +14,22 @@ PICTURE = "look.png"  # in the run's folder
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="folder of a run, a checkpoint file, or a Hugging Face folder")
+    parser.add_argument("run", metavar="RUN", nargs="?", help="folder of a run, a checkpoint file, or a Hugging Face "
+                        "folder (default: the run saved last, or the model that comes with minigrad, starter)")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
     parser.add_argument("--prompt", help="the text to read, or a task's source (default: an example of the task)")
     parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
     parser.add_argument("--head", type=int, help="this head only, from 1 (default: all)")
     parser.add_argument("--out", metavar="PICTURE", help="file of the picture, .png, .pdf or .svg "
-                        f"(default: {PICTURE} in the run's folder)")
+                        f"(default: {PICTURE} in the run's folder; starter's is written here)")
 
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    source = loading.source(options.run, best="best" in given)
+    source = loading.source(given["run"] if "run" in given else last_run_or_starter(), best="best" in given)
     codec, folder = source.codec(), source.path if source.path.is_dir() else source.path.parent
+    if source.path == STARTER_FILE:
+        folder = pathlib.Path()
     path = pathlib.Path(given["out"]) if "out" in given else folder / PICTURE
     check_output(path, "--out", "picture of attention", OURS)
     model = loading.model_in(source)

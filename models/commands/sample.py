@@ -1,11 +1,10 @@
 """`minigrad sample`: a prompt and its continuation, streamed, or a model's answer to the source of a task."""
 import argparse
-import sys
 
 from models import loading
 from models.checkpoint import CheckpointError
 from models.commands.shared import usage_errors
-from models.commands.train import last_run
+from models.commands.train import last_run_or_starter
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE
 
 SAMPLING = "tokens", "temperature", "top_k", "top_p", "seed"
@@ -13,7 +12,7 @@ SAMPLING = "tokens", "temperature", "top_k", "top_p", "seed"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="RUN", help="folder of a run, a checkpoint file, or a Hugging Face "
-                        "folder (default: the run saved last)")
+                        "folder (default: the run saved last, or the model that comes with minigrad, starter)")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
     parser.add_argument("--prompt", help="the text to continue (default: the first symbol), or a task's source")
     parser.add_argument("--tokens", type=int, help=f"how many to generate (default: {SAMPLE_LENGTH})")
@@ -25,11 +24,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    run = given.get("checkpoint")
-    if run is None:
-        run = last_run("--checkpoint")
-        print(f"{run}, the run saved last:", file=sys.stderr)
-    source = loading.source(run, best="best" in given)
+    source = loading.source(given["checkpoint"] if "checkpoint" in given else last_run_or_starter(), best="best" in given)
     codec = source.codec()
     model = loading.model_in(source)
     with usage_errors():

@@ -15,7 +15,7 @@ from minigrad.extend import compile_ahead
 from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
-from models.checkpoint import Checkpoint, find, has_checkpoint, load
+from models.checkpoint import STARTER, Checkpoint, find, has_checkpoint, load
 from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress, usage_errors
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
@@ -227,6 +227,9 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         check_divisible(training, ranks)
         check_memory(config, training)
         step, steps = checkpoint.step, training.steps
+        if step and not checkpoint.optimizer:
+            raise UsageError(f"{path} cannot be resumed: it holds a finished model without its optimizer; start a new run "
+                             f"from it with --init-from {given['resume'] or folder}")
         if steps < step:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; give more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
@@ -271,7 +274,10 @@ def named_run(given: dict[str, Any]) -> str | pathlib.Path:
     names = [name for name in (given["resume"], given.get("out")) if name is not None]
     if "" in names:
         raise UsageError("the name of the run to resume is empty; name one, or give --resume alone for the last one")
-    return names[0] if names else last_run("--resume")
+    run = names[0] if names else last_run()
+    if run is None:
+        raise UsageError(f"there is no run in {RUNS}{os.sep}; name one: --resume RUN")
+    return run
 
 
 def chosen(given: dict[str, Any], config_class: type[Any]) -> dict[str, Any]:
@@ -310,13 +316,20 @@ def stands_for(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return fields
 
 
-def last_run(flag: str) -> pathlib.Path:
-    """The folder under runs/ with the newest checkpoint; UsageError, which asks for the flag, if there is none."""
+def last_run() -> pathlib.Path | None:
+    """The folder under runs/ with the newest checkpoint."""
     checkpoints = RUNS.glob("*/checkpoint*.npz")
     newest = max(checkpoints, key=lambda path: path.stat().st_mtime, default=None)
-    if newest is None:
-        raise UsageError(f"there is no run in {RUNS}{os.sep}; name one: {flag} RUN")
-    return newest.parent
+    return newest and newest.parent
+
+
+def last_run_or_starter() -> pathlib.Path:
+    """The last run, or the model that comes with minigrad if there is none; says which on stderr."""
+    run, what = last_run(), "the run saved last"
+    if run is None:
+        run, what = pathlib.Path(STARTER), "the small model that comes with minigrad (`minigrad train` makes your own)"
+    print(f"{run}, {what}:", file=sys.stderr)
+    return run
 
 
 def new_folder(out: str | None, name: str) -> pathlib.Path:

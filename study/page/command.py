@@ -7,6 +7,7 @@ import webbrowser
 
 from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
+from models.commands.train import last_run_or_starter
 from models.progress import saying
 from models.transformer import NORMS, PLACEMENTS, check_number, check_whole
 from study import guide
@@ -33,7 +34,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", metavar="FILE.json",
                         help="your own numbers: q, k, v and upstream, or x with w_q, w_k, w_v, w_o; causal, scale, labels; "
                              "with --block: w_in, w_out and gains; w_u and targets for upstream: --cross-entropy")
-    parser.add_argument("--checkpoint", metavar="RUN", help="a head of a trained model: a folder of a run, or a checkpoint")
+    parser.add_argument("--checkpoint", metavar="RUN", nargs="?", const=None,
+                        help="a head of a trained model: a folder of a run, or a checkpoint (without RUN: the run saved "
+                             "last, or the model that comes with minigrad, starter)")
     parser.add_argument("--text", help="with --checkpoint: the text that the model reads")
     parser.add_argument("--layer", type=int, help="with --checkpoint: the layer, counted from 1 (default: 1)")
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
@@ -57,6 +60,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
     check_flags(given)
+    if given.get("checkpoint", "") is None:
+        given["checkpoint"] = last_run_or_starter()
     if "guide" in given:
         path = guide.write(pathlib.Path(tempfile.mkdtemp(prefix="minigrad-")))
     else:

@@ -124,7 +124,6 @@ BAD_TRAINING = [
     (["--tokenizer", "bytes", "--vocabulary-size", 300], "--vocabulary-size is 300, but the tokenizer has 256 tokens"),
 ]
 BAD_SAMPLING = [
-    ([], "there is no run in runs/; name one: --checkpoint RUN"),
     (["--checkpoint", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
     (["--checkpoint", ""], "holds no checkpoint.npz"), (["--checkpoint", "nowhere"], "nowhere does not exist"),
 ]
