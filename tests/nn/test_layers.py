@@ -161,7 +161,7 @@ def test_init_follows_the_seed():
 @pytest.mark.parametrize("text", [
     "Linear(400, 300)", "Embedding(300, 400)", "LayerNorm(30)", "MultiheadAttention(300, 3)", "MultiheadAttention(300, 3, kdim=200)",
     "Embedding(300, 400, padding_idx=0)", "RMSNorm(30)", "TransformerEncoderLayer(150, 3, 100, bias=False)",
-    "TransformerDecoderLayer(150, 3, 100, bias=False)", "Transformer(150, 3, 1, 1, 400)",
+    "TransformerDecoderLayer(150, 3, 100, bias=False)", "Transformer(150, 3, 1, 1, 100, bias=False)",
 ])
 def test_default_inits_are_pytorchs(text):
     torch = pytest.importorskip("torch")
