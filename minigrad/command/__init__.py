@@ -108,6 +108,7 @@ def run_command(arguments: list[str]) -> Generator[None, None, int]:
     module, text = COMMANDS[name]
     with contextlib.nullcontext() if module in sys.modules else starting():
         yield
+        import_module("minigrad.command.packages").refuse_shadows("study")
         shared, command = import_module("models.commands.shared"), import_module(module)
     return shared.run(name, text, command, flags)
 
