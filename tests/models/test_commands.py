@@ -194,7 +194,7 @@ def test_bad_input_with_a_run_on_a_text(refused, text_run):
     refused(TEXT_SAMPLING, "sample", "--checkpoint", "here")
     refused(RESUMING_A_TEXT, "train", "--resume", "here")
     refused(LOOKING_AT_A_TEXT, "look", "here")
-    refused([([], "the following arguments are required: RUN"), (["nowhere"], "nowhere does not exist; give the folder of a run"),
+    refused([(["nowhere"], "nowhere does not exist; give the folder of a run"),
              (["."], ". holds no checkpoint.npz; give the folder of a run")], "look")
     assert before == {path: path.read_bytes() for path in text_run.iterdir()}
 
