@@ -1,7 +1,7 @@
 """`gradcheck` and `gradgradcheck`, with PyTorch's signatures, for functions of any library."""
 import dataclasses
 import warnings
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Sequence, TypeAlias
 
 from ..autograd.functional import grad
 from ..autograd.grad_mode import enable_grad
@@ -13,6 +13,9 @@ from .narrow import check_narrow
 from .problem import as_inputs, floats, generator_for, items_of, problem_of
 from .report import GradcheckReport, SideCheck
 from .side_checks import recorded_from
+
+# A function or module of any library, or a pair (forward, backward) in NumPy.
+Checked: TypeAlias = Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]]
 
 UNSUPPORTED = ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked")
 ALWAYS = ("check_grad_dtypes", "check_backward_ad", "gen_non_contig_grad_outputs")  # always checked
@@ -33,7 +36,7 @@ def options_from(given: dict[str, Any]) -> Options:
     return Options(**{name: value for name, value in given.items() if name in known})
 
 
-def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **options: Any) -> GradcheckReport:
+def gradcheck_report(fn: Checked, inputs: Any, **options: Any) -> GradcheckReport:
     """What `gradcheck` finds, as a `GradcheckReport` to print or plot. Takes the same functions and options.
 
     >>> wrong = lambda x: x * x.detach()  # the square, and half of its gradient
@@ -46,16 +49,15 @@ def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **o
       side checks: all 8 pass
       diagnosis: this is square: dx is multiplied by 1/2
     """
-    options = options_from(options)
+    chosen = options_from(options)
     given = Given.of(fn, inputs)
     if given.is_narrow:
-        return check_narrow(given, options)
+        return check_narrow(given, chosen)
     with given.as_tensors() as (fn, inputs, details):
-        return check(problem_of(fn, inputs, **details), options)
+        return check(problem_of(fn, inputs, **details), chosen)
 
 
-def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_exception: bool = True, **options: Any
-              ) -> bool:
+def gradcheck(fn: Checked, inputs: Any, *, raise_exception: bool = True, **options: Any) -> bool:
     """Are the gradients of fn(*inputs) the derivatives? Against central differences, in float64.
 
     The upstream gradient is random, never a plain sum: the gradient of softmax's sum is zero whatever backward does.
@@ -76,7 +78,7 @@ def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_e
     return conclude(gradcheck_report(fn, inputs, **options), raise_exception)
 
 
-def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> None:
+def assert_gradients(fn: Checked, inputs: Any, **options: Any) -> None:
     """For a test: AssertionError, whose text is the report, unless the gradients are right and the check proves something.
 
     >>> assert_gradients(lambda x: x.tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
@@ -88,17 +90,16 @@ def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> Non
 
 
 def gradgradcheck(
-    fn: Callable[..., Any], inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Tensor] | None = None, *,
-    raise_exception: bool = True, **options: Any,
+    fn: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, raise_exception: bool = True, **options: Any
 ) -> bool:
     """Are the gradients of the gradients right? `gradcheck` of backward, in the inputs and the upstream gradients.
 
     >>> gradgradcheck(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
     """
-    options = options_from(options)
+    chosen = options_from(options)
     with Given.of(fn, inputs).as_float64() as (fn, inputs, details):
-        report = check_backward(fn, inputs, grad_outputs, options, **details)
+        report = check_backward(fn, inputs, grad_outputs, chosen, **details)
     return conclude(report, raise_exception)
 
 
@@ -126,7 +127,7 @@ def check_backward(fn: Callable[..., Any], inputs: Sequence[Any], grad_outputs: 
         wanted = [x for x in [*items_of(point), *(parameters or {}).values()] if isinstance(x, Tensor) and x.requires_grad]
         with enable_grad():
             outputs = [out for out in floats(fn(*point)) if out.requires_grad]
-            return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
+            return grad(outputs, wanted, upstream, create_graph=True, materialize_grads=True)
 
     names = [*names, *(f"grad_outputs[{k}]" for k in range(len(upstreams)))]
     title = f"the backward of {title or 'fn'}"

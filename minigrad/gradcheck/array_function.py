@@ -48,13 +48,13 @@ class ArrayFunction:
         floats = [i for i, is_one in zip(self.varied, is_float) if is_one]
         leaves = [self._tensor(i, array, True) for i, array in zip(self.varied, arrays) if i in floats]
         outputs, pullback = self.library.record(lambda leaves: self._outputs(arrays, dict(zip(floats, leaves))), leaves)
-        found = []
+        found: list[list[list[np.ndarray | None]] | None] = []
         for k, out in enumerate(outputs):
             array = array_of(out)
             if not (pullback and self.library.is_tensor(out) and array.dtype.kind == "f" and leaves):
                 found.append(None)
                 continue
-            rows = []
+            rows: list[list[np.ndarray | None]] = []
             for upstream in upstreams(k, array):
                 given = [upstream.astype(array.dtype) if j == k else None for j in range(len(outputs))]
                 row = iter([np.zeros(x.shape) if g is None else g for x, g in zip(leaves, pullback(given))])

@@ -4,7 +4,7 @@ So every check takes it. Where a gradient is differentiated again, the library d
 """
 import contextlib
 import functools
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -45,7 +45,8 @@ class Run:
     def forward(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         leaves = [self.library.tensor(array, like, self.is_recording) for array, like in zip(arrays, self.likes)]
         if self.is_recording:
-            self.outputs, self.pullback = self.library.record(self.chain.repeated, leaves)
+            self.outputs, pullback = self.library.record(self.chain.repeated, leaves)
+            self.pullback: Any = pullback
         else:
             self.outputs = self.library.run(self.chain.repeated, leaves)
         self.is_differentiable = [self.library.is_leaf(out) for out in self.outputs]
@@ -119,7 +120,7 @@ class Bridge:
         leaves = [x for x in [*self.parameters.values(), *items_of(inputs)] if isinstance(x, Tensor) and x.requires_grad]
         return Run(self.chain, self.likes, is_grad_enabled()).applied(*leaves)
 
-    def outputs(self, values: Sequence[Any], leaves: Sequence[Any], seed: int | None = None) -> list[Any]:
+    def outputs(self, values: Sequence[Any], leaves: Iterable[Any], seed: int | None = None) -> list[Any]:
         """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor.
 
         All calls draw the same random numbers, except those with a `seed`.
@@ -170,7 +171,7 @@ class Given(NamedTuple):
         library = library_of(fn, inputs)
         fn = function_of(fn, library)
         given = cls(fn, inputs, library)
-        found = {library, *map(library_of_value, items_of(inputs))} - {None}
+        found = {known for known in (library, *map(library_of_value, items_of(inputs))) if known is not None}
         if len(found) > 1:
             came = " and ".join(sorted(known.name for known in found))
             raise TypeError(f"gradcheck: the function and its inputs are of {came}; use one library's")

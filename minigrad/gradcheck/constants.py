@@ -3,7 +3,7 @@
 A constant 2, 1/N or sqrt(d) gives many mistakes away: a sum for a mean, a scale that was forgotten or applied twice.
 """
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def name_constant(ratio: float, sizes: dict[str, int]) -> str:
     return ", or ".join(names_of_constant([ratio], [sizes])[:3])
 
 
-def names_of_constant(ratios: Sequence[float], sizes: Sequence[dict[str, float]]) -> list[str]:
+def names_of_constant(ratios: Sequence[float], sizes: Sequence[Mapping[str, float]]) -> list[str]:
     """What fits all ratios, each with the sizes of its own input; a size between 0 and 1 is a probability.
 
     >>> names_of_constant([0.5, 1 / 3], [{"the width of x": 2}, {"the width of x": 3}])

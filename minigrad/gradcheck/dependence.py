@@ -95,7 +95,7 @@ class Dependence:
         n = len(self.outputs[output].shape)
         kept = [axis % n for axis in np.atleast_1d(output_axes)]
         kept += [n + axis % (block.ndim - n) for axis in np.atleast_1d(input_axes)]
-        return np.moveaxis(block, kept, range(len(kept))).any(axis=tuple(range(len(kept), block.ndim)))
+        return np.any(np.moveaxis(block, kept, range(len(kept))), axis=tuple(range(len(kept), block.ndim)))
 
     def __repr__(self) -> str:
         lines = []
@@ -127,7 +127,7 @@ class Dependence:
         axes = [range(leading(shape)) for shape in shapes]
         n_rows, n_columns = (math.prod(shape[: len(kept)]) for shape, kept in zip(shapes, axes))
         moved, graded = self.only_by_moving, self.only_by_gradient
-        agreed, moved, graded = (self.fold(*axes, output, input, matrix).reshape(n_rows, n_columns)
+        agreed, moved, graded = (self.fold(axes[0], axes[1], output, input, matrix).reshape(n_rows, n_columns)
                                  for matrix in (self.matrix & ~moved & ~graded, moved, graded))
         signs = np.where(agreed, "#", np.where(moved, "m", np.where(graded, "g", ".")))
         labels = [index_of(row, shapes[0][: len(axes[0])]) for row in range(n_rows)]
@@ -238,8 +238,10 @@ def measured(function: ArrayFunction, outputs: list[Part], inputs: list[Part], s
     shape = sum(part.size for part in outputs), sum(part.size for part in inputs)
     if math.prod(shape) > LARGEST:
         raise ValueError(f"{shape[0]} outputs and {shape[1]} inputs make too many pairs; use a smaller input")
-    found = Dependence(outputs, inputs, *np.zeros((3, *shape), bool), np.zeros(shape))
-    generator, is_tried, failures = generator_for(seed), np.zeros(shape[1], bool), []
+    by_moving, by_gradient, has_gradient = np.zeros((3, *shape), bool)
+    found = Dependence(outputs, inputs, by_moving, by_gradient, has_gradient, np.zeros(shape))
+    generator, is_tried = generator_for(seed), np.zeros(shape[1], bool)
+    failures: list[Exception] = []
     eps = max(map(eps_of, function.arrays))
 
     def values(arrays: Arrays) -> Arrays | None:

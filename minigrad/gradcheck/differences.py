@@ -130,7 +130,7 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
             is_open = (verdict == INCONCLUSIVE) & ~np.isnan(centre)
             if is_last or not np.any(is_open):
                 break
-            is_last = np.all(is_wrong[is_open])  # then one look from much closer confirms it
+            is_last = bool(np.all(is_wrong[is_open]))  # then one look from much closer confirms it
             level += CONFIRMING if is_last else 1
     verdict[(verdict == INCONCLUSIVE) & is_wrong & ~is_contradicted] = FAIL
     return numeric, bound, verdict

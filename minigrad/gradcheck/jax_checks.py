@@ -218,4 +218,4 @@ CHECKS: dict[str, Callable[[Case], str]] = {
 
 def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
     case = Case(bridge, point)
-    return {name: lambda look=look: look(case) for name, look in CHECKS.items()}
+    return {name: functools.partial(look, case) for name, look in CHECKS.items()}

@@ -1,6 +1,8 @@
 """Verdicts at a kink, where there is no derivative, but the gradient can still be wrong."""
 from dataclasses import dataclass
 
+from typing import Any
+
 import numpy as np
 
 from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite
@@ -59,9 +61,9 @@ def judge_kinks(point: Point, reports: list[InputReport], h: float, generator: n
     chosen = generator.permutation(np.flatnonzero(slopes.is_bent))[:ROWS]
     wrong = chosen[is_outside(point, slopes, chosen)] if len(chosen) else chosen
     for report in reports if len(wrong) else ():
-        rows = wrong if len(report.verdicts) == point.size else slice(None)
-        is_open = report.verdicts[rows] == INCONCLUSIVE
-        report.verdicts[rows] = np.where(is_open, FAIL, report.verdicts[rows])
+        part: Any = wrong if len(report.verdicts) == point.size else slice(None)
+        is_open = report.verdicts[part] == INCONCLUSIVE
+        report.verdicts[part] = np.where(is_open, FAIL, report.verdicts[rows])
         if np.any(is_open):
             report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
 

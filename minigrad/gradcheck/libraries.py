@@ -400,7 +400,7 @@ MINIGRAD = Minigrad(set_grad_enabled, grad)
 
 
 @functools.cache
-def library(kind: type[Library], module: ModuleType) -> Library:
+def library(kind: Callable[[ModuleType], Library], module: ModuleType) -> Library:
     return kind(module)
 
 

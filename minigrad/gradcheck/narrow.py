@@ -191,7 +191,8 @@ def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.
     is known. A kink nearby changes a as well, but it also bends the curve: f(x + t v) + f(x - t v) - 2 f(x) is t^2 d + ...
     of a smooth function, and grows with t at a kink.
     """
-    best, (_, centre) = None, moved(np.zeros_like(direction))
+    best: Any = None
+    _, centre = moved(np.zeros_like(direction))
     may_be_right = False
 
     def remainder(change):

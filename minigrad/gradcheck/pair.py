@@ -32,7 +32,8 @@ class Pair:
 
     def __call__(self, *inputs: Any) -> Any:
         names = input_names(self.forward, inputs)
-        return type(self.name, (Handwritten,), {}).apply(self, names, *inputs)
+        named: Any = type(self.name, (Handwritten,), {})
+        return named.apply(self, names, *inputs)
 
     @property
     def takes_cache(self) -> bool:

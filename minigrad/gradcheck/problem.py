@@ -158,7 +158,7 @@ class Point:
         leaves = self.problem.leaves.values()
         return [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(leaves, gradients)]
 
-    def rows(self, outputs: Sequence[int]) -> list[np.ndarray]:
+    def rows(self, outputs: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """For each leaf, these outputs' rows of the Jacobian, (outputs, elements), by one backward each."""
         found = [self.backward(np.eye(1, self.size, k)[0]) for k in outputs]
         return [np.array([row[i].reshape(-1) for row in found]).reshape(len(found), leaf.numel())
@@ -235,7 +235,7 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
     copies = [mapped(value, copy, name) for value, name in zip(inputs, names or input_names(fn, inputs))]
     arguments += (parameters or {}).items()
     title = title_of(fn) if title is None else title
-    own = {"own_checks": fn.own_checks, "notes": fn.notes} if hasattr(fn, "own_checks") else {}
+    own = {name: getattr(fn, name) for name in ("own_checks", "notes") if hasattr(fn, name)}
     return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype, **own,
                    parameters=parameters or ())
 
@@ -244,7 +244,7 @@ def title_of(fn: Callable) -> str:
     """The name of a function, a module's class, or a Function; "" for a lambda."""
     owner = owner_of(fn)
     name = getattr(owner, "__name__", None) or getattr(owner, "name", type(owner).__name__)
-    return "" if name == "<lambda>" else name
+    return "" if name == "<lambda>" else str(name)
 
 
 def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
@@ -306,7 +306,7 @@ def mapped(value: Any, function: Callable[[Any, str], Any], name: str) -> Any:
 
 def items_of(value: Any) -> list[Any]:
     """The items of a nest of tuples, lists, dicts and dataclasses."""
-    nested = value if isinstance(value, (tuple, list)) else None
+    nested: Any = value if isinstance(value, (tuple, list)) else None
     if isinstance(value, dict) or is_dataclass(value):
         nested = (value if isinstance(value, dict) else fields_of(value)).values()
     return [value] if nested is None else [item for part in nested for item in items_of(part)]
@@ -378,7 +378,7 @@ def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
 
 def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict:
     """Where the tape starts: each output's part of the vector `upstream`."""
-    found = {}
+    found: dict[Any, Any] = {}
     for out, part in zip(outputs, split(upstream, outputs)):
         if out.node is not None:
             part = part.astype(out.dtype, copy=False)

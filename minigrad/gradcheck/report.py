@@ -53,7 +53,8 @@ class InputReport:
         if self.analytic.size == 0:
             return None
         errors = np.where(self.verdicts == self.verdict, self.errors, -1.0)
-        return tuple(int(i) for i in np.unravel_index(np.argmax(errors), errors.shape))
+        row, column = np.unravel_index(np.argmax(errors), errors.shape)
+        return int(row), int(column)
 
     @property
     def error(self) -> float:

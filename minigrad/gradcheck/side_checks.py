@@ -50,7 +50,7 @@ def rough_checks(point: Point) -> list[SideCheck]:
 
 def run(checks: dict[str, Callable[[], str]]) -> list[SideCheck]:
     """All of them, up to the first that raises."""
-    found = []
+    found: list[SideCheck] = []
     for name, look in checks.items():
         try:
             detail = look()

@@ -87,7 +87,7 @@ def remainder_slope(problem: Problem, point: Point, generator: np.random.Generat
     terms = sum(float(np.sum(np.abs(np.where(np.isfinite(a), g * a, 0.0)))) for g, a in zip(point.gradients, arrays))
     noise = float(np.max(bends[-HALVINGS // 2 :], initial=0.0))  # this close, nothing else is left of a second difference
     floor = FLOOR * (largest + terms) + 4 * noise
-    is_vacuous = bool(np.all(np.abs(ahead) <= floor)) and abs(slope) * FIRST_STEP <= floor
+    is_vacuous = bool(np.all(np.abs(ahead) <= floor) and abs(slope) * FIRST_STEP <= floor)
     return TaylorReport(*verdict_of(steps, remainders, bends, floor), steps, remainders, floor, is_vacuous)
 
 
