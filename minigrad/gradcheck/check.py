@@ -62,7 +62,8 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
         varied = problem.vary(generator)
         outputs = problem.outputs()
         # A function without a name is named after the op that made its output.
-        title = problem.title or ("the function" if outputs[0].is_leaf else outputs[0].grad_fn.title)
+        made_by = outputs[0].grad_fn
+        title = problem.title or ("the function" if made_by is None else made_by.title)
         point, sides = differentiated(problem, outputs, options, generator)
         reports = check_inputs(point, sides, options, generator, progress) if point else []
         if point is None or not reports:
@@ -78,7 +79,7 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
 
 
-def differentiated(problem: Problem, outputs: Sequence[Tensor], options: Options, generator: np.random.Generator
+def differentiated(problem: Problem, outputs: tuple[Tensor, ...], options: Options, generator: np.random.Generator
                    ) -> tuple[Point | None, list[SideCheck]]:
     """The point with its gradients, or None if there are none to judge, and the side checks."""
     saved = saved_arrays(outputs)
@@ -212,7 +213,7 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
 
 def rounding_of_backward(point: Point, i: int, is_jacobian: bool, generator: np.random.Generator) -> np.ndarray:
     """How far a gradient jumps about where inputs hardly move, as where terms cancel: the most in each row."""
-    problem, found = point.problem, 0.0
+    problem, found = point.problem, np.zeros(1)
     here = point.jacobians[i] if is_jacobian else point.gradients[i].reshape(1, -1)
     arrays = [leaf.array for leaf in problem.leaves.values()]
     before = [array.copy() for array in arrays]
