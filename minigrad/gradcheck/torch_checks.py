@@ -276,8 +276,9 @@ def takes_an_undefined_upstream(case: Case) -> str:
     leaves = case.leaves()
 
     def undefined(out: Any) -> Any:
-        return type("Undefined", (case.torch.autograd.Function,), {
-            "forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(lambda ctx, dout: None)}).apply(out)
+        kind: Any = type("Undefined", (case.torch.autograd.Function,), {
+            "forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(lambda ctx, dout: None)})
+        return kind.apply(out)
 
     try:
         got = case.backward([undefined(out) for out in case.call(leaves)], leaves)
@@ -451,6 +452,9 @@ CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str]] = {
 
 def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
     case = Case(bridge, point)
-    always = {name: lambda look=look: look(case) for name, look in CHECKS.items()}
-    return always | {name: lambda look=look: look(case) if case.has_function else ""
-                     for name, look in CHECKS_OF_FUNCTIONS.items()}
+
+    def of_function(look: Callable[[Case], str]) -> str:
+        return look(case) if case.has_function else ""
+
+    checks: dict[str, Callable[[], str]] = {name: functools.partial(look, case) for name, look in CHECKS.items()}
+    return checks | {name: functools.partial(of_function, look) for name, look in CHECKS_OF_FUNCTIONS.items()}
