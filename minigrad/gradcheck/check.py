@@ -1,7 +1,7 @@
 """The check itself: every input of a problem, at the given point and, if there are kinks, at points nearby."""
 import math
 from dataclasses import dataclass
-from typing import Callable, Iterable, Sequence
+from typing import Callable, Iterable
 
 import numpy as np
 
