@@ -154,8 +154,14 @@ class GradcheckReport:
     def __bool__(self) -> bool:
         return self.verdict == PASS
 
+    @property
+    def is_proof(self) -> bool:
+        """Has it passed, and would a wrong backward have failed?"""
+        return bool(self) and not self.is_vacuous
+
     def __repr__(self) -> str:
-        lines = [f"gradcheck of {self.title}: {self.verdict.upper()} (seed {self.seed})"]
+        but = ", but proves nothing" if self and self.is_vacuous else ""
+        lines = [f"gradcheck of {self.title}: {self.verdict.upper()}{but} (seed {self.seed})"]
         if self.inputs:
             header = ["input", "shape", "checked", "error", "backward", self.inputs[0].reference, "ratio", "verdict"]
             lines += table([header] + [self._row(report) for report in self.inputs])

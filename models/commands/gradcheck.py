@@ -1,5 +1,6 @@
 """`minigrad gradcheck FILE:NAME --inputs ...`: the gradients of somebody's function against finite differences. Without a
-file, every parameter of a small model of each recipe. Exit code 1 if a gradient is wrong, or could not be judged."""
+file, every parameter of a small model of each recipe. Exit code 1 if a gradient is wrong or could not be judged, or if the
+check proves nothing."""
 import argparse
 import dataclasses
 
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         print(reports[-1], "\n", sep="", flush=True)
     checked = [entry.verdict for report in reports for entry in report.inputs]
     print(f"{checked.count('pass')} of {len(checked)} gradients are right")
-    return 0 if all(reports) else 1
+    return 0 if all(report.is_proof for report in reports) else 1
 
 
 def check_model(seed: int = 0, model: CausalTransformer | None = None) -> GradcheckReport:

@@ -40,7 +40,8 @@ spare(__file__)
 
 
 def run_file(target: str, inputs: Sequence[str], dtype: str, seed: int, as_json: bool) -> int:
-    """Print the report; the exit code is 0 only if the check has passed. `as_json`, an error is printed as JSON too."""
+    """Print the report; the exit code is 0 only if the check has passed and proves something. `as_json`, an error is printed
+    as JSON too."""
     try:
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():  # the user's code may print
             report = checked(target, inputs, dtype, seed)
@@ -50,7 +51,7 @@ def run_file(target: str, inputs: Sequence[str], dtype: str, seed: int, as_json:
         print(json.dumps({"verdict": "error", "error": " ".join(str(error).split())}))
         return error.exit_code
     print(json.dumps(report.summary(), indent=1) if as_json else report)
-    return 0 if report else 1
+    return 0 if report.is_proof else 1
 
 
 def checked(target: str, inputs: Sequence[str], dtype: str, seed: int) -> GradcheckReport:
