@@ -40,8 +40,8 @@ spare(__file__)
 
 
 def run_file(target: str, inputs: Sequence[str], dtype: str, seed: int, as_json: bool) -> int:
-    """Print the report; the exit code is 0 only if the check has passed and proves something. `as_json`, an error is printed
-    as JSON too."""
+    """Print the report; the exit code is 0 only if the check has passed and proves something. `as_json`, an error is
+    printed as JSON too."""
     try:
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():  # the user's code may print
             report = checked(target, inputs, dtype, seed)
