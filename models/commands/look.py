@@ -21,7 +21,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
     parser.add_argument("--head", type=int, help="this head only, from 1 (default: all)")
     parser.add_argument("--out", metavar="PICTURE", help="file of the picture, .png, .pdf or .svg "
-                        f"(default: {PICTURE} in the run's folder; starter's is written here)")
+                        f"(default: {PICTURE} in the run's folder, or in the current one for starter)")
 
 
 def run(options: argparse.Namespace) -> int:
