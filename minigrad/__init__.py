@@ -180,6 +180,8 @@ relu: Final = Tensor.relu
 # comparison
 allclose: Final = Tensor.allclose
 clamp: Final = Tensor.clamp
+clamp_max: Final = Tensor.clamp_max
+clamp_min: Final = Tensor.clamp_min
 clip: Final = Tensor.clip
 eq: Final = Tensor.eq
 equal: Final = Tensor.equal

@@ -8,8 +8,8 @@
 """
 from . import functional, init, optim, utils
 from .activation import (
-    CELU, ELU, GELU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
-    ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
+    CELU, ELU, GELU, GLU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU,
+    ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
 )
 from .additive_attention import AdditiveAttention
 from .attention import Attention
@@ -35,12 +35,12 @@ from .transformer import (
 
 say_what_is_left_out(__name__)
 __all__ = [
-    "CELU", "ELU", "GELU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss", "BCEWithLogitsLoss",
-    "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss",
-    "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "Mish", "Module",
-    "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",
-    "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "ReLU", "ReLU6", "RMSNorm", "Sequential",
-    "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
+    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss",
+    "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "Hardsigmoid", "Hardswish", "Hardtanh",
+    "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "Mish",
+    "Module", "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",
+    "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "PReLU", "ReLU", "ReLU6", "RMSNorm",
+    "Sequential", "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
     "Unflatten", "functional", "init", "optim", "patchify", "unpatchify", "utils",
 ]

@@ -10,10 +10,12 @@ Sequential(
 from dataclasses import KW_ONLY
 from typing import Any
 
+import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
+from nn.checks import positive_int
 from nn.function_module import FunctionModule
-from nn.module import Module
+from nn.module import Module, Parameter
 
 
 class Identity(Module):
@@ -48,6 +50,30 @@ class LeakyReLU(FunctionModule, function=F.leaky_relu):
 
 class GELU(FunctionModule, function=F.gelu):
     approximate: str = "none"
+
+
+class GLU(FunctionModule, function=F.glu):
+    dim: int = -1
+
+
+class PReLU(Module):
+    """x where it is positive, else weight * x: one learned weight, or one for each position along axis 1.
+
+    >>> import minigrad as mg
+    >>> PReLU()(mg.tensor([-2.0, 4.0])).tolist()
+    [-0.5, 4.0]
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25):
+        super().__init__()
+        self.weight: Parameter = Parameter(mg.full((positive_int("PReLU", "num_parameters", num_parameters),), init))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, with the negative elements times the weight."""
+        return F.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.weight.numel()}"
 
 
 class ELU(FunctionModule, function=F.elu):

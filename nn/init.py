@@ -96,6 +96,19 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     return normal_(tensor, 0.0, _xavier_std(tensor, gain))
 
 
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """gain times a random matrix with orthonormal rows or columns, whichever are fewer; axes after the first are one.
+
+    It is uniformly distributed among these (Saxe et al., arXiv:1312.6120).
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: expected at least 2 dimensions, got shape {tensor.shape}")
+    rows, columns = len(tensor), tensor.numel() // max(len(tensor), 1)
+    q, r = np.linalg.qr(generator().normal(size=(max(rows, columns), min(rows, columns))))
+    q *= np.sign(np.diag(r))
+    return _fill(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
+
+
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     fans = _fans(tensor)
     if mode not in fans:

@@ -30,9 +30,8 @@ LEFT_OUT = {
         "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d "
         "ZeroPad3d": PADS,
         "AlphaDropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout": DROPS,
-        "GLU": "use nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
         "Hardshrink Softshrink Threshold": "use x.where(x > threshold, 0.0)",
-        "PReLU RReLU": "use nn.LeakyReLU",
+        "RReLU": "use nn.LeakyReLU",
         "Softmax2d": "use nn.Softmax(-3)",
         "Bilinear": "use mg.einsum('bi,oij,bj->bo', x, weight, y)",
         "CosineSimilarity": "use nn.functional.cosine_similarity",
@@ -60,10 +59,9 @@ LEFT_OUT = {
         "batch_norm group_norm instance_norm local_response_norm":
             "use nn.functional.layer_norm or nn.functional.rms_norm",
         "alpha_dropout dropout1d dropout2d dropout3d feature_alpha_dropout": "use nn.functional.dropout",
-        "glu": "use nn.functional.swiglu, or a * b.sigmoid() for a, b = x.chunk(2, -1)",
         "gumbel_softmax": "use (x - mg.rand_like(x).log().neg().log()).softmax(-1)",
         "hardshrink softshrink threshold threshold_": "use x.where(x > threshold, 0.0)",
-        "prelu rrelu rrelu_": "use nn.functional.leaky_relu",
+        "rrelu rrelu_": "use nn.functional.leaky_relu",
         "celu_ elu_ hardtanh_ leaky_relu_ relu_ selu_": "use the name without _: the result has memory of its own",
         "bilinear": "use mg.einsum('bi,oij,bj->bo', x, weight, y)",
         "embedding_bag": "use nn.functional.embedding, and .mean(-2)",
@@ -77,8 +75,8 @@ LEFT_OUT = {
     },
     "nn.init": {
         "dirac_ dirac eye eye_ sparse sparse_": "write to tensor.data",
-        "orthogonal orthogonal_": "write np.linalg.qr of a normal matrix to tensor.data, or train with nn.optim.Muon",
-        "constant kaiming_normal kaiming_uniform normal uniform xavier_normal xavier_uniform": "use the name with _",
+        "constant kaiming_normal kaiming_uniform normal orthogonal uniform xavier_normal xavier_uniform":
+            "use the name with _",
     },
     "nn.optim": {
         "ASGD Adadelta Adafactor Adagrad Adamax LBFGS NAdam RAdam RMSprop Rprop SparseAdam":

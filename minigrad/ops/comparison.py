@@ -206,6 +206,14 @@ class ComparisonMethods:
 
     clip = clamp
 
+    def clamp_min(self: Tensor, min: Tensor | float) -> Tensor:
+        """self, but at least min."""
+        return self.clamp(min)
+
+    def clamp_max(self: Tensor, max: Tensor | float) -> Tensor:
+        """self, but at most max."""
+        return self.clamp(max=max)
+
     def where(self: Tensor, condition: TensorLike, other: TensorLike) -> Tensor:
         """self where condition holds, else other."""
         return where(condition, self, other)

@@ -41,7 +41,7 @@ FUNCTIONS = {
     "swapdims": "use mg.swapaxes",
     "vdot": "use mg.dot",
     "frobenius_norm nuclear_norm norm_except_dim renorm": "use mg.norm",
-    "binary_cross_entropy_with_logits celu cosine_similarity dropout embedding kl_div layer_norm rms_norm selu":
+    "binary_cross_entropy_with_logits celu cosine_similarity dropout embedding kl_div layer_norm prelu rms_norm selu":
         "use the function of mg.nn.functional",
     # short expressions
     "addmm addmv addbmm baddbmm addr": "use c + a @ b, or c + mg.outer(a, b)",
@@ -57,8 +57,6 @@ FUNCTIONS = {
     "cartesian_prod combinations": "use mg.meshgrid",
     "cdist dist pairwise_distance pdist": "use (a[:, None] - b[None]).norm(dim=-1)",
     "chain_matmul": "use a @ b @ c",
-    "clamp_max": "use x.clamp(max=...)",
-    "clamp_min": "use x.clamp(min=...)",
     "column_stack dstack": "use mg.stack(tensors, dim)",
     "copysign": "use mg.where(y < 0, -x.abs(), x.abs())",
     "corrcoef cov": "use centred @ centred.T / (n - 1), centred = x - x.mean(1, keepdim=True)",
@@ -104,7 +102,7 @@ FUNCTIONS = {
     "binomial distributions poisson": "use mg.normal, mg.bernoulli, mg.multinomial and mg.rand, or NumPy's generators",
     "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear channel_shuffle conv1d conv2d conv3d "
     "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution group_norm gru gru_cell hardshrink "
-    "instance_norm lstm lstm_cell max_pool1d max_pool2d max_pool3d pixel_shuffle pixel_unshuffle prelu rrelu threshold":
+    "instance_norm lstm lstm_cell max_pool1d max_pool2d max_pool3d pixel_shuffle pixel_unshuffle rrelu threshold":
         "mg.nn says what to use instead of the layer",
     "angle cdouble cfloat chalf complex complex128 complex32 complex64 conj conj_physical imag is_complex is_conj "
     "is_neg isreal polar real resolve_conj resolve_neg view_as_complex view_as_real":
@@ -168,7 +166,6 @@ KEYWORDS = {  # {arguments of functions: why they are left out}
     "output_size": "it is not needed",
     "size_average reduce": "use reduction=",
     "max_norm norm_type scale_grad_by_freq sparse": "rows are looked up, and no more",
-    "enable_gqa": "repeat heads with k.repeat_interleave(groups, -3), or use nn.Attention(key_value_heads=)",
 }
 
 

@@ -11,8 +11,8 @@ Errors name the function, what it expected, and what it got.
 from minigrad.extend import with_pytorchs_keywords
 from nn.left_out import say_what_is_left_out
 from .activations import (
-    ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
-    selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
+    ACTIVATIONS, celu, elu, gelu, gelu_tanh, glu, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu,
+    relu, relu6, selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
 )
 from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (
@@ -29,9 +29,9 @@ with_pytorchs_keywords(vars(), "nn.functional.")
 __all__ = [
     "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "celu", "class_ids", "cosine_similarity", "cross_entropy", "drop_weights",
-    "dropout", "elu", "embedding", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "kl_div",
-    "l1_loss", "layer_norm", "layer_norm_variant", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mlp",
-    "mse_loss", "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "relu", "relu6", "rms_norm",
+    "dropout", "elu", "embedding", "gelu", "gelu_tanh", "glu", "hardsigmoid", "hardswish", "hardtanh", "huber_loss",
+    "kl_div", "l1_loss", "layer_norm", "layer_norm_variant", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish",
+    "mlp", "mse_loss", "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "prelu", "relu", "relu6", "rms_norm",
     "row_of_padding", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin",
     "softplus", "softsign", "swiglu", "tanh", "tanhshrink",
 ]

@@ -4,6 +4,7 @@
 """
 from collections.abc import Callable
 
+import minigrad as mg
 from minigrad import Tensor, ops
 from minigrad.extend import apply, floating
 from nn.checks import check_same_dtype, positive
@@ -110,6 +111,21 @@ def celu(x: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha (e^(x / alpha) - 1): the gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
     positive("celu", "alpha", alpha)
     return apply(ops.activations.Elu, floating(x), alpha=float(alpha), stretch=1 / alpha)
+
+
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    """x where it is positive, else weight * x; one weight, or one for each position along axis 1 (arXiv:1502.01852)."""
+    if weight.shape not in ((1,), (), x.shape[1:2]):
+        raise ValueError(f"prelu: expected one weight, or one per channel of x {x.shape}, got shape {weight.shape}")
+    return mg.where(x > 0, x, x * weight.reshape((-1,) + (1,) * max(x.ndim - 2, 0) if weight.numel() > 1 else ()))
+
+
+def glu(x: Tensor, dim: int = -1) -> Tensor:
+    """a * sigmoid(b), where a and b are the halves of x along dim (Dauphin et al., arXiv:1612.08083)."""
+    if x.shape[dim] % 2:
+        raise ValueError(f"glu: halving size must be even, but dimension {dim} of {x.shape} is not")
+    a, b = x.chunk(2, dim)
+    return a * b.sigmoid()
 
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -13,18 +13,24 @@ from nn.functional.layers import key_of
 
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, rotation: Tensor | None = None,
+    is_causal: bool = False, scale: float | None = None, rotation: Tensor | None = None, *, enable_gqa: bool = False,
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
 
     A boolean mask is True where a key takes part; a float mask is added to the scores. Masks broadcast to (..., Tq, Tk),
     and leading axes broadcast, too. With is_causal, query i sees the keys 0 to i. A query that sees no key gives zeros.
     Each weight is dropped with probability dropout_p. A rotation (at least Tq and Tk, D), alternating cosines and sines,
-    rotates queries and keys first, as `nn.position.rotate` does. More than four axes, a Dv other than D, and masks and
-    rotations that need a gradient go through `attention_weights`.
+    rotates queries and keys first, as `nn.position.rotate` does. With enable_gqa, groups of heads, along axis -3 of the
+    query, share a head of key and value. More than four axes, a Dv other than D, and masks and rotations that need a
+    gradient go through `attention_weights`.
     """
     dropout_p = probability("scaled_dot_product_attention", "dropout_p", dropout_p)
     q, k, v = query, key, value
+    if enable_gqa:
+        if min(q.ndim, k.ndim, v.ndim) < 3 or q.shape[-3] % k.shape[-3] or q.shape[-3] % v.shape[-3]:
+            raise ValueError("scaled_dot_product_attention: with enable_gqa, axis -3 of query must be a multiple of those "
+                             f"of key and value, got {q.shape}, {k.shape} and {v.shape}")
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
     check_same_dtype("scaled_dot_product_attention", q, k, v)
     leading = _broadcast_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     if leading is None or min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:

@@ -14,7 +14,7 @@ from nn.module import Module
 LOGITS, FRACTIONS, IDS, TOKENS = "logits", "fractions", "ids", "tokens"  # kinds of inputs
 LAYERS = {  # name: (constructor, the kinds of its inputs)
     **{name: (getattr(nn, name), [LOGITS]) for name in (
-        "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "Mish",
+        "CELU", "ELU", "GELU", "GLU", "PReLU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "Mish",
         "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softplus", "Softsign", "Tanh", "Tanhshrink", "Dropout", "Flatten",
     )},
     **{name: (functools.partial(getattr(nn, name), dim=-1), [LOGITS]) for name in ("LogSoftmax", "Softmax", "Softmin")},

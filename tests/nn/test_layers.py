@@ -152,6 +152,15 @@ def test_further_axes_count_in_both_fans():
     assert weight.array.std() == pytest.approx(1 / math.sqrt(300), rel=0.05)
 
 
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 3, 2)])
+def test_orthogonal_rows_or_columns(shape):
+    found = init.orthogonal_(mg.zeros(*shape, dtype=mg.float64), gain=2.0).numpy().reshape(shape[0], -1)
+    product = found @ found.T if found.shape[0] <= found.shape[1] else found.T @ found
+    np.testing.assert_allclose(product, 4 * np.eye(len(product)), atol=1e-14)
+    draws = np.array([init.orthogonal_(mg.zeros(2, 2)).numpy()[0] for _ in range(400)])
+    assert np.abs(draws.mean(0)).max() < 0.2 and (draws > 0).mean(0).min() > 0.35  # each direction alike
+
+
 def test_init_follows_the_seed():
     first, second = (mg.manual_seed(3) and nn.Linear(3, 3).weight.data for _ in range(2))
     assert (first == second).all()

@@ -91,6 +91,10 @@ REFUSED = {
     BCELoss()(mg.tensor([-0.1]), zeros(1))  # ValueError: between 0 and 1, got -0.1
     BCELoss()(zeros(2, 3), zeros(3))  # ValueError: target size must be the same as input size
     MSELoss(reduction="total")(zeros(2), zeros(2))  # ValueError: mse_loss: reduction is
+    F.scaled_dot_product_attention(zeros(1, 3, 4), zeros(2, 3, 4), zeros(2, 3, 4), enable_gqa=True)  # ValueError: a multiple of
+    init.orthogonal_(ones(3))  # ValueError: expected at least 2 dimensions, got shape (3,)
+    F.glu(zeros(3))  # ValueError: halving size must be even, but dimension -1 of (3,)
+    F.prelu(zeros(2, 3), ones(2))  # ValueError: one per channel of x (2, 3), got shape (2,)
     init.xavier_normal_(ones(3))  # ValueError: fewer than 2 dimensions, got shape (3,)
     init.kaiming_normal_(ones(2, 2), mode="in")  # ValueError: mode must be 'fan_in' or 'fan_out', got 'in'
     init.calculate_gain("gelu")  # ValueError: nonlinearity must be leaky_relu or one of linear, sigmoid
