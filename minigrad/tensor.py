@@ -18,6 +18,7 @@ from . import backend, ops, tape
 from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
+from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.operands import sizes
 from .per_thread import this_thread
@@ -382,6 +383,7 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 
 
 apply = Tensor.apply_op
+VersionedArray.as_tensor = staticmethod(wrap)
 
 
 def places_of(inputs: Sequence, arrays: list) -> tuple:

@@ -33,6 +33,22 @@ def test_without_a_graph_the_memory_is_written():
     assert x.zero_().fill_(3).copy_(mg.tensor([1, 2])).tolist() == [1.0, 2.0]
 
 
+def test_data_has_pytorchs_methods_in_place():
+    mg.manual_seed(0)
+    x = leaf(1, 2, 3)
+    x.data.sub_(mg.tensor([1.0, 2.0, 3.0]), alpha=2)
+    assert x.tolist() == [-1.0, -2.0, -3.0] and x.requires_grad and x.is_leaf
+    x.data[1:2].fill_(5)
+    assert x.tolist() == [-1.0, 5.0, -3.0]
+    x.data.normal_(100, 1).clamp_(50, 150)
+    assert (x.data > 50).all()
+    with pytest.raises(AttributeError, match=r"'softmax' is no attribute of tensor.data, which is a NumPy array"):
+        x.data.softmax(-1)
+    with pytest.raises(AttributeError, match="no attribute 'soft_'"):
+        x.data.soft_()
+    assert not hasattr(x.data, "_repr_html_")  # notebooks show it as an array
+
+
 def test_a_diagonal_is_a_view_and_a_flipped_tensor_a_copy():
     x = mg.zeros(2, 3, 3)
     x.diagonal(1, 1, 2)[0] = mg.tensor([1.0, 2.0])
@@ -88,6 +104,8 @@ WRITES = {
     "out=data": lambda x: np.exp(x.data, out=x.data),
     "add.at": lambda x: np.add.at(x.data, [0, 0], 1.0),
     "data.fill": lambda x: x.data.fill(7.0),
+    "data.mul_": lambda x: x.data.mul_(7.0),
+    "data[:1].zero_": lambda x: x.data[:1].zero_(),
     "data.put": lambda x: x.data.put([0], [7.0]),
     "data.sort": lambda x: (x.data.sort()),
     "data.partition": lambda x: x.data.partition(0),
