@@ -36,7 +36,13 @@ def options_from(given: dict[str, Any]) -> Options:
     return Options(**{name: value for name, value in given.items() if name in known})
 
 
-def gradcheck_report(fn: Checked, inputs: Any, **options: Any) -> GradcheckReport:
+def refuse(others: Sequence[Any]) -> None:
+    """TypeError for positional arguments after the inputs."""
+    if others:
+        raise TypeError("gradcheck: give the inputs as a tuple, as gradcheck(fn, (x, y)), and options by name")
+
+
+def gradcheck_report(fn: Checked, inputs: Any, *others: Any, **options: Any) -> GradcheckReport:
     """What `gradcheck` finds, as a `GradcheckReport` to print or plot. Takes the same functions and options.
 
     >>> wrong = lambda x: x * x.detach()  # the square, and half of its gradient
@@ -49,6 +55,7 @@ def gradcheck_report(fn: Checked, inputs: Any, **options: Any) -> GradcheckRepor
       side checks: all 8 pass
       diagnosis: this is square: dx is multiplied by 1/2
     """
+    refuse(others)
     chosen = options_from(options)
     given = Given.of(fn, inputs)
     if given.is_narrow:
@@ -57,7 +64,7 @@ def gradcheck_report(fn: Checked, inputs: Any, **options: Any) -> GradcheckRepor
         return check(problem_of(fn, inputs, **details), chosen)
 
 
-def gradcheck(fn: Checked, inputs: Any, *, raise_exception: bool = True, **options: Any) -> bool:
+def gradcheck(fn: Checked, inputs: Any, *others: Any, raise_exception: bool = True, **options: Any) -> bool:
     """Are the gradients of fn(*inputs) the derivatives? Against central differences, in float64.
 
     The upstream gradient is random, never a plain sum: the gradient of softmax's sum is zero whatever backward does.
@@ -70,33 +77,36 @@ def gradcheck(fn: Checked, inputs: Any, *, raise_exception: bool = True, **optio
 
     Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; also directions and seed. A
     derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself, plus the
-    rounding of differences. Inputs and outputs may be nested in tuples, lists and dicts.
+    rounding of differences. Inputs are a tensor, a tuple of arguments, or a dict of them by name; they and outputs may be
+    nested in tuples, lists and dicts.
 
     >>> gradcheck(lambda x: (x * x).tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
     """
-    return conclude(gradcheck_report(fn, inputs, **options), raise_exception)
+    return conclude(gradcheck_report(fn, inputs, *others, **options), raise_exception)
 
 
-def assert_gradients(fn: Checked, inputs: Any, **options: Any) -> None:
+def assert_gradients(fn: Checked, inputs: Any, *others: Any, **options: Any) -> None:
     """For a test: AssertionError, whose text is the report, unless the gradients are right and the check proves something.
 
     >>> assert_gradients(lambda x: x.tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     """
     __tracebackhide__ = True  # pytest then points at the test
-    report = gradcheck_report(fn, inputs, **options)
+    report = gradcheck_report(fn, inputs, *others, **options)
     if not report.is_proof:
         raise AssertionError(str(report))
 
 
 def gradgradcheck(
-    fn: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, raise_exception: bool = True, **options: Any
+    fn: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *others: Any, raise_exception: bool = True,
+    **options: Any,
 ) -> bool:
     """Are the gradients of the gradients right? `gradcheck` of backward, in the inputs and the upstream gradients.
 
     >>> gradgradcheck(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
     """
+    refuse(others)
     chosen = options_from(options)
     with Given.of(fn, inputs).as_float64() as (fn, inputs, details):
         report = check_backward(fn, inputs, grad_outputs, chosen, **details)

@@ -13,7 +13,8 @@ from ..autograd.grad_mode import is_grad_enabled
 from ..tensor import Tensor
 from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of, library_of_value
 from .pair import Pair, leaves_of
-from .problem import Point, Problem, as_inputs, described, input_names, items_of, mapped, problem_of, title_of
+from .problem import (Point, Problem, as_inputs, by_name, described, input_names, is_by_name, items_of, mapped, problem_of,
+                      title_of)
 from .state import State
 
 
@@ -165,11 +166,14 @@ class Given(NamedTuple):
     @classmethod
     def of(cls, fn: Any, inputs: Any) -> "Given":
         """ValueError or TypeError, in a line, for what cannot be checked."""
+        is_pair = isinstance(fn, (tuple, list))
+        library = MINIGRAD if is_pair else library_of(fn, inputs)
+        fn = Pair(*callables(fn)) if is_pair else function_of(fn, library)
+        if is_by_name(fn, inputs):
+            fn, inputs = by_name(fn, inputs)
         inputs = as_inputs(inputs)
-        if isinstance(fn, (tuple, list)):
-            return cls(Pair(*callables(fn)), leaves_of(inputs), MINIGRAD)
-        library = library_of(fn, inputs)
-        fn = function_of(fn, library)
+        if is_pair:
+            return cls(fn, leaves_of(inputs), library)
         given = cls(fn, inputs, library)
         found = {known for known in (library, *map(library_of_value, items_of(inputs))) if known is not None}
         if len(found) > 1:

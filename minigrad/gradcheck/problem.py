@@ -268,6 +268,39 @@ def parameters_of(fn: Callable) -> list[inspect.Parameter]:
     return parameters[1:] if owner is not fn and has_context(owner) else parameters
 
 
+def is_by_name(fn: Callable, inputs: Any) -> bool:
+    """Is this a dict of arguments of fn, rather than one argument that is a dict?"""
+    names = {p.name for p in parameters_of(fn) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    return isinstance(inputs, dict) and bool(inputs) and inputs.keys() <= names
+
+
+def by_name(fn: Any, values: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """fn and its arguments in order, from a dict: with defaults in between, and bound to what fn takes by keyword only.
+
+    Of a pair, those of the first. TypeError for an argument that fn lacks, or needs.
+
+    >>> by_name(lambda x, eps=1e-5, scale=1.0, bias=0.0: x, {"scale": 2.0, "x": 3.0})[1]
+    [3.0, 1e-05, 2.0]
+    """
+    parameters = parameters_of(fn[0] if isinstance(fn, (tuple, list)) else fn)
+    by_keyword = {p.name: values[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in values}
+    values = {name: value for name, value in values.items() if name not in by_keyword}
+    if by_keyword:
+        if hasattr(fn, "named_parameters") or any(hasattr(value, "dtype") for value in by_keyword.values()):
+            raise TypeError(f"gradcheck: the function takes {', '.join(by_keyword)} by keyword only; a check passes "
+                            "tensors by position, and all arguments of a module")
+        fn = functools.update_wrapper(functools.partial(fn, **by_keyword), fn)
+    named = {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    if not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return fn, list(values.values())
+    if unknown := [name for name in values if name not in named]:
+        raise TypeError(f"gradcheck: the function has no argument {unknown[0]!r}; it has {', '.join(named)}")
+    if missing := [name for name, default in named.items() if name not in values and default is inspect.Parameter.empty]:
+        raise TypeError(f"gradcheck: the argument {missing[0]!r} is missing")
+    last = max((list(named).index(name) for name in values), default=-1)
+    return fn, [values.get(name, default) for name, default in list(named.items())[: last + 1]]
+
+
 def unused(name: str, taken: Iterable[str]) -> str:
     """The name, with primes added while it is taken."""
     while name in taken:

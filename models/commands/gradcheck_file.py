@@ -1,7 +1,6 @@
 """Check the gradients of a function in somebody's file, on inputs that are described in a line."""
 import ast
 import contextlib
-import functools
 import importlib.util
 import inspect
 import json
@@ -18,7 +17,7 @@ from minigrad.gradcheck import GradcheckReport, gradcheck_module, gradcheck_repo
 from minigrad.gradcheck.blame import spare, told
 from minigrad.gradcheck.bridge import function_of
 from minigrad.gradcheck.libraries import MINIGRAD, NUMPY, Library, library_of, others
-from minigrad.gradcheck.problem import parameters_of
+from minigrad.gradcheck.problem import by_name
 from minigrad.gradcheck.state import all_generators
 from models.commands.shared import UsageError
 
@@ -60,8 +59,9 @@ def checked(target: str, inputs: Sequence[str], dtype: str, seed: int) -> Gradch
     fn, library = loaded(target, seed)
     if library in (NUMPY, MINIGRAD) and dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library.name} has float64 and float32")
-    fn, values = applied(fn, parsed(" ".join(inputs), np.random.default_rng(seed)), target)
+    values = parsed(" ".join(inputs), np.random.default_rng(seed))
     with user_errors(f"{target} cannot be checked"), library.wide() if dtype == "float64" else contextlib.nullcontext():
+        fn, values = by_name(fn, values)
         values = [library.drawn(value, dtype) if isinstance(value, np.ndarray) else value for value in values]
         if library is MINIGRAD and library.owns(fn):
             return gradcheck_module(fn.to(dtype), values, seed=seed, raise_exception=False, progress=False)
@@ -166,25 +166,3 @@ def drawn(text: str, generator: np.random.Generator) -> Any:
         return called(DRAWN[value.func.id], value, generator) if isinstance(value, ast.Call) else ast.literal_eval(value)
     except Exception:  # noqa: BLE001  whatever the text does not mean, it raises something else
         raise UsageError(f"{text!r} is no value; say {MAKERS}, a number, True, False or None") from None
-
-
-def applied(fn: Any, values: dict[str, Any], target: str) -> tuple[Any, list[Any]]:
-    """The function, with those values that it takes by keyword alone, and the others in the order of its arguments, with
-    defaults in between."""
-    parameters = parameters_of(fn[0] if isinstance(fn, list) else fn)
-    by_keyword = {p.name: values.pop(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in values}
-    if by_keyword:
-        if hasattr(fn, "named_parameters") or any(isinstance(value, np.ndarray) for value in by_keyword.values()):
-            raise UsageError(f"{target} takes {', '.join(by_keyword)} by keyword only; a check passes tensors by position, "
-                             "and all arguments of a module")
-        fn = functools.update_wrapper(functools.partial(fn, **by_keyword), fn)
-    named = {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
-    if not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return fn, list(values.values())
-    if unknown := [name for name in values if name not in named]:
-        raise UsageError(f"{target} has no argument {unknown[0]!r}; it has {', '.join(named)}")
-    last = max((list(named).index(name) for name in values), default=-1)
-    chosen = {name: values.get(name, default) for name, default in list(named.items())[: last + 1]}
-    if missing := [name for name, value in chosen.items() if value is inspect.Parameter.empty]:
-        raise UsageError(f"--inputs lacks {missing[0]!r}, an argument of {target}")
-    return fn, list(chosen.values())

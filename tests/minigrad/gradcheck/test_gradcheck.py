@@ -200,6 +200,27 @@ def test_nested_inputs_are_checked():
     assert [(entry.name, entry.verdict) for entry in report.inputs] == [("x", "pass"), ("pair['y'][0]", "fail")]
 
 
+def powered(x, y, power=2, *, scale=1.0):
+    return x**power * y.detach() * scale
+
+
+BY_NAME = {  # the function, a dict, and each input's name and verdict
+    "in another order": (powered, {"y": normal(3, 4, seed=4), "x": X}, "x pass y fail"),
+    "a default in between": (lambda x, factor=2.0, y=3.0: x * factor * y.detach(), {"y": normal(3, 4, seed=4), "x": X}, "x pass y fail"),
+    "by keyword only": (powered, {"x": X, "scale": 2.0, "y": mg.ones(4)}, "x pass"),
+    "one argument": (lambda batch: batch["x"] * batch["y"].detach(), {"x": X, "y": normal(3, 4, seed=4)}, "batch['x'] pass batch['y'] fail"),
+    "a pair": ((lambda x, y: x * y, lambda dout, x, y: (dout * y, dout)), {"y": np.ones((3, 4)), "x": X.array}, "x pass y fail"),
+}
+
+
+def test_a_dict_gives_arguments_by_name():
+    def check(name, row):
+        fn, inputs, said = row
+        assert " ".join(f"{entry.name} {entry.verdict}" for entry in gradcheck_report(fn, inputs).inputs) == said
+
+    each(BY_NAME, check)
+
+
 class Halved(mg.Function):
     """x * factor * x, with half of the gradient of x."""
 
@@ -288,6 +309,11 @@ def test_nothing_of_the_callers_is_changed():
     (lambda: gradcheck(lambda x: x, X, rtol=float("nan")), ValueError, "rtol must be a number >= 0, got nan"),
     (lambda: gradcheck(lambda x: x, X, seed=-1), ValueError, "seed must be an integer >= 0, got -1"),
     (lambda: gradcheck(lambda x: x, X, directions=0), ValueError, "directions must be an integer >= 1"),
+    (lambda: gradcheck(powered, {"x": X}), TypeError, "gradcheck: the argument 'y' is missing"),
+    (lambda: gradcheck(powered, X, X), TypeError, r"give the inputs as a tuple, as gradcheck\(fn, \(x, y\)\), and options by name"),
+    (lambda: gradcheck_report(powered, X, X), TypeError, "give the inputs as a tuple"),
+    (lambda: assert_gradients(powered, X, X), TypeError, "give the inputs as a tuple"),
+    (lambda: gradgradcheck(powered, X, X, X), TypeError, "give the inputs as a tuple"),
     (lambda: gradgradcheck(lambda x: x, X, epz=1), TypeError, "unexpected keyword argument 'epz'; the options are eps,"),
     (lambda: gradcheck_module(nn.Linear(2, 2).double(), X, epz=1), TypeError, "unexpected keyword argument 'epz'"),
     (lambda: gradcheck_module(nn.Linear(3, 2), mg.ones(1, 3)), TypeError, "weight is float32"),
