@@ -1,5 +1,6 @@
 """`tensor.data`: an array that tells the tape about writes to it."""
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -41,9 +42,18 @@ class VersionedArray(np.ndarray):
 
     Writing to it or to its views through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) tells the tape, so
     that a backward that needs the old values raises an error instead of returning a wrong gradient. Results computed from
-    it are plain arrays. Some writes are invisible: through np.asarray(data), np.from_dlpack(data), a memoryview, np.nditer,
-    or a random generator's `out=`.
+    it are plain arrays. PyTorch's methods in place, such as `x.data.normal_()`, work too. Some writes are invisible:
+    through np.asarray(data), np.from_dlpack(data), a memoryview, np.nditer, or a random generator's `out=`.
     """
+
+    as_tensor: ClassVar[Callable[[np.ndarray], Any]]  # a Tensor over an array's memory, from tensor.py
+
+    if not TYPE_CHECKING:  # which would allow any name
+        def __getattr__(self, name):
+            if name.endswith("_") and not name.startswith("_"):
+                return getattr(self.as_tensor(_plain(self)), name)
+            raise AttributeError(f"{name!r} is no attribute of tensor.data, which is a NumPy array; use the tensor's, or its "
+                                 "detach()'s", name=name, obj=self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(index, value)
