@@ -72,9 +72,22 @@ def test_devices():
         assert not kind.is_available() and kind.device_count() == 0
         kind.manual_seed(1)
     assert mg.accelerator.current_accelerator() is None
-    assert not hasattr(mg.cuda, "amp")
+    assert not hasattr(mg.cuda, "Stream")
+    mg.backends.cuda.matmul.allow_tf32 = mg.backends.cudnn.allow_tf32 = True
     with pytest.raises(RuntimeError, match="device 'mps' is not there"):
         mg.Generator(device="mps")
+
+
+def test_a_grad_scaler_changes_nothing():
+    w = mg.ones(2, requires_grad=True)
+    optimizer = mg.optim.SGD([w], lr=0.5)
+    scaler = mg.cuda.amp.GradScaler(enabled=False)
+    loss = scaler.scale((w * mg.tensor([1.0, 2.0])).sum())
+    loss.backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    assert w.tolist() == [0.5, 0.0] and not scaler.is_enabled()
 
 
 @pytest.mark.parametrize("make", [
