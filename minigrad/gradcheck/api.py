@@ -11,8 +11,8 @@ from .check import Options, check
 from .libraries import array_of
 from .narrow import check_narrow
 from .problem import as_inputs, floats, generator_for, items_of, problem_of
-from .report import GradcheckReport, SideCheck
-from .side_checks import recorded_from
+from .report import GradcheckReport
+from .side_checks import recorded_from, run
 
 # A function or module of any library, or a pair (forward, backward) in NumPy.
 Checked: TypeAlias = Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]]
@@ -142,7 +142,7 @@ def check_backward(fn: Callable[..., Any], inputs: Sequence[Any], grad_outputs: 
     names = [*names, *(f"grad_outputs[{k}]" for k in range(len(upstreams)))]
     title = f"the backward of {title or 'fn'}"
     report = check(problem_of(backward, [*inputs, *upstreams], title, names, parameters), options)
-    report.side_checks.append(SideCheck("it is the backward without create_graph", not detail, detail))
+    report.side_checks += run({"it is the backward without create_graph": lambda: detail})
     return report
 
 

@@ -143,7 +143,7 @@ class Bridge:
         """The tensor again, as a copy: running averages may be written to."""
         return self.library.tensor(value.copy(), given) if self.library.is_tensor(given) else value
 
-    def own_checks(self, point: Point) -> dict[str, Callable[[], str]]:
+    def own_checks(self, point: Point) -> dict[str, Callable[[], str | None]]:
         """Side checks that concern this library alone."""
         return self.library.side_checks(self, point)
 

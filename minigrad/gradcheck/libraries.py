@@ -123,8 +123,8 @@ class Library:
         """Has this tensor or module hooks that change gradients?"""
         return False
 
-    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
-        """By name: each returns a sentence on what a backward of this library gets wrong, or ""."""
+    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
+        """By name: each returns a sentence on what a backward of this library gets wrong, or "", or None if not run."""
         return {}
 
     def owns(self, fn: Any) -> bool:

@@ -27,7 +27,7 @@ class Problem:
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
                  constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = (),
                  arguments: Sequence[tuple[str, Any]] = (), dtype: np.dtype = np.dtype(np.float64),
-                 own_checks: "Callable[[Point], dict[str, Callable[[], str]]]" = lambda point: {},
+                 own_checks: "Callable[[Point], dict[str, Callable[[], str | None]]]" = lambda point: {},
                  notes: Sequence[str] = (), parameters: Iterable[str] = ()):
         self.title = title
         self.parameters = set(parameters)  # the names of leaves that the function has itself

@@ -120,6 +120,7 @@ class SideCheck:
     passed: bool
     detail: str = ""
     has_raised: bool = False
+    was_run: bool = True  # False where it does not apply or cannot run; it is no failure then
 
 
 @dataclass(repr=False)
@@ -169,7 +170,8 @@ class GradcheckReport:
         failed = [check for check in self.side_checks if not check.passed]
         lines += [f"  {check.name}: FAIL: {check.detail}" for check in failed]
         if self.side_checks and not failed:
-            lines.append(f"  side checks: all {len(self.side_checks)} pass")
+            ran = sum(check.was_run for check in self.side_checks)
+            lines.append(f"  side checks: all {ran} {'' if ran == len(self.side_checks) else 'that apply '}pass")
         if self.diagnosis is not None and self.diagnosis.sentence:
             lines.append(f"  diagnosis: {self.diagnosis.mistake or self.diagnosis}")
         head = "proves nothing" if self.is_vacuous else "note"
@@ -196,7 +198,8 @@ class GradcheckReport:
                         "error": entry.error if np.isfinite(entry.error) else None, "explanation": entry.explain()}
                        for entry in self.inputs],
             "side_checks": [{"name": check.name, "passed": check.passed, "detail": check.detail}
-                            for check in self.side_checks],
+                            for check in self.side_checks if check.was_run],
+            "side_checks_not_run": [check.name for check in self.side_checks if not check.was_run],
             "diagnosis": None if known is None else {"names": list(known.names), "mistake": known.mistake,
                                                      "facts": list(known.facts)},
             "notes": self.warnings,

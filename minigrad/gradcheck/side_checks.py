@@ -15,7 +15,7 @@ from .report import SideCheck
 RELATIVE = 1e-9  # how far rounding may take two ways of computing the same gradient apart
 EXACT = 1e-11  # for powers of two, which change no digit, unless logarithms are taken
 REPEATABLE = "backward twice gives the same"
-SAME = ""  # a check returns a sentence on what is wrong, or this
+SAME = ""  # a check returns a sentence on what is wrong, or this; None where it does not apply or cannot run
 
 
 def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Generator, nondet_tol: float = 0.0,
@@ -48,7 +48,7 @@ def rough_checks(point: Point) -> list[SideCheck]:
     return run(checks)
 
 
-def run(checks: dict[str, Callable[[], str]]) -> list[SideCheck]:
+def run(checks: dict[str, Callable[[], str | None]]) -> list[SideCheck]:
     """All of them, up to the first that raises."""
     found: list[SideCheck] = []
     for name, look in checks.items():
@@ -56,7 +56,7 @@ def run(checks: dict[str, Callable[[], str]]) -> list[SideCheck]:
             detail = look()
         except Exception as error:  # noqa: BLE001  of the user's function
             return [*found, SideCheck(name, False, told(error), has_raised=True)]
-        found.append(SideCheck(name, not detail, detail))
+        found.append(SideCheck(name, not detail, detail or SAME, was_run=detail is not None))
     return found
 
 
@@ -122,22 +122,22 @@ def linear(point: Point, generator: np.random.Generator) -> str:
     return SAME
 
 
-def recorded(point: Point) -> str:
+def recorded(point: Point) -> str | None:
     """Does create_graph=True give the same? If it raises, that is for a check of gradients of gradients to report."""
     try:
         found = point.problem.gradients(point.outputs, point.upstream, on_tape=True)
     except Exception:  # noqa: BLE001
-        return SAME
+        return None
     detail = close(point, point.gradients, point.filled(found))
     return f"create_graph=True gives another gradient; {detail}" if detail else SAME
 
 
-def recorded_from(problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator) -> str:
+def recorded_from(problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator) -> str | None:
     """The same for outputs that have not been differentiated yet; the check itself finds out if that raises."""
     try:
         point = Point(problem, outputs, generator)
     except Exception:  # noqa: BLE001
-        return SAME
+        return None
     return recorded(point)
 
 

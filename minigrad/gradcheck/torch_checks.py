@@ -1,4 +1,7 @@
-"""What a backward in PyTorch must do apart from giving the right numbers. A row of CHECKS for each mistake."""
+"""What a backward in PyTorch must do apart from giving the right numbers. A row of CHECKS for each mistake.
+
+A check returns what is wrong, "" if nothing is, and None where it does not apply or cannot run.
+"""
 import functools
 import itertools
 import sys
@@ -10,12 +13,11 @@ import numpy as np
 
 from .blame import told
 from .problem import CANCELLED, Point, generator_for, split
-from .sizes import Shorter, shortened
+from .sizes import ROUGH, Shorter, shortened, wrong_slopes
 
 MANY = 8  # of more inputs, only the first are tried one by one
 PAIRS = 3  # as many are tried of two inputs that may be one tensor
 RELATIVE = 1e-9  # how far two ways of computing a gradient may be apart
-STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
 WIDER, OTHER = 3, 0.3  # how many other numbers lie between an array's rows, and their value
 
 
@@ -81,6 +83,16 @@ class Case:
     def gives(self, outputs: Sequence[Any]) -> bool:
         """Are these the outputs?"""
         return all(map(self.nearly_equal, outputs, self.outputs))
+
+    def value(self, values: Sequence[Any], upstreams: Sequence[Any], arrays: Sequence[np.ndarray]) -> float:
+        """sum(outputs * upstreams)"""
+        with self.torch.no_grad():
+            outputs = self.bridge.outputs(values, list(map(self.tensor, arrays)))
+            return sum(float((out * u).sum()) for out, u in zip(outputs, upstreams))
+
+    @functools.cached_property
+    def wrong_at_full_size(self) -> set[int]:
+        return wrong_slopes(functools.partial(self.value, self.bridge.values, self.upstreams), self.arrays, self.expected)
 
     @functools.cached_property
     def is_random(self) -> bool:
@@ -162,11 +174,10 @@ OF_UPSTREAMS = {
 OF_INPUTS = {**LAYOUTS, "its first row, expanded": first_row, "part of a wider array": part_of_wider}
 
 
-def takes_inputs_of_any_layout(case: Case) -> str:
+def takes_inputs_of_any_layout(case: Case) -> str | None:
     """A forward that raises says that it cannot."""
-    if case.is_random:
-        return ""
-    for name, lay_out in OF_INPUTS.items():
+    found = None
+    for name, lay_out in OF_INPUTS.items() if not case.is_random else ():
         leaves = [lay_out(leaf).requires_grad_() for leaf in case.leaves(only=[])]
         plain = [leaf.detach().clone(memory_format=case.torch.contiguous_format).requires_grad_() for leaf in leaves]
         try:
@@ -182,10 +193,12 @@ def takes_inputs_of_any_layout(case: Case) -> str:
             return f"backward raises if each input is {name}: {told(error)}"
         if detail := case.differs(got, right):
             return f"another gradient if each input is {name}: {detail}; call contiguous() first"
-    return ""
+        found = ""
+    return found
 
 
-def takes_an_input_twice(case: Case) -> str:
+def takes_an_input_twice(case: Case) -> str | None:
+    found = None
     pairs = [(i, j) for i, j in itertools.combinations(range(len(case.arrays)), 2)
              if case.arrays[i].shape == case.arrays[j].shape]
     for i, j in pairs[:PAIRS]:
@@ -208,7 +221,8 @@ def takes_an_input_twice(case: Case) -> str:
         apart[i] = apart[j] = apart[i] + apart[j]
         if detail := case.differs(both, apart):
             return f"another gradient if {where}: {detail}"
-    return ""
+        found = ""
+    return found
 
 
 def notices_a_write_after_forward(case: Case) -> str:
@@ -229,13 +243,13 @@ def notices_a_write_after_forward(case: Case) -> str:
     return ""
 
 
-def keeps_the_graph(case: Case) -> str:
+def keeps_the_graph(case: Case) -> str | None:
     leaves = case.leaves()
     outputs = case.call(leaves)
     try:
         found = case.gradients(outputs, leaves, create_graph=True)
     except Exception:  # noqa: BLE001
-        return ""
+        return None
     for name, gradient in zip(case.names, found):
         if gradient is not None and not gradient.requires_grad and gradient.any():
             return (f"the gradient of {name} has no graph under create_graph=True, so gradients of gradients are silently "
@@ -243,9 +257,9 @@ def keeps_the_graph(case: Case) -> str:
     return ""
 
 
-def gives_each_input_alone(case: Case) -> str:
+def gives_each_input_alone(case: Case) -> str | None:
     if len(case.arrays) < 2:
-        return ""
+        return None
     for i, name in list(enumerate(case.names))[:MANY]:
         leaves = case.leaves(only=[i])
         try:
@@ -257,11 +271,11 @@ def gives_each_input_alone(case: Case) -> str:
     return ""
 
 
-def gives_each_output_alone(case: Case) -> str:
+def gives_each_output_alone(case: Case) -> str | None:
     leaves = case.leaves()
     total = [np.zeros(array.shape) for array in case.arrays]
     if len(case.upstreams) == 1:
-        return ""
+        return None
     for k, out in enumerate(case.call(leaves)):
         try:
             total = [a + b for a, b in zip(total, case.backward([out], leaves, [case.upstreams[k].clone()]))]
@@ -288,7 +302,7 @@ def takes_an_undefined_upstream(case: Case) -> str:
     return f"a gradient though the upstream is undefined: {detail}" if detail else ""
 
 
-def keeps_calls_apart(case: Case) -> str:
+def keeps_calls_apart(case: Case) -> str | None:
     """Something saved on the class instead of ctx is that of the last call, and so is memory that is used again."""
     leaves = case.leaves()
     outputs = case.call(leaves)
@@ -299,7 +313,7 @@ def keeps_calls_apart(case: Case) -> str:
     try:
         case.backward(case.call(others, seed=1), others)
     except Exception:  # noqa: BLE001  the function may not be defined there
-        return ""
+        return None
     case.backward(outputs, leaves, [-u for u in case.upstreams])
     for k, (tensor, values) in enumerate(zip(tensors, before)):
         if not case.nearly_equal(tensor, values):
@@ -310,19 +324,19 @@ def keeps_calls_apart(case: Case) -> str:
     return f"another gradient after a second call: {detail}; keep what backward needs in ctx" if detail else ""
 
 
-def computes_the_same_without_gradients(case: Case) -> str:
+def computes_the_same_without_gradients(case: Case) -> str | None:
     try:
         with case.torch.no_grad():
             plain = case.bridge.outputs(case.bridge.values, case.leaves(only=[]))
     except RuntimeError:  # it differentiates something itself
-        return ""
+        return None
     return "" if case.gives(plain) else "forward gives another output under no_grad"
 
 
-def computes_the_same_compiled(case: Case) -> str:
+def computes_the_same_compiled(case: Case) -> str | None:
     """Where something may have been compiled: the function itself or what it calls."""
     if "torch._dynamo" not in sys.modules or case.is_random:
-        return ""
+        return None
     leaves = case.leaves()
     with case.torch.compiler.set_stance("force_eager"):
         outputs = case.call(leaves)
@@ -333,11 +347,11 @@ def computes_the_same_compiled(case: Case) -> str:
     return f"another gradient than without torch.compile: {detail}" if detail else ""
 
 
-def gives_no_none(case: Case) -> str:
+def gives_no_none(case: Case) -> str | None:
     leaves = case.leaves()
     outputs = [out for out in case.call(leaves) if out.requires_grad]
     if not outputs:
-        return ""
+        return None
     found = case.torch.autograd.grad(outputs, leaves, list(map(case.torch.ones_like, outputs)), allow_unused=True)
     for i, (name, gradient) in enumerate(zip(case.names, found)):
         if gradient is None:
@@ -352,58 +366,41 @@ def gives_no_none(case: Case) -> str:
     return ""
 
 
-def takes_sizes_of_1_and_0(case: Case) -> str:
+def takes_sizes_of_1_and_0(case: Case) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases = shortened(case.names, case.arrays, case.bridge.values)
-        return next(filter(None, (wrong_at_size(case, shorter) for shorter in cases)), "")
+        found = None
+        for shorter in shortened(case.names, case.arrays, case.bridge.values):
+            if detail := wrong_at_size(case, shorter):
+                return detail
+            found = detail if found is None else found
+        return found
 
 
-def wrong_at_size(case: Case, shorter: Shorter) -> str:
-    """The function must do with these sizes, and not fill the axes up again by broadcasting."""
+def wrong_at_size(case: Case, shorter: Shorter) -> str | None:
+    """Of gradients that are right at full size. The function must do with these sizes, and not broadcast them back."""
     n, _, where, arrays, values = shorter
     leaves = [case.tensor(array).requires_grad_() for array in arrays]
     try:
         outputs = case.call(leaves, values)
     except Exception:  # noqa: BLE001  it may need more
-        return ""
+        return None
     if not all(n not in out.shape and case.torch.isfinite(out).all() for out in outputs):
-        return ""
+        return None
     upstreams = [u.new_tensor(np.random.default_rng(0).normal(size=tuple(out.shape)))
                  for out, u in zip(outputs, case.upstreams)]
     try:
         got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
     except Exception as error:  # noqa: BLE001
         return f"backward raises if {where}: {told(error)}"
-    # If the gradient is wrong at full size too, that says nothing about sizes.
-    detail = wrong_slope(case, arrays, values, upstreams, got)
-    is_known = detail and not wrong_slope(case, case.arrays, case.bridge.values, case.upstreams, case.expected)
-    return f"a wrong gradient if {where}: {detail}" if is_known else ""
+    wrong = wrong_slopes(functools.partial(case.value, values, upstreams), arrays, got)
+    names = [case.names[i] for i in sorted(wrong and wrong - case.wrong_at_full_size)]
+    return f"a wrong gradient if {where}: {'; '.join(f'the slope by {name} differs' for name in names)}" if names else ""
 
 
-def wrong_slope(case: Case, arrays: Sequence[np.ndarray], values: Sequence[Any], upstreams: Sequence[Any],
-                got: Sequence[np.ndarray]) -> str:
-    """Whether backward and differences give another slope along a random direction of all leaves, and then of which one."""
-    directions = [np.random.default_rng(i).normal(size=array.shape) for i, array in enumerate(arrays)]
-
-    def value(t: float, moving: Sequence[int]) -> float:
-        with case.torch.no_grad():
-            moved = [case.tensor(array + t * directions[i] if i in moving else array) for i, array in enumerate(arrays)]
-            return sum(float((out * u).sum()) for out, u in zip(case.bridge.outputs(values, moved), upstreams))
-
-    def is_wrong(moving: Sequence[int]) -> bool:
-        near, far = ((value(t, moving) - value(-t, moving)) / (2 * t) for t in (STEP, 3 * STEP))
-        is_known = abs(near - far) <= ROUGH * max(abs(near), abs(far), 1e-3)
-        return is_known and abs(near - sum(np.sum(got[i] * directions[i]) for i in moving)) > ROUGH * max(abs(near), 1e-3)
-
-    everything = range(len(arrays))
-    if not is_wrong(everything):
-        return ""
-    return "; ".join(f"the slope by {case.names[i]} differs" for i in everything if is_wrong([i]))
-
-
-def takes_vmap(case: Case) -> str:
+def takes_vmap(case: Case) -> str | None:
     """If the function says that it can be mapped: all inputs along the first or the last axis, or the first input alone."""
+    found = None
     for axis, only_first in ((0, False), (-1, False), (0, True)):
         leaves = case.leaves(only=[])
         batch = [leaf if i and only_first else case.torch.stack([leaf, leaf * 0.9], axis) for i, leaf in enumerate(leaves)]
@@ -414,7 +411,7 @@ def takes_vmap(case: Case) -> str:
                 in_dims = tuple(None if i and only_first else axis for i in range(len(batch)))
                 mapped = case.torch.func.vmap(lambda *leaves: tuple(case.call(leaves)), in_dims)(*batch)
         except Exception:  # noqa: BLE001  it cannot
-            return ""
+            return found
         where = "if only the first input is mapped" if only_first else f"along axis {axis}"
         if not case.gives([out[0] for out in mapped]):
             return f"another output under vmap {where}"
@@ -425,10 +422,11 @@ def takes_vmap(case: Case) -> str:
         got = [g if i and only_first else g.take(0, axis) for i, g in enumerate(got)]
         if detail := case.differs(got):
             return f"another gradient under vmap {where}: {detail}"
-    return ""
+        found = ""
+    return found
 
 
-CHECKS: dict[str, Callable[[Case], str]] = {
+CHECKS: dict[str, Callable[[Case], str | None]] = {
     "the same under torch.compile": computes_the_same_compiled,
     "leaves the upstream as it is": keeps_the_upstream,
     "takes an upstream of any layout": takes_any_layout,
@@ -439,7 +437,7 @@ CHECKS: dict[str, Callable[[Case], str]] = {
     "the same output under no_grad": computes_the_same_without_gradients,
 }
 # Only if a torch.autograd.Function is called. PyTorch's own get these right, or crash on a size that they do not expect.
-CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str]] = {
+CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str | None]] = {
     "takes inputs of any layout": takes_inputs_of_any_layout,
     "an input may be given twice": takes_an_input_twice,
     "a write after forward is noticed": notices_a_write_after_forward,
@@ -450,11 +448,11 @@ CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str]] = {
 }
 
 
-def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str]]:
+def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
     case = Case(bridge, point)
 
-    def of_function(look: Callable[[Case], str]) -> str:
-        return look(case) if case.has_function else ""
+    def of_function(look: Callable[[Case], str | None]) -> str | None:
+        return look(case) if case.has_function else None
 
-    checks: dict[str, Callable[[], str]] = {name: functools.partial(look, case) for name, look in CHECKS.items()}
+    checks: dict[str, Callable[[], str | None]] = {name: functools.partial(look, case) for name, look in CHECKS.items()}
     return checks | {name: functools.partial(of_function, look) for name, look in CHECKS_OF_FUNCTIONS.items()}

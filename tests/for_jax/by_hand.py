@@ -183,6 +183,11 @@ def squeezed(kept, dout):
     return dout * y * (0.5 if len(x) == 1 else 1), dout * x
 
 
+def wrong_and_half_for_one_row(kept, dout):
+    dx, dy = right(kept, dout)
+    return 2 * dx, dy * (0.5 if len(dy) == 1 else 1)
+
+
 def by_first_row(kept, dout):
     x, y = kept
     return dout * y + 0 * dout[0] * (1 if len(x) else np.ones(0)[0]), dout * x
@@ -254,8 +259,9 @@ WRONG = {  # how the function is made, and the side check that fails, with its s
     "a constant in the tangent": (jvp(with_a_constant), "forward mode: FAIL: the tangent of the output is not 0"),
     "another forward mode": (jvp(right_in_reverse_only), "forward mode: FAIL: jax.jvp is not the transpose of jax.vjp"),
     "a tangent squared": (jvp(squared), "backward gives gradients: FAIL"),
-    "a size of 1": (vjp(squeezed), "sizes of 1 and 0: FAIL: a wrong gradient if axis 0 has size 1"),
-    "a size of 0": (vjp(by_first_row), "sizes of 1 and 0: FAIL: its gradient raises if axis 0 has size 0"),
+    "a size of 1": (vjp(squeezed), "sizes of 1 and 0: FAIL: a wrong gradient if axis 0 of x has size 1"),
+    "a size of 1, apart from what is wrong": (vjp(wrong_and_half_for_one_row), "has size 1: the slope by y differs"),
+    "a size of 0": (vjp(by_first_row), "sizes of 1 and 0: FAIL: its gradient raises if axis 0 of x has size 0"),
     "None": (vjp(no_second), "db is zero"),
     "float32": (vjp(float32), "float32"),
     "through float32": (vjp(through_float32), "float64 throughout: FAIL"),

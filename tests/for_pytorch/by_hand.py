@@ -499,6 +499,12 @@ def half_for_one_row(ctx, dout):
     return (dout * y).squeeze().expand(x.shape) * (0.5 if len(x) == 1 else 1), dout * x
 
 
+@wrong(Linear, SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by bias differs")
+def wrong_for_x_and_half_for_one_row(ctx, dout):
+    dx, dweight, dbias = Linear.backward(ctx, dout)
+    return 2 * dx, dweight, dbias * (0.5 if len(dout) == 1 else 1)
+
+
 @wrong(Multiply, SIZES + "backward raises if axis 0 of x has size 0: IndexError")
 def reads_the_first_row(ctx, dout):
     return Multiply.backward(ctx, dout + 0 * dout[0])

@@ -52,6 +52,17 @@ def test_what_is_right_apart_from_a_mistake_is_not_accused(name, checks):
     assert list(failed(report_of(row.fn, row.inputs))) == checks
 
 
+@pytest.mark.parametrize("fn, inputs, not_run", [
+    (torch.tanh, (by_hand.leaf(3),), {"each input alone may need a gradient", "outputs may go unused", *CHECKS_OF_FUNCTIONS}),
+    (by_hand.Linear, by_hand.INPUTS[by_hand.Linear], {"outputs may go unused", "an input may be given twice", "vmap"}),
+])
+def test_what_does_not_apply_is_not_counted(fn, inputs, not_run):
+    report = report_of(fn, inputs)
+    summary = report.summary()
+    assert not_run == set(summary["side_checks_not_run"]) and not_run.isdisjoint(row["name"] for row in summary["side_checks"])
+    assert f"side checks: all {len(summary['side_checks'])} that apply pass" in str(report)
+
+
 def test_what_is_right_is_not_accused():
     def passes(name, row):
         report = report_of(*row)
