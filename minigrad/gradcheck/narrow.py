@@ -34,7 +34,8 @@ COARSE = 1e-4  # an error that wide steps may have in any dtype, relative to the
 def check_narrow(given: Given, options: Options) -> GradcheckReport:
     """The report on a function of inputs that are not all float64."""
     library, narrow = given.library, given.bridge()
-    eps, dtype = max((library.eps(x), str(x.dtype).rpartition(".")[2]) for x in narrow.likes)
+    dtypes = [str(x.dtype).rpartition(".")[2] for x in narrow.likes]
+    eps, dtype = max(map(library.eps, narrow.likes)), " and ".join(dict.fromkeys(dtypes))
     problem, generator = narrow.problem(), generator_for(options.seed)
     with narrow.state.preserved(), problem.preserved():
         outputs = problem.outputs()
@@ -46,7 +47,7 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
         except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
             return GradcheckReport(problem.title, [], sides, [], False, options.seed)
-        found = against_float64(given, point, eps, dtype, options)
+        found = against_float64(given, point, eps, dtypes, options)
         if isinstance(found, GradcheckReport):
             return found
         reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(problem.leaves))]
@@ -56,7 +57,7 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
         return GradcheckReport(f"{problem.title} in {dtype}", reports, sides, [note], vacuous(reports), options.seed)
 
 
-def against_float64(given: Given, point: Point, eps: float, dtype: str, options: Options) -> GradcheckReport | str:
+def against_float64(given: Given, point: Point, eps: float, dtypes: list[str], options: Options) -> GradcheckReport | str:
     """The report in float64, with a row for each narrow gradient; or a sentence if the function does not compute the same
     there."""
     with given.library.wide():
@@ -76,8 +77,8 @@ def against_float64(given: Given, point: Point, eps: float, dtype: str, options:
                 return "the function computes something else in float64"
             report = check(problem, options)
     def rows(roundings):
-        return [narrow_row(f"{name} in {dtype}", *given) for name, *given in zip(
-            point.names, point.gradients, exact.gradients, roundings)]
+        return [narrow_row(f"{name} in {dtype}", *given) for name, dtype, *given in zip(
+            point.names, dtypes, point.gradients, exact.gradients, roundings)]
 
     found = rows(exact.roundings)
     if not all(row.verdict == PASS for row in found):  # terms that cancel leave more, but only in the narrow dtype
@@ -85,7 +86,8 @@ def against_float64(given: Given, point: Point, eps: float, dtype: str, options:
         more = [np.maximum(ours**2 - theirs**2, 0.0) for ours, theirs in zip(own.roundings, exact.roundings)]
         found = rows([rounding + np.sqrt(np.mean(extra)) for rounding, extra in zip(exact.roundings, more)])
     if report and not all(row.verdict == PASS for row in found):
-        report.warnings.append(f"the gradients are right in float64: what is wrong is in {dtype} alone")
+        wrong = dict.fromkeys(dtype for row, dtype in zip(found, dtypes) if row.verdict != PASS)
+        report.warnings.append(f"the gradients are right in float64: what is wrong is in {' and '.join(wrong)} alone")
     report.inputs += found
     return report
 

@@ -121,7 +121,9 @@ def test_a_number_is_judged_by_wide_steps():
 
 def test_inputs_of_several_dtypes():
     inputs = leaf(3, 4, dtype=torch.float32), leaf(3, 4, dtype=torch.float64, seed=1)
-    assert gradcheck(lambda x, y: x * y, inputs)
+    rows = gradcheck_report(lambda x, y: x * y, inputs).inputs
+    assert [row.name for row in rows] == ["x", "y", "x in float32", "y in float64"]
+    assert {row.verdict for row in rows} == {"pass"}
     assert [x.dtype for x in inputs] == [torch.float32, torch.float64]
 
 
