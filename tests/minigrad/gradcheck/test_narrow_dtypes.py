@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from tables import each
 
-from minigrad.gradcheck import gradcheck, gradcheck_report, gradgradcheck
+from minigrad.gradcheck import gradcheck_report, gradgradcheck
 
 torch = pytest.importorskip("torch")
 NARROW = torch.float32, torch.bfloat16, torch.float16
