@@ -23,8 +23,8 @@ class Linear(Module):
     ((3, 4), (2, 3))
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, activation: str | None = None,
-                 device: Any = None, dtype: Any = None):
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None, *,
+                 activation: str | None = None):
         super().__init__()
         self.in_features: int = positive_int("Linear", "in_features", in_features)
         self.out_features: int = positive_int("Linear", "out_features", out_features)

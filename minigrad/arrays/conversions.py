@@ -29,6 +29,8 @@ class ConversionMethods:
         """The number of elements."""
         return self._array.size
 
+    nelement = numel
+
     @overload
     def size(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
     @overload

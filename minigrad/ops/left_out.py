@@ -142,7 +142,6 @@ METHODS = {  # those of Tensor that are no functions
     "module_load": "use x.copy_",
     "narrow_copy": "use x.narrow, and clone()",
     "ndimension": "use x.ndim",
-    "nelement": "use x.numel()",
     "new": "use x.new_tensor or x.new_zeros",
     "output_nr reinforce retains_grad grad_dtype volatile": "use x.grad_fn, x.is_leaf and x.requires_grad",
     "resize resize_ resize_as resize_as_ set_ sum_to_size": "use x.reshape, x.expand, or x.sum(dim, keepdim=True)",

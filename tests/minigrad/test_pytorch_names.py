@@ -91,9 +91,9 @@ def test_a_grad_scaler_changes_nothing():
 
 
 @pytest.mark.parametrize("make", [
-    lambda **o: nn.Linear(2, 3, **o), lambda **o: nn.Embedding(4, 2, **o), lambda **o: nn.LayerNorm(3, **o),
+    lambda **o: nn.Linear(2, 3, **o), lambda **o: nn.Linear(2, 3, True, o.get("device"), o.get("dtype")), lambda **o: nn.Embedding(4, 2, **o), lambda **o: nn.LayerNorm(3, **o),
     lambda **o: nn.RMSNorm(3, **o),
-], ids=["Linear", "Embedding", "LayerNorm", "RMSNorm"])
+], ids=["Linear", "Linear by position", "Embedding", "LayerNorm", "RMSNorm"])
 def test_layers_with_parameters_take_a_device_and_a_dtype(make):
     assert {p.dtype for p in make(device="cpu").parameters()} == {mg.float32}
     layer = make(device=mg.device("cpu"), dtype=mg.float64)
@@ -107,6 +107,7 @@ def test_layers_with_parameters_take_a_device_and_a_dtype(make):
 
 def test_conversions():
     x = mg.tensor([0.5, 2.0], requires_grad=True)
+    assert x.nelement() == x.numel() == 2
     assert x.to(mg.float32) is x and x.to(mg.float32, copy=True) is not x
     assert x.to("cpu", mg.float64).dtype == x.to(mg.double, non_blocking=True).dtype == mg.float64
     assert x.to(mg.zeros(1, dtype=mg.int64)).tolist() == x.type(mg.long).tolist() == x.type_as(mg.arange(2)).tolist() == [0, 2]
