@@ -38,13 +38,13 @@ def attention_is_quadratic_and_an_rnn_sequential():
         pairs.append(of_attention.total - linear)
         depths.append((longest_chain(y), longest_chain(states)))
         require(linear == 4 * T * D**2 and pairs[-1] == 2 * T**2 * D, f"T = {T}: {of_attention.forward_counts}")
-        require(of_rnn.total == T * D**2 + (T - 1) * D**2, f"T = {T}: {of_rnn.forward_counts}")
+        require(of_rnn.total == 2 * T * D**2, f"T = {T}: {of_rnn.forward_counts}")
     of_attention, of_rnn = zip(*depths)
     each = (of_rnn[1] - of_rnn[0]) // 8
     require(len(set(of_attention)) == 1, f"attention's operations in a row: {of_attention}")
     require(each >= 1 and of_rnn[2] - of_rnn[1] == 16 * each, f"an RNN's operations in a row: {of_rnn}")
     return (f"for 8, 16 and 32 tokens attention takes 2 T² D = {', '.join(map(str, pairs))} multiply-adds, "
-            f"projections aside, but always {of_attention[0]} operations in a row; an RNN takes (2 T - 1) D², but "
+            f"projections aside, but always {of_attention[0]} operations in a row; an RNN takes 2 T D², but "
             f"{', '.join(map(str, of_rnn))} operations in a row, each waiting for the one before, and the backward pass "
             "walks the same chain")
 
