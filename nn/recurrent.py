@@ -163,7 +163,7 @@ class LSTM(Recurrent):
     """
 
     gates = 4
-    state_names = "h_0", "c_0"
+    state_names: tuple[str, ...] = ("h_0", "c_0")
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0):

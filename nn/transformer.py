@@ -207,7 +207,9 @@ class Transformer(Module):
             TransformerEncoderLayer(d_model, nhead, *options), num_encoder_layers, norm())
         self.decoder: Module = custom_decoder or TransformerDecoder(
             TransformerDecoderLayer(d_model, nhead, *options), num_decoder_layers, norm())
-        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 init.xavier_uniform_(parameter)

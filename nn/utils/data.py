@@ -176,7 +176,9 @@ class RandomSampler(Sampler):
 
     def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
                  generator: Generator | None = None):
-        self.data_source, self.replacement, self.generator = data_source, replacement, generator
+        self.data_source = data_source
+        self.replacement = replacement
+        self.generator = generator
         count = len(data_source) if num_samples is None else num_samples
         self.num_samples: int = positive_int("RandomSampler", "num_samples", count)
 
@@ -196,7 +198,8 @@ class SubsetRandomSampler(Sampler):
     """These positions in random order, each once."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None):
-        self.indices, self.generator = indices, generator
+        self.indices = indices
+        self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
         return (self.indices[i] for i in mg.randperm(len(self.indices), generator=self.generator).tolist())
@@ -216,7 +219,8 @@ class WeightedRandomSampler(Sampler):
                  generator: Generator | None = None):
         self.weights: Tensor = mg.as_tensor(weights, dtype=mg.float64)
         self.num_samples: int = positive_int("WeightedRandomSampler", "num_samples", num_samples)
-        self.replacement, self.generator = replacement, generator
+        self.replacement = replacement
+        self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.weights.multinomial(self.num_samples, self.replacement, generator=self.generator).tolist())
