@@ -46,6 +46,7 @@ class Run:
     def forward(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         leaves = [self.library.tensor(array, like, self.is_recording) for array, like in zip(arrays, self.likes)]
         if self.is_recording:
+            self.leaves = leaves
             self.outputs, pullback = self.library.record(self.chain.repeated, leaves)
             self.pullback: Any = pullback
         else:
@@ -119,7 +120,12 @@ class Bridge:
     def __call__(self, *inputs: Any) -> list[Tensor]:
         """The floating-point outputs, as a list."""
         leaves = [x for x in [*self.parameters.values(), *items_of(inputs)] if isinstance(x, Tensor) and x.requires_grad]
-        return Run(self.chain, self.likes, is_grad_enabled()).applied(*leaves)
+        run = Run(self.chain, self.likes, is_grad_enabled())
+        outputs = run.applied(*leaves)
+        note = self.library.unchecked(self.fn, run.outputs, run.leaves) if run.is_recording else ""
+        if note and note not in self.notes:
+            self.notes.append(note)
+        return outputs
 
     def outputs(self, values: Sequence[Any], leaves: Iterable[Any], seed: int | None = None) -> list[Any]:
         """The library's own outputs. Leaves are its tensors: parameters, then those inputs whose value is a Tensor.

@@ -123,6 +123,10 @@ class Library:
         """Has this tensor or module hooks that change gradients?"""
         return False
 
+    def unchecked(self, fn: Callable, outputs: Values, leaves: Leaves) -> str:
+        """A sentence on tensors that would get a gradient too but are no leaves, or ""."""
+        return ""
+
     def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
         """By name: each returns a sentence on what a backward of this library gets wrong, or "", or None if not run."""
         return {}
@@ -267,6 +271,9 @@ class Torch(Taped):
         if isinstance(value, self.torch.nn.Module):
             return any(part._backward_hooks or part._backward_pre_hooks for part in value.modules())
         return bool(self.is_tensor(value) and value._backward_hooks)
+
+    def unchecked(self, fn, outputs, leaves):
+        return torch_checks.unchecked(self.torch, fn, list(filter(self.is_leaf, outputs)), leaves)
 
     def side_checks(self, bridge, point):
         return torch_checks.checks_of(bridge, point)

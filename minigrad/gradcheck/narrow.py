@@ -54,7 +54,8 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
         note = (f"{found}; compared with differences of {dtype} at wide steps, an error of less than "
                 f"{max(map(noticed, reports)):.3g}% may go unnoticed")
         sides = [first] + rough_checks(point)
-        return GradcheckReport(f"{problem.title} in {dtype}", reports, sides, [note], vacuous(reports), options.seed)
+        notes = [*problem.notes, note]
+        return GradcheckReport(f"{problem.title} in {dtype}", reports, sides, notes, vacuous(reports), options.seed)
 
 
 def against_float64(given: Given, point: Point, eps: float, dtypes: list[str], options: Options) -> GradcheckReport | str:

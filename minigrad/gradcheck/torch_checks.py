@@ -3,10 +3,11 @@
 A check returns what is wrong, "" if nothing is, and None where it does not apply or cannot run.
 """
 import functools
+import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,16 +106,8 @@ class Case:
     @functools.cached_property
     def has_function(self) -> bool:
         """Is a torch.autograd.Function of the user's among what computes the outputs?"""
-        waiting, seen = [out.grad_fn for out in self.outputs], {None}
-        while waiting:
-            node = waiting.pop()
-            is_function = isinstance(node, self.torch.autograd.function.BackwardCFunction)
-            if is_function and not node._forward_cls.__module__.startswith(WRAPPERS):
-                return True
-            if node not in seen:
-                seen.add(node)
-                waiting += [below for below, _ in node.next_functions]
-        return False
+        return any(isinstance(node, self.torch.autograd.function.BackwardCFunction)
+                   and not node._forward_cls.__module__.startswith(WRAPPERS) for node in nodes_below(self.outputs))
 
     def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None, tolerance: float = RELATIVE
                 ) -> str:
@@ -124,6 +117,38 @@ class Case:
             if not np.allclose(x, y, rtol=tolerance, atol=tolerance * scale + self.rounding, equal_nan=True):
                 return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {scale:.3g}"
         return ""
+
+
+def nodes_below(outputs: Sequence[Any]) -> Iterator[Any]:
+    """Of PyTorch's graph."""
+    waiting, seen = [out.grad_fn for out in outputs], {None}
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            waiting += [below for below, _ in node.next_functions]
+
+
+def unchecked(torch: Any, fn: Callable, outputs: Sequence[Any], leaves: Sequence[Any]) -> str:
+    """A sentence on tensors that get a gradient from the outputs and are no inputs, as what a lambda closes over."""
+    try:
+        variables = inspect.getclosurevars(fn)
+        scope: dict[str, Any] = {**variables.globals, **variables.nonlocals, "self": getattr(fn, "__self__", None)}
+    except (TypeError, ValueError):  # not written in Python
+        scope = {}
+    scope |= {f"{name}.{own}": x for name, value in scope.items() if isinstance(value, torch.nn.Module)
+              for own, x in value.named_parameters()}
+    named = {id(value): name for name, value in scope.items()}
+    reached = {id(node.variable): node.variable for node in nodes_below(outputs) if hasattr(node, "variable")}
+    for leaf in leaves:
+        reached.pop(id(leaf), None)
+    names = sorted(named.get(key, f"a tensor of shape {tuple(x.shape)}") for key, x in reached.items())
+    if not names:
+        return ""
+    names = names if len(names) <= MANY else [*names[:MANY], f"{len(names) - MANY} more"]
+    are = "require gradients but are not inputs" if len(names) > 1 else "requires a gradient but is not an input"
+    return f"{' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))} {are}: unchecked"
 
 
 def keeps_the_upstream(case: Case) -> str:

@@ -104,6 +104,7 @@ class Gain(torch.nn.Module):
 X, Y = leaf(3, 4), leaf(4, 2, seed=1)
 QKV = leaf(2, 2, 4, 4), leaf(2, 2, 4, 4, seed=1), leaf(2, 2, 4, 4, seed=2)
 TARGETS = torch.tensor([1, 0, -100])
+LAYER = torch.nn.Linear(4, 2).double()
 REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict of their own, and what the report says
     "a callable": (lambda a, b: (a @ b).softmax(-1), (X, Y), "pass", "the function", "a pass, b pass", "side checks: all"),
     "a function with a name": (torch.nn.functional.gelu, X, "pass", "gelu", "input 0 pass", "side checks: all"),
@@ -117,6 +118,9 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "a module's inputs that need no gradient": (torch.nn.Linear(4, 2).double(), X.detach(), "pass", "Linear",
                                                 "weight pass, bias pass", "side checks: all"),
     "a method of a module": (Halving().forward, X, "pass", "forward", "tokens pass", "side checks: all"),
+    "a tensor from outside": (lambda x: x @ Y, X, "pass", "the function", "x pass", "note: Y requires a gradient but is not an input"),
+    "a module inside": (lambda x: LAYER(x), X, "pass", "the function", "x pass", "LAYER.bias and LAYER.weight require gradients but"),
+    "a tensor without a name": (lambda x: x * QKV[0], leaf(4), "pass", "the function", "x pass", "a tensor of shape (2, 2, 4, 4) requires"),
     "ids": (lambda table, ids: table[ids], (X, torch.arange(3)), "pass", "the function", "table pass", "ids has no repeated id"),
     "targets": (torch.nn.functional.cross_entropy, (X, TARGETS), "pass", "cross_entropy", "input pass", "side checks: all"),
     "nests": (lambda x, pair: [x * pair["y"][0], {"sum": x.sum()}], (X, {"y": (leaf(4),)}), "pass", "the function",
