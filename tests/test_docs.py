@@ -117,13 +117,14 @@ def test_the_notebook_is_up_to_date():
         "run python docs/notebook.py")
 
 
-def test_the_notebook_runs_and_shows_its_outputs(tmp_path):
+@pytest.mark.parametrize("path", [NOTEBOOK, ROOT / "examples/lesson.ipynb"], ids=["the guide", "the lesson"])
+def test_a_notebook_runs_and_shows_its_outputs(tmp_path, path):
     """In a fresh process."""
-    command = [sys.executable, ROOT / "tests/run_notebook.py", NOTEBOOK]
+    command = [sys.executable, ROOT / "tests/run_notebook.py", path]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False,
                           env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"})
     assert done.returncode == 0, done.stderr
-    cells = [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     same = doctest.OutputChecker().check_output
     for cell, shown in zip(cells, json.loads(done.stdout), strict=True):
         expected = {"printed": "", "value": ""}
