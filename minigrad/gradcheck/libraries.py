@@ -98,10 +98,17 @@ class Library:
     def widened(self, fn: Callable, inputs: Sequence[Any]) -> tuple[Callable, list[Any]]:
         """The function and its inputs in float64, as copies."""
         def double(value, _):
-            is_narrow = self.is_tensor(value) and self.kind(value) == "f"
-            return self.tensor(self.array(value).astype(np.float64), None, self.is_leaf(value)) if is_narrow else value
+            return self.double(value) if self.is_tensor(value) and self.kind(value) == "f" else value
 
         return fn, [mapped(value, double, "") for value in inputs]
+
+    def double(self, tensor: Any) -> Any:
+        """A copy in float64."""
+        return self.tensor(self.array(tensor).astype(np.float64), None, self.is_leaf(tensor))
+
+    def placed(self, value: Any, device: str) -> Any:
+        """A tensor or module, moved to this device."""
+        return value
 
     def converted(self, fn: Any, dtype: str) -> Any:
         """fn, with its parameters in this dtype if it is a module."""
@@ -262,6 +269,15 @@ class Torch(Taped):
 
     def eps(self, tensor):
         return self.torch.finfo(tensor.dtype).eps
+
+    def double(self, tensor):
+        """On the same device, which alone a kernel may be for."""
+        return tensor.detach().to(self.torch.float64, copy=True).requires_grad_(tensor.requires_grad)
+
+    def placed(self, value, device):
+        if self.is_tensor(value):
+            return value.detach().to(device).requires_grad_(value.requires_grad)
+        return value.to(device) if isinstance(value, self.torch.nn.Module) else value
 
     def widened(self, fn, inputs):
         fn, inputs = super().widened(fn, inputs)

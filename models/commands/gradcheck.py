@@ -26,6 +26,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help=f"its arguments, as \"q,k,v=randn(2,4,8,16) causal=True\"; values are {MAKERS}, numbers, "
                              "True, False or None")
     parser.add_argument("--dtype", choices=DTYPES, help="of the real numbers among them (default: float64)")
+    parser.add_argument("--device", metavar="NAME", help="where PyTorch has the inputs and the module, such as cuda "
+                                                         "(default: cpu)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--seed", type=int, default=0, help="seed of parameters, tokens and directions (default: 0)")
 
@@ -35,8 +37,8 @@ def run(options: argparse.Namespace) -> int:
         check_whole("seed", options.seed, least=0)
     if "function" in options:
         return run_file(options.function, getattr(options, "inputs", ()), getattr(options, "dtype", "float64"),
-                        options.seed, "json" in options)
-    if given := [name for name in ("inputs", "dtype", "json") if name in options]:
+                        getattr(options, "device", None), options.seed, "json" in options)
+    if given := [name for name in ("inputs", "dtype", "device", "json") if name in options]:
         raise UsageError(f"--{given[0]} is for a function; say which one before it, as in {EXAMPLE}")
     reports = []
     for name, recipe in RECIPES.items():

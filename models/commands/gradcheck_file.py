@@ -38,12 +38,12 @@ DTYPES = "float64", "float32", "bfloat16", "float16"
 spare(__file__)
 
 
-def run_file(target: str, inputs: Sequence[str], dtype: str, seed: int, as_json: bool) -> int:
+def run_file(target: str, inputs: Sequence[str], dtype: str, device: str | None, seed: int, as_json: bool) -> int:
     """Print the report; the exit code is 0 only if the check has passed and proves something. `as_json`, an error is
     printed as JSON too."""
     try:
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():  # the user's code may print
-            report = checked(target, inputs, dtype, seed)
+            report = checked(target, inputs, dtype, device, seed)
     except UsageError as error:
         if not as_json:
             raise
@@ -53,19 +53,25 @@ def run_file(target: str, inputs: Sequence[str], dtype: str, seed: int, as_json:
     return 0 if report.is_proof else 1
 
 
-def checked(target: str, inputs: Sequence[str], dtype: str, seed: int) -> GradcheckReport:
+def checked(target: str, inputs: Sequence[str], dtype: str, device: str | None, seed: int) -> GradcheckReport:
     if not inputs:
         raise UsageError(f"--inputs is missing; say what to call {target} with, as in {EXAMPLE}")
     fn, library = loaded(target, seed)
     if library in (NUMPY, MINIGRAD) and dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library.name} has float64 and float32")
+    if device and library.name != "PyTorch":
+        raise UsageError(f"--device is for functions of PyTorch; {target} is one of {library.name}")
     values = parsed(" ".join(inputs), np.random.default_rng(seed))
     with user_errors(f"{target} cannot be checked"), library.wide() if dtype == "float64" else contextlib.nullcontext():
         fn, values = by_name(fn, values)
         values = [library.drawn(value, dtype) if isinstance(value, np.ndarray) else value for value in values]
         if library is MINIGRAD and library.owns(fn):
             return gradcheck_module(fn.to(dtype), values, seed=seed, raise_exception=False, progress=False)
-        return gradcheck_report(library.converted(fn, dtype), values, seed=seed)
+        fn = library.converted(fn, dtype)
+        if device:
+            with user_errors(f"--device {device} cannot be used"):
+                fn, *values = [library.placed(value, device) for value in (fn, *values)]
+        return gradcheck_report(fn, values, seed=seed)
 
 
 @contextlib.contextmanager

@@ -111,6 +111,7 @@ IN_TORCH = {
     ("torch_own.py:Layer(4, bias=False)", "tokens=randn(3,4)"): (0, "linear.weight"),
     ("torch_own.py:Layer(4)", "tokens=randn(3,4)", "--dtype", "bfloat16"): (0, "linear.bias in bfloat16"),
     ("torch_own.py:softmax", "scores=randn(2,3)", "--dtype", "bfloat16"): (0, "scores in bfloat16"),
+    ("torch_own.py:softmax", "scores=randn(2,3)", "--device", "cpu"): (0, "gradcheck of softmax: PASS"),
 }
 REFUSED = [
     (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it defines MLP, tanh, back, forgets"),
@@ -148,7 +149,16 @@ REFUSED = [
     (("own.py:half", "--inputs", "x=randn(2, 10**9)"), "'randn(2, 10**9)' is no value"),
     (("own.py:half", "--inputs", "x=randint(3,2)"), "no input or parameter requires a gradient"),
     (("own.py:half", "--inputs", "x=randn(2)", "--dtype", "bfloat16"), "--dtype bfloat16 is for functions of PyTorch and JAX"),
+    (("own.py:half", "--inputs", "x=randn(2)", "--device", "cuda"), "--device is for functions of PyTorch; own.py:half is one of minigrad"),
+    (("--device", "cuda"), "--device is for a function; say which one before it"),
     (("--json",), "--json is for a function; say which one before it, as in minigrad gradcheck"),
+]
+
+
+REFUSED_IN_TORCH = [
+    (("torch_own.py:softmax", "--inputs", "scores=randn(2)", "--device", "meta"), "scores is on the device meta, which holds no numbers"),
+    (("torch_own.py:softmax", "--inputs", "scores=randn(2)", "--device", "cuda:99"), "--device cuda:99 cannot be used: "),
+    (("torch_own.py:softmax", "--inputs", "scores=randn(2)", "--device", "gpu"), "--device gpu cannot be used: Expected one of cpu, cuda"),
 ]
 
 
@@ -174,9 +184,10 @@ def test_functions(run):
     each(CHECKS, judged(run))
 
 
-def test_functions_of_pytorch(run):
+def test_functions_of_pytorch(run, refused):
     pytest.importorskip("torch")
     each(IN_TORCH, judged(run))
+    refused(REFUSED_IN_TORCH, "gradcheck")
     layer = "gradcheck", "torch_own.py:Layer(4)", "--inputs", "tokens=randn(3,4)", "--seed"
     assert run(*layer, 1) == run(*layer, 1) != run(*layer, 2)  # its parameters too
 

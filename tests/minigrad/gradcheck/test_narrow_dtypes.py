@@ -4,6 +4,7 @@ import pytest
 from tables import each
 
 from minigrad.gradcheck import gradcheck_report, gradgradcheck
+from minigrad.gradcheck.libraries import library_of
 
 torch = pytest.importorskip("torch")
 NARROW = torch.float32, torch.bfloat16, torch.float16
@@ -108,6 +109,15 @@ def test_modules(dtype):
     report = gradcheck_report(module, leaf(5, 6, dtype=dtype))
     assert report and report.inputs[-1].name == f"input in {str(dtype).removeprefix('torch.')}" and len(report.inputs) == 14
     assert before == [p.tolist() for p in module.parameters()] and module[0].weight.dtype == dtype
+
+
+def test_the_copy_in_float64_is_on_the_same_device():
+    """A kernel may be for one device alone. No other than meta is sure to exist."""
+    x, ids = leaf(2, dtype=torch.float32), torch.ones(2, dtype=torch.int64)
+    library = library_of(None, [x])
+    fn, (x, ids) = library.widened(library.placed(layers(), "meta"), [library.placed(x, "meta"), ids])
+    assert (x.device.type, x.dtype, x.requires_grad) == ("meta", torch.float64, True)
+    assert fn[0].weight.is_meta and fn[0].weight.dtype == torch.float64 and ids.dtype == torch.int64
 
 
 def test_gradients_of_gradients_are_those_of_float64():
