@@ -50,12 +50,21 @@ class Consultation:
         return replace(found, mistakes=(f"this is {self.function}: {found.mistakes[0]}", *found.mistakes[1:]))
 
 
-def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Consultation]:
+class Declined:
+    """There are too many numbers to ask about."""
+
+    def diagnosis(self) -> Diagnosis:
+        return Diagnosis(facts=(f"none at this size: give smaller inputs, of at most {LARGEST} numbers",))
+
+
+def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Consultation | Declined]:
     """What to ask: about the known functions with the same values, then about the derivatives from differences."""
     problem, generator = point.problem, generator_for(seed)
     size = sum(np.size(value) for value in arguments_of(problem.arguments).values())
-    if len(point.outputs) != 1 or size > LARGEST:
+    if len(point.outputs) != 1:
         return []
+    if size > LARGEST:
+        return [Declined()] if any(report.verdict == FAIL for report in reports) else []
     # Of one entry too, since some mistakes show only where most of the upstream is zero, and others only where it is not.
     upstreams = point.upstream, *generator.standard_normal((2, point.size)), np.eye(1, point.size)[0]
     seen = [observe(point, upstream) for upstream in upstreams]

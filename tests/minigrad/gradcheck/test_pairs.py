@@ -56,6 +56,8 @@ PAIRS = {  # forward, backward, inputs, the verdict, the names of the inputs, wh
             "table", "all 7 that apply pass"),
     "None for ids": (lambda table, ids: table[ids], lambda dout, table, ids: (np.eye(3)[ids].T @ dout, None),
                      (X, np.array([0, 1, 1])), "pass", "table", "all 7 that apply pass"),
+    "too large for a diagnosis": (np.square, lambda dout, x: x * dout, np.ones(5001), "fail", "x",
+                                  "diagnosis: none at this size: give smaller inputs, of at most 5000 numbers"),
     "a number": (lambda x, scale: x * scale, lambda dout, x, scale: dout * scale, (X, 3.0), "pass", "x", "all 7 that apply pass"),
     "unsummed": (linear, lambda dout, x, weight, bias: (dout @ weight, dout.T @ x, dout), LINEAR, "fail", "",
                  "dbias has shape (3, 2), and bias has shape (2,): sum it over axis 0"),
