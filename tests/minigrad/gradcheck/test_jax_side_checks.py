@@ -6,7 +6,7 @@ from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.jax_checks import CHECKS
 
 jax = pytest.importorskip("jax")
-by_hand = pytest.importorskip("for_jax.by_hand")
+from for_jax import by_hand  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.torch_checks import CHECKS, CHECKS_OF_FUNCTIONS
 
 torch = pytest.importorskip("torch")
-by_hand = pytest.importorskip("for_pytorch.by_hand")
+from for_pytorch import by_hand  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
