@@ -25,7 +25,7 @@ COMMANDS = {
     "look": ("models.commands.look", "Show where each head of a trained model looks while it reads a text."),
     "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
     "gradcheck": ("models.commands.gradcheck",
-                  "Check all gradients of small float64 models by finite differences."),
+                  "Check the gradients of a function in a file, or of small models, by finite differences."),
     "notes": ("study.notes.command", "Check, claim by claim, whether the lecture notes are right."),
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),

@@ -26,8 +26,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help=f"its arguments, as \"q,k,v=randn(2,4,8,16) causal=True\"; values are {MAKERS}, numbers, "
                              "True, False or None")
     parser.add_argument("--dtype", choices=DTYPES, help="of the real numbers among them (default: float64)")
-    parser.add_argument("--device", metavar="NAME", help="where PyTorch has the inputs and the module, such as cuda "
-                                                         "(default: cpu)")
+    parser.add_argument("--device", metavar="NAME", help="of PyTorch's inputs and modules, such as cuda (default: cpu)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--seed", type=int, default=0, help="seed of parameters, tokens and directions (default: 0)")
 
