@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md: an op that is added by its recipe, word for word, passes the tests, and what it names is there."""
+"""CONTRIBUTING.md: an op that is added by its recipe, word for word, passes the tests, and what it names is there; the changelog's version."""
 import importlib
 import os
 import pathlib
@@ -10,6 +10,8 @@ import sys
 import textwrap
 
 import pytest
+
+import minigrad as mg
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -60,6 +62,12 @@ def test_an_op_added_by_the_recipe_passes_and_without_its_row_does_not(tmp_path)
     assert int(passed) > 20
     path.write_text(without, encoding="utf-8")
     assert "1 failed" in result_of_tests(tmp_path)
+
+
+def test_the_changelog_begins_with_this_version():
+    """Below what is unreleased: the tag's message is that section."""
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [heading.split(",")[0] for heading in headings if heading != "Unreleased"][0] == mg.__version__
 
 
 def is_there(name: str) -> bool:
