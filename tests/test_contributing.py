@@ -67,7 +67,7 @@ def test_an_op_added_by_the_recipe_passes_and_without_its_row_does_not(tmp_path)
 def test_the_changelog_begins_with_this_version():
     """Below what is unreleased: the tag's message is that section."""
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert [heading.split(",")[0] for heading in headings if heading != "Unreleased"][0] == mg.__version__
+    assert next(heading.split(",")[0] for heading in headings if heading != "Unreleased") == mg.__version__
 
 
 def is_there(name: str) -> bool:
