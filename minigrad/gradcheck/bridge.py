@@ -186,8 +186,12 @@ class Given(NamedTuple):
             came = " and ".join(sorted(known.name for known in found))
             raise TypeError(f"gradcheck: the function and its inputs are of {came}; use one library's")
         if not (given.leaves or library is MINIGRAD and library.owns(fn)):
-            raise ValueError(f"gradcheck: no input or parameter requires a gradient; {library.needs}; got "
-                             + (", ".join(map(described, items_of(inputs)[:3])) or "nothing"))
+            items = items_of(inputs)
+            came = ", ".join(map(described, items[:3])) or "nothing"
+            has_arrays = any(isinstance(x, np.ndarray) for x in items)
+            if library.owns(fn) and has_arrays and not any(map(library.is_tensor, items)):
+                raise TypeError(f"gradcheck: {title_of(fn)} takes tensors of {library.name}; got {came}")
+            raise ValueError(f"gradcheck: no input or parameter requires a gradient; {library.needs}; got {came}")
         return given
 
     @property

@@ -133,7 +133,7 @@ def test_pytorch():
                              "of floating-point numbers; got torch.Tensor of float64"),
         "integers": (lambda x: x * 2, torch.arange(3), "got torch.Tensor of int64"),
         "all frozen": (module().requires_grad_(False), constant, "no input or parameter requires a gradient"),
-        "NumPy's arrays": (Square, X, "make one with requires_grad=True, of floating-point numbers; got numpy.ndarray of float64"),
+        "NumPy's arrays": (Square, (X, 2), "Square takes tensors of PyTorch; got numpy.ndarray of float64"),
         "two libraries": (lambda x, y: x, (x, mg.ones(3)), "are of PyTorch and minigrad; use one library's"),
         "a class": (Callback, x, "Callback is a class, and not an autograd Function; give a function, or an instance that can "
                     "be called, as Callback(...)"),
@@ -195,7 +195,7 @@ def test_jax():
         "returns integers": (lambda x: x.argmax(), x, "got jaxlib.ArrayImpl of int32"),
         "returns complex numbers": (lambda x: x * 1j, x, "what the function returns is complex, which is not supported: use real"),
         "integers": (lambda x: x, jnp.arange(3), "give an array of floating-point numbers; got jaxlib.ArrayImpl of int32"),
-        "NumPy's arrays": (jax.jit(jnp.tanh), X, "give an array of floating-point numbers; got numpy.ndarray of float64"),
+        "NumPy's arrays": (jax.jit(jnp.tanh), X, "tanh takes tensors of JAX; got numpy.ndarray of float64"),
         "two libraries": (lambda x, y: x, (x, mg.ones(3)), "are of JAX and minigrad; use one library's"),
         "a GPU that is not there": (lambda x: jax.device_put(x, jax.devices("gpu")[0]), x, "gpu"),
         "no backward": (jax.custom_vjp(jnp.tanh), x, "No VJP defined for custom_vjp function"),
