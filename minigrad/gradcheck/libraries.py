@@ -5,6 +5,7 @@ None is imported here: a function or an input can be of a library only if the us
 import contextlib
 import copy
 import functools
+import logging
 import sys
 from types import ModuleType
 from typing import Any, Callable, ContextManager, NamedTuple, Sequence
@@ -18,6 +19,8 @@ from ..tensor import Tensor
 from . import jax_checks, torch_checks
 from .blame import spare
 from .problem import Point, items_of, mapped
+
+RECOMPILES = 1000  # as often may torch.compile compile a function during a check
 
 Values = list[Any]  # what a function of several tensors returned: tensors, arrays, numbers
 Leaves = Sequence[Any]  # tensors of the library
@@ -93,6 +96,10 @@ class Library:
 
     def wide(self) -> ContextManager:
         """Inside, there is float64."""
+        return contextlib.nullcontext()
+
+    def without_limits(self) -> ContextManager:
+        """Inside, functions may be called in more ways than usual."""
         return contextlib.nullcontext()
 
     def widened(self, fn: Callable, inputs: Sequence[Any]) -> tuple[Callable, list[Any]]:
@@ -278,6 +285,23 @@ class Torch(Taped):
         if self.is_tensor(value):
             return value.detach().to(device).requires_grad_(value.requires_grad)
         return value.to(device) if isinstance(value, self.torch.nn.Module) else value
+
+    @contextlib.contextmanager
+    def without_limits(self):
+        """A check calls a compiled function with many sizes, layouts and modes: past the limit, it would run uncompiled."""
+        dynamo = sys.modules.get("torch._dynamo")
+        if dynamo is None:
+            yield
+            return
+        log = logging.getLogger("torch._dynamo")
+        level = log.level
+        limits = [name for name in ("recompile_limit", "accumulated_recompile_limit") if hasattr(dynamo.config, name)]
+        log.setLevel(logging.ERROR)
+        try:
+            with dynamo.config.patch(dict.fromkeys(limits, RECOMPILES)):
+                yield
+        finally:
+            log.setLevel(level)
 
     def widened(self, fn, inputs):
         fn, inputs = super().widened(fn, inputs)

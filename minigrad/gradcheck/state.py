@@ -46,9 +46,11 @@ class State:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Whatever happens inside, all is restored afterwards. NumPy's warnings are off."""
+        """Whatever happens inside, all is restored afterwards. NumPy's warnings are off, and so are libraries' limits."""
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), contextlib.ExitStack() as limits:
+                for library in others():
+                    limits.enter_context(library.without_limits())
                 yield
         finally:
             self.restore()
