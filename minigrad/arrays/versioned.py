@@ -52,8 +52,8 @@ class VersionedArray(np.ndarray):
         def __getattr__(self, name):
             if name.endswith("_") and not name.startswith("_"):
                 return getattr(self.as_tensor(_plain(self)), name)
-            raise AttributeError(f"{name!r} is no attribute of tensor.data, which is a NumPy array; use the tensor's",
-                                 name=name, obj=self)
+            raise AttributeError(f"tensor.data is a NumPy array, without {name!r}; tensor.detach() is a tensor", name=name,
+                                 obj=self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(index, value)
