@@ -48,7 +48,7 @@ def rough_checks(point: Point) -> list[SideCheck]:
     return run(checks)
 
 
-def run(checks: dict[str, Callable[[], str | None]]) -> list[SideCheck]:
+def run(checks: Mapping[str, Callable[[], str | None]]) -> list[SideCheck]:
     """All of them, up to the first that raises."""
     found: list[SideCheck] = []
     for name, look in checks.items():
