@@ -1,5 +1,5 @@
 """What a right backward must do apart from giving the right numbers: be linear and repeatable, and change nothing."""
-from typing import Callable, Sequence
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
