@@ -27,7 +27,7 @@ from .autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from .backend import is_tensor as is_tensor
-from .command.packages import refuse_shadows
+from .command import packages
 from .tensor import Tensor as Tensor  # before the function `tensor`, which has the name of this file
 from .creation import (
     arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, eye as eye,
@@ -75,7 +75,7 @@ else:
         and be just as fast. tests/test_layers_of_imports.py checks that this is the only such place.
         """
         if name in ABOVE:
-            refuse_shadows(ABOVE[name].split(".")[0])
+            packages.refuse_shadows(ABOVE[name].split(".")[0])
             return importlib.import_module(ABOVE[name])
         if name in LATER:
             return getattr(importlib.import_module(f"minigrad.{LATER[name]}"), name)

@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Iterator
 
+import minigrad
 from minigrad import Tensor
 from minigrad.tape import Op
 
@@ -23,10 +24,16 @@ def public() -> dict[int, str]:
     for namespace in NAMESPACES:
         module = importlib.import_module(namespace)
         for name in getattr(module, "__all__", None) or (name for name in dir(module) if name[0] != "_"):
-            value = getattr(module, name)
+            value = plain(getattr(module, name))
             if isinstance(value, (type, types.FunctionType)) and value.__module__.startswith(namespace.partition(".")[0]):
                 found.setdefault(id(value), f"{namespace}.{name}")
     return found
+
+
+def plain(value: object) -> object:
+    """A function as its file or class has it, without what lets it take PyTorch's keywords."""
+    is_wrapped = inspect.isfunction(value) and value.__code__ is minigrad.exp.__code__
+    return value.__wrapped__ if is_wrapped else value
 
 
 PUBLIC = public()
@@ -46,7 +53,7 @@ def pages(titles: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def page(module: types.ModuleType, title: str) -> Iterator[str]:
-    name, values = module.__name__, list(vars(module).values())
+    name, values = module.__name__, [plain(value) for value in vars(module).values()]
     own = [value for value in values if isinstance(value, type) and value.__module__ == name]
     yield from (f"# {title}", f"`{name}` {source(module)}", prose(module))
     for family in own:
