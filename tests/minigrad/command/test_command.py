@@ -1,9 +1,12 @@
 """The command `minigrad` itself: how it finds commands, and errors of one line."""
+import io
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from minigrad import command
 from minigrad.command import COMMANDS, main
 
 
@@ -65,3 +68,20 @@ def test_the_garbage_collector_skips_imported_objects():
                "print(early, gc.isenabled(), gc.get_freeze_count() > 50_000)")
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert process.stdout.splitlines()[-1] == "[] True True"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_imports_that_take_long_say_so_on_a_terminal(is_terminal, monkeypatch):
+    stream, begun, of_threading = io.StringIO(), [], threading.Timer
+
+    def at_once(seconds, *what):
+        begun.append(of_threading(0, *what))
+        return begun[0]
+
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(threading, "Timer", at_once)
+    with command.starting():
+        if is_terminal:
+            begun[0].join()
+    assert stream.getvalue() == "minigrad: starting ...\n" * is_terminal
