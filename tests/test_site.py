@@ -88,5 +88,7 @@ def test_a_search_finds_the_derivation(site):
 
 def test_a_search_works_from_a_disk(site, browser):
     browser.open(site / "index.html")
-    browser.driver.find_element("css selector", ".md-search__input").send_keys("row sum")
+    field = browser.driver.find_element("css selector", ".md-search__input")
+    browser.driver.execute_script("arguments[0].value = 'row su'", field)  # lunr may warn of parts as short as one letter
+    field.send_keys("m")
     browser.wait_for(f'.md-search-result__item:first-child a[href*="{GUIDE}"]')
