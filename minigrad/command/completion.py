@@ -6,11 +6,11 @@ import argparse
 import os
 from collections.abc import Iterable
 
-import argcomplete
-
 
 def command_to_complete(commands: Iterable[str]) -> str:
     """The command in the line; while it is being typed, print the names that fit, and exit."""
+    import argcomplete  # an extra
+
     before_cursor = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     _, *words = before_cursor.split(" ")
     if len(words) < 2:

@@ -107,7 +107,8 @@ Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = do
 
 def comparison(ufunc: np.ufunc, meaning: str) -> Comparison:
     """The method of a comparison or a logical function of two, also called by `ufunc`; it has no gradient."""
-    compute_it = functools.partial(backend.elementwise, ufunc)
+    def compute_it(*operands: np.ndarray) -> np.ndarray:
+        return backend.elementwise(ufunc, *operands)
 
     def of_two(self: Any, other: Any) -> Tensor:
         tensor = self if is_tensor(self) else other
@@ -123,10 +124,8 @@ def comparison(ufunc: np.ufunc, meaning: str) -> Comparison:
 
 def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
     """The method of a logical function of one, also called by `ufunc`; it has no gradient."""
-    compute_it = functools.partial(backend.elementwise, ufunc)
-
     def of_one(self: Tensor) -> Tensor:
-        return self.constant(compute_it, self)
+        return self.constant(lambda x: backend.elementwise(ufunc, x), self)
 
     return answers(ufunc)(named(of_one, ufunc.__name__, f"{meaning}, elementwise, as booleans."))
 

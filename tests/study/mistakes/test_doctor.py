@@ -502,7 +502,7 @@ def test_gradcheck_recognises_a_function_by_its_values():
         assert last.startswith("  diagnosis: this is softmax: the sum over the row is missing")
         assert report.title == "Weights" and [entry.name for entry in report.inputs] == ["scores"]
     report = gradcheck_report(Weights.apply, tensor(80, 80))  # too large to ask about
-    assert not report and report.diagnosis is None
+    assert not report and str(report).endswith("diagnosis: none at this size: give smaller inputs, of at most 5000 numbers")
 
 
 class Product(mg.Function):
