@@ -10,10 +10,10 @@ import numpy as np
 
 from .blame import told
 from .problem import CANCELLED, Point, split
+from .side_checks import RELATIVE, difference
 from .sizes import shortened, wrong_slopes
 
 MANY = 8  # of more inputs, only the first are tried one by one
-RELATIVE = 1e-9  # how far two ways of computing the same may be apart
 ELSEWHERE = 0.9  # times the inputs: other inputs, at which most functions are defined, too
 
 
@@ -75,14 +75,6 @@ class Case:
     def compiled(self, function: Callable) -> Callable:
         """If the function runs under jit: compiling once takes less time than compiling each operation."""
         return compiled_quickly(self.jax, function) if self.is_traceable else function
-
-
-def difference(names: Sequence[str], expected: Sequence[Any], got: Sequence[Any], rounding: float) -> str:
-    for name, x, y in zip(names, map(np.asarray, expected), map(np.asarray, got), strict=True):
-        scale = np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
-        if not np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * scale + rounding, equal_nan=True):
-            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {scale:.3g}"
-    return ""
 
 
 def has_one_output(case: Case) -> str:

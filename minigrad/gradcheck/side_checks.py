@@ -1,5 +1,5 @@
 """What a right backward must do apart from giving the right numbers: be linear and repeatable, and change nothing."""
-from typing import Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -69,13 +69,21 @@ def same(point: Point, a: list[np.ndarray], b: list[np.ndarray], tolerance: floa
 
 def close(point: Point, expected: list[np.ndarray], got: list[np.ndarray]) -> str:
     for name, x, y in zip(point.names, expected, got, strict=True):
-        if not nearly_equal(x, y, point.terms):
+        if not nearly_equal(x, y, CANCELLED * point.terms):
             return f"{name}: they differ by up to {np.nanmax(np.abs(x - y)):.3g} of {np.nanmax(np.abs(x)):.3g}"
     return SAME
 
 
-def nearly_equal(x: np.ndarray, y: np.ndarray, terms: float) -> bool:
-    return np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * largest(x) + CANCELLED * terms, equal_nan=True)
+def nearly_equal(x: np.ndarray, y: np.ndarray, rounding: float) -> bool:
+    return np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * largest(x) + rounding, equal_nan=True)
+
+
+def difference(names: Sequence[str], expected: Sequence[Any], got: Sequence[Any], rounding: float) -> str:
+    """The name of the first that is not as expected, and by how much; "" if there is none."""
+    for name, x, y in zip(names, map(np.asarray, expected), map(np.asarray, got), strict=True):
+        if not nearly_equal(x, y, rounding):
+            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {largest(x):.3g}"
+    return SAME
 
 
 def largest(x: np.ndarray) -> float:
@@ -201,7 +209,7 @@ def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms:
         laid_out = lay_out(dout)
         expected, got = (op.input_gradients(u, EAGER) for u in (np.array(laid_out, order="C"), laid_out))
         pairs = [(x, y) for x, y in zip(expected, got) if x is not None and y is not None]
-        if not all(nearly_equal(np.asarray(x), np.asarray(y), terms) for x, y in pairs):
+        if not all(nearly_equal(np.asarray(x), np.asarray(y), CANCELLED * terms) for x, y in pairs):
             return f"gives another gradient when the upstream lies in memory {layout}"
     return SAME
 

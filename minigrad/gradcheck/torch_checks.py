@@ -14,11 +14,11 @@ import numpy as np
 
 from .blame import told
 from .problem import CANCELLED, Point, generator_for, split
+from .side_checks import RELATIVE, difference
 from .sizes import ROUGH, Shorter, shortened, wrong_slopes
 
 MANY = 8  # of more inputs, only the first are tried one by one
 PAIRS = 3  # as many are tried of two inputs that may be one tensor
-RELATIVE = 1e-9  # how far two ways of computing a gradient may be apart
 WIDER, OTHER = 3, 0.3  # how many other numbers lie between an array's rows, and their value
 
 
@@ -109,14 +109,9 @@ class Case:
         return any(isinstance(node, self.torch.autograd.function.BackwardCFunction)
                    and not node._forward_cls.__module__.startswith(WRAPPERS) for node in nodes_below(self.outputs))
 
-    def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None, tolerance: float = RELATIVE
-                ) -> str:
+    def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None) -> str:
         """The name of the first gradient that is not as expected, and by how much; "" if there is none."""
-        for name, x, y in zip(self.names, self.expected if expected is None else expected, got):
-            scale = np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
-            if not np.allclose(x, y, rtol=tolerance, atol=tolerance * scale + self.rounding, equal_nan=True):
-                return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {scale:.3g}"
-        return ""
+        return difference(self.names, self.expected if expected is None else expected, got, self.rounding)
 
 
 def nodes_below(outputs: Sequence[Any]) -> Iterator[Any]:
