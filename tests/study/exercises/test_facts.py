@@ -94,8 +94,8 @@ TRUE = {  # a sentence: is it true? (of one result, whose name comes first)
     r"(\d+) of (\d+) numbers of (\w+) are (NaN|infinite|NaN or infinite)": lambda trials, n, size, name, kind: any(
         t.given[name].size == int(size) and np.sum(~np.isfinite(t.given[name])) == int(n) for t in trials),
     r"(\w+) is off by up to (\d+)% of its largest number": lambda trials, name, percent: abs(max(
-        np.nanmax(np.abs(t.given[name] - t.right[name])) / np.abs(t.right[name]).max() for t in trials if t.off[name].any())
-        * 100 - int(percent)) <= 0.5001,
+        np.nanmax(np.abs(t.given[name] - t.right[name])) / np.abs(t.right[name]).max() for t in trials
+        if t.off[name].any() and not np.allclose(t.right[name], 0, atol=1e-12)) * 100 - int(percent)) <= 0.5001,
     r"(.*) (?:is|are) wrong, (.*) (?:is|are) right": lambda trials, wrong, right: all(
         any(t.off[name].any() for t in trials) == (name in wrong.split(", ") or name in re.split(", | and ", wrong))
         for name in trials[0].right),
