@@ -14,12 +14,13 @@ from minigrad.extend import sample
 from models.decode import CachedDecoder, CannotDecode, seen_after_one_more, seen_of_prompt
 from models.transformer import CausalTransformer, check_number, check_whole
 
+Choose = Callable[[np.ndarray], np.ndarray]  # from logits (B, V) to token ids (B,)
 COLDEST = 1e-200  # a temperature that gives the likeliest token probability 1, while no division overflows
 
 
 def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: float = 1.0, top_k: int | None = None,
              top_p: float | None = None, seed: int | None = None, context: int | None = None,
-             vocabulary: int | None = None, ends: Container[int] = ()) -> Iterator[int]:
+             vocabulary: int | None = None, ends: Container[int] = (), choose: Choose | None = None) -> Iterator[int]:
     """Yield `count` token ids that continue the prompt, stopping before the first that is in `ends`.
 
     model: any module from tokens (B, T) to logits (B, T, V), or to a pair of logits and a loss.
@@ -28,6 +29,7 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     top_p: draw only from the likeliest tokens that together reach this probability.
     seed: to get the same tokens again; by default minigrad's own generator draws, see `manual_seed`.
     vocabulary: draw only token ids below it; by default, all that have logits.
+    choose: a function from logits (B, V) to token ids (B,), in place of drawing by the arguments above.
     context: show the model this many of the last tokens, recomputed for each token. By default:
 
     - A CausalTransformer without a table of positions (rotary, relative, none) reads on forever; each token sees the last
@@ -43,13 +45,14 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     """
     if len(prompt) == 0:
         raise ValueError("the prompt is empty; give at least one token to continue")
-    batches = generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context, vocabulary)
+    batches = generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context, vocabulary, choose)
     return itertools.takewhile(lambda token: token not in ends, (int(ids[0]) for ids in batches))
 
 
 def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, temperature: float = 1.0,
                    top_k: int | None = None, top_p: float | None = None, seed: int | None = None,
-                   context: int | None = None, vocabulary: int | None = None) -> Iterator[np.ndarray]:
+                   context: int | None = None, vocabulary: int | None = None,
+                   choose: Choose | None = None) -> Iterator[np.ndarray]:
     """Yield `count` arrays of token ids (B,) that continue the prompts (B, T), all of one length, in parallel.
 
     The other arguments are those of `generate`.
@@ -67,12 +70,11 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
         raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for one "
                          "length at a time")
     generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
-    choose = functools.partial(draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+    choose = choose or functools.partial(draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     return _generate(model, np.array(prompts), count, context, lambda logits: choose(logits[:, :vocabulary]))
 
 
-def _generate(model: Any, prompts: np.ndarray, count: int, context: int | None,
-              choose: Callable[[np.ndarray], np.ndarray]) -> Iterator[np.ndarray]:
+def _generate(model: Any, prompts: np.ndarray, count: int, context: int | None, choose: Choose) -> Iterator[np.ndarray]:
     whole = WholeForward(model, context)
     prompts = whole.seen(prompts, is_prompt=True)
     reader: WholeForward | CachedDecoder = whole

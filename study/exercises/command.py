@@ -7,7 +7,7 @@ import pathlib
 
 from models.commands.shared import Parser, UsageError, check_ending, check_writable, usage_errors
 from models.progress import saying
-from study.exercises import course_file, own, progress, text
+from study.exercises import course_file, own, progress, sampling, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
@@ -41,7 +41,8 @@ def show_list(folder: pathlib.Path) -> int:
             mark = "done" if done.get(exercise.name, {}).get("right") else ""
             print(f"  {mark:4}  {exercise.difficulty}  {exercise.name:22}  {exercise.title}")
     print("\nminigrad exercises start NAME writes a file to begin with; minigrad exercises check FILE judges it;\n"
-          "minigrad exercises train FILE... trains a small transformer with it")
+          "minigrad exercises train FILE... trains a small transformer with it;\n"
+          "minigrad exercises sample next_token.py lets a trained model write with it")
     return 0
 
 
@@ -230,6 +231,7 @@ ACTIONS = {
     "show": ("Show the statement of an exercise.", add_show_flags, show),
     "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
     "train": ("Train a small transformer with your own backwards in it.", training.add_flags, training.run),
+    "sample": ("Let a trained model write with your next_token.", sampling.add_flags, sampling.run),
     "grade": ("Grade all answers of a class.", grading.add_flags, grading.run),
     "gradescope-zip": ("Write what Gradescope wants of an autograder.", autograder.add_flags, autograder.run),
     "course": ("Write the file of a course, which locks the solutions.", add_course_flags, course),

@@ -1,6 +1,7 @@
 """The course, in the order in which to work through it."""
 from study.exercises.course import (
     attention, block, elementwise, finding, logsumexp, lookup, norms, products, rows, training,
+    writing,
 )
 from study.exercises.exercise import Exercise
 
@@ -14,5 +15,6 @@ TOPICS: dict[str, list[Exercise]] = {
     "Putting it together": block.EXERCISES,
     "Training, and other derivatives": training.EXERCISES,
     "Finding mistakes": finding.EXERCISES,
+    "A model writes": writing.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}

@@ -38,4 +38,5 @@ GROUPS: dict[str, list[Group]] = {
     "adam_step": [perhaps(NEGATED, "gradient"), factor_of("lr"), perhaps(REST, "beta1")],
     "layer_norm_jvp": [perhaps(plus(1), "weight"), perhaps(SQUARED, "eps"), factor_of("vx")],
     "cross_entropy_hvp": [factor_of("x"), factor_of("v")],
+    "next_token": [factor_of("logits"), perhaps(REST, "top_p")],
 }

@@ -165,6 +165,6 @@ class AsBase:
         inputs = self.variant.own(dict(zip(self.variant.routine.arguments, arguments)))
         answer = self.caller.call(list(inputs.values()))
         names = [name.removeprefix("d") for name in self.variant.routine.results]
-        fit = [result if np.shape(result) != np.shape(inputs[name]) else
+        fit = [result if np.shape(result) != np.shape(inputs.get(name)) else
                chain(self.variant.changes.get(name, ()), "forth", result) for name, result in zip(names, answer.results)]
         return dataclasses.replace(answer, results=(*fit, *answer.results[len(fit):]))

@@ -10,6 +10,7 @@ from tables import each, shares
 
 import minigrad as mg
 import nn
+from minigrad.extend import sample
 from study.exercises import COURSE, check
 from study.mistakes import FUNCTIONS
 from study.mistakes.base import safe_softmax
@@ -254,6 +255,13 @@ def dweight(x, weight, targets):
     return (e / e.sum(-1, keepdims=True) - np.eye(len(weight))[targets]).T @ x / len(x)
 
 
+def as_drawn(logits, temperature, top_p, draws=100_000):
+    """How often `minigrad sample` draws each token."""
+    uniform = (np.arange(draws) + 0.5) / draws
+    tokens = sample(np.tile(logits, (draws, 1)), temperature, None, top_p, uniform)
+    return np.bincount(tokens, minlength=len(logits)) / draws
+
+
 def slope_at_0(function):
     return (function(1e-5) - function(-1e-5)) / 2e-5
 
@@ -263,6 +271,7 @@ OTHER_WAYS = {  # {exercise without upstream gradient: (another way to its resul
     "clip_by_global_norm": (clipped, 1e-12),
     "layer_norm_jvp": (lambda x, weight, bias, eps, vx, vweight, vbias: slope_at_0(
         lambda h: layer_norm(x + h * vx, weight + h * vweight, bias + h * vbias, eps)), 1e-6),
+    "next_token": (as_drawn, 1e-4),
     "cross_entropy_hvp": (lambda x, weight, targets, v: slope_at_0(lambda h: dweight(x, weight + h * v, targets)), 1e-6),
 }
 
