@@ -19,14 +19,13 @@ from models.attention_maps import has_attention
 from models.distributed import ALONE, Alone
 from models.generate import generate
 from models.pictures import PICTURE, draw_maps
-from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
+from models.tokenizers import PICTURE_LENGTH, SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
 from models.tokenizers.byte_pairs import DEFAULT_SIZE
 from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for gradients
 TRAINING_FRACTION = 0.9  # the first part of a text is for training, the rest for validation
 LAST_TOKENS = 1_000_000  # validation tokens in the last evaluation: seconds, or a few minutes for large models
-PICTURE_LENGTH = 32  # tokens of the text whose attention is drawn at the end
 
 # The default corpus has a fixed vocabulary, newline and printable ASCII, so that models have the same shapes with every
 # Python version. Quotes and dashes become their ASCII counterparts, tabs become spaces, letters lose their accents and

@@ -17,7 +17,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder of a run, a checkpoint file, or a Hugging Face "
                         "folder (default: the run saved last, or the model that comes with minigrad, starter)")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
-    parser.add_argument("--prompt", help="the text to read, or a task's source (default: an example of the task)")
+    parser.add_argument("--prompt", help="the text to read, or a task's source (default: a text that the "
+                        "model writes, or an example of the task)")
     parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
     parser.add_argument("--head", type=int, help="this head only, from 1 (default: all)")
     parser.add_argument("--out", metavar="PICTURE", help="file of the picture, .png, .pdf or .svg "

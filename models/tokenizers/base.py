@@ -11,6 +11,7 @@ from models.generate import generate
 from models.pictures import LabelledMap, labelled, visible
 
 SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # defaults for samples
+PICTURE_LENGTH = 32  # tokens of a text whose attention is drawn
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # for bytes that are not UTF-8, and ids without a token
 
 
@@ -88,14 +89,24 @@ class Tokenizer:
         return self.stream(itertools.chain(shown, continuation))
 
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
-        """(A title, the attention maps of a model that reads the prompt). ValueError if it does not fit, or the model has
-        no attention."""
+        """(A title, the attention maps of a model that reads the prompt, by default a text of its own). ValueError if it
+        does not fit, or the model has no attention."""
+        title = ""
+        if prompt is None:
+            prompt = self.own_text(model, PICTURE_LENGTH)
+            title = repr(prompt)
         if not prompt:
             raise ValueError("there is no text to read; give at least one character with --prompt")
         ids, context = np.array([*self.before_prompt, *self.encode(prompt).tolist()]), model.config.context
         if len(ids) > context:
             raise ValueError(f"a prompt of {len(ids)} {self.unit} does not fit into the model's context of {context}")
-        return "", self.maps(model, ids)
+        return title, self.maps(model, ids)
+
+    def own_text(self, model: nn.Module, tokens: int) -> str:
+        """A text that a model knows: what it writes without a prompt, always taking the likeliest token, which is this many
+        tokens or, for a model with a short context, half of that. "" if these are all blanks."""
+        count = min(tokens, model.config.context // 2)
+        return "".join(self.respond(model, tokens=count, temperature=0)).replace(REPLACEMENT, "").strip()
 
     def maps(self, model: nn.Module, ids: np.ndarray) -> list[LabelledMap]:
         """The attention maps of a model that reads these tokens."""

@@ -37,7 +37,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="RUN", nargs="?", const=None,
                         help="a head of a trained model: a folder of a run, or a checkpoint (without RUN: the run saved "
                              "last, or the model that comes with minigrad, starter)")
-    parser.add_argument("--text", help="with --checkpoint: the text that the model reads")
+    parser.add_argument("--text", help="with --checkpoint: the text that the model reads (default: one that it writes)")
     parser.add_argument("--layer", type=int, help="with --checkpoint: the layer, counted from 1 (default: 1)")
     parser.add_argument("--head", type=int, help="with --checkpoint: the head, counted from 1 (default: 1)")
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
@@ -86,6 +86,8 @@ def write_page(given: dict, path: pathlib.Path) -> None:
 
 def page_of(given: dict) -> pages.Page:
     """The page that the flags ask for; ValueError if it cannot be made."""
+    if "checkpoint" in given and "text" not in given:
+        given = given | {"text": trained.own_text(given["checkpoint"])}
     numbers, titled = numbers_of(given), story(given) if "checkpoint" in given else ()
     if "block" in given:
         page = pages.page_of_block(numbers)
@@ -161,8 +163,6 @@ def check_flags(given: dict) -> None:
     for one, other, why in APART:
         if one in given and other in given:
             raise UsageError(f"--{one} and --{other.replace('_', '-')} exclude each other: {why}")
-    if "checkpoint" in given and "text" not in given:
-        raise UsageError("--checkpoint needs a text for the model to read; give one with --text")
     if "norm" in given and not any(name.startswith("gain") for name in block.names(given.get("block", "none"))):
         raise UsageError("--norm needs --block PLACEMENT, a block that has norms, such as pre or post")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):

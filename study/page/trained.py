@@ -12,16 +12,14 @@ from models.checkpoint import find
 from models.data import IGNORED
 from study.page.attention import Head
 
+TEXT_LENGTH = 16  # tokens of a text of the model's own: more make small numbers on the page
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}  # characters that are invisible in a label
 
 
 def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int, count: int = 1) -> Head:
     """`count` heads on a text, from this one on; layers and heads count from 1. CheckpointError for a run that cannot be
     loaded; ValueError for another kind of model, a layer or head that does not exist, or a text that does not fit."""
-    model = loading.load(find(run))
-    if not isinstance(model, CausalTransformer):
-        raise ValueError(f"{run} was trained on task {model.tokenizer.name!r}; give a causal transformer trained on text, "
-                         "such as `minigrad train` makes")
+    model = text_model(run)
     config = model.config
     for flag, value, last in (("layer", layer, config.layers), ("head", head, config.heads)):
         if not 1 <= value <= last:
@@ -35,6 +33,21 @@ def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int, count:
                          f"there is a next one, and at most {config.context}, the model's context")
     labels = tuple("".join(VISIBLE.get(letter, letter) for letter in name) for name in model.tokenizer.names(tokens))
     return head_of_model(model, tokens, layer, head, count, labels)
+
+
+def text_model(run: str | os.PathLike) -> CausalTransformer:
+    """The model of a run on a text; ValueError for another kind of model."""
+    model = loading.load(find(run))
+    if not isinstance(model, CausalTransformer):
+        raise ValueError(f"{run} was trained on task {model.tokenizer.name!r}; give a causal transformer trained on text, "
+                         "such as `minigrad train` makes")
+    return model
+
+
+def own_text(run: str | os.PathLike) -> str:
+    """A short text that the model of a run knows."""
+    model = text_model(run)
+    return model.tokenizer.own_text(model, TEXT_LENGTH)
 
 
 def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head: int, count: int = 1,

@@ -169,8 +169,7 @@ RESUMING_A_TEXT = [
     (["--tokenizer", "bytes"], "--tokenizer is bytes, but here/checkpoint.npz was trained with characters"),
 ]
 LOOKING_AT_A_TEXT = [
-    ([], "there is no text to read; give at least one character with --prompt"),
-    (["--prompt", ""], "there is no text to read"),
+    (["--prompt", ""], "there is no text to read; give at least one character with --prompt"),
     (["--prompt", "aZ"], "the vocabulary has no 'Z'"),
     (["--prompt", "a" * 17], "a prompt of 17 characters does not fit into the model's context of 16"),
     (["--prompt", "a", "--layer", "3"], "the model has no layer 3; choose --layer from 1 to 1"),

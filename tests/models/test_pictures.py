@@ -196,8 +196,17 @@ def test_labels_of_texts(make_trainer):
     assert title == "" and [(found.title, found.weights.shape) for found in maps] == [("layer 1", (2, 5, 5)), ("layer 2", (2, 5, 5))]
     assert all(found.queries == found.keys == ["a", "b", "␣", "c", "d"] and found.hides_future for found in maps)
     all_refused(lambda prompt: vocabulary.look(model, prompt), [
-        (None, "there is no text to read"), ("", "there is no text to read"), ("xyz", "the vocabulary has no 'x'"),
+        ("", "there is no text to read"), ("xyz", "the vocabulary has no 'x'"),
         ("a" * 33, "a prompt of 33 characters does not fit into the model's context of 32")])
+
+
+def test_a_text_of_the_models_own(make_trainer):
+    model, vocabulary = make_trainer().model.eval(), Vocabulary("abcdefghijk")
+    text = "".join(vocabulary.respond(model, tokens=16, temperature=0))  # 16: half of its context
+    title, maps = vocabulary.look(model)
+    assert title == repr(text) and maps[0].keys == visible(text)
+    with pytest.raises(ValueError, match="there is no text to read"):
+        Vocabulary("\n\x0b\x0c\r\x1c\x1d\x1e \x85\xa0\u2028").look(model)  # all blanks
 
 
 def test_the_picture_of_a_run_on_a_text(make_trainer, tmp_path, monkeypatch):

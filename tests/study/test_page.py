@@ -686,7 +686,6 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--text", "abc"], "--text needs --checkpoint RUN, a trained model; give both"),
     (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
     (["--head", "1"], "--head needs --checkpoint RUN"),
-    (["--checkpoint", "run"], "--checkpoint needs a text for the model to read; give one with --text"),
     (["--norm", "rms_norm"], "--norm needs --block PLACEMENT, a block that has norms, such as pre or post"),
     (["--norm", "rms_norm", "--block", "residual"], "--norm needs --block PLACEMENT, a block that has norms, such as pre or post"),
     (["--norm", "batch_norm", "--block"], "invalid choice: 'batch_norm'"),
