@@ -28,7 +28,7 @@ from .autograd.grad_mode import (
 )
 from .backend import is_tensor as is_tensor
 from .command import packages
-from .tensor import Tensor as Tensor  # before the function `tensor`, which has the name of this file
+from .tensor import Tensor as Tensor, as_function  # before the function `tensor`, which has the name of this file
 from .creation import (
     arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, eye as eye,
     from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace,
@@ -40,7 +40,7 @@ from .fast import compile as compile, get_num_threads as get_num_threads, set_nu
 from .ops.comparison import where as where
 from .ops.einsum import einsum as einsum
 from .ops.gather import take_along_dim as take_along_dim
-from .ops.left_out import FUNCTIONS as LEFT_OUT, left_out, with_pytorchs_keywords
+from .ops.left_out import FUNCTIONS as LEFT_OUT, left_out
 from .ops.matmul import tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean
@@ -116,187 +116,185 @@ set_rng_state: Final = random.set_state
 # numel in arrays/conversions.py.
 
 # arithmetic
-abs: Final = Tensor.abs
-add: Final = Tensor.add
-addcdiv: Final = Tensor.addcdiv
-addcmul: Final = Tensor.addcmul
-ceil: Final = Tensor.ceil
-div: Final = Tensor.div
-floor: Final = Tensor.floor
-floor_divide: Final = Tensor.floor_divide
-fmod: Final = Tensor.fmod
-frac: Final = Tensor.frac
-lerp: Final = Tensor.lerp
-mul: Final = Tensor.mul
-neg: Final = Tensor.neg
-pow: Final = Tensor.pow
-reciprocal: Final = Tensor.reciprocal
-remainder: Final = Tensor.remainder
-round: Final = Tensor.round
-sign: Final = Tensor.sign
-square: Final = Tensor.square
-sub: Final = Tensor.sub
-trunc: Final = Tensor.trunc
+abs: Final = as_function(Tensor.abs)
+add: Final = as_function(Tensor.add)
+addcdiv: Final = as_function(Tensor.addcdiv)
+addcmul: Final = as_function(Tensor.addcmul)
+ceil: Final = as_function(Tensor.ceil)
+div: Final = as_function(Tensor.div)
+floor: Final = as_function(Tensor.floor)
+floor_divide: Final = as_function(Tensor.floor_divide)
+fmod: Final = as_function(Tensor.fmod)
+frac: Final = as_function(Tensor.frac)
+lerp: Final = as_function(Tensor.lerp)
+mul: Final = as_function(Tensor.mul)
+neg: Final = as_function(Tensor.neg)
+pow: Final = as_function(Tensor.pow)
+reciprocal: Final = as_function(Tensor.reciprocal)
+remainder: Final = as_function(Tensor.remainder)
+round: Final = as_function(Tensor.round)
+sign: Final = as_function(Tensor.sign)
+square: Final = as_function(Tensor.square)
+sub: Final = as_function(Tensor.sub)
+trunc: Final = as_function(Tensor.trunc)
 
 # elementary
-acos: Final = Tensor.acos
-acosh: Final = Tensor.acosh
-arccos: Final = Tensor.arccos
-arccosh: Final = Tensor.arccosh
-arcsin: Final = Tensor.arcsin
-arcsinh: Final = Tensor.arcsinh
-arctan: Final = Tensor.arctan
-arctan2: Final = Tensor.arctan2
-arctanh: Final = Tensor.arctanh
-asin: Final = Tensor.asin
-asinh: Final = Tensor.asinh
-atan: Final = Tensor.atan
-atan2: Final = Tensor.atan2
-atanh: Final = Tensor.atanh
-cos: Final = Tensor.cos
-cosh: Final = Tensor.cosh
-erf: Final = Tensor.erf
-erfc: Final = Tensor.erfc
-exp: Final = Tensor.exp
-exp2: Final = Tensor.exp2
-expm1: Final = Tensor.expm1
-log: Final = Tensor.log
-log10: Final = Tensor.log10
-log1p: Final = Tensor.log1p
-log2: Final = Tensor.log2
-logaddexp: Final = Tensor.logaddexp
-rsqrt: Final = Tensor.rsqrt
-sigmoid: Final = Tensor.sigmoid
-sin: Final = Tensor.sin
-sinh: Final = Tensor.sinh
-sqrt: Final = Tensor.sqrt
-tan: Final = Tensor.tan
-tanh: Final = Tensor.tanh
+acos: Final = as_function(Tensor.acos)
+acosh: Final = as_function(Tensor.acosh)
+arccos: Final = as_function(Tensor.arccos)
+arccosh: Final = as_function(Tensor.arccosh)
+arcsin: Final = as_function(Tensor.arcsin)
+arcsinh: Final = as_function(Tensor.arcsinh)
+arctan: Final = as_function(Tensor.arctan)
+arctan2: Final = as_function(Tensor.arctan2)
+arctanh: Final = as_function(Tensor.arctanh)
+asin: Final = as_function(Tensor.asin)
+asinh: Final = as_function(Tensor.asinh)
+atan: Final = as_function(Tensor.atan)
+atan2: Final = as_function(Tensor.atan2)
+atanh: Final = as_function(Tensor.atanh)
+cos: Final = as_function(Tensor.cos)
+cosh: Final = as_function(Tensor.cosh)
+erf: Final = as_function(Tensor.erf)
+erfc: Final = as_function(Tensor.erfc)
+exp: Final = as_function(Tensor.exp)
+exp2: Final = as_function(Tensor.exp2)
+expm1: Final = as_function(Tensor.expm1)
+log: Final = as_function(Tensor.log)
+log10: Final = as_function(Tensor.log10)
+log1p: Final = as_function(Tensor.log1p)
+log2: Final = as_function(Tensor.log2)
+logaddexp: Final = as_function(Tensor.logaddexp)
+rsqrt: Final = as_function(Tensor.rsqrt)
+sigmoid: Final = as_function(Tensor.sigmoid)
+sin: Final = as_function(Tensor.sin)
+sinh: Final = as_function(Tensor.sinh)
+sqrt: Final = as_function(Tensor.sqrt)
+tan: Final = as_function(Tensor.tan)
+tanh: Final = as_function(Tensor.tanh)
 
 # activations
-gelu: Final = Tensor.gelu
-relu: Final = Tensor.relu
+gelu: Final = as_function(Tensor.gelu)
+relu: Final = as_function(Tensor.relu)
 
 # comparison
-allclose: Final = Tensor.allclose
-clamp: Final = Tensor.clamp
-clamp_max: Final = Tensor.clamp_max
-clamp_min: Final = Tensor.clamp_min
-clip: Final = Tensor.clip
-eq: Final = Tensor.eq
-equal: Final = Tensor.equal
-ge: Final = Tensor.ge
-gt: Final = Tensor.gt
-isclose: Final = Tensor.isclose
-isfinite: Final = Tensor.isfinite
-isinf: Final = Tensor.isinf
-isnan: Final = Tensor.isnan
-le: Final = Tensor.le
-logical_and: Final = Tensor.logical_and
-logical_not: Final = Tensor.logical_not
-logical_or: Final = Tensor.logical_or
-logical_xor: Final = Tensor.logical_xor
-lt: Final = Tensor.lt
-masked_fill: Final = Tensor.masked_fill
-maximum: Final = Tensor.maximum
-minimum: Final = Tensor.minimum
-nan_to_num: Final = Tensor.nan_to_num
-ne: Final = Tensor.ne
+allclose: Final = as_function(Tensor.allclose)
+clamp: Final = as_function(Tensor.clamp)
+clamp_max: Final = as_function(Tensor.clamp_max)
+clamp_min: Final = as_function(Tensor.clamp_min)
+clip: Final = as_function(Tensor.clip)
+eq: Final = as_function(Tensor.eq)
+equal: Final = as_function(Tensor.equal)
+ge: Final = as_function(Tensor.ge)
+gt: Final = as_function(Tensor.gt)
+isclose: Final = as_function(Tensor.isclose)
+isfinite: Final = as_function(Tensor.isfinite)
+isinf: Final = as_function(Tensor.isinf)
+isnan: Final = as_function(Tensor.isnan)
+le: Final = as_function(Tensor.le)
+logical_and: Final = as_function(Tensor.logical_and)
+logical_not: Final = as_function(Tensor.logical_not)
+logical_or: Final = as_function(Tensor.logical_or)
+logical_xor: Final = as_function(Tensor.logical_xor)
+lt: Final = as_function(Tensor.lt)
+masked_fill: Final = as_function(Tensor.masked_fill)
+maximum: Final = as_function(Tensor.maximum)
+minimum: Final = as_function(Tensor.minimum)
+nan_to_num: Final = as_function(Tensor.nan_to_num)
+ne: Final = as_function(Tensor.ne)
 
 # reduce
-all: Final = Tensor.all
-amax: Final = Tensor.amax
-amin: Final = Tensor.amin
-any: Final = Tensor.any
-argmax: Final = Tensor.argmax
-argmin: Final = Tensor.argmin
-count_nonzero: Final = Tensor.count_nonzero
-logsumexp: Final = Tensor.logsumexp
-max: Final = Tensor.max
-mean: Final = Tensor.mean
-min: Final = Tensor.min
-norm: Final = Tensor.norm
-prod: Final = Tensor.prod
-sum: Final = Tensor.sum
+all: Final = as_function(Tensor.all)
+amax: Final = as_function(Tensor.amax)
+amin: Final = as_function(Tensor.amin)
+any: Final = as_function(Tensor.any)
+argmax: Final = as_function(Tensor.argmax)
+argmin: Final = as_function(Tensor.argmin)
+count_nonzero: Final = as_function(Tensor.count_nonzero)
+logsumexp: Final = as_function(Tensor.logsumexp)
+max: Final = as_function(Tensor.max)
+mean: Final = as_function(Tensor.mean)
+min: Final = as_function(Tensor.min)
+norm: Final = as_function(Tensor.norm)
+prod: Final = as_function(Tensor.prod)
+sum: Final = as_function(Tensor.sum)
 
 # statistics
-median: Final = Tensor.median
-std: Final = Tensor.std
-var: Final = Tensor.var
+median: Final = as_function(Tensor.median)
+std: Final = as_function(Tensor.std)
+var: Final = as_function(Tensor.var)
 
 # cumulative
-cumprod: Final = Tensor.cumprod
-cumsum: Final = Tensor.cumsum
-logcumsumexp: Final = Tensor.logcumsumexp
+cumprod: Final = as_function(Tensor.cumprod)
+cumsum: Final = as_function(Tensor.cumsum)
+logcumsumexp: Final = as_function(Tensor.logcumsumexp)
 
 # softmax
-log_softmax: Final = Tensor.log_softmax
-softmax: Final = Tensor.softmax
+log_softmax: Final = as_function(Tensor.log_softmax)
+softmax: Final = as_function(Tensor.softmax)
 
 # matmul
-bmm: Final = Tensor.bmm
-dot: Final = Tensor.dot
-kron: Final = Tensor.kron
-matmul: Final = Tensor.matmul
-mm: Final = Tensor.mm
-mv: Final = Tensor.mv
-outer: Final = Tensor.outer
+bmm: Final = as_function(Tensor.bmm)
+dot: Final = as_function(Tensor.dot)
+kron: Final = as_function(Tensor.kron)
+matmul: Final = as_function(Tensor.matmul)
+mm: Final = as_function(Tensor.mm)
+mv: Final = as_function(Tensor.mv)
+outer: Final = as_function(Tensor.outer)
 
 # shape
-broadcast_to: Final = Tensor.broadcast_to
-chunk: Final = Tensor.chunk
-clone: Final = Tensor.clone
-flatten: Final = Tensor.flatten
-flip: Final = Tensor.flip
-movedim: Final = Tensor.movedim
-narrow: Final = Tensor.narrow
-permute: Final = Tensor.permute
-ravel: Final = Tensor.ravel
-reshape: Final = Tensor.reshape
-roll: Final = Tensor.roll
-select: Final = Tensor.select
-split: Final = Tensor.split
-squeeze: Final = Tensor.squeeze
-swapaxes: Final = Tensor.swapaxes
-t: Final = Tensor.t
-tile: Final = Tensor.tile
-transpose: Final = Tensor.transpose
-unbind: Final = Tensor.unbind
-unflatten: Final = Tensor.unflatten
-unsqueeze: Final = Tensor.unsqueeze
+broadcast_to: Final = as_function(Tensor.broadcast_to)
+chunk: Final = as_function(Tensor.chunk)
+clone: Final = as_function(Tensor.clone)
+flatten: Final = as_function(Tensor.flatten)
+flip: Final = as_function(Tensor.flip)
+movedim: Final = as_function(Tensor.movedim)
+narrow: Final = as_function(Tensor.narrow)
+permute: Final = as_function(Tensor.permute)
+ravel: Final = as_function(Tensor.ravel)
+reshape: Final = as_function(Tensor.reshape)
+roll: Final = as_function(Tensor.roll)
+select: Final = as_function(Tensor.select)
+split: Final = as_function(Tensor.split)
+squeeze: Final = as_function(Tensor.squeeze)
+swapaxes: Final = as_function(Tensor.swapaxes)
+t: Final = as_function(Tensor.t)
+tile: Final = as_function(Tensor.tile)
+transpose: Final = as_function(Tensor.transpose)
+unbind: Final = as_function(Tensor.unbind)
+unflatten: Final = as_function(Tensor.unflatten)
+unsqueeze: Final = as_function(Tensor.unsqueeze)
 
 # diagonal
-diag: Final = Tensor.diag
-diagonal: Final = Tensor.diagonal
-tril: Final = Tensor.tril
-triu: Final = Tensor.triu
+diag: Final = as_function(Tensor.diag)
+diagonal: Final = as_function(Tensor.diagonal)
+tril: Final = as_function(Tensor.tril)
+triu: Final = as_function(Tensor.triu)
 
 # gather
-gather: Final = Tensor.gather
-index_add: Final = Tensor.index_add
-index_select: Final = Tensor.index_select
-scatter: Final = Tensor.scatter
-scatter_add: Final = Tensor.scatter_add
+gather: Final = as_function(Tensor.gather)
+index_add: Final = as_function(Tensor.index_add)
+index_select: Final = as_function(Tensor.index_select)
+scatter: Final = as_function(Tensor.scatter)
+scatter_add: Final = as_function(Tensor.scatter_add)
 
 # indexing
-masked_select: Final = Tensor.masked_select
-nonzero: Final = Tensor.nonzero
-repeat_interleave: Final = Tensor.repeat_interleave
+masked_select: Final = as_function(Tensor.masked_select)
+nonzero: Final = as_function(Tensor.nonzero)
+repeat_interleave: Final = as_function(Tensor.repeat_interleave)
 
 # sorting
-argsort: Final = Tensor.argsort
-sort: Final = Tensor.sort
-topk: Final = Tensor.topk
-unique: Final = Tensor.unique
+argsort: Final = as_function(Tensor.argsort)
+sort: Final = as_function(Tensor.sort)
+topk: Final = as_function(Tensor.topk)
+unique: Final = as_function(Tensor.unique)
 
 # random
-bernoulli: Final = Tensor.bernoulli
-multinomial: Final = Tensor.multinomial
+bernoulli: Final = as_function(Tensor.bernoulli)
+multinomial: Final = as_function(Tensor.multinomial)
 
 # dtypes
-is_floating_point: Final = Tensor.is_floating_point
+is_floating_point: Final = as_function(Tensor.is_floating_point)
 
 # conversions
-numel: Final = Tensor.numel
-
-with_pytorchs_keywords(globals(), "minigrad.ops.", "minigrad.creation", "minigrad.random")
+numel: Final = as_function(Tensor.numel)

@@ -217,38 +217,38 @@ def randperm(n: int, dtype: DType = None, **options: Unpack[RandomOptions]) -> T
     return _drawn(lambda generator: generator.permutation(n), dtype=dtype, **options)
 
 
-def zeros_like(x: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
-    """Zeros in the shape of x, and by default in its dtype."""
-    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+def zeros_like(input: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """Zeros in the shape of input, and by default in its dtype."""
+    return zeros(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
 
 
-def ones_like(x: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
-    """Ones in the shape of x, and by default in its dtype."""
-    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+def ones_like(input: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """Ones in the shape of input, and by default in its dtype."""
+    return ones(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
 
 
-def empty_like(x: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
-    """Any values, to be written to, in the shape of x, and by default in its dtype."""
-    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+def empty_like(input: Tensor, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """Any values, to be written to, in the shape of input, and by default in its dtype."""
+    return empty(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
 
 
-def rand_like(x: Tensor, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
-    """Uniform numbers between 0 and 1 in the shape of x, and by default in its dtype."""
-    return rand(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+def rand_like(input: Tensor, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
+    """Uniform numbers between 0 and 1 in the shape of input, and by default in its dtype."""
+    return rand(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
 
 
-def randn_like(x: Tensor, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
-    """Standard normal numbers in the shape of x, and by default in its dtype."""
-    return randn(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+def randn_like(input: Tensor, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
+    """Standard normal numbers in the shape of input, and by default in its dtype."""
+    return randn(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
 
 
-def full_like(x: Tensor, fill_value: float, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
-    """fill_value in the shape of x, and by default in its dtype."""
-    return full(x.shape, fill_value, x.dtype if dtype is None else dtype, **options)
+def full_like(input: Tensor, fill_value: float, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
+    """fill_value in the shape of input, and by default in its dtype."""
+    return full(input.shape, fill_value, input.dtype if dtype is None else dtype, **options)
 
 
 def randint_like(
-    x: Tensor, low: int = 0, high: int | None = None, dtype: DType = None, **options: Unpack[RandomOptions]
+    input: Tensor, low: int = 0, high: int | None = None, dtype: DType = None, **options: Unpack[RandomOptions]
 ) -> Tensor:
-    """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
-    return randint(low, high, x.shape, x.dtype if dtype is None else dtype, **options)
+    """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of input."""
+    return randint(low, high, input.shape, input.dtype if dtype is None else dtype, **options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
+from .ops.left_out import KEYWORDS
 from .ops.operands import sizes
 from .per_thread import this_thread
 from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
@@ -28,6 +29,8 @@ from .tape import Fused, Node, Op, chosen
 if TYPE_CHECKING:
     from .arrays.annotations import DType, Device, Options, Size, TensorLike
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 blank = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
 
@@ -383,6 +386,23 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 
 
 apply = Tensor.apply_op
+
+
+def as_function(
+    method: Callable[Concatenate[Tensor, Arguments], Result],
+) -> Callable[Concatenate[Tensor | np.ndarray, Arguments], Result]:
+    """mg.exp(x) of x.exp(): x may also be an array, such as tensor.data, and be given as `input=`, as in PyTorch."""
+
+    @functools.wraps(method)
+    def function(input, *args, **options):
+        if options:
+            for name in KEYWORDS.keys() & options.keys():
+                raise TypeError(f"{method.__name__}: {name}= is left out; {KEYWORDS[name]}")
+        return method(Tensor(input) if isinstance(input, np.ndarray) else input, *args, **options)
+
+    return function
+
+
 VersionedArray.as_tensor = staticmethod(wrap)
 
 

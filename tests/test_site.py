@@ -14,7 +14,7 @@ import pytest
 mkdocs = pytest.importorskip("mkdocs")
 
 ROOT = pathlib.Path(__file__).parents[1]
-INTERNAL = {"minigrad.left_out", "minigrad.with_pytorchs_keywords", "nn.says_what_is_left_out", "models.tasks.Task"}
+INTERNAL = {"minigrad.left_out", "minigrad.as_function", "nn.says_what_is_left_out", "models.tasks.Task"}
 GUIDE = "study/guide/backprop_through_attention.html"
 
 

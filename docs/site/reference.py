@@ -31,7 +31,7 @@ def public() -> dict[int, str]:
 
 
 def plain(value: object) -> object:
-    """A function as its file or class has it, without what lets it take PyTorch's keywords."""
+    """A function that is a method: as its class has it."""
     is_wrapped = inspect.isfunction(value) and value.__code__ is minigrad.exp.__code__
     return value.__wrapped__ if is_wrapped else value
 

@@ -16,7 +16,6 @@ from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summe
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
 from ..ops.left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
-from ..ops.left_out import with_pytorchs_keywords  # with_pytorchs_keywords(module, *places): functions that take `input=`
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
@@ -34,5 +33,5 @@ __all__ = [
     "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "Program",
     "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to", "floating",
     "keep_grad_in", "latest_write", "left_out", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
-    "sample", "threading_layer", "with_pytorchs_keywords",
+    "sample", "threading_layer",
 ]

@@ -113,19 +113,19 @@ def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np
     return positions
 
 
-def take_along_dim(x: Tensor, indices: Tensor | np.ndarray, dim: int | None = None) -> Tensor:
-    """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on, the other axes broadcast; without dim, x is flattened."""
+def take_along_dim(input: Tensor, indices: Tensor | np.ndarray, dim: int | None = None) -> Tensor:
+    """out[i, j] = input[i, indices[i, j]] for dim = 1, and so on, other axes broadcast; without dim, of a flat input."""
     if dim is None:
-        return take_along_dim(x.reshape(-1), indices.reshape(-1), 0)
-    dim = check_dim("take_along_dim", x, dim)
-    if indices.ndim != x.ndim:
-        raise ValueError(f"take_along_dim: expected as many axes as {x.shape} has, got {indices.shape}")
+        return take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
+    dim = check_dim("take_along_dim", input, dim)
+    if indices.ndim != input.ndim:
+        raise ValueError(f"take_along_dim: expected as many axes as {input.shape} has, got {indices.shape}")
     before, after = (
-        np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
+        np.broadcast_shapes(input.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
     )
     shape = before + indices.shape[dim : dim + 1] + after
     indices = indices.expand(shape) if is_tensor(indices) else np.broadcast_to(indices, shape)
-    return x.expand(before + x.shape[dim : dim + 1] + after).gather(dim, indices)
+    return input.expand(before + input.shape[dim : dim + 1] + after).gather(dim, indices)
 
 
 answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices, dim))

@@ -4,11 +4,9 @@ A table is {"name another": reason}; nn/left_out.py has those of `nn`. Looking u
 that says what to write instead, as for `mg.cdist` or `x.cdist`. tests/test_left_out.py checks that nothing else of
 PyTorch's is missing, and that the suggested alternatives exist.
 """
-import functools
 import sys
 from collections.abc import Callable
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 DENSE = "tensors are dense, and of float32, float64, int64 or bool"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
@@ -158,13 +156,12 @@ METHODS = {  # those of Tensor that are no functions
     "eig lstsq solve symeig": NUMPYS,
 }
 
-KEYWORDS = {  # {arguments of functions: why they are left out}
+KEYWORDS = {  # {argument of functions: why it is left out}
     "out": "results have memory of their own; use x.copy_(result)",
-    "layout memory_format pin_memory sparse_grad": "memory is dense and laid out by the library",
+    "memory_format": "memory is laid out by the library",
     "out_dtype": "use .to(dtype)",
     "output_size": "it is not needed",
-    "size_average reduce": "use reduction=",
-    "max_norm norm_type scale_grad_by_freq sparse": "rows are looked up, and no more",
+    "sparse_grad": "gradients are dense",
 }
 
 
@@ -172,7 +169,7 @@ def by_name(table: dict[str, str]) -> dict[str, str]:
     return {name: reason for names, reason in table.items() for name in names.split()}
 
 
-REFUSED, OF_TENSORS = by_name(KEYWORDS), by_name(METHODS | FUNCTIONS)
+OF_TENSORS = by_name(METHODS | FUNCTIONS)
 
 
 class LeftOutMethods:
@@ -187,31 +184,6 @@ class LeftOutMethods:
             elif name != method and not name.startswith("_") and (method in OF_TENSORS or hasattr(type(self), method)):
                 message += f": left out; {OF_TENSORS.get(method, f'use x = x.{method}(...)')}"
             raise AttributeError(message, name=name, obj=self)
-
-
-def with_pytorchs_keywords(module: dict[str, Any], *places: str) -> None:
-    """Let a module's functions from these places take PyTorch's `input=`, and say which keywords are left out.
-
-    Here functions that are methods of Tensor call it `self`, and those of `nn.functional` x or logits, as in formulas.
-    """
-    for name, function in module.items():
-        if isinstance(function, FunctionType) and function.__module__.startswith(places):
-            module[name] = _with_keywords(function)
-
-
-def _with_keywords(function: FunctionType) -> Callable[..., Any]:
-    own = {*function.__code__.co_varnames}
-
-    @functools.wraps(function)
-    def called(*args, **options):
-        if options:
-            if "input" in options and "input" not in own:
-                args = (options.pop("input"), *args)
-            for name in options.keys() & REFUSED.keys() - own:
-                raise TypeError(f"{function.__name__}: {name}= is left out; {REFUSED[name]}")
-        return function(*args, **options)
-
-    return called
 
 
 def left_out(module: str, table: dict[str, str]) -> Callable[[str], None]:

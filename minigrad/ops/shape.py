@@ -12,7 +12,7 @@ from ..backend import concatenate, is_tensor
 from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers
-from .operands import at, cast, check_dim, checked_axes, common_dtype, sizes
+from .operands import at, cast, check_dim, checked_axes, common_dtype, no_tensor, sizes
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Axes, Size, Tensor, TensorLike
@@ -167,6 +167,8 @@ def _of_one_dtype(name: str, tensors: Sequence) -> tuple:
     tensors = tuple(tensors)
     if not tensors:
         raise ValueError(f"{name}: expected a non-empty sequence of tensors")
+    if not any(map(is_tensor, tensors)):
+        raise no_tensor(*tensors)
     if len({t.dtype for t in tensors}) == 1:
         return tensors
     dtype = common_dtype(*tensors)

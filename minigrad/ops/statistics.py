@@ -104,20 +104,22 @@ def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float
 
 @with_numpy_names
 def var_mean(
-    x: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
+    input: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
     correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(x.var(...), x.mean(...))"""
-    return x.var(dim, unbiased, keepdim, correction=correction), x.mean(None if isinstance(dim, bool) else dim, keepdim)
+    """(input.var(...), input.mean(...))"""
+    mean = input.mean(None if isinstance(dim, bool) else dim, keepdim)
+    return input.var(dim, unbiased, keepdim, correction=correction), mean
 
 
 @with_numpy_names
 def std_mean(
-    x: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
+    input: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
     correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(x.std(...), x.mean(...))"""
-    return x.std(dim, unbiased, keepdim, correction=correction), x.mean(None if isinstance(dim, bool) else dim, keepdim)
+    """(input.std(...), input.mean(...))"""
+    mean = input.mean(None if isinstance(dim, bool) else dim, keepdim)
+    return input.std(dim, unbiased, keepdim, correction=correction), mean
 
 
 def middle(x: np.ndarray, dim: int) -> np.ndarray:

@@ -8,7 +8,6 @@ Errors name the function, what it expected, and what it got.
 >>> F.linear(mg.ones(2, 3), mg.ones(4, 3)).shape
 (2, 4)
 """
-from minigrad.extend import with_pytorchs_keywords
 from nn.left_out import say_what_is_left_out
 from .activations import (
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, glu, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu,
@@ -25,7 +24,6 @@ from .losses import (
 )
 
 say_what_is_left_out(__name__)
-with_pytorchs_keywords(vars(), "nn.functional.")
 __all__ = [
     "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "celu", "class_ids", "cosine_similarity", "cross_entropy", "drop_weights",

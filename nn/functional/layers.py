@@ -1,4 +1,4 @@
-"""Layers as functions: linear maps, embeddings, norms, softmax, dropout."""
+"""Layers as functions of the input, x in their formulas: linear maps, embeddings, norms, softmax, dropout."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,14 +12,14 @@ from nn.functional.activations import ACTIVATIONS
 from nn.functional.losses import class_ids
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
     """activation(x @ weight^T + bias), for x (..., I), weight (O, I), bias (O,); the result is (..., O).
 
     The activation is one of ACTIVATIONS, or None.
     """
     one_of("linear", "activation", activation, (None, *ACTIVATIONS))
-    _check_linear("linear", x.shape, x, weight, bias)
-    out = apply(ops.matmul.Linear, x, weight, bias)
+    _check_linear("linear", input.shape, input, weight, bias)
+    out = apply(ops.matmul.Linear, input, weight, bias)
     return out if activation is None else ACTIVATIONS[activation](out)
 
 
@@ -46,8 +46,8 @@ def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, 
     check_same_dtype(name, x, weight, bias)
 
 
-def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, *, positions: Tensor | None = None) -> Tensor:
-    """Rows of weight (V, C), picked by ids (...) from 0 to V - 1: (..., C).
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *, positions: Tensor | None = None) -> Tensor:
+    """Rows of weight (V, C), picked by the input, ids (...) from 0 to V - 1: (..., C).
 
     Row padding_idx, which may count from the end, gets no gradient. Row t of a table of positions (P, C) is added at time t
     of the ids (..., T); T is at most P.
@@ -55,20 +55,20 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, *, po
     if weight.ndim != 2:
         raise ValueError(f"embedding: expected a weight of shape (V, C), got {weight.shape}")
     if positions is not None:
-        if ids.ndim == 0 or positions.ndim != 2 or positions.shape[1:] != weight.shape[1:]:
-            raise ValueError(f"embedding: expected ids (..., T) and positions (P, {weight.shape[1]}), got {ids.shape} and "
-                             f"{positions.shape}")
-        if ids.shape[-1] > len(positions):
-            raise ValueError(f"embedding: got {ids.shape[-1]} ids in a row, and only {len(positions)} positions")
+        if input.ndim == 0 or positions.ndim != 2 or positions.shape[1:] != weight.shape[1:]:
+            raise ValueError(f"embedding: expected ids (..., T) and positions (P, {weight.shape[1]}), got {input.shape} "
+                             f"and {positions.shape}")
+        if input.shape[-1] > len(positions):
+            raise ValueError(f"embedding: got {input.shape[-1]} ids in a row, and only {len(positions)} positions")
         check_same_dtype("embedding", weight, positions)
-    rows_of = class_ids("embedding: ids", ids, weight.shape[0])
+    rows_of = class_ids("embedding: ids", input, weight.shape[0])
     if padding_idx is None:
         return apply(ops.embedding.Embedding, weight, positions, ids=rows_of)
     padding_idx = row_of_padding("embedding", padding_idx, weight.shape[0])
     rows = apply(ops.embedding.Embedding, weight, None, ids=rows_of)
     is_padding = compute(np.equal, rows_of, padding_idx)[..., None]
     rows = mg.where(is_padding, rows.detach(), rows)
-    return rows if positions is None else rows + positions[: ids.shape[-1]]
+    return rows if positions is None else rows + positions[: input.shape[-1]]
 
 
 def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
@@ -80,11 +80,11 @@ def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
 
 
 def layer_norm(
-    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, of `normalized_shape`."""
-    return _normed("layer_norm", ops.layer_norm.LayerNorm, floating(x), normalized_shape, eps, weight=weight, bias=bias)
+    return _normed("layer_norm", ops.layer_norm.LayerNorm, floating(input), normalized_shape, eps, weight=weight, bias=bias)
 
 
 DENOMINATORS: dict[str, Callable[[Tensor, float], Tensor]] = {  # of layer norm
@@ -108,22 +108,22 @@ def layer_norm_variant(
 
 
 def rms_norm(
-    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """x / sqrt(mean of x^2 + eps) * weight, over the last axes (Zhang and Sennrich, arXiv:1910.07467).
 
     eps is the dtype's machine epsilon unless given.
     """
-    x = floating(x)
-    eps = float(np.finfo(x.dtype).eps) if eps is None else eps
-    return _normed("rms_norm", ops.rms_norm.RMSNorm, x, normalized_shape, eps, weight=weight)
+    input = floating(input)
+    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    return _normed("rms_norm", ops.rms_norm.RMSNorm, input, normalized_shape, eps, weight=weight)
 
 
-def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / its p-norm along dim, or x / eps where the norm is smaller."""
-    if p == 2 and isinstance(dim, int) and x.ndim:
-        return apply(ops.normalize.Normalize, floating(x), dim=check_dim("normalize", x, dim), eps=eps)
-    return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
+    if p == 2 and isinstance(dim, int) and input.ndim:
+        return apply(ops.normalize.Normalize, floating(input), dim=check_dim("normalize", input, dim), eps=eps)
+    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -132,30 +132,30 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return (normalize(x1, dim=dim, eps=eps) * normalize(x2, dim=dim, eps=eps)).sum(dim)
 
 
-def softmax(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """e^x / sum of e^x along dim."""
-    return x.softmax(dim, dtype)
+    return input.softmax(dim, dtype)
 
 
-def log_softmax(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """x - log(sum of e^x along dim)."""
-    return x.log_softmax(dim, dtype)
+    return input.log_softmax(dim, dtype)
 
 
-def softmin(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """softmax(-x, dim): the smallest element gets the largest weight."""
-    return (-x).softmax(dim, dtype)
+    return (-input).softmax(dim, dtype)
 
 
-def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, each element is zeroed with probability p, and otherwise multiplied by 1 / (1 - p).
 
     `inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own.
     """
     p = probability("dropout", "p", p)
     if not training or p == 0.0:
-        return x
-    return apply(ops.dropout.Dropout, floating(x), key=key_of(ops.dropout.Dropout, x.shape), p=p)
+        return input
+    return apply(ops.dropout.Dropout, floating(input), key=key_of(ops.dropout.Dropout, input.shape), p=p)
 
 
 def add_dropped(a: Tensor, b: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
@@ -178,13 +178,13 @@ def key_of(op: Any, shape: tuple[int, ...]) -> np.ndarray:
     return compute(random.key_of_batch, op.positions(shape))
 
 
-def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at each id and 0 elsewhere, along a new last axis: ids (...) -> (..., num_classes), by default max id + 1."""
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at each id of the input (...), else 0, along a new last axis: (..., num_classes), by default max id + 1."""
     if num_classes == -1:
-        if ids.numel() == 0:
+        if input.numel() == 0:
             raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
-        num_classes = int(ids.max().item()) + 1
-    return ids.constant(_one_hot, class_ids("one_hot: ids", ids, num_classes), num_classes)
+        num_classes = int(input.max().item()) + 1
+    return input.constant(_one_hot, class_ids("one_hot: ids", input, num_classes), num_classes)
 
 
 def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
@@ -193,11 +193,11 @@ def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
     return out
 
 
-def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x with `value` (0) around it: pad is (before, after) of the last axis, then of the one before it, ..."""
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """The input with `value` (0) around it: pad is (before, after) of the last axis, then of the one before it, ..."""
     if mode != "constant":
         raise ValueError(f"pad: only mode 'constant' is supported, got {mode!r}")
-    return pad_with(x, pad, 0.0 if value is None else value)
+    return pad_with(input, pad, 0.0 if value is None else value)
 
 
 def _normed(function: str, op: type[Any], x: Tensor, normalized_shape: int | Sequence[int], eps: float,
@@ -216,7 +216,7 @@ def _last_axes(
     """The last axes of x, checked to have normalized_shape, as the parameters must."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or x.shape[-len(shape) :] != shape:
-        raise ValueError(f"{function}: expected x of shape (..., {str(shape)[1:-1]}), got {x.shape}")
+        raise ValueError(f"{function}: expected an input of shape (..., {str(shape)[1:-1]}), got {x.shape}")
     for name, parameter in parameters.items():
         if parameter is not None and parameter.shape != shape:
             raise ValueError(f"{function}: expected a {name} of shape {shape}, got {parameter.shape}")

@@ -13,62 +13,62 @@ from nn.checks import positive
 
 
 def cross_entropy(
-    logits: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """log(sum of e^logits) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
+    """log(sum of e^input) - input[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
 
     Targets equal to ignore_index do not count. `weight` (V,) weights the classes, and the mean is weighted, too.
     label_smoothing spreads that fraction of each target evenly over all classes. Floating-point targets of the logits'
     shape are class probabilities.
     """
-    class_dim = min(logits.ndim, 2) - 1
+    class_dim = min(input.ndim, 2) - 1
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    if logits.ndim and target.shape == logits.shape and target.dtype.kind == "f":
-        return _cross_entropy_of_distributions(logits, target, class_dim, weight, reduction, label_smoothing)
-    ids = _targets("cross_entropy", logits, target, ignore_index)
+    if input.ndim and target.shape == input.shape and target.dtype.kind == "f":
+        return _cross_entropy_of_distributions(input, target, class_dim, weight, reduction, label_smoothing)
+    ids = _targets("cross_entropy", input, target, ignore_index)
     if weight is not None:
-        log_p = floating(logits).log_softmax(class_dim)
+        log_p = floating(input).log_softmax(class_dim)
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
     op = ops.cross_entropy.CrossEntropy
-    return _loss_of_rows("cross_entropy", op, logits, ids, ignore_index, reduction, label_smoothing=label_smoothing)
+    return _loss_of_rows("cross_entropy", op, input, ids, ignore_index, reduction, label_smoothing=label_smoothing)
 
 
 def nll_loss(
-    log_probabilities: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    """-log_probabilities[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
-    ids = _targets("nll_loss", log_probabilities, target, ignore_index)
+    """-input[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
+    ids = _targets("nll_loss", input, target, ignore_index)
     if weight is not None:
-        return _weighted_loss("nll_loss", log_probabilities, ids, weight, ignore_index, reduction)
+        return _weighted_loss("nll_loss", input, ids, weight, ignore_index, reduction)
     op = ops.cross_entropy.NegativeLogLikelihood
-    return _loss_of_rows("nll_loss", op, log_probabilities, ids, ignore_index, reduction)
+    return _loss_of_rows("nll_loss", op, input, ids, ignore_index, reduction)
 
 
-def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """(x - target)^2"""
-    return _difference_loss("mse_loss", ops.difference_losses.SquaredError, x, target, reduction)
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """(input - target)^2"""
+    return _difference_loss("mse_loss", ops.difference_losses.SquaredError, input, target, reduction)
 
 
-def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """|x - target|, with gradient 0 where they are equal"""
-    return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, x, target, reduction)
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """|input - target|, with gradient 0 where they are equal"""
+    return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, input, target, reduction)
 
 
-def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d^2 / 2 for d = |x - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
     positive("huber_loss", "delta", delta)
-    return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(x), target, reduction, delta=delta)
+    return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
 
 
-def smooth_l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d^2 / (2 beta) for d = |x - target| up to beta, and d - beta / 2 beyond it"""
+def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """d^2 / (2 beta) for d = |input - target| up to beta, and d - beta / 2 beyond it"""
     if beta == 0:
-        return l1_loss(x, target, reduction=reduction)
+        return l1_loss(input, target, reduction=reduction)
     positive("smooth_l1_loss", "beta", beta)
-    return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(x), target, reduction, beta=beta)
+    return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(input), target, reduction, beta=beta)
 
 
 def _difference_loss(name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
@@ -77,17 +77,17 @@ def _difference_loss(name: str, op: type[Any], x: Tensor, target: Tensor, reduct
 
 
 def binary_cross_entropy(
-    p: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """-(target log p + (1 - target) log(1 - p)) for probabilities p, with logarithms of at least -100
+    """-(target log p + (1 - target) log(1 - p)) for probabilities p, the input, with logarithms of at least -100
 
     Near 0 and 1 p has lost its digits: prefer binary_cross_entropy_with_logits. ValueError if an element of p is not
     between 0 and 1.
     """
-    _check_same_shape("binary_cross_entropy", p, target)
-    p, target = promote(floating(p), floating(target))
-    compute(_check_probabilities, p)
-    losses = apply(ops.binary_cross_entropy.BinaryCrossEntropy, p, target)
+    _check_same_shape("binary_cross_entropy", input, target)
+    input, target = promote(floating(input), floating(target))
+    compute(_check_probabilities, input)
+    losses = apply(ops.binary_cross_entropy.BinaryCrossEntropy, input, target)
     return _reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 
 
@@ -100,15 +100,15 @@ def _check_probabilities(p: np.ndarray) -> np.ndarray:
 
 
 def binary_cross_entropy_with_logits(
-    logits: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """-(target log p + (1 - target) log(1 - p)), p = sigmoid(logits); `pos_weight` multiplies the first term
+    """-(target log p + (1 - target) log(1 - p)), p = sigmoid(input); `pos_weight` multiplies the first term
 
-    It is computed from log p = -softplus(-logits) and log(1 - p) = -softplus(logits), which are exact for p near 0 and 1.
+    It is computed from log p = -softplus(-input) and log(1 - p) = -softplus(input), which are exact for p near 0 and 1.
     """
-    _check_same_shape("binary_cross_entropy_with_logits", logits, target)
-    x, target = promote(floating(logits), floating(target))
+    _check_same_shape("binary_cross_entropy_with_logits", input, target)
+    x, target = promote(floating(input), floating(target))
     if pos_weight is not None:
         x, pos_weight = promote(x, floating(pos_weight))
         target, pos_weight = promote(target, pos_weight)
@@ -117,16 +117,16 @@ def binary_cross_entropy_with_logits(
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
 
 
-def kl_div(log_probabilities: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log target - log_probabilities), 0 where target is 0; log_target says that target is a logarithm
+def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is a logarithm
 
     'batchmean' divides the sum by the length of the first axis, as the divergence is defined; 'mean' by the number of
     elements.
     """
     if log_target:
-        losses = target.exp() * (target - log_probabilities)
+        losses = target.exp() * (target - input)
     else:
-        losses = target * (where(target > 0, target, 1.0).log() - log_probabilities)
+        losses = target * (where(target > 0, target, 1.0).log() - input)
     if reduction == "batchmean":
         return losses.sum() / losses.shape[0]
     return _reduced("kl_div", losses, reduction)

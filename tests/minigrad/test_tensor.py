@@ -75,7 +75,7 @@ ERRORS = {
     "linear": (lambda: F.linear(a23, a34), ValueError, "(2, 3) and (3, 4) transposed"),
     "linear bias": (lambda: F.linear(a23, mg.ones(4, 3), mg.ones(3)), ValueError, "expected a bias of shape (4,), got (3,)"),
     "linear dtype": (lambda: F.linear(a23, mg.ones(4, 3).double()), TypeError, "float32 and float64"),
-    "layer_norm": (lambda: F.layer_norm(a23, 2), ValueError, "expected x of shape (..., 2,), got (2, 3)"),
+    "layer_norm": (lambda: F.layer_norm(a23, 2), ValueError, "expected an input of shape (..., 2,), got (2, 3)"),
     "cross_entropy": (lambda: F.cross_entropy(a23, mg.tensor([0, 1, 2])), ValueError, "got (2, 3) and (3,)"),
     "cross_entropy floats": (lambda: F.cross_entropy(a23, mg.ones(2)), TypeError, "targets must be integers"),
     "dropout": (lambda: F.dropout(a23, 1.5), ValueError, "p must be a probability, from 0 to 1, got 1.5"),

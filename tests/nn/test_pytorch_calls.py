@@ -213,11 +213,10 @@ EMPTY, BY_NAME = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
 ANY = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 MODULES = {"nn": torch.nn, "nn.functional": torch.nn.functional, "nn.init": torch.nn.init, "nn.utils": torch.nn.utils,
            "nn.optim": torch.optim, "nn.optim.lr_scheduler": torch.optim.lr_scheduler, "nn.utils.data": torch.utils.data}
-OUR_NAMES = {  # of positional arguments
-    "input": {"x", "ids", "logits", "p", "log_probabilities"}, "target": {"targets"}, "tensor": {"ids"}, "hx": {"h_0"},
-    "modules": {"members"}, "parameters": {"members"},
+OUR_NAMES = {  # of positional arguments, of layers; functions have PyTorch's
+    "input": {"x", "ids"}, "hx": {"h_0"}, "modules": {"members"}, "parameters": {"members"},
 }
-DOCUMENTED = {  # where PyTorch's signature is only *args, **kwargs, or lacks a *
+DOCUMENTED = {  # where PyTorch has only *args, **kwargs as its signature, lacks a *, or documents another name
     "scaled_dot_product_attention": "(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, "
                                     "enable_gqa=False)",
     "RNN": "(input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False, dropout=0.0, "
@@ -226,6 +225,7 @@ DOCUMENTED = {  # where PyTorch's signature is only *args, **kwargs, or lacks a 
            "device=None, dtype=None)",
     "LSTM": "(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, "
             "proj_size=0, device=None, dtype=None)",
+    "one_hot": "(input, num_classes=-1)",
     "LogSigmoid": "()", "Sigmoid": "()", "Softsign": "()", "Tanh": "()", "Tanhshrink": "()", "Module": "()",
 }
 OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
@@ -289,10 +289,11 @@ SHARED = list(shared())
 def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
     wanted, got = parameters(name, theirs), dict(inspect.signature(ours).parameters)
     named = {p.name: p for p in got.values() if p.kind not in ANY}
+    names = {} if ours.__module__.startswith("nn.functional") else OUR_NAMES
     for p, q in zip(got.values(), wanted.values()):  # by position
         if BY_NAME in (p.kind, q.kind) or {p.kind, q.kind} & ANY:
             break
-        assert p.name == q.name or p.name in OUR_NAMES.get(q.name, ()), f"{p.name} stands where PyTorch has {q.name}"
+        assert p.name == q.name or p.name in names.get(q.name, ()), f"{p.name} stands where PyTorch has {q.name}"
         named.setdefault(q.name, p)
     for q in wanted.values():
         if q.name in named:

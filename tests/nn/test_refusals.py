@@ -41,7 +41,7 @@ REFUSED = {
     LayerNorm((3, 0))  # ValueError: LayerNorm: normalized_shape
     LayerNorm(3, eps_at="below")  # ValueError: LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'
     RMSNorm((3, 0))  # ValueError: RMSNorm: normalized_shape
-    RMSNorm(3)(zeros(2, 4))  # ValueError: rms_norm: expected x of shape (..., 3,), got (2, 4)
+    RMSNorm(3)(zeros(2, 4))  # ValueError: rms_norm: expected an input of shape (..., 3,), got (2, 4)
     Dropout(nan)  # ValueError: Dropout: p must be a probability
     GELU("erf")(x)  # ValueError: gelu: approximate is 'none' or 'tanh', got 'erf'
     CELU(0.0)(x)  # ValueError: celu: alpha must be positive, got 0.0
@@ -94,7 +94,7 @@ REFUSED = {
     F.scaled_dot_product_attention(zeros(1, 3, 4), zeros(2, 3, 4), zeros(2, 3, 4), enable_gqa=True)  # ValueError: a multiple of
     init.orthogonal_(ones(3))  # ValueError: expected at least 2 dimensions, got shape (3,)
     F.glu(zeros(3))  # ValueError: halving size must be even, but dimension -1 of (3,)
-    F.prelu(zeros(2, 3), ones(2))  # ValueError: one per channel of x (2, 3), got shape (2,)
+    F.prelu(zeros(2, 3), ones(2))  # ValueError: one per channel of the input (2, 3), got shape (2,)
     init.xavier_normal_(ones(3))  # ValueError: fewer than 2 dimensions, got shape (3,)
     init.kaiming_normal_(ones(2, 2), mode="in")  # ValueError: mode must be 'fan_in' or 'fan_out', got 'in'
     init.calculate_gain("gelu")  # ValueError: nonlinearity must be leaky_relu or one of linear, sigmoid
