@@ -8,7 +8,7 @@ tensor([-0.0599, -0.1628,  0.2227])
 """
 # Type checkers take an imported name for a public one if it says `as`, and an assigned one if it is Final.
 from . import command  # must be first: if Python imports this package to run the command, the command starts here
-import importlib
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from . import autograd, random
@@ -27,7 +27,7 @@ from .autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from .backend import is_tensor as is_tensor
-from .command import packages
+from .command.packages import ABOVE as _ABOVE
 from .tensor import Tensor as Tensor, as_function  # before the function `tensor`, which has the name of this file
 from .creation import (
     arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, eye as eye,
@@ -40,7 +40,7 @@ from .fast import compile as compile, get_num_threads as get_num_threads, set_nu
 from .ops.comparison import where as where
 from .ops.einsum import einsum as einsum
 from .ops.gather import take_along_dim as take_along_dim
-from .ops.left_out import FUNCTIONS as LEFT_OUT, left_out
+from .ops.left_out import FUNCTIONS as _LEFT_OUT, left_out as _left_out
 from .ops.matmul import tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean
@@ -49,7 +49,7 @@ from .runner import textbook as textbook
 
 from numpy import finfo as finfo, iinfo as iinfo
 
-if TYPE_CHECKING:  # what `__getattr__` below imports on first use
+if TYPE_CHECKING:  # what `__getattr__` below imports on first use; type checkers know a package's module by its import only
     import models as models
     import nn as nn
     import study as study
@@ -69,34 +69,25 @@ else:
     Size = tuple
 
     def __getattr__(name: str):
-        """Import on first use: the packages ABOVE, as files written for PyTorch name them, and the names for LATER.
-
-        The packages are built on minigrad, so nothing here may import or use them: `import minigrad` must work without them
-        and be just as fast. tests/test_layers_of_imports.py checks that this is the only such place.
-        """
-        if name in ABOVE:
-            packages.refuse_shadows(ABOVE[name].split(".")[0])
-            return importlib.import_module(ABOVE[name])
-        if name in LATER:
-            return getattr(importlib.import_module(f"minigrad.{LATER[name]}"), name)
-        if name == "gradcheck":
-            return importlib.import_module("minigrad.gradcheck")
-        left_out(__name__, LEFT_OUT)(name)
+        """Import on first use: the packages above minigrad, gradcheck, and the names for later."""
+        if name in _ABOVE or name == "gradcheck":
+            return _import_module(f"minigrad.{name}")
+        if name in _LATER:
+            return getattr(_import_module(f"minigrad.{_LATER[name]}"), name)
+        _left_out(__name__, _LEFT_OUT)(name)
 
 
 __version__ = "0.1.0"
 
-# Packages that import this one, never the other way round.
-ABOVE = {"nn": "nn", "optim": "nn.optim", "utils": "nn.utils", "models": "models", "study": "study"}
 # Names that few programs use, from modules that take a third of the time of `import minigrad`.
-LATER = {
+_LATER = {
     "GradcheckReport": "gradcheck", "gradcheck_module": "gradcheck", "gradgradcheck": "gradcheck", "load": "serialization",
     "save": "serialization", "graph": "drawing.graph", "trace": "tracing", "count_flops": "tracing.flops",
 }
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ABOVE, *LATER, "gradcheck"})
+    return sorted({*globals(), *_ABOVE, *_LATER, "gradcheck"})
 
 
 # PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.
@@ -298,3 +289,5 @@ is_floating_point: Final = as_function(Tensor.is_floating_point)
 
 # conversions
 numel: Final = as_function(Tensor.numel)
+
+del TYPE_CHECKING, Any, Final, TypeAlias, as_function  # no names of this library's

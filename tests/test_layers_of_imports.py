@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import minigrad
+from minigrad.command.packages import ABOVE
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
@@ -108,14 +108,15 @@ BY_NAME = {  # files that import by a name which is not in the import statement,
     "minigrad.gradcheck.doctor": "study.mistakes.doctor, when a name of it is asked for",
     "minigrad.gradcheck.mutants": "study.mistakes, when a name of it is asked for",
     "minigrad.autograd": "gradient checks",
-    "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; minigrad.LATER",
+    "minigrad": "the packages above, gradcheck, and the names in minigrad._LATER, when they are asked for",
+    "minigrad.command.packages": "the packages above, as minigrad.nn",
     "minigrad.drawing.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
     "study.exercises.worker.guard": "NumPy's modules, to watch them",
 }
 
 
-IMPORTING = "import_module", "__import__", "explain_with", "handed_on"
+IMPORTING = "import_module", "_import_module", "__import__", "explain_with", "handed_on"
 
 
 def imports_by_name(module: str) -> bool:
@@ -131,9 +132,9 @@ def test_packages_above_are_attributes_that_importing_minigrad_does_not_import()
     script = f"""
 import sys, minigrad
 assert not {{"nn", "models", "study"}} & sys.modules.keys(), sys.modules.keys()
-for name, module in {minigrad.LATER!r}.items():
+for name, module in minigrad._LATER.items():
     assert "minigrad." + module not in sys.modules, module
-for name, module in {minigrad.LATER!r}.items():
+for name, module in minigrad._LATER.items():
     assert getattr(minigrad, name) is getattr(sys.modules["minigrad." + module], name)
 assert minigrad.gradcheck.mutants and minigrad.gradcheck.doctor and "study" not in sys.modules
 import study.mistakes.doctor
@@ -142,8 +143,25 @@ for offered, package in (minigrad.gradcheck.mutants, study.mistakes), (minigrad.
     assert all(getattr(offered, name) is getattr(package, name) for name in package.__all__)
 assert minigrad.gradgradcheck is minigrad.autograd.gradgradcheck is minigrad.gradcheck.gradgradcheck
 assert not hasattr(minigrad, "nonsense")
-for name, module in {minigrad.ABOVE!r}.items():
+for name, module in {ABOVE!r}.items():
     assert getattr(minigrad, name) is sys.modules[module]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_imports_of_a_file_written_for_pytorch_find_each_module_once():
+    script = """
+import sys
+import minigrad.nn.functional as F
+import minigrad.optim.lr_scheduler as lr_scheduler
+from minigrad.autograd import Variable
+from minigrad.nn import init
+from minigrad.utils.data import DataLoader
+import minigrad, nn
+assert minigrad.nn is nn and F is nn.functional and init is nn.init and lr_scheduler is nn.optim.lr_scheduler
+assert DataLoader is nn.utils.data.DataLoader and Variable is minigrad.Tensor
+loaded = [name for name, module in sys.modules.items() if (getattr(module, "__file__", None) or "").startswith(nn.__path__[0])]
+assert len(loaded) > len({sys.modules[name] for name in loaded}) == len({sys.modules[name].__file__ for name in loaded})
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
@@ -154,4 +172,4 @@ def test_nobody_below_asks_for_the_packages_above_by_attribute():
             tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
             asked = {node.attr for node in ast.walk(tree)
                      if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("mg", "minigrad")}
-            assert not asked & minigrad.ABOVE.keys(), module
+            assert not asked & ABOVE.keys(), module
