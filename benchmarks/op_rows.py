@@ -310,7 +310,7 @@ PRODUCTS = [
 LAYERS = [
     Row("layer_norm", lambda library, F, x, weight, bias: F.layer_norm(x, x.shape[-1], weight, bias),
         (normal, row_of(normal), row_of(normal)), layer_norm_of_torch),
-    Row("layer_norm_variant", lambda library, F, x, weight, bias: F.layer_norm_variant(
+    Row("layer_norm_variant", lambda library, F, x, weight, bias: F.layer_norm(
         x, x.shape[-1], weight, bias, unbiased=True), (normal, row_of(normal), row_of(normal)), unbiased_norm_of_torch),
     Row("rms_norm", lambda library, F, x, weight: F.rms_norm(x, (x.shape[-1],), weight), (normal, row_of(normal))),
     *functionals("normalize"),

@@ -44,8 +44,8 @@ BLOCK_SECONDS = 2e-5
 
 # Public names that compute nothing, or have rows as operators or under other names.
 NO_OPS = {
-    "astype", "bfloat16", "class_ids", "cpu", "cuda", "device", "half", "int", "is_cuda", "is_floating_point",
-    "row_of_padding", "to", "type", "type_as", "write", *vars(ConversionMethods),
+    "astype", "bfloat16", "cpu", "cuda", "device", "half", "int", "is_cuda", "is_floating_point", "to",
+    "type", "type_as", "write", *vars(ConversionMethods),
 }
 
 

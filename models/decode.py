@@ -13,7 +13,7 @@ import nn
 from minigrad import Tensor
 from minigrad.extend import ACTIVATIONS, Program, changes, latest_write
 from models.transformer import ENDLESS_POSITIONS, MLP, Block, CausalTransformer, Sublayer, scale_of_tokens, with_positions
-from nn.functional import class_ids
+from nn.checks import class_ids
 from nn.position import rotary_table
 
 FEW = 16  # tokens: checking them one by one takes a sixth of the time of `class_ids`

@@ -18,7 +18,7 @@ from .dropout import Dropout
 from .embedding import Embedding
 from .flatten import Flatten, Unflatten
 from .layer_norm import LayerNorm
-from .left_out import say_what_is_left_out
+from .left_out import say_what_is_left_out as _say_what_is_left_out
 from .linear import Linear
 from .loss import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
@@ -33,7 +33,7 @@ from .transformer import (
     Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )
 
-say_what_is_left_out(__name__)
+_say_what_is_left_out(__name__)
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss",
     "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "Hardsigmoid", "Hardswish", "Hardtanh",

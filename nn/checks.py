@@ -49,6 +49,34 @@ def one_of(owner: str, name: str, value: T, choices: Iterable[Any]) -> T:
     return value
 
 
+def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
+    """padding_idx counted from the front; ValueError if there is no such row."""
+    if not isinstance(padding_idx, (int, np.integer)) or not -rows <= padding_idx < rows:
+        raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got "
+                         f"{padding_idx!r:.100}")
+    return int(padding_idx) % rows
+
+
+def class_ids(name: str, ids: Tensor | np.ndarray, classes: int, ignore_index: int | None = None) -> np.ndarray:
+    """The ids as an array, checked to be 0 to classes - 1 (or ignore_index): a kernel would read past the table."""
+    return compute(_checked_ids, ids, name, classes, ignore_index)
+
+
+def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | None) -> np.ndarray:
+    array = np.array(ids)  # a copy, which nobody writes to before backward
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype}")
+    array = array.astype(np.int64, copy=False)
+    if not array.size or array.min() >= 0 and array.max() < classes:
+        return array
+    bad = (array < 0) | (array >= classes)
+    if ignore_index is not None:
+        bad &= array != ignore_index
+    if bad.any():
+        raise IndexError(f"{name}: index {array[bad][0]} is out of range; expected 0 to {classes - 1}")
+    return array
+
+
 def check_same_dtype(owner: str, x: Tensor, *others: Tensor | None) -> None:
     """TypeError unless all tensors have the dtype of x."""
     for other in others:

@@ -5,7 +5,7 @@ import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
-from nn.checks import positive_int
+from nn.checks import positive_int, row_of_padding
 from nn.module import Module, Parameter
 
 
@@ -32,7 +32,7 @@ class Embedding(Module):
         self.num_embeddings: int = positive_int("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim: int = positive_int("Embedding", "embedding_dim", embedding_dim)
         self.padding_idx: int | None = (
-            None if padding_idx is None else F.row_of_padding("Embedding", padding_idx, num_embeddings))
+            None if padding_idx is None else row_of_padding("Embedding", padding_idx, num_embeddings))
         self.weight: Parameter = Parameter(mg.zeros(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from minigrad import Tensor
 from minigrad.random import generator
-from nn.left_out import say_what_is_left_out
+from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 
-say_what_is_left_out(__name__)
+_say_what_is_left_out(__name__)
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 

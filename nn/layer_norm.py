@@ -53,6 +53,5 @@ class LayerNorm(Norm):
             self.bias = Parameter(mg.zeros(*self.normalized_shape, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.eps_at == "inside" and not self.unbiased:
-            return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-        return F.layer_norm_variant(x, self.normalized_shape, self.weight, self.bias, self.eps, self.eps_at, self.unbiased)
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps,
+                            eps_at=self.eps_at, unbiased=self.unbiased)

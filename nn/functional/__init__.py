@@ -8,28 +8,28 @@ Errors name the function, what it expected, and what it got.
 >>> F.linear(mg.ones(2, 3), mg.ones(4, 3)).shape
 (2, 4)
 """
-from nn.left_out import say_what_is_left_out
+from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 from .activations import (
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, glu, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu,
     relu, relu6, selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
 )
 from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (
-    DENOMINATORS, add_dropped, cosine_similarity, dropout, embedding, layer_norm, layer_norm_variant, linear, log_softmax,
-    mlp, normalize, one_hot, pad, rms_norm, row_of_padding, softmax, softmin,
+    DENOMINATORS, add_dropped, cosine_similarity, dropout, embedding, layer_norm, linear, log_softmax, mlp, normalize,
+    one_hot, pad, rms_norm, softmax, softmin,
 )
 from .losses import (
-    binary_cross_entropy, binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss,
+    binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, huber_loss, kl_div, l1_loss,
     mse_loss, nll_loss, smooth_l1_loss,
 )
 
-say_what_is_left_out(__name__)
+_say_what_is_left_out(__name__)
 __all__ = [
     "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "celu", "class_ids", "cosine_similarity", "cross_entropy", "drop_weights",
+    "binary_cross_entropy_with_logits", "celu", "cosine_similarity", "cross_entropy", "drop_weights",
     "dropout", "elu", "embedding", "gelu", "gelu_tanh", "glu", "hardsigmoid", "hardswish", "hardtanh", "huber_loss",
-    "kl_div", "l1_loss", "layer_norm", "layer_norm_variant", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish",
+    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish",
     "mlp", "mse_loss", "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "prelu", "relu", "relu6", "rms_norm",
-    "row_of_padding", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin",
+    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin",
     "softplus", "softsign", "swiglu", "tanh", "tanhshrink",
 ]

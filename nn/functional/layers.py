@@ -7,9 +7,8 @@ import numpy as np
 import minigrad as mg
 from minigrad import Tensor, ops, random
 from minigrad.extend import apply, check_dim, compute, floating, pad as pad_with
-from nn.checks import check_same_dtype, one_of, probability
+from nn.checks import check_same_dtype, class_ids, one_of, probability, row_of_padding
 from nn.functional.activations import ACTIVATIONS
-from nn.functional.losses import class_ids
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
@@ -71,22 +70,6 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *, 
     return rows if positions is None else rows + positions[: input.shape[-1]]
 
 
-def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
-    """padding_idx counted from the front; ValueError if there is no such row."""
-    if not isinstance(padding_idx, (int, np.integer)) or not -rows <= padding_idx < rows:
-        raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got "
-                         f"{padding_idx!r:.100}")
-    return int(padding_idx) % rows
-
-
-def layer_norm(
-    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, of `normalized_shape`."""
-    return _normed("layer_norm", ops.layer_norm.LayerNorm, floating(input), normalized_shape, eps, weight=weight, bias=bias)
-
-
 DENOMINATORS: dict[str, Callable[[Tensor, float], Tensor]] = {  # of layer norm
     "inside": lambda variance, eps: (variance + eps).sqrt(),
     "outside": lambda variance, eps: variance.sqrt() + eps,
@@ -94,15 +77,21 @@ DENOMINATORS: dict[str, Callable[[Tensor, float], Tensor]] = {  # of layer norm
 }
 
 
-def layer_norm_variant(
-    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: float = 1e-5, eps_at: str = "inside", unbiased: bool = False,
+def layer_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, *, eps_at: str = "inside", unbiased: bool = False,
 ) -> Tensor:
-    """Layer norm with one of DENOMINATORS: see nn.LayerNorm."""
-    x = floating(x)
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, of `normalized_shape`.
+
+    eps_at names one of DENOMINATORS, and `unbiased` divides the variance by n - 1: see nn.LayerNorm.
+    """
+    x = floating(input)
+    if eps_at == "inside" and not unbiased:
+        return _normed("layer_norm", ops.layer_norm.LayerNorm, x, normalized_shape, eps, weight=weight, bias=bias)
     axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
     variance = x.var(axes, correction=int(unbiased), keepdim=True)
-    out = (x - x.mean(axes, keepdim=True)) / DENOMINATORS[eps_at](variance, eps)
+    denominator = DENOMINATORS[one_of("layer_norm", "eps_at", eps_at, DENOMINATORS)]
+    out = (x - x.mean(axes, keepdim=True)) / denominator(variance, eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
-from nn.checks import positive
+from nn.checks import class_ids, positive
 
 
 def cross_entropy(
@@ -130,26 +130,6 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     if reduction == "batchmean":
         return losses.sum() / losses.shape[0]
     return _reduced("kl_div", losses, reduction)
-
-
-def class_ids(name: str, ids: Tensor | np.ndarray, classes: int, ignore_index: int | None = None) -> np.ndarray:
-    """The ids as an array, checked to be 0 to classes - 1 (or ignore_index): a kernel would read past the table."""
-    return compute(_checked_ids, ids, name, classes, ignore_index)
-
-
-def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | None) -> np.ndarray:
-    array = np.array(ids)  # a copy, which nobody writes to before backward
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got {array.dtype}")
-    array = array.astype(np.int64, copy=False)
-    if not array.size or array.min() >= 0 and array.max() < classes:
-        return array
-    bad = (array < 0) | (array >= classes)
-    if ignore_index is not None:
-        bad &= array != ignore_index
-    if bad.any():
-        raise IndexError(f"{name}: index {array[bad][0]} is out of range; expected 0 to {classes - 1}")
-    return array
 
 
 def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.ndarray:

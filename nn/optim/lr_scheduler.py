@@ -5,10 +5,10 @@ from typing import Any
 
 from minigrad.extend import opaque
 from nn.checks import one_of
-from nn.left_out import say_what_is_left_out
+from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 from nn.optim.optimizer import Optimizer, check_option
 
-say_what_is_left_out(__name__)
+_say_what_is_left_out(__name__)
 
 # The fraction of the peak rate, from 1 to 0, by the fraction done of the steps after warm-up.
 ANNEALING: dict[str, Callable[[float], float]] = {

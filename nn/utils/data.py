@@ -19,9 +19,9 @@ import numpy as np
 import minigrad as mg
 from minigrad import Generator, Tensor
 from nn.checks import positive_int
-from nn.left_out import say_what_is_left_out
+from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 
-say_what_is_left_out(__name__)
+_say_what_is_left_out(__name__)
 
 
 class Samples(Protocol):

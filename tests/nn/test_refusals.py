@@ -41,6 +41,7 @@ REFUSED = {
     LayerNorm((3, 0))  # ValueError: LayerNorm: normalized_shape
     LayerNorm(3, eps_at="below")  # ValueError: LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'
     RMSNorm((3, 0))  # ValueError: RMSNorm: normalized_shape
+    F.layer_norm(ones(2), 2, eps_at="below")  # ValueError: layer_norm: eps_at must be one of inside, outside
     RMSNorm(3)(zeros(2, 4))  # ValueError: rms_norm: expected an input of shape (..., 3,), got (2, 4)
     Dropout(nan)  # ValueError: Dropout: p must be a probability
     GELU("erf")(x)  # ValueError: gelu: approximate is 'none' or 'tanh', got 'erf'
