@@ -60,6 +60,13 @@ def kernels() -> None:
         pytest.skip("about kernels")
 
 
+@pytest.fixture(autouse=True)
+def one_thread_of_pytorch() -> None:
+    """On two, small ops take 30 times as long when the machine is busy."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
 @pytest.fixture
 def random() -> np.random.Generator:
     return np.random.default_rng(0)

@@ -178,15 +178,6 @@ def samples(op) -> Iterator[tuple[str, object]]:
                     yield f"{dtype}, requires_grad={requires_grad}", sample
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """PyTorch's threads would spend more time waiting for each other than computing."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", OPS)
 def test_samples_of_pytorch(name):

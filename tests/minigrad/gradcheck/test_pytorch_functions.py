@@ -3,41 +3,11 @@ import math
 
 import numpy as np
 import pytest
+from pytorch_functions import function, leaf, torch
 from tables import each
 
 from minigrad.gradcheck import census, gradcheck_module, gradcheck_report, gradgradcheck, taylor
 from minigrad.gradcheck.mutants import MUTANTS
-
-torch = pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """On two, small ops take 30 times as long when the machine is busy."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def leaf(*shape, seed=0, dtype=torch.float64):
-    return torch.tensor(np.random.default_rng(seed).normal(size=shape), dtype=dtype, requires_grad=True)
-
-
-def function(forward, backward):
-    """A class with backward(dout, *inputs)."""
-
-    class Custom(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, *inputs):
-            ctx.save_for_backward(*inputs)
-            return forward(*inputs)
-
-        @staticmethod
-        def backward(ctx, *douts):
-            return backward(*douts, *ctx.saved_tensors)
-
-    return Custom
 
 
 class Attention(torch.autograd.Function):

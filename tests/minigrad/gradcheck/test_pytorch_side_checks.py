@@ -1,6 +1,4 @@
 """What custom functions of PyTorch get wrong although their formulas are right, by the tables in for_pytorch/by_hand.py."""
-import warnings
-
 import pytest
 from tables import each
 
@@ -11,15 +9,7 @@ torch = pytest.importorskip("torch")
 from for_pytorch import by_hand  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    """Some rows do what PyTorch deprecates, and on two threads small ops take long."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.filterwarnings("ignore")  # some rows do what PyTorch deprecates
 
 
 def report_of(fn, inputs):

@@ -5,21 +5,12 @@ from types import SimpleNamespace as Values
 
 import numpy as np
 import pytest
+from pytorch_functions import autograd, function, torch
 from tables import each, one_in
 
 from minigrad.gradcheck import gradcheck_report
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """On two, small ops take 30 times as long when the machine is busy."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def leaf(*shape, seed=0):
@@ -29,26 +20,11 @@ def leaf(*shape, seed=0):
 def with_gradients(forward, wrong):
     """forward as a function of PyTorch; {input: its gradient by what `wrong` says} for those that are wrong."""
 
-    class Written(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, *inputs):
-            ctx.save_for_backward(*inputs)
-            return forward(*inputs)
+    def backward(dout, *inputs):
+        found = dict(enumerate(autograd(forward, dout, *inputs)))
+        return *(found | wrong(dout, *inputs)).values(),
 
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, dout):
-            inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in ctx.saved_tensors]
-            with torch.enable_grad():
-                out = forward(*inputs)
-            leaves = [x for x in inputs if x.requires_grad]
-            right = iter(torch.autograd.grad(out, leaves, dout, allow_unused=True))
-            found = [next(right) if x.requires_grad else None for x in inputs]
-            for place, gradient in wrong(dout, *(x.detach() for x in inputs)).items():
-                found[place] = gradient
-            return tuple(found)
-
-    return Written.apply
+    return function(forward, backward, once=True).apply
 
 
 def mean(a):
