@@ -29,30 +29,38 @@ class _InPlace(FunctionModule):
     inplace: bool = False  # for code written for PyTorch: it changes nothing
 
 
-class ReLU(_InPlace, function=F.relu): ...
-class ReLU6(_InPlace, function=F.relu6): ...
-class SiLU(_InPlace, function=F.silu): ...
-class Mish(_InPlace, function=F.mish): ...
-class SELU(_InPlace, function=F.selu): ...
-class Hardsigmoid(_InPlace, function=F.hardsigmoid): ...
-class Hardswish(_InPlace, function=F.hardswish): ...
-class Tanh(FunctionModule, function=F.tanh): ...
-class Tanhshrink(FunctionModule, function=F.tanhshrink): ...
-class Softsign(FunctionModule, function=F.softsign): ...
-class Sigmoid(FunctionModule, function=F.sigmoid): ...
-class LogSigmoid(FunctionModule, function=F.logsigmoid): ...
+class ReLU(_InPlace, function=F.relu): """max(x, 0)."""
+class ReLU6(_InPlace, function=F.relu6): """min(max(x, 0), 6); the gradient at 0 and at 6 is 0."""
+class SiLU(_InPlace, function=F.silu): """x * sigmoid(x), also called swish."""
+class Mish(_InPlace, function=F.mish): """x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
+class SELU(_InPlace, function=F.selu):
+    """1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 across layers (Klambauer et al., arXiv:1706.02515)."""
+class Hardsigmoid(_InPlace, function=F.hardsigmoid): """relu6(x + 3) / 6: a piecewise linear sigmoid."""
+class Hardswish(_InPlace, function=F.hardswish): """x * hardsigmoid(x) (Howard et al., arXiv:1905.02244)."""
+class Tanh(FunctionModule, function=F.tanh): """(e^x - e^-x) / (e^x + e^-x)."""
+class Tanhshrink(FunctionModule, function=F.tanhshrink): """x - tanh(x)."""
+class Softsign(FunctionModule, function=F.softsign): """x / (1 + |x|)."""
+class Sigmoid(FunctionModule, function=F.sigmoid): """1 / (1 + e^-x)."""
+class LogSigmoid(FunctionModule, function=F.logsigmoid):
+    """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
 
 
 class LeakyReLU(FunctionModule, function=F.leaky_relu):
+    """x where it is positive, else negative_slope * x. At 0 the gradient is the slope."""
+
     negative_slope: float = 0.01
     inplace: bool = False
 
 
 class GELU(FunctionModule, function=F.gelu):
+    """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation of it."""
+
     approximate: str = "none"
 
 
 class GLU(FunctionModule, function=F.glu):
+    """a * sigmoid(b), where a and b are the halves of x along dim (Dauphin et al., arXiv:1612.08083)."""
+
     dim: int = -1
 
 
@@ -77,22 +85,30 @@ class PReLU(Module):
 
 
 class ELU(FunctionModule, function=F.elu):
+    """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289). At 0 the gradient is alpha."""
+
     alpha: float = 1.0
     inplace: bool = False
 
 
 class CELU(FunctionModule, function=F.celu):
+    """x where it is positive, else alpha (e^(x / alpha) - 1): the gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
+
     alpha: float = 1.0
     inplace: bool = False
 
 
 class Hardtanh(FunctionModule, function=F.hardtanh):
+    """x clamped to [min_val, max_val]; the gradient is 0 outside and at both ends. Integers stay integers."""
+
     min_val: float = -1.0
     max_val: float = 1.0
     inplace: bool = False
 
 
 class Softplus(FunctionModule, function=F.softplus):
+    """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
+
     beta: float = 1.0
     threshold: float = 20.0
 
@@ -106,6 +122,6 @@ class _AlongAxis(FunctionModule):
         return f"dim={self.dim}"
 
 
-class Softmax(_AlongAxis, function=F.softmax): ...
-class Softmin(_AlongAxis, function=F.softmin): ...
-class LogSoftmax(_AlongAxis, function=F.log_softmax): ...
+class Softmax(_AlongAxis, function=F.softmax): """e^x / sum of e^x along dim."""
+class Softmin(_AlongAxis, function=F.softmin): """softmax(-x, dim): the smallest element gets the largest weight."""
+class LogSoftmax(_AlongAxis, function=F.log_softmax): """x - log(sum of e^x along dim)."""

@@ -10,7 +10,7 @@ from nn.module import Module
 @dataclass_transform(eq_default=False)
 class FunctionModule(Module):
     """A function as a module, y = function(*inputs, **options): `nn.LeakyReLU(0.1)(x)` is `F.leaky_relu(x, 0.1)`, which
-    has the formula. A subclass names the function, whose docstring it takes over.
+    has the formula. A subclass names the function and takes over its docstring; it repeats the first line, for editors.
 
     The function's inputs are the arguments annotated `Tensor`. All others are options, in the module's constructor as in
     the function; those annotated `Tensor | None` become buffers. Editors and type checkers know the options that the
@@ -32,7 +32,7 @@ class FunctionModule(Module):
         super().__init_subclass__()
         if function is not None:
             cls.function = staticmethod(function)
-            cls.__doc__ = cls.__doc__ or function.__doc__
+            cls.__doc__ = function.__doc__ or cls.__doc__
             parameters = inspect.signature(function).parameters.values()
             cls.__signature__ = inspect.Signature([p for p in parameters if p.annotation is not Tensor])
 

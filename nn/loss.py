@@ -27,16 +27,20 @@ class _Loss(FunctionModule):
         return super().forward(input, target)
 
 
-class MSELoss(_Loss, function=F.mse_loss): ...
-class L1Loss(_Loss, function=F.l1_loss): ...
+class MSELoss(_Loss, function=F.mse_loss): """(input - target)^2"""
+class L1Loss(_Loss, function=F.l1_loss): """|input - target|, with gradient 0 where they are equal"""
 
 
 class HuberLoss(_Loss, function=F.huber_loss):
+    """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
+
     reduction: str = "mean"
     delta: float = 1.0
 
 
 class SmoothL1Loss(_Loss, function=F.smooth_l1_loss):
+    """d^2 / (2 beta) for d = |input - target| up to beta, and d - beta / 2 beyond it"""
+
     _: KW_ONLY
     beta: float = 1.0
 
@@ -46,24 +50,33 @@ class _Weighted(_Loss):
 
 
 class CrossEntropyLoss(_Weighted, function=F.cross_entropy):
+    """log(sum of e^input) - input[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V."""
+
     _: KW_ONLY
     ignore_index: int = -100
     label_smoothing: float = 0.0
 
 
 class NLLLoss(_Weighted, function=F.nll_loss):
+    """-input[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
+
     _: KW_ONLY
     ignore_index: int = -100
 
 
-class BCELoss(_Weighted, function=F.binary_cross_entropy): ...
+class BCELoss(_Weighted, function=F.binary_cross_entropy):
+    """-(target log p + (1 - target) log(1 - p)) for probabilities p, the input, with logarithms of at least -100"""
 
 
 class BCEWithLogitsLoss(_Weighted, function=F.binary_cross_entropy_with_logits):
+    """-(target log p + (1 - target) log(1 - p)), p = sigmoid(input); `pos_weight` multiplies the first term"""
+
     _: KW_ONLY
     pos_weight: Tensor | None = None
 
 
 class KLDivLoss(_Loss, function=F.kl_div):
+    """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is one"""
+
     _: KW_ONLY
     log_target: bool = False

@@ -64,10 +64,13 @@ def test_mypy_finds_nothing_in_the_packages(tmp_path):
 
 
 @pytest.mark.parametrize("package", ["nn", "models"])
-def test_what_a_package_exports_has_a_known_type(package, users_folder):
+def test_what_a_package_exports_has_a_known_type_and_a_docstring(package, users_folder):
     found = asked_pyright(users_folder, "--verifytypes", package, "--ignoreexternal")["typeCompleteness"]
     unknown = [symbol["name"] for symbol in found["symbols"] if symbol["isExported"] and not symbol["isTypeKnown"]]
     assert found["completenessScore"] >= 0.98, unknown
+    silent = [said["message"] for symbol in found["symbols"] if symbol["name"].count(".") == 1  # a name of the package
+              for said in symbol.get("diagnostics", ()) if "docstring" in said["message"]]
+    assert silent == []
 
 
 def test_pyright_knows_the_type_of_every_public_name(users_folder):

@@ -206,6 +206,7 @@ class GradcheckReport:
         }
 
     def raise_if_wrong(self) -> None:
+        """GradcheckError, with this report, unless the verdict is "pass"."""
         if not self:
             raise GradcheckError(self)
 

@@ -118,7 +118,7 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is a logarithm
+    """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is one
 
     'batchmean' divides the sum by the length of the first axis, as the divergence is defined; 'mean' by the number of
     elements.

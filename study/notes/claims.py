@@ -25,6 +25,8 @@ class Refuted(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
+    """What a lecture note says: where, how this project spells it, and the check that measures it."""
+
     row: str  # as "A5": a letter for the family, a number
     note: str  # "000" to "004"
     verdict: str

@@ -1,4 +1,5 @@
 """What holds for every layer: dtypes stay, states round-trip, gradients are right, and compiling changes no bit."""
+import ast
 import functools
 import inspect
 from dataclasses import KW_ONLY
@@ -75,6 +76,14 @@ def test_the_options_that_a_class_declares_are_those_of_its_function(name):
                 default = getattr(layer, option, inspect.Parameter.empty)
                 declared[option] = inspect.Parameter(option, kind, default=default, annotation=annotation)
     assert inspect.Signature(sorted(declared.values(), key=lambda p: p.kind)) == layer.__signature__
+
+
+@pytest.mark.parametrize("name", [name for name in OF_FUNCTIONS if getattr(nn, name).function.__doc__])
+def test_a_class_has_its_functions_docstring_and_the_first_line_in_its_file_too(name):
+    layer = getattr(nn, name)
+    written = ast.get_docstring(ast.parse(inspect.getsource(layer)).body[0])
+    assert layer.__doc__ == layer.function.__doc__
+    assert written == inspect.cleandoc(layer.__doc__).split("\n")[0]
 
 
 def inputs_of(kinds, seed, dtype=np.float32):
