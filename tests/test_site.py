@@ -38,6 +38,7 @@ def site(tmp_path_factory) -> pathlib.Path:
     done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder], cwd=ROOT,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr  # --strict: nor is there a warning
+    assert not [line for line in done.stderr.splitlines() if not line.startswith("INFO ")]
     return folder
 
 
@@ -65,6 +66,9 @@ def test_pictures_code_and_the_live_pages_are_there(site, pages):
     assert {"study/guide/attention.png", "docs/study/step.png"} <= pages["index.html"].loaded
     assert {"../../minigrad/ops/attention.py.html", "backprop_through_attention.ipynb"} <= pages[GUIDE].links
     assert "minigrad.ops.softmax.html#Tensor.softmax" in pages["reference/minigrad.tensor.html"].links
+    examples = {f"{path.name}.html" for path in (ROOT / "examples").glob("*.py")} | {"lesson.html"}
+    assert examples - {"digits.py.html"} <= pages["examples/mlp.py.html"].links  # in its navigation
+    assert "lesson.ipynb" in pages["examples/lesson.html"].links
     assert f"../{GUIDE}" in pages["reference/minigrad.ops.attention.html"].links  # as its docstring says
     assert "../live/head.html" in pages["docs/study.html"].links and "stations" in (site / "live/head.html").read_text("utf-8")
 

@@ -1,5 +1,6 @@
 """mkdocs' hooks for the site (mkdocs.yml). Each document keeps its path in the repository, so that its links work in both;
 files of code that it links to become pages. reference.py writes those in reference/, `minigrad study` those in live/."""
+import json
 import pathlib
 import posixpath
 import re
@@ -29,6 +30,8 @@ META = {  # what pages would say in front matter, which code hosts show
     "study/guide/backprop_through_attention.md": {"search": {"boost": 20}},
 }
 OF_CODE = {"hide": ["navigation", "toc"], "search": {"exclude": True}}
+OF_EXAMPLES = {"hide": ["toc"]}
+LESSON = "examples/lesson.ipynb"
 OPEN = "[Open the page](../live/head.html){ .md-button }"
 
 
@@ -45,6 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     found = [File(path.relative_to(ROOT).as_posix(), str(ROOT), config.site_dir, False) for path in paths]
     found += [File.generated(config, path, content=text) for path, text in reference.pages(entries(config.nav))]
     found += [File.generated(config, f"live/{name}.html", content=live(flags)) for name, flags in LIVE.items()]
+    found.append(File.generated(config, LESSON.replace(".ipynb", ".md"), content=notebook(ROOT / LESSON)))
     found += [code(path, config) for path in sorted({path for file in found for path in linked(file)})]
     return Files([*found, *(file for file in files if file.src_dir != config.docs_dir)])
 
@@ -61,6 +65,19 @@ def entries(navigation: list) -> dict[str, str]:
 def live(flags: dict) -> str:
     page = page_of(flags)
     return html(page.trace, page.extras)
+
+
+def notebook(path: pathlib.Path) -> str:
+    """Its cells and what they print, as Markdown."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            text = "".join(output.get("text") or output["data"]["text/plain"])
+            parts.append(f"```text\n{text.rstrip()}\n```")
+    parts.append(f"[The notebook]({path.name})")
+    return "\n\n".join(parts) + "\n"
 
 
 def linked(file: File) -> Iterator[str]:
@@ -81,7 +98,8 @@ def code(path: str, config: MkDocsConfig) -> Code:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Give examples with prompts their colours, and docs/study.md its page."""
-    page.meta |= OF_CODE if isinstance(page.file, Code) else META.get(page.file.src_uri, {})
+    is_example = page.file.src_uri.startswith("examples/")
+    page.meta |= OF_EXAMPLES if is_example else OF_CODE if isinstance(page.file, Code) else META.get(page.file.src_uri, {})
     if page.file.src_uri == "docs/study.md":
         markdown = markdown.replace("\n", f"\n\n{OPEN}\n", 1)
     return re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
