@@ -174,7 +174,8 @@ def check(options: argparse.Namespace) -> int:
         print(report)
     if "plot" in given and report.trials:
         picture = pathlib.Path(given["plot"] or unused(folder / f"{report.exercise.name}_check.png"))
-        report.plot(str(picture))
+        with saying("drawing the picture"):
+            report.plot(str(picture))
         print(picture)
     if "hint" in given and not report:
         print_hint(report, folder)

@@ -175,22 +175,24 @@ class KernelCache:
 
     def load_overload(self, signature, target_context):
         _meet_prerequisites()
+        path = cache_folder() and self._file(signature, target_context.codegen())
+        loaded = path and self._load(path, target_context)
+        if loaded is not None:
+            return loaded
         self._begun = time.perf_counter()
-        loaded = None
-        if cache_folder() is not None:
-            path = self._file(signature, target_context.codegen())
-            loaded = self._load(path, target_context)
-            if loaded is None and path not in self._locks:
-                self._locks[path] = lock(path.with_suffix(".lock"), PATIENCE)
-                loaded = self._load(path, target_context)  # compiled elsewhere, perhaps, during the wait
-                if loaded is not None:
-                    self._unlock(path)
-                    self._count_seconds()
-        if loaded is None and KernelCache.seconds > A_WHILE:
-            _announce()
+        self._word = threading.Timer(A_WHILE - KernelCache.seconds, _announce)
+        self._word.daemon = True
+        self._word.start()
+        if path is not None and path not in self._locks:
+            self._locks[path] = lock(path.with_suffix(".lock"), PATIENCE)
+            loaded = self._load(path, target_context)  # compiled elsewhere, perhaps, during the wait
+            if loaded is not None:
+                self._unlock(path)
+                self._end_wait()
         return loaded
 
-    def _count_seconds(self) -> None:
+    def _end_wait(self) -> None:
+        self._word.cancel()
         KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
@@ -205,7 +207,7 @@ class KernelCache:
                 _announce_loss(repr(error))
 
     def save_overload(self, signature, compile_result):
-        self._count_seconds()
+        self._end_wait()
         if cache_folder() is None:
             return
         path = self._file(signature, compile_result.codegen)

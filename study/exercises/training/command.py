@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
     yours = trained(used, seed, steps, theirs)
     print("", *conclusions(yours, theirs, all(reports[name] for name in used)), sep="\n")
     if picture is not None:
-        draw(yours, theirs).savefig(picture, dpi=120)
+        with saying("drawing the picture"):
+            draw(yours, theirs).savefig(picture, dpi=120)
         print(picture)
     return 0 if all(reports.values()) and is_close(yours, theirs) else 1
 
