@@ -28,6 +28,10 @@ def test_a_left_out_name_says_so(module):
             with pytest.raises(AttributeError) as raised:
                 getattr(found, name)
             assert str(raised.value) == f"module {module!r} has no attribute {name!r}: left out; {reason}"
+            with pytest.raises(ImportError) as imported:
+                exec(f"from {module} import {name}")
+            assert str(imported.value) == str(raised.value)
+            assert not hasattr(found, name)
     with pytest.raises(AttributeError, match=f"^module '{module}' has no attribute 'nonsense'$") as raised:
         getattr(found, "nonsense")  # noqa: B009
     assert raised.value.obj is found  # from which Python makes "Did you mean ...?"

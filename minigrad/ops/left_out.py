@@ -6,6 +6,8 @@ PyTorch's is missing, and that the suggested alternatives exist.
 """
 import sys
 from collections.abc import Callable
+from opcode import opmap
+from types import FrameType
 from typing import TYPE_CHECKING
 
 DENSE = "tensors are dense, and of float32, float64, int64 or bool"
@@ -192,8 +194,18 @@ def left_out(module: str, table: dict[str, str]) -> Callable[[str], None]:
 
     def __getattr__(name: str) -> None:
         message = f"module {module!r} has no attribute {name!r}"
-        if name in reasons:
-            raise AttributeError(f"{message}: left out; {reasons[name]}", name=name)
-        raise AttributeError(message, name=name, obj=sys.modules[module])
+        if name not in reasons:
+            raise AttributeError(message, name=name, obj=sys.modules[module])
+        message += f": left out; {reasons[name]}"
+        if _is_from_import(sys._getframe(1)):
+            raise ImportError(message, name=module)
+        raise AttributeError(message, name=name)
 
     return __getattr__
+
+
+def _is_from_import(frame: FrameType | None) -> bool:
+    """Is a module's `__getattr__` called for `from module import name`? Python then drops an AttributeError's message."""
+    while frame is not None and frame.f_code.co_name == "__getattr__":
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
