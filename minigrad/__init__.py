@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from . import autograd, random
 from .arrays.devices import (
-    accelerator as accelerator, backends as backends, cuda as cuda, device as device, mps as mps, xpu as xpu,
+    accelerator as accelerator, backends as backends, cuda as cuda, device as device,
+    get_default_device as get_default_device, mps as mps, set_default_device as set_default_device,
+    set_float32_matmul_precision as set_float32_matmul_precision, xpu as xpu,
 )
 from .arrays.dtypes import (
     bfloat16 as bfloat16, bool_ as bool_, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
@@ -30,11 +32,11 @@ from .backend import is_tensor as is_tensor
 from .command.packages import ABOVE as _ABOVE
 from .tensor import Tensor as Tensor, as_function  # before the function `tensor`, which has the name of this file
 from .creation import (
-    arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, eye as eye,
-    from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace,
-    normal as normal, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint,
-    randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor,
-    zeros as zeros, zeros_like as zeros_like,
+    FloatTensor as FloatTensor, LongTensor as LongTensor, arange as arange, as_tensor as as_tensor, empty as empty,
+    empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full,
+    full_like as full_like, linspace as linspace, normal as normal, ones as ones, ones_like as ones_like, rand as rand,
+    rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like,
+    randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like,
 )
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where
@@ -47,7 +49,8 @@ from .ops.statistics import std_mean as std_mean, var_mean as var_mean
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
 
-from numpy import finfo as finfo, iinfo as iinfo
+from math import e as e, inf as inf, nan as nan, pi as pi
+from numpy import dtype as dtype, finfo as finfo, iinfo as iinfo, newaxis as newaxis
 
 if TYPE_CHECKING:  # what `__getattr__` below imports on first use; type checkers know a package's module by its import only
     import models as models

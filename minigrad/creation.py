@@ -65,6 +65,27 @@ def as_tensor(data: TensorLike, dtype: DType = None, device: Device = None) -> T
     return _with_options(_given(data, dtype, None), device=device)
 
 
+def FloatTensor(*data: TensorLike) -> Tensor:
+    """PyTorch's older spelling of tensor(data, dtype=float32). TypeError for a shape, which it takes as well."""
+    return _of_data("FloatTensor", data, float32)
+
+
+def LongTensor(*data: TensorLike) -> Tensor:
+    """PyTorch's older spelling of tensor(data, dtype=int64). TypeError for a shape, which it takes as well.
+
+    >>> LongTensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return _of_data("LongTensor", data, int64)
+
+
+def _of_data(name: str, given: tuple[Any, ...], dtype: np.dtype) -> Tensor:
+    if len(given) != 1 or not isinstance(given[0], (list, range, np.ndarray, Tensor)):
+        raise TypeError(f"{name}: expected one list or array, got {given!r:.100}; for a shape use mg.empty or "
+                        "mg.zeros, for a tuple of numbers mg.tensor")
+    return tensor(given[0], dtype)
+
+
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares the array's memory, unless its dtype has to be converted.
 

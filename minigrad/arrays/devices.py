@@ -44,6 +44,20 @@ class device:
 CPU: Final = device()
 
 
+def get_default_device() -> device:
+    """The device of new tensors: always "cpu"."""
+    return CPU
+
+
+def set_default_device(device_: Any) -> None:
+    """Change nothing: "cpu", or None, is the only device."""
+    device("cpu" if device_ is None else device_)
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Change nothing: PyTorch may then round the factors of matrix products, which stay float32 here."""
+
+
 def dtype_of_to(target: Any, dtype: Any = None, to_device: Any = None) -> np.dtype | None:
     """The dtype that to(target, dtype, device=to_device) asks for, or None; target may be a dtype or a device."""
     if isinstance(target, np.dtype) and to_device is None:  # the usual case

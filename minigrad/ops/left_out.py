@@ -111,7 +111,7 @@ FUNCTIONS = {
     "sparse_csc_tensor sparse_csr_tensor sspaddmm": DENSE,
     "dequantize float8_e4m3fn float8_e5m2 quantization quantize_per_channel quantize_per_tensor "
     "quantize_per_tensor_dynamic uint16 uint32 uint64": DENSE,
-    "BoolTensor ByteTensor DoubleTensor FloatTensor IntTensor LongTensor": "use mg.tensor(data, dtype=...)",
+    "BoolTensor ByteTensor DoubleTensor IntTensor": "use mg.tensor(data, dtype=...)",
     "GradScaler amp autocast": "there is no half precision: use mg.float32",
     "cond while_loop": "use Python's own if and while",
     "export fx jit onnx": "use mg.compile on a training step",
@@ -120,11 +120,11 @@ FUNCTIONS = {
     "hub": "use models.load(folder)",
     "profiler": "use mg.count_flops and python -m cProfile",
     # settings
-    "get_default_device get_device set_default_device": "cpu is the only device",
+    "get_device": "cpu is the only device",
     "get_default_dtype set_default_dtype set_default_tensor_type": "use dtype=: new tensors are float32",
     "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_interop_threads is_inference "
-    "is_inference_mode_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
-    "set_num_interop_threads use_deterministic_algorithms":
+    "is_inference_mode_enabled set_deterministic_debug_mode set_flush_denormal set_num_interop_threads "
+    "use_deterministic_algorithms":
         "there is only mg.set_num_threads: results have the same bits each time",
     "can_cast promote_types result_type": "use np.result_type",
     "set_printoptions": "use np.set_printoptions, and print(x.numpy())",

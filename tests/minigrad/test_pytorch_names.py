@@ -74,8 +74,37 @@ def test_devices():
     assert mg.accelerator.current_accelerator() is None
     assert not hasattr(mg.cuda, "Stream")
     mg.backends.cuda.matmul.allow_tf32 = mg.backends.cudnn.allow_tf32 = True
+    mg.set_float32_matmul_precision("high")
     with pytest.raises(RuntimeError, match="device 'mps' is not there"):
         mg.Generator(device="mps")
+
+
+def test_the_default_device():
+    assert mg.set_default_device("cpu") is mg.set_default_device(mg.device("cpu")) is mg.set_default_device(None) is None
+    assert mg.get_default_device() == mg.device("cpu")
+    with pytest.raises(RuntimeError, match=NO_CUDA):
+        mg.set_default_device("cuda")
+
+
+def test_constants():
+    assert mg.nan != mg.nan and mg.inf == float("inf") and (mg.pi, mg.e) == (np.pi, np.e)
+    assert mg.ones(2)[mg.newaxis].shape == (1, 2)
+    assert isinstance(mg.ones(2).dtype, mg.dtype) and isinstance(mg.long, mg.dtype)
+
+
+@pytest.mark.parametrize("make, dtype", [(mg.FloatTensor, mg.float32), (mg.LongTensor, mg.int64)])
+def test_older_names_of_tensor(make, dtype):
+    torch = pytest.importorskip("torch")
+    theirs = getattr(torch, make.__name__)
+    for data in ([1, 2], [[1.5], [-2.5]], [True], [], range(3), np.array([1.5, 2.5]), [mg.tensor(2)]):
+        assert make(data).dtype == dtype
+        np.testing.assert_array_equal(make(data).numpy(), theirs([torch.tensor(2)] if str(data) == "[tensor(2)]" else data).numpy())
+    for data in ((2, 3), (3,), ((2, 3),), (mg.ones(2, 3).shape,), ()):  # sizes, or perhaps sizes
+        with pytest.raises(TypeError, match=rf"^{make.__name__}: expected one list or array, got .*; for a shape use mg.empty"):
+            make(*data)
+    array = np.zeros(2, dtype)
+    make(array)[0] = 1
+    assert array[0] == 0
 
 
 def test_a_grad_scaler_changes_nothing():
