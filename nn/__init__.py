@@ -17,6 +17,7 @@ from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Seq
 from .dropout import Dropout
 from .embedding import Embedding
 from .flatten import Flatten, Unflatten
+from .group_norm import GroupNorm
 from .layer_norm import LayerNorm
 from .left_out import say_what_is_left_out as _say_what_is_left_out
 from .linear import Linear
@@ -36,11 +37,11 @@ from .transformer import (
 _say_what_is_left_out(__name__)
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss",
-    "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "Mish",
-    "Module", "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",
-    "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "PReLU", "ReLU", "ReLU6", "RMSNorm",
-    "Sequential", "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
-    "Unflatten", "functional", "init", "optim", "patchify", "unpatchify", "utils",
+    "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GroupNorm", "Hardsigmoid", "Hardswish",
+    "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid",
+    "LogSoftmax", "Mish", "Module", "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention",
+    "NLLLoss", "Parameter", "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "PReLU", "ReLU",
+    "ReLU6", "RMSNorm", "Sequential", "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign",
+    "Tanh", "Tanhshrink", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer", "Unflatten", "functional", "init", "optim", "patchify", "unpatchify", "utils",
 ]

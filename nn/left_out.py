@@ -4,8 +4,8 @@ import sys
 from minigrad.extend import left_out
 
 BY_HAND = "use tensor operations: a loss is a few of them"
-IMAGES = "use nn.patchify or nn.PatchEmbedding, which cut images into tokens"
-NORMS = "use nn.LayerNorm or nn.RMSNorm"
+IMAGES = "use nn.PatchEmbedding for images, and x.unfold with nn.Linear for other windows"
+NORMS = "use nn.LayerNorm, nn.RMSNorm or nn.GroupNorm"
 CELLS = "use nn.RNN, nn.GRU or nn.LSTM, on sequences of one element too"
 PADS = "use nn.functional.pad"
 DROPS = "use nn.Dropout"
@@ -21,7 +21,7 @@ LEFT_OUT = {
         "AvgPool3d FractionalMaxPool2d FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d "
         "MaxUnpool1d MaxUnpool2d MaxUnpool3d ChannelShuffle PixelShuffle PixelUnshuffle Upsample UpsamplingBilinear2d "
         "UpsamplingNearest2d": IMAGES,
-        "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d "
+        "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d InstanceNorm1d InstanceNorm2d InstanceNorm3d "
         "LocalResponseNorm SyncBatchNorm": NORMS,
         "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d "
         "LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear "
@@ -56,7 +56,7 @@ LEFT_OUT = {
         "interpolate lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool1d_with_indices max_pool2d "
         "max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d "
         "native_channel_shuffle pixel_shuffle pixel_unshuffle unfold upsample upsample_bilinear upsample_nearest": IMAGES,
-        "batch_norm group_norm instance_norm local_response_norm":
+        "batch_norm instance_norm local_response_norm":
             "use nn.functional.layer_norm or nn.functional.rms_norm",
         "alpha_dropout dropout1d dropout2d dropout3d feature_alpha_dropout": "use nn.functional.dropout",
         "gumbel_softmax": "use (x - mg.rand_like(x).log().neg().log()).softmax(-1)",

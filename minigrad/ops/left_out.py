@@ -41,7 +41,8 @@ FUNCTIONS = {
     "swapdims": "use mg.swapaxes",
     "vdot": "use mg.dot",
     "frobenius_norm nuclear_norm norm_except_dim renorm": "use mg.norm",
-    "binary_cross_entropy_with_logits celu cosine_similarity dropout embedding kl_div layer_norm prelu rms_norm selu":
+    "binary_cross_entropy_with_logits celu cosine_similarity dropout embedding group_norm kl_div layer_norm prelu rms_norm "
+    "selu":
         "use the function of mg.nn.functional",
     # short expressions
     "addmm addmv addbmm baddbmm addr": "use c + a @ b, or c + mg.outer(a, b)",
@@ -101,7 +102,7 @@ FUNCTIONS = {
     "digamma erfinv frexp i0 igamma igammac lgamma mvlgamma nextafter polygamma special": NUMPYS,
     "binomial distributions poisson": "use mg.normal, mg.bernoulli, mg.multinomial and mg.rand, or NumPy's generators",
     "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear channel_shuffle conv1d conv2d conv3d "
-    "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution group_norm gru gru_cell hardshrink "
+    "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution gru gru_cell hardshrink "
     "instance_norm lstm lstm_cell max_pool1d max_pool2d max_pool3d pixel_shuffle pixel_unshuffle rrelu threshold":
         "mg.nn says what to use instead of the layer",
     "angle cdouble cfloat chalf complex complex128 complex32 complex64 conj conj_physical imag is_complex is_conj "

@@ -15,8 +15,8 @@ from .activations import (
 )
 from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (
-    DENOMINATORS, add_dropped, cosine_similarity, dropout, embedding, layer_norm, linear, log_softmax, mlp, normalize,
-    one_hot, pad, rms_norm, softmax, softmin,
+    DENOMINATORS, add_dropped, cosine_similarity, dropout, embedding, group_norm, layer_norm, linear, log_softmax, mlp,
+    normalize, one_hot, pad, rms_norm, softmax, softmin,
 )
 from .losses import (
     binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, huber_loss, kl_div, l1_loss,
@@ -26,10 +26,10 @@ from .losses import (
 _say_what_is_left_out(__name__)
 __all__ = [
     "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "celu", "cosine_similarity", "cross_entropy", "drop_weights",
-    "dropout", "elu", "embedding", "gelu", "gelu_tanh", "glu", "hardsigmoid", "hardswish", "hardtanh", "huber_loss",
-    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish",
-    "mlp", "mse_loss", "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "prelu", "relu", "relu6", "rms_norm",
-    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin",
-    "softplus", "softsign", "swiglu", "tanh", "tanhshrink",
+    "binary_cross_entropy_with_logits", "celu", "cosine_similarity", "cross_entropy", "drop_weights", "dropout", "elu",
+    "embedding", "gelu", "gelu_tanh", "glu", "group_norm", "hardsigmoid", "hardswish", "hardtanh", "huber_loss",
+    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mlp", "mse_loss",
+    "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "prelu", "relu", "relu6", "rms_norm",
+    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus",
+    "softsign", "swiglu", "tanh", "tanhshrink",
 ]

@@ -1,4 +1,5 @@
 """Layers as functions of the input, x in their formulas: linear maps, embeddings, norms, softmax, dropout."""
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import minigrad as mg
 from minigrad import Tensor, ops, random
 from minigrad.extend import apply, check_dim, compute, floating, pad as pad_with
-from nn.checks import check_same_dtype, class_ids, one_of, probability, row_of_padding
+from nn.checks import check_same_dtype, class_ids, one_of, positive_int, probability, row_of_padding
 from nn.functional.activations import ACTIVATIONS
 
 
@@ -94,6 +95,25 @@ def layer_norm(
     out = (x - x.mean(axes, keepdim=True)) / denominator(variance, eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """layer_norm of each of num_groups groups of channels and all axes after them, for x (B, C, ...); then each channel
+    times its weight, plus its bias: both (C,)."""
+    shape = input.shape
+    if len(shape) < 2 or shape[1] % positive_int("group_norm", "num_groups", num_groups):
+        raise ValueError(f"group_norm: expected an input (B, C, ...) with C divisible by num_groups={num_groups}, got {shape}")
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and parameter.shape != shape[1:2]:
+            raise ValueError(f"group_norm: expected a {name} of shape {shape[1:2]}, got {parameter.shape}")
+    check_same_dtype("group_norm", input, weight, bias)
+    width = math.prod(shape[1:]) // num_groups
+    out = layer_norm(input.reshape(shape[0], num_groups, width), width, eps=eps).reshape(shape)
+    by_channel = (-1, *[1] * len(shape[2:]))
+    out = out if weight is None else out * weight.reshape(by_channel)
+    return out if bias is None else out + bias.reshape(by_channel)
 
 
 def rms_norm(

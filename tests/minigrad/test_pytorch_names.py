@@ -121,8 +121,8 @@ def test_a_grad_scaler_changes_nothing():
 
 @pytest.mark.parametrize("make", [
     lambda **o: nn.Linear(2, 3, **o), lambda **o: nn.Linear(2, 3, True, o.get("device"), o.get("dtype")), lambda **o: nn.Embedding(4, 2, **o), lambda **o: nn.LayerNorm(3, **o),
-    lambda **o: nn.RMSNorm(3, **o),
-], ids=["Linear", "Linear by position", "Embedding", "LayerNorm", "RMSNorm"])
+    lambda **o: nn.RMSNorm(3, **o), lambda **o: nn.GroupNorm(1, 3, **o),
+], ids=["Linear", "Linear by position", "Embedding", "LayerNorm", "RMSNorm", "GroupNorm"])
 def test_layers_with_parameters_take_a_device_and_a_dtype(make):
     assert {p.dtype for p in make(device="cpu").parameters()} == {mg.float32}
     layer = make(device=mg.device("cpu"), dtype=mg.float64)

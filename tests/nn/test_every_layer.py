@@ -30,6 +30,7 @@ LAYERS = {  # name: (constructor, the kinds of its inputs)
     "Linear": (lambda: nn.Linear(6, 3), [LOGITS]),
     "LayerNorm": (lambda: nn.LayerNorm(6), [LOGITS]),
     "RMSNorm": (lambda: nn.RMSNorm(6), [LOGITS]),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), [TOKENS]),
     "Attention": (lambda: nn.Attention(6, 2), [TOKENS]),
     "MultiHeadAttention": (lambda: nn.MultiHeadAttention(6, 2), [TOKENS]),
     "MultiheadAttention": (lambda: nn.MultiheadAttention(6, 2, dropout=0.2), [TOKENS] * 3),

@@ -93,6 +93,8 @@ CALLS = [  # (layer, call)
      "layer(x.transpose(0, 1), narrow.transpose(0, 1), narrow.transpose(0, 1), padding)"),
     ("nn.MultiheadAttention(8, 2, bias=False)", "layer(x, x, x)"),
     ("nn.MultiheadAttention(8, 2, kdim=6)", "layer(x, narrow, y, padding, attn_mask=by_head)"),
+    ("nn.GroupNorm(4, 8)", "layer(row)"),
+    ("nn.GroupNorm(2, 8, affine=False)", "layer(x.transpose(1, 2).unsqueeze(-1))"),
     ("nn.PReLU()", "layer(x)"),
     ("nn.PReLU(3)", "layer(x)"),
     ("nn.GLU(1)", "layer(row)"),
@@ -139,7 +141,7 @@ CALLS = [  # (layer, call)
     *[(source, "layer(x)") for source in (
         "nn.Linear(8, 4)", "nn.Linear(8, 4, bias=False)", "nn.LayerNorm(8)", "nn.LayerNorm(8, bias=False)", "nn.RMSNorm(8)",
         "nn.LayerNorm((3, 8), eps=1e-2)", "nn.LayerNorm([8], elementwise_affine=False)", "nn.RMSNorm((3, 8), eps=0.5)",
-        "nn.RMSNorm([8], elementwise_affine=False)", "nn.Flatten()", "nn.Flatten(0, 1)", "nn.Unflatten(2, (2, -1))",
+        "nn.RMSNorm([8], elementwise_affine=False)", "nn.GroupNorm(1, 3)", "nn.GroupNorm(3, 3, 1e-2)", "nn.GroupNorm(1, 3, bias=False)", "nn.Flatten()", "nn.Flatten(0, 1)", "nn.Unflatten(2, (2, -1))",
         "nn.Identity()", "nn.Softmin(dim=1)", "nn.LogSoftmax(dim=0)", "nn.Softmax(-1)", "nn.GELU()", "nn.Sigmoid()",
         "nn.GELU(approximate='tanh')", "nn.Dropout(0.5).eval()")],
     ("nn.Sequential(nn.Flatten(), nn.Tanh())", "layer(x)"),
@@ -154,7 +156,7 @@ CALLS = [  # (layer, call)
 ]
 FUNCTIONS = [
     "F.softmax(x, 0)", "F.log_softmax(x, -1)", "F.softmin(x, 1)", "F.normalize(x)", "F.cosine_similarity(x, x * p[:, :1, None])",
-    "F.layer_norm(x, (8,), weight)", "F.rms_norm(x, (8,), weight)", "F.pad(x, (1, 2, 0, 1))", "F.gelu(x)", "F.relu(x * 2, True)",
+    "F.layer_norm(x, (8,), weight)", "F.rms_norm(x, (8,), weight)", "F.group_norm(row, 2, weight, weight, 1e-2)", "F.pad(x, (1, 2, 0, 1))", "F.gelu(x)", "F.relu(x * 2, True)",
     "F.leaky_relu(x)", "F.elu(x)", "F.celu(x)", "F.hardtanh(x)", "F.softplus(x)", "F.linear(x, row)", "F.embedding(ids, x[0].T, 1)",
     "F.scaled_dot_product_attention(torch.cat([x, x, x[:2]]), x[:4], y, enable_gqa=True)",
     "F.scaled_dot_product_attention(x, x, x)", "F.scaled_dot_product_attention(x, x, x, None, 0.0, True)",
@@ -241,7 +243,7 @@ OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
 }
 LEFT_OUT = {  # {argument: why}
     "size_average reduce": "deprecated there: reduction= says it",
-    "device dtype": "of Linear, Embedding, LayerNorm, RMSNorm; for others .to(dtype): there is one device",
+    "device dtype": "of Linear, Embedding, LayerNorm, RMSNorm, GroupNorm; for others .to(dtype): there is one device",
     "max_norm norm_type scale_grad_by_freq sparse _weight _freeze": "of embeddings: rows are looked up, and no more",
     "min_value max_value": "deprecated there: min_val and max_val",
     "enable_nested_tensor mask_check": "of TransformerEncoder: for speed there, and of nothing here",

@@ -42,6 +42,10 @@ REFUSED = {
     LayerNorm(3, eps_at="below")  # ValueError: LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'
     RMSNorm((3, 0))  # ValueError: RMSNorm: normalized_shape
     F.layer_norm(ones(2), 2, eps_at="below")  # ValueError: layer_norm: eps_at must be one of inside, outside
+    GroupNorm(0, 3)  # ValueError: GroupNorm: num_groups must be a positive integer, got 0
+    GroupNorm(2, 3)  # ValueError: GroupNorm: num_channels must be divisible by num_groups, got 3 and 2
+    GroupNorm(2, 4)(zeros(4))  # ValueError: group_norm: expected an input (B, C, ...) with C divisible by num_groups=2, got (4,)
+    GroupNorm(2, 4)(zeros(2, 6))  # ValueError: group_norm: expected a weight of shape (6,), got (4,)
     RMSNorm(3)(zeros(2, 4))  # ValueError: rms_norm: expected an input of shape (..., 3,), got (2, 4)
     Dropout(nan)  # ValueError: Dropout: p must be a probability
     GELU("erf")(x)  # ValueError: gelu: approximate is 'none' or 'tanh', got 'erf'
