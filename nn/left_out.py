@@ -85,7 +85,7 @@ LEFT_OUT = {
     },
     "nn.optim.lr_scheduler": {
         "ChainedScheduler CosineAnnealingWarmRestarts CyclicLR MultiplicativeLR OneCycleLR PolynomialLR "
-        "ReduceLROnPlateau SequentialLR": RATES,
+        "ReduceLROnPlateau": RATES,
     },
     "nn.utils": {
         "clip_grad_norm clip_grads_with_norm_ get_total_norm": "use nn.utils.clip_grad_norm_",

@@ -4,8 +4,8 @@ from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_, clip_grad_value_
 from .lr_scheduler import (
-    ANNEALING, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, StepLR,
-    warmup_annealing,
+    ANNEALING, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR,
+    StepLR, warmup_annealing,
 )
 from .multi_tensor import Joined
 from .muon import Muon
@@ -15,6 +15,6 @@ from .sgd import SGD
 _say_what_is_left_out(__name__)
 __all__ = [
     "ANNEALING", "SGD", "Adam", "AdamW", "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "Joined", "LambdaLR",
-    "LinearLR", "LRScheduler", "MultiStepLR", "Muon", "Optimizer", "StepLR", "clip_grad_norm_", "clip_grad_value_",
-    "lr_scheduler", "warmup_annealing",
+    "LinearLR", "LRScheduler", "MultiStepLR", "Muon", "Optimizer", "SequentialLR", "StepLR", "clip_grad_norm_",
+    "clip_grad_value_", "lr_scheduler", "warmup_annealing",
 ]

@@ -1,5 +1,6 @@
 """Learning-rate schedules: a plain function, and PyTorch's schedulers, which set the rates of an optimiser."""
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -225,3 +226,55 @@ class ConstantLR(FactorLR):
 
     def factor_at(self, epoch: int) -> float:
         return self.factor if epoch < self.total_iters else 1.0
+
+
+class SequentialLR(LRScheduler):
+    """The rates of schedulers, one after another: of the next one, from its epoch 0 on, at each of the milestones.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> optimizer = nn.optim.SGD([nn.Parameter(mg.ones(1))], lr=8.0)
+    >>> warmup, decay = LinearLR(optimizer, 0.25, total_iters=3), ExponentialLR(optimizer, 0.5)
+    >>> scheduler = SequentialLR(optimizer, [warmup, decay], milestones=[3])
+    >>> rates = []
+    >>> for epoch in range(6):
+    ...     rates += scheduler.get_last_lr()
+    ...     scheduler.step()  # after optimizer.step(); the parts are not stepped
+    >>> rates
+    [2.0, 4.0, 6.0, 8.0, 4.0, 2.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
+                 last_epoch: int = -1):
+        self.schedulers = list(schedulers)
+        self.milestones: list[int] = list(milestones)
+        if len(self.schedulers) != len(self.milestones) + 1 or self.milestones != sorted(self.milestones):
+            raise ValueError(f"SequentialLR: expected increasing milestones, one fewer than schedulers, got "
+                             f"{self.milestones} for {len(self.schedulers)} schedulers")
+        if any(scheduler.optimizer is not optimizer for scheduler in self.schedulers):
+            raise ValueError("SequentialLR: its schedulers must be of the same optimizer")
+        if last_epoch != -1:
+            raise ValueError(f"SequentialLR: last_epoch must be -1, got {last_epoch}; to resume, use load_state_dict")
+        super().__init__(optimizer, last_epoch)
+
+    @opaque
+    def step(self) -> None:
+        """Go to the next epoch, and set the rates of its scheduler."""
+        self.last_epoch += 1
+        number = bisect_right(self.milestones, self.last_epoch)
+        if self.last_epoch in (0, *self.milestones):  # its first epoch
+            for group, lr in zip(self.optimizer.param_groups, self.base_lrs):
+                group["lr"] = lr
+            self.schedulers[number].last_epoch = -1
+        self.schedulers[number].step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its own state, and below "schedulers" that of each part."""
+        return {**super().state_dict(), "schedulers": [scheduler.state_dict() for scheduler in self.schedulers]}
+
+    @opaque
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from where `state_dict` was called. The rates in use are in the optimiser's own state."""
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "schedulers"})
+        for scheduler, state in zip(self.schedulers, state_dict["schedulers"]):
+            scheduler.load_state_dict(state)

@@ -18,7 +18,7 @@ def make(text, optimizer, module=lr_scheduler, **options):
     def made(schedule, *rest, **named):
         return schedule(optimizer, *rest, **named, **options)
 
-    return eval(text, vars(module) | {"made": made})
+    return eval(text, vars(module) | {"made": made, "make_optimizer": make_optimizer})
 
 
 SCHEDULES = {  # text: rates of the first group
@@ -37,6 +37,9 @@ SCHEDULES = {  # text: rates of the first group
     "made(LinearLR, 0.2, 0.8, total_iters=3)": [0.2, 0.4, 0.6, 0.8, 0.8],
     "made(ConstantLR)": [1 / 3] * 5 + [1, 1],
     "made(ConstantLR, 0.25, total_iters=2)": [0.25, 0.25, 1, 1],
+    "made(SequentialLR, [made(LinearLR, 0.25, total_iters=3), made(CosineAnnealingLR, 2)], [2])": [0.25, 0.5, 1, 0.5, 0, 0.5],
+    "made(SequentialLR, [made(StepLR, 1), made(LambdaLR, lambda epoch: 2 ** -epoch), made(ConstantLR, 0.2, 1)], milestones=[1, 4])":
+        [1, 1, 0.5, 0.25, 0.2, 1, 1],
 }
 over_schedules = pytest.mark.parametrize("text", SCHEDULES)
 
@@ -90,13 +93,14 @@ def test_scheduler_resumes(text):
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     optimizer = make_optimizer()
     optimizer.load_state_dict(first.optimizer.state_dict())
-    third = make(text, optimizer, last_epoch=3)  # continues with the next epoch
+    third = second if "SequentialLR" in text else make(text, optimizer, last_epoch=3)  # continues with the next epoch
     for _ in range(3):
         first.step()
         second.step()
         assert first.get_last_lr() == second.get_last_lr() == third.get_last_lr()
         assert first.last_epoch == second.last_epoch == third.last_epoch
-        third.step()
+        if third is not second:
+            third.step()
 
 
 @pytest.mark.parametrize("options, expected", [
@@ -115,6 +119,9 @@ def test_warmup_annealing(options, expected):
     "made(MultiStepLR, [1], gamma=float('nan'))", "made(ExponentialLR, float('inf'))", "made(LinearLR, start_factor=0.0)",
     "made(LinearLR, end_factor=1.5)", "made(LinearLR, total_iters=0)", "made(ConstantLR, factor=0.0)",
     "made(ConstantLR, factor=1.5)", "made(ConstantLR, total_iters=0)",
+    "made(SequentialLR, [made(StepLR, 2)], [1])", "made(SequentialLR, [], [])",
+    "made(SequentialLR, [made(StepLR, 2), made(StepLR, 3), made(StepLR, 4)], [3, 1])",
+    "made(SequentialLR, [StepLR(make_optimizer(), 2)], [])", "made(SequentialLR, [made(StepLR, 2)], [], last_epoch=2)",
     "made(StepLR, 2, last_epoch=3)",  # of an optimizer that has no initial rates
 ])
 def test_misuse(text):
