@@ -104,7 +104,8 @@ def group_norm(
     times its weight, plus its bias: both (C,)."""
     shape = input.shape
     if len(shape) < 2 or shape[1] % positive_int("group_norm", "num_groups", num_groups):
-        raise ValueError(f"group_norm: expected an input (B, C, ...) with C divisible by num_groups={num_groups}, got {shape}")
+        raise ValueError(f"group_norm: expected an input (B, C, ...) with C divisible by num_groups={num_groups}, got "
+                         f"{shape}")
     for name, parameter in (("weight", weight), ("bias", bias)):
         if parameter is not None and parameter.shape != shape[1:2]:
             raise ValueError(f"group_norm: expected a {name} of shape {shape[1:2]}, got {parameter.shape}")
