@@ -20,6 +20,7 @@ from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
+from .ops.in_place import next_place
 from .ops.left_out import KEYWORDS
 from .ops.operands import sizes
 from .per_thread import this_thread
@@ -284,6 +285,10 @@ class Tensor(ops.Methods):
             return self
         check_current("in place", (self,))
         return wrap(self._array.copy(), self.node)
+
+    def _renewed(self) -> Tensor:
+        """This tensor at a new place on the tape, which writes in place until now do not make out of date."""
+        return wrap(self._array, None if self.node is None else next_place(self.node, self._array))
 
     def detach(self) -> Tensor:
         """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""

@@ -107,6 +107,19 @@ def last_write(array: np.ndarray) -> tuple[int, int]:
     return known.last_write(part(array)) if known else (0, 0)
 
 
+def _age(tensor: Any) -> int:
+    """When the tensor came to its place on the tape, or if it has none, when it was made."""
+    return tensor.made if tensor.node is None else tensor.node.order
+
+
+def changed_only_at(item: np.ndarray, tensor: Any) -> bool:
+    """Have all writes on the tape to the tensor's memory, since it is at its place there, been to this item of it?"""
+    known, (start, end) = _memories.get(id(owner(tensor._array))), part(tensor._array)
+    return known is not None and all(
+        on_tape <= _age(tensor) or changed == part(item) or changed[1] <= start or end <= changed[0]
+        for changed, (_, on_tape) in known.writes.items())
+
+
 def check_current(name: str, inputs: Sequence[Any]) -> None:
     """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
     if not on_tape:
@@ -114,8 +127,7 @@ def check_current(name: str, inputs: Sequence[Any]) -> None:
     for i, value in enumerate(inputs):
         if not is_tensor(value):
             continue
-        age = value.made if value.node is None else value.node.order
-        if last_write(value._array)[1] > age:
+        if last_write(value._array)[1] > _age(value):
             raise RuntimeError(
                 f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
                 "the tape is out of date. Write through the tensor that you use afterwards (x[i] += y, not row = x[i]; "

@@ -47,6 +47,14 @@ class Identity(Op):
         return dout
 
 
+def next_place(node: Node | None, array: np.ndarray) -> Node:
+    """A new place on the tape, right after that of the node, for the same value."""
+    new = Identity.blank()
+    new.parents = (node,)
+    new.record((), {}, array)
+    return new
+
+
 def in_place(method: Callable[Concatenate[Tensor, Arguments], Tensor]) -> Callable[Concatenate[Tensor, Arguments], Tensor]:
     """The method `name_`: the result of the method `name` is written to the tensor itself."""
 
@@ -81,9 +89,7 @@ class InPlaceMethods:
             self._array[...] = array
         versions.note_write(self._array, is_on_tape=on_tape)
         if on_tape:
-            self.node = Identity.blank()
-            self.node.parents = (node,)
-            self.node.record((), {}, self._array)
+            self.node = next_place(node, self._array)
         return self
 
     def _check_writable(self: Tensor) -> None:
@@ -103,6 +109,7 @@ class InPlaceMethods:
     abs_: Final = in_place(OutOfPlace.abs)
     ceil_: Final = in_place(OutOfPlace.ceil)
     floor_: Final = in_place(OutOfPlace.floor)
+    floor_divide_: Final = in_place(OutOfPlace.floor_divide)
     frac_: Final = in_place(OutOfPlace.frac)
     neg_: Final = in_place(OutOfPlace.neg)
     pow_: Final = in_place(OutOfPlace.pow)
@@ -148,6 +155,12 @@ class InPlaceMethods:
     __isub__ = sub_
     __imul__ = mul_
     __itruediv__ = div_
+    __ifloordiv__ = floor_divide_
+    __imod__ = remainder_
+    __ipow__ = pow_
+    __iand__: Final = in_place(OutOfPlace.__and__)
+    __ior__: Final = in_place(OutOfPlace.__or__)
+    __ixor__: Final = in_place(OutOfPlace.__xor__)
 
     def fill_(self: Tensor, value: float) -> Tensor:
         """Set all elements to one value."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import versions
 from ..arrays.dtypes import as_array
-from ..arrays.versions import check_current
+from ..arrays.versions import changed_only_at, check_current
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
@@ -33,6 +33,12 @@ def is_basic(index) -> bool:
     return True
 
 
+def view_at(x: np.ndarray, index: Any) -> np.ndarray:
+    """x[index] for a basic index, of one element too, where NumPy gives its value."""
+    out = x[index]
+    return out if type(out) is np.ndarray else x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+
+
 class Index(Op):
     """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
@@ -40,12 +46,7 @@ class Index(Op):
 
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
-        out = x[index]
-        if not is_basic(index):
-            return in_order(out)
-        if type(out) is np.ndarray:
-            return out
-        return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element, not its value
+        return view_at(x, index) if is_basic(index) else in_order(x[index])
 
     def backward(self, dout):
         return AddAt.call(dout, index=self.index, shape=self.x_shape)
@@ -147,6 +148,16 @@ def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple
     return np.unravel_index(np.arange(math.prod(shape)).reshape(shape)[basic][advanced], shape)
 
 
+def is_own_item(value: np.ndarray, array: np.ndarray, index: Any) -> bool:
+    """Is the value array[index] itself, a view, but for leading axes of length 1?"""
+    if value.base is None or not is_basic(index):
+        return False
+    item = view_at(array, index)
+    while item.shape[:1] == (1,):
+        item = view_at(item, 0)
+    return (item.shape, item.strides, item.ctypes.data) == (value.shape, value.strides, value.ctypes.data)
+
+
 class IndexingMethods:
     def __getitem__(self: Tensor, index: Any) -> Tensor:
         if PLAIN.issuperset(map(type, index if type(index) is tuple else (index,))):  # the usual case
@@ -164,9 +175,12 @@ class IndexingMethods:
         if this_thread.grad_enabled and (self.requires_grad or value.requires_grad):
             index = advanced if basic is None else joined_index(basic, advanced, self.shape)
             value = value.to(self.dtype)
-            check_current("SetAt", (self, value))  # raise all errors before anything is written
+            x = self
+            if is_own_item(value._array, self._array, index) and changed_only_at(value._array, self):
+                x = self._renewed()  # x[i] += y has written to this view of x, and nothing else has changed
+            check_current("SetAt", (x, value))  # raise all errors before anything is written
             in_place = this_thread.runner is None  # an observer also wants the old values
-            self.write(self.apply_op(SetAt, self, value, index=index, in_place=in_place), is_there=in_place)
+            self.write(self.apply_op(SetAt, x, value, index=index, in_place=in_place), is_there=in_place)
         else:
             if this_thread.grad_enabled:
                 check_current("in place", (value,))

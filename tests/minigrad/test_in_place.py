@@ -551,6 +551,54 @@ def test_backward_from_a_tensor_that_is_out_of_date_is_refused():
     assert x.grad.tolist() == [0, 0]
 
 
+ITEMS = [  # x[i] += y: Python adds y to the view x[i] in place, and sets the item to it
+    "r[1:] += b[1:]", "r[1] *= 2.0; r[1] += b[0]", "r[1, 2] += b[0, 0]", "r[1, 2, 0] -= b[0, 0, 0]", "r[:1] += b[:1]", "r[...] += b",
+    "r[1:] += b[:3]; r[2:] += b[:2]; r[1] *= b[0]", "r[:, 0] += b[:, 1]; r[:, 1] /= b[:, 0]", "r[..., 0] += b.sum(-1)",
+    "r[::2] *= b[::2]; r[1::2] += b[1::2]", "r[:, None, 0] += b[:, None, 1]", "r[1:] += r[:-1] * 1.0", "r[1:] **= 2.0",
+    "r[[0, 1]] += b[[1, 2]]", "r[0] += b[0]; r = r * b; r[0, 1:] += r[1, 1:] * 1.0",
+    "z[1:] += b[1:]; r = r + z; z[0] += r[0]; r = z", "for t in range(4): z[t] += b[t]; r = r + z[t]",
+    "top, rest = r[:2], r[2:]; rest += b[2:]; top[0] += b[0]; r = top.repeat(2, 1, 1)",
+    "row = r[1:]; row += b[1:]; r[1:] = row", "row = r.view(-1)[6:12]; row += b[0].reshape(-1); r[1] = row.view(3, 2)",
+]
+
+
+@pytest.mark.parametrize("code", ITEMS)
+def test_items_changed_in_place_are_pytorchs(code):
+    torch = pytest.importorskip("torch")
+    results = []
+    for library in (torch, mg):
+        drawn = np.random.default_rng(0)
+        a, b = (library.tensor(drawn.uniform(1, 2, (4, 3, 2)), requires_grad=True) for _ in range(2))
+        scope = {"r": a * 1.5, "b": b, "z": library.zeros(4, 3, 2, dtype=library.float64)}
+        exec(code, scope)
+        (scope["r"] * library.tensor(drawn.normal(size=(4, 3, 2)))).sum().backward()
+        results.append([scope["r"].detach().numpy(), a.grad.numpy(), *([] if b.grad is None else [b.grad.numpy()])])
+    for wanted, got in zip(*results, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("code", [  # where more than the item has changed, or by another tensor
+    "row = r[1:]; row += b[1:]; r[2:] = row[1:]", "row, first = r[1:], r[:1]; row += b[1:]; first += b[:1]; r[1:] = row",
+    "row = r[1:]; row += b[1:]; r[:3] = row", "row, other = r[1:], r[1:]; row += b[1:]; r[1:] = other",
+    "row, part = r[:3], r[0:3:2]; part += b[:2]; r[:3] = row", "row, part = r[:3], r[0:3:2]; row += b[:3]; r[0:3:2] = part",
+    "row = r[:2]; row += b[:2]; r[::2] = row", "row = r[1:]; row += b[1:]; r += 1.0",
+])
+def test_items_are_refused_where_the_rest_may_be_out_of_date(code):
+    a, b = mg.rand(4, 3, 2, requires_grad=True), mg.rand(4, 3, 2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=OUT_OF_DATE):
+        exec(code, {"r": a * 1.5, "b": b})
+
+
+@pytest.mark.parametrize("operator", ["+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^="])
+def test_operators_in_place_write_to_the_tensor(operator):
+    before = [True, False, True] if operator in ("&=", "|=", "^=") else [5.0, -3.0, 2.0]
+    array = np.array(before)
+    x, other = mg.tensor(array), mg.tensor(array[::-1])
+    scope = {"x": x, "other": other, "array": array}
+    exec(f"x {operator} other; array {operator} other.numpy()", scope)
+    assert scope["x"] is x and x.tolist() == array.tolist()
+
+
 def test_booleans_are_added_in_place_as_booleans():
     x = mg.tensor([True, False, False])
     assert x.add_(mg.tensor([False, True, False])).tolist() == [True, True, False] and x.dtype == mg.bool

@@ -244,7 +244,7 @@ def test_in_place_forms_compute_what_their_functions_compute():
                  "masked_fill": (mg.tensor([True, False, False, True]), 3.0), "addcmul": (mg.arange(4.0), mg.full((4,), 3.0)),
                  "addcdiv": (mg.arange(4.0), mg.full((4,), 3.0)), "index_add": (0, mg.tensor([1, 1]), mg.ones(2)),
                  "scatter": (0, mg.tensor([2, 0]), mg.tensor([5.0, 6.0])), "scatter_add": (0, mg.tensor([2, 2]), mg.ones(2)),
-                 "add": (2.5,), "sub": (mg.arange(4.0),), "mul": (mg.arange(4.0),), "div": (2.5,)}
+                 "add": (2.5,), "floor_divide": (0.7,), "sub": (mg.arange(4.0),), "mul": (mg.arange(4.0),), "div": (2.5,)}
     names = [name[:-1] for name, method in vars(InPlaceMethods).items() if getattr(method, "__qualname__", "") == name]
     assert len(names) > 30
     for name in names:
