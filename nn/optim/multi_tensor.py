@@ -33,7 +33,7 @@ class MultiTensorOptimizer(Optimizer):
         """The steps for all dtypes, with the groups as they are now."""
         names = [self.state_names(group) for group in self.param_groups]
         if not self._steps or not self._steps[0].fits(self.state, names):
-            dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
+            dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype.kind == "f")
             self._steps = [self.make_step(dtype, names) for dtype in dtypes]
         return self._steps
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from minigrad import Tensor
 from minigrad.extend import note_write, notice, opaque
-from nn.module import zero_grads
+from nn.module import Parameter, zero_grads
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]  # or groups of them, with options of their own
 
@@ -37,7 +37,8 @@ class Optimizer:
 
     `params`: parameters, or dicts such as {"params": [...], "lr": 1e-3}, whose options override the defaults.
     `param_groups` is the list of these dicts with all options, which may be changed between steps, such as the learning
-    rate. `state[parameter]` holds arrays and numbers. Parameters without a gradient are skipped.
+    rate. `state[parameter]` holds arrays and numbers. Parameters without a gradient are skipped,
+    such as a mask that a module keeps as one.
     """
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]):
@@ -65,7 +66,7 @@ class Optimizer:
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"{name}: can only optimise Tensors, got {type(parameter).__name__}; "
                                 "pass model.parameters(), not named_parameters()")
-            if not parameter.is_leaf or parameter.dtype.kind != "f":
+            if not parameter.is_leaf or parameter.dtype.kind != "f" and not isinstance(parameter, Parameter):
                 raise ValueError(f"{name}: can't optimise a non-leaf or non-float Tensor, got {parameter!r:.100}")
             if parameter in seen:
                 raise ValueError(f"{name}: a parameter of shape {parameter.shape} was given twice, within a group or "

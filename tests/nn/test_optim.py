@@ -609,3 +609,18 @@ def test_a_bad_group_is_not_kept(optimizer, group):
     with pytest.raises(ValueError):
         optimizer.add_param_group({"params": make_parameters([(2,)]), **group})
     assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam, AdamW, Muon])
+def test_a_parameter_of_booleans_such_as_a_mask_is_skipped(kind):
+    results = []
+    for masks in ([], [nn.Parameter(mg.tensor([[True, False]]), requires_grad=False)]):
+        weight = nn.Parameter(mg.tensor([[2.0, 3.0]]))
+        optimizer = kind([*masks, weight], lr=0.1)
+        for _ in range(2):
+            weight.grad = mg.tensor([[0.5, -1.0]])
+            optimizer.step()
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        results.append(weight.tolist())
+        assert all(mask.tolist() == [[True, False]] for mask in masks)
+    assert results[0] == results[1] != [[2.0, 3.0]]
