@@ -16,7 +16,7 @@ TABLES = {"minigrad": FUNCTIONS, **LEFT_OUT}
 REASONS = {(module, name): reason for module, table in TABLES.items() for names, reason in table.items() for name in names.split()}
 THEIRS = {"minigrad": "torch", "nn": "torch.nn", "nn.functional": "torch.nn.functional", "nn.init": "torch.nn.init",
           "nn.optim": "torch.optim", "nn.optim.lr_scheduler": "torch.optim.lr_scheduler", "nn.utils": "torch.nn.utils",
-          "nn.utils.data": "torch.utils.data"}
+          "nn.utils.rnn": "torch.nn.utils.rnn", "nn.utils.data": "torch.utils.data"}
 README = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -129,6 +129,7 @@ def public(module, library, torch):
 INTERNAL = {  # functions and classes that PyTorch's modules import or keep to themselves
     "Tensor", "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic",
     "runtime_validation", "runtime_validation_disabled", "factory_kwargs", "swap_in_optimizer_params_and_state",
+    "bind", "copy_method_params",
 }
 
 

@@ -160,6 +160,7 @@ FUNCTIONS = [
     "F.leaky_relu(x)", "F.elu(x)", "F.celu(x)", "F.hardtanh(x)", "F.softplus(x)", "F.linear(x, row)", "F.embedding(ids, x[0].T, 1)",
     "F.scaled_dot_product_attention(torch.cat([x, x, x[:2]]), x[:4], y, enable_gqa=True)",
     "F.scaled_dot_product_attention(x, x, x)", "F.scaled_dot_product_attention(x, x, x, None, 0.0, True)",
+    "nn.utils.rnn.pad_sequence([x, y, x[:1]])", "nn.utils.rnn.pad_sequence([row[0], row[1, :3]], True, -1.5, 'left')",
     "F.dropout(x, 0.5, False)", "F.huber_loss(p, q, 'sum', 0.3)", "F.cross_entropy(p, ids, weight.detach())",
     "F.binary_cross_entropy(p, q.detach(), weight.detach())",
 ]
@@ -190,6 +191,7 @@ REFUSED = {  # what runs in PyTorch, and the error here, where the result would 
     "F.binary_cross_entropy(p, q.detach(), None, False)": "positional arguments",
     "F.binary_cross_entropy_with_logits(p, q, None, False)": "positional arguments",
     "nn.MSELoss(False)(p, q)": "positional argument",
+    "nn.utils.rnn.pad_sequence([ids, p[0].detach()])": "pad_sequence: expected one dtype",  # PyTorch rounds to the first one's
     "nn.MultiheadAttention(8, 2, add_zero_attn=True).double()(x, x, x)[0]": "left out",
     "nn.MultiheadAttention(8, 2).double()(x, x, x, attn_mask=~causal, is_causal=True)[0]": "attn_mask is another",
     "nn.TransformerEncoderLayer(8, 2, batch_first=True).double().eval().requires_grad_(False)(x.detach(), is_causal=True)":
@@ -213,7 +215,7 @@ def test_what_would_differ_is_refused(source):
 
 EMPTY, BY_NAME = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
 ANY = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-MODULES = {"nn": torch.nn, "nn.functional": torch.nn.functional, "nn.init": torch.nn.init, "nn.utils": torch.nn.utils,
+MODULES = {"nn": torch.nn, "nn.functional": torch.nn.functional, "nn.init": torch.nn.init, "nn.utils": torch.nn.utils, "nn.utils.rnn": torch.nn.utils.rnn,
            "nn.optim": torch.optim, "nn.optim.lr_scheduler": torch.optim.lr_scheduler, "nn.utils.data": torch.utils.data}
 OUR_NAMES = {  # of positional arguments, of layers; functions have PyTorch's
     "input": {"x", "ids"}, "hx": {"h_0"}, "modules": {"members"}, "parameters": {"members"},
