@@ -29,7 +29,7 @@ replacements: dict[str, Callable[..., Any]] = {}
 asks_threads: bool = False  # does each call check whether its thread is inside `textbook`?
 
 
-def replaced_by(**functions: Callable) -> None:
+def replaced_by(**functions: Callable[..., Any]) -> None:
     """Put these in place of the functions of the same names, which ops call as `backend.x`.
 
     They give the same results, up to a rounding or two, and pass what they don't handle on to `backend.in_numpy`.
@@ -51,7 +51,7 @@ def ask_threads() -> None:
         replaced_by(**replacements)
 
 
-def _unless_textbook(plain: Callable, replacement: Callable) -> Callable:
+def _unless_textbook(plain: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def call(*arguments, **options):
         return (plain if this_thread.is_textbook else replacement)(*arguments, **options)
@@ -78,7 +78,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
+def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable[..., Any] = np.empty) -> np.ndarray:
     """make(shape, dtype), where make is np.empty or np.zeros, for long-lived arrays such as parameters."""
     return make(shape, dtype)
 
@@ -189,7 +189,7 @@ def takes_twice(shape: tuple[int, ...], index: Any) -> bool:
     return np.count_nonzero(marks) < marks[index].size
 
 
-def along(dim: int, indices: np.ndarray) -> tuple:
+def along(dim: int, indices: np.ndarray) -> tuple[Any, ...]:
     """The index for which x[index][i, j] = x[i, indices[i, j]] if dim = 1, and so on."""
     return tuple([indices if i == dim else np.arange(n).reshape((n,) + (1,) * (indices.ndim - 1 - i))
                   for i, n in enumerate(indices.shape)])

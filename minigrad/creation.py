@@ -44,7 +44,7 @@ def _floating(dtype: Any) -> np.dtype:
     return float32 if dtype is None else as_dtype(dtype)
 
 
-def _shape(shape: tuple, size: Size | None) -> tuple[int, ...]:
+def _shape(shape: tuple[Any, ...], size: Size | None) -> tuple[int, ...]:
     """zeros(2, 3), zeros((2, 3)) and zeros(size=(2, 3)) mean the same."""
     return sizes(shape if size is None else (*shape, size))
 

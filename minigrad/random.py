@@ -8,7 +8,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -149,11 +149,11 @@ ROTATIONS = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), 
 PARITY = 0x1BD11BDA
 
 
-def rotated(word, count: int):
+def rotated(word: np.ndarray, count: int) -> np.ndarray:
     return word << np.uint32(count) | word >> np.uint32(32 - count)
 
 
-def threefry(counter, key) -> list:
+def threefry(counter: Sequence[np.ndarray], key: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Four words, from the four of a counter and the four of a key: arrays of uint32, which broadcast.
 
     >>> [f"{word[0]:08x}" for word in threefry([np.zeros(1, np.uint32)] * 4, [np.zeros(1, np.uint32)] * 4)]
@@ -173,7 +173,7 @@ def threefry(counter, key) -> list:
     return x
 
 
-def four_words(number: np.ndarray) -> tuple:
+def four_words(number: np.ndarray) -> tuple[np.ndarray, ...]:
     """64-bit numbers as four words: the lower half, the upper half, and two zeros."""
     number = number.view(np.uint64)
     low, high = number.astype(np.uint32), (number >> np.uint64(32)).astype(np.uint32)

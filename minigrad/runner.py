@@ -181,7 +181,7 @@ def notice(deed: str, tensor: Any = None, instead: str | None = None) -> None:
     current().notice(deed, tensor, instead)
 
 
-generation = 0  # counts changes that captured steps cannot detect, as when a module's attribute is set
+generation: int = 0  # counts changes that captured steps cannot detect, as when a module's attribute is set
 
 
 def outdate() -> None:

@@ -347,7 +347,7 @@ class Tensor(ops.Methods):
         return kind.backward(op, self, *[_placed(places.get(id(array)), array) for array in op.saved])
 
     @staticmethod
-    def constant(function: Callable, *values: Any) -> Tensor:
+    def constant(function: Callable[..., Any], *values: Any) -> Tensor:
         """function(*values) as a Tensor without a gradient; a Tensor among the values stands for its array."""
         runner = this_thread.runner
         if runner is None:
@@ -411,7 +411,7 @@ def as_function(
 VersionedArray.as_tensor = staticmethod(wrap)
 
 
-def places_of(inputs: Sequence, arrays: list) -> tuple:
+def places_of(inputs: Sequence[Any], arrays: list[Any]) -> tuple[Any, ...]:
     """The nodes of an operation's inputs, or None; in `arrays`, views replace what could be confused."""
     if len(inputs) == 1:
         return (inputs[0].node,)
@@ -421,7 +421,7 @@ def places_of(inputs: Sequence, arrays: list) -> tuple:
     return parents
 
 
-def _tell_apart(arrays: list, parents: Sequence) -> None:
+def _tell_apart(arrays: list[Any], parents: Sequence[Any]) -> None:
     """Replace arrays by views where one array has two places on the tape, as in x * x.detach(), since saved arrays are
     recognised by identity."""
     places: dict[int, Node | None] = {}

@@ -10,7 +10,7 @@ from typing import Any, Callable
 import numpy as np
 
 
-def _what_errstate_sets() -> tuple[contextvars.ContextVar, Any]:
+def _what_errstate_sets() -> tuple[contextvars.ContextVar[Any], Any]:
     """The context variable and its value while errors are ignored; an unused variable if NumPy has none."""
     before = contextvars.copy_context()
     with np.errstate(all="ignore"):
@@ -20,11 +20,11 @@ def _what_errstate_sets() -> tuple[contextvars.ContextVar, Any]:
 
 
 _variable, _IGNORED = _what_errstate_sets()
-ignore = functools.partial(_variable.set, _IGNORED)  # returns a token
-restore = _variable.reset  # takes that token
+ignore: Callable[[], contextvars.Token[Any]] = functools.partial(_variable.set, _IGNORED)  # returns a token
+restore: Callable[[contextvars.Token[Any]], None] = _variable.reset  # takes that token
 
 
-def ignored(function: Callable) -> Callable:
+def ignored(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function that computes with NumPy."""
 
     @functools.wraps(function)

@@ -82,7 +82,7 @@ class _Run:
     which have no gradient, are kept separately.
     """
 
-    def __init__(self, function: type[Function], inputs: tuple):
+    def __init__(self, function: type[Function], inputs: tuple[Any, ...]):
         self.function = function
         self.inputs = inputs
         self.ctx = Context(tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs))
@@ -148,7 +148,7 @@ class _FunctionOp(Op):
         checked = self._checked(gradients)
         return tuple(g if on_tape or g is None else g.array for g in checked)
 
-    def _checked(self, gradients: tuple) -> list:
+    def _checked(self, gradients: tuple[Any, ...]) -> list[Any]:
         """One gradient per tensor among the inputs, or an error that names the Function."""
         name, inputs = f"{self.run.function.__name__}.backward", self.run.inputs
         if len(gradients) != len(inputs):

@@ -3,6 +3,7 @@ import importlib
 import os
 import pathlib
 import types
+from typing import Any
 
 FORMATS = {  # {ending: (how such a file begins, the key of a note in its metadata, how the note looks in the file)}
     ".png": (b"\x89PNG", "Description", "{}"), ".pdf": (b"%PDF", "Subject", "/Subject ({})"),
@@ -10,7 +11,8 @@ FORMATS = {  # {ending: (how such a file begins, the key of a note in its metada
 }
 
 
-def new_figure(rows: int, columns: int, width: float, height: float, layout: str | None = "constrained", **options):
+def new_figure(rows: int, columns: int, width: float, height: float, layout: str | None = "constrained",
+               **options: Any) -> tuple[Any, Any]:
     """An empty figure, and its panels as from `subplots`; the size is in inches, `savefig` writes it to a file.
 
     `layout` places all labels, which takes seconds for thousands of them; None leaves that to the caller.
@@ -19,7 +21,7 @@ def new_figure(rows: int, columns: int, width: float, height: float, layout: str
     return figure, figure.subplots(rows, columns, **options)
 
 
-def save(figure, path: str | os.PathLike, kind: str, dpi: float) -> None:
+def save(figure: Any, path: str | os.PathLike[str], kind: str, dpi: float) -> None:
     """Write a figure in the format that the path ends with, a key of FORMATS; its metadata note its kind."""
     _, key, _ = FORMATS[pathlib.Path(path).suffix]
     figure.savefig(path, dpi=dpi, metadata={key: kind})

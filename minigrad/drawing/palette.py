@@ -1,4 +1,6 @@
 """The colours of pictures, notebooks and pages: positive is orange, negative is blue. page.css has the same values."""
+from typing import Any
+
 from .figures import matplotlib
 
 RGB = tuple[int, int, int]
@@ -14,12 +16,12 @@ CURVES = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000
 MARKERS = "osD^vP<X"
 
 
-def signed():
+def signed() -> Any:
     """Matplotlib's colour map for numbers from -m to m: blue, white, orange; grey where they are masked or NaN."""
     return _colour_map("signed", NEGATIVE, WHITE, POSITIVE)
 
 
-def sizes():
+def sizes() -> Any:
     """Matplotlib's colour map for numbers from 0 up: white, orange, brown; grey where they are masked or NaN."""
     return _colour_map("sizes", WHITE, POSITIVE, STRONGEST)
 

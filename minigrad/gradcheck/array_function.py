@@ -1,5 +1,5 @@
 """A function of any library as one of plain arrays, evaluated and differentiated without side effects."""
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, ContextManager, Iterator, Sequence
 
 import numpy as np
 
@@ -18,19 +18,19 @@ class ArrayFunction:
     one), Python and PyTorch. A module given NumPy arrays gets them as tensors of its own library.
     """
 
-    def __init__(self, fn: Callable, inputs: Sequence[Any], library: Library | None = None):
-        self.library = library or library_of(fn, inputs)
+    def __init__(self, fn: Callable[..., Any], inputs: Sequence[Any], library: Library | None = None):
+        self.library: Library = library or library_of(fn, inputs)
         self.fn = fn = function_of(fn, self.library)
         self.inputs = inputs
-        self.varied = [i for i, x in enumerate(inputs) if (isinstance(x, np.ndarray) or library_of_value(x))
-                       and array_of(x).dtype.kind in "fciub"]
+        self.varied: list[int] = [i for i, x in enumerate(inputs) if (isinstance(x, np.ndarray) or library_of_value(x))
+                                  and array_of(x).dtype.kind in "fciub"]
         if not self.varied:
             came = ", ".join(type(x).__name__ for x in inputs) or "none"
             raise TypeError(f"expected Tensors or arrays of numbers among the inputs, got {came}")
-        self.names = [input_names(fn, inputs)[i] for i in self.varied]
-        self.arrays = [array_of(inputs[i]) for i in self.varied]
-        self.state = State(fn, all_generators())
-        self.preserved = self.state.preserved
+        self.names: list[str] = [input_names(fn, inputs)[i] for i in self.varied]
+        self.arrays: list[np.ndarray] = [array_of(inputs[i]) for i in self.varied]
+        self.state: State = State(fn, all_generators())
+        self.preserved: Callable[[], ContextManager[None]] = self.state.preserved
 
     def __call__(self, arrays: Arrays, seed: int) -> Arrays:
         """The outputs: all Tensors, arrays and numbers that fn returns, however nested."""
@@ -62,7 +62,7 @@ class ArrayFunction:
             found.append(rows)
         return found
 
-    def _outputs(self, arrays: Arrays, leaves: dict[int, Any]) -> list:
+    def _outputs(self, arrays: Arrays, leaves: dict[int, Any]) -> list[Any]:
         arguments = list(self.inputs)
         for i, array in zip(self.varied, arrays):
             arguments[i] = leaves[i] if i in leaves else self._tensor(i, array)
@@ -72,7 +72,7 @@ class ArrayFunction:
         return self.library.tensor(array.copy(), self.inputs[i], is_leaf)
 
 
-def outputs_of(result: Any) -> list:
+def outputs_of(result: Any) -> list[Any]:
     """The tensors, arrays and numbers of what a function returned, however nested; TypeError if there are none."""
     found = [item for item in items_of(result)
              if isinstance(item, (np.ndarray, np.generic, float, int)) or library_of_value(item)]

@@ -24,15 +24,16 @@ class Chain:
     def __init__(self, library: Library, function: Flat):
         self.library = library
         self.function = function
-        self.repeated = library.repeated(function)
-        self.derivative = functools.cache(lambda count: Chain(library, library.derivative(function, count)))
+        self.repeated: Flat = library.repeated(function)
+        self.derivative: Callable[[int], Chain] = functools.cache(
+            lambda count: Chain(library, library.derivative(function, count)))
 
 
 class Run:
     """A flat function of a library's tensors: forward and backward on float64 arrays, whatever the tensors' dtypes."""
 
     def __init__(self, chain: Chain, likes: Sequence[Any], is_recording: bool):
-        self.library = chain.library
+        self.library: Library = chain.library
         self.chain = chain
         self.likes = likes  # a tensor for each leaf, whose dtype and device it has
         self.is_recording = is_recording
@@ -51,7 +52,7 @@ class Run:
             self.pullback: Any = pullback
         else:
             self.outputs = self.library.run(self.chain.repeated, leaves)
-        self.is_differentiable = [self.library.is_leaf(out) for out in self.outputs]
+        self.is_differentiable: list[bool] = [self.library.is_leaf(out) for out in self.outputs]
         return [self.library.array(out) for out in self.outputs]
 
     def backward(self, douts: Sequence[np.ndarray]) -> list[np.ndarray | None]:
@@ -66,14 +67,14 @@ class Foreign(Function):
     """out = function(*inputs):  dx as the function's own library computes it"""
 
     @staticmethod
-    def forward(ctx, run, *tensors):
+    def forward(ctx: Any, run: Run, *tensors: Tensor) -> Any:
         ctx.run = run
         ctx.save_for_backward(*tensors)
         outputs = [wide(array) for array in run.forward([x.array for x in tensors])]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @staticmethod
-    def backward(ctx, *douts):
+    def backward(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
         if is_grad_enabled():  # create_graph
             return None, *ctx.run.derivative().applied(*ctx.saved_tensors, *douts)
         return None, *(g if g is None else wide(g) for g in ctx.run.backward([dout.array for dout in douts]))
@@ -89,22 +90,24 @@ class Bridge:
     A module is a function of its parameters, too. Each call starts from the same buffers and random states.
     """
 
-    def __init__(self, fn: Callable, inputs: Sequence[Any], library: Library):
+    def __init__(self, fn: Callable[..., Any], inputs: Sequence[Any], library: Library):
         self.library = library
         self.fn = fn
-        self.title = title_of(fn) or "the function"
-        self.names = input_names(self.fn, inputs)
+        self.title: str = title_of(fn) or "the function"
+        self.names: list[str] = input_names(self.fn, inputs)
         self.nest = inputs
-        self.state = State(self.fn, library.generators())
-        self.notes = [f"{self.title} has backward hooks, and is checked with them"] if library.has_hooks(fn) else []
-        self.given = items_of(inputs)
+        self.state: State = State(self.fn, library.generators())
+        hooked = [f"{self.title} has backward hooks, and is checked with them"]
+        self.notes: list[str] = hooked if library.has_hooks(fn) else []
+        self.given: list[Any] = items_of(inputs)
         parameters = library.parameters(fn)
-        self.inputs = [mapped(value, self.made, name) for value, name in zip(inputs, self.names)]
-        self.parameters = {name: self.made(value, name) for name, value in parameters.items() if library.is_leaf(value)}
+        self.inputs: list[Any] = [mapped(value, self.made, name) for value, name in zip(inputs, self.names)]
+        self.parameters: dict[str, Any] = {
+            name: self.made(value, name) for name, value in parameters.items() if library.is_leaf(value)}
         self.select: Callable[[Any], Any] = lambda result: result  # the outputs to differentiate
-        self.values = items_of(self.inputs)
-        self.chain = Chain(library, lambda leaves: self.outputs(self.values, leaves))
-        self.likes = [x for x in [*parameters.values(), *self.given] if library.is_leaf(x)]
+        self.values: list[Any] = items_of(self.inputs)
+        self.chain: Chain = Chain(library, lambda leaves: self.outputs(self.values, leaves))
+        self.likes: list[Any] = [x for x in [*parameters.values(), *self.given] if library.is_leaf(x)]
 
     def made(self, value: Any, name: str) -> Any:
         """The Tensor or array for an input or parameter; anything else stays as it is."""
@@ -165,7 +168,7 @@ class Bridge:
 class Given(NamedTuple):
     """A function and its inputs, as a user gives them to a check."""
 
-    fn: Callable
+    fn: Callable[..., Any]
     inputs: Sequence[Any]
     library: Library
 
@@ -215,14 +218,14 @@ class Given(NamedTuple):
         return Given(*self.library.widened(self.fn, self.inputs), self.library)
 
     @contextlib.contextmanager
-    def as_float64(self) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
+    def as_float64(self) -> Iterator[tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]]:
         """The same as `as_tensors`, of copies in float64 if something is narrower."""
         with self.library.wide() if self.is_narrow else contextlib.nullcontext():
             with (self.widened() if self.is_narrow else self).as_tensors() as found:
                 yield found
 
     @contextlib.contextmanager
-    def as_tensors(self) -> Iterator[tuple[Callable, Sequence[Any], dict[str, Any]]]:
+    def as_tensors(self) -> Iterator[tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]]:
         """A function of Tensors, its inputs, and what else `problem_of` takes."""
         if self.library in (NUMPY, MINIGRAD):
             yield self.fn, self.inputs, {"title": title_of(self.fn), "names": input_names(self.fn, self.inputs)}
@@ -232,7 +235,7 @@ class Given(NamedTuple):
                 yield bridge, bridge.inputs, bridge.details
 
 
-def function_of(fn: Any, library: Library) -> Callable:
+def function_of(fn: Any, library: Library) -> Callable[..., Any]:
     """What to call where a user gives `fn`; TypeError if it is no function."""
     if library.is_function(fn):
         return fn.apply
@@ -246,7 +249,7 @@ def function_of(fn: Any, library: Library) -> Callable:
     return fn
 
 
-def callables(pair: Sequence[Any]) -> Sequence[Callable]:
+def callables(pair: Sequence[Any]) -> Sequence[Callable[..., Any]]:
     if len(pair) != 2 or not all(map(callable, pair)):
         came = ", ".join(getattr(part, "__name__", described(part)) for part in pair)
         raise TypeError(f"gradcheck: expected a pair of functions (forward, backward), got ({came})")

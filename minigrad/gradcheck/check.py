@@ -1,7 +1,7 @@
 """The check itself: every input of a problem, at the given point and, if there are kinks, at points nearby."""
 import math
 from dataclasses import dataclass
-from typing import Callable, Iterable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Options:
     directions: int = 3
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         real, whole = (int, float, np.number), (int, np.integer)
         for name, kind, least, wanted in (
             ("eps", real, 1e-300, "a positive number"), ("rtol", real, 0, "a number >= 0"),
@@ -55,7 +55,7 @@ class Options:
                 raise ValueError(f"gradcheck: {name} must be {wanted}, got {value!r}")
 
 
-def check(problem: Problem, options: Options, progress: Callable[[Iterable], Iterable] = iter) -> GradcheckReport:
+def check(problem: Problem, options: Options, progress: Callable[[Iterable[Any]], Iterable[Any]] = iter) -> GradcheckReport:
     """Check all leaves of a problem, which is left unchanged."""
     generator = generator_for(options.seed)
     with problem.preserved():
@@ -95,7 +95,7 @@ def differentiated(problem: Problem, outputs: tuple[Tensor, ...], options: Optio
 
 
 def check_inputs(point: Point, sides: list[SideCheck], options: Options, generator: np.random.Generator,
-                 progress: Callable[[Iterable], Iterable]) -> list[InputReport]:
+                 progress: Callable[[Iterable[Any]], Iterable[Any]]) -> list[InputReport]:
     """A report on each leaf; none if the function raises, and a side check has said why."""
     point.refuse_infinities()
     try:

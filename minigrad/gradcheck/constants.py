@@ -3,17 +3,17 @@
 A constant 2, 1/N or sqrt(d) gives many mistakes away: a sum for a mean, a scale that was forgotten or applied twice.
 """
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 NUMBERS = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4}
-MADE_OF_SIZE = {
+MADE_OF_SIZE: dict[str, Callable[[float], float]] = {
     "N": lambda n: n, "1/N": lambda n: 1 / n, "sqrt(N)": math.sqrt, "1/sqrt(N)": lambda n: 1 / math.sqrt(n),
     "1/N^2": lambda n: 1 / n**2, "(N-1)/N": lambda n: (n - 1) / n,
     "N/(N-1)": lambda n: n / (n - 1) if n > 1 else math.inf,
 }
-MADE_OF_PROBABILITY = {
+MADE_OF_PROBABILITY: dict[str, Callable[[float], float]] = {
     "1-p": lambda p: 1 - p, "1/(1-p)": lambda p: 1 / (1 - p), "(1-p)^2": lambda p: (1 - p) ** 2,
     "1/(1-p)^2": lambda p: 1 / (1 - p) ** 2, "p": lambda p: p, "1/p": lambda p: 1 / p, "(1-p)/p": lambda p: (1 - p) / p,
     "p/(1-p)": lambda p: p / (1 - p),

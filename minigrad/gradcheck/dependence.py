@@ -140,8 +140,8 @@ class Causality:
     """Is every output independent of later tokens? It is true or false, and prints as a sentence."""
 
     dependence: Dependence  # of positions: (B, T) or (T,)
-    pair: tuple | None  # the first (output, token) that leaks
-    mixed: tuple | None  # (output, token) from different sequences of a batch, if one depends on the other
+    pair: tuple[Any, ...] | None  # the first (output, token) that leaks
+    mixed: tuple[Any, ...] | None  # (output, token) from different sequences of a batch, if one depends on the other
     sentence: str
 
     def __bool__(self) -> bool:
@@ -151,7 +151,7 @@ class Causality:
         return self.sentence
 
 
-def depends(fn: Callable, *inputs: Any, seed: int = 0) -> Dependence:
+def depends(fn: Callable[..., Any], *inputs: Any, seed: int = 0) -> Dependence:
     """Which outputs of fn(*inputs) depend on which inputs, judged by moving each element of each input, and by gradients?
 
     fn takes and returns Tensors of minigrad or PyTorch, or NumPy arrays, which have no gradients; outputs may be nested.
@@ -174,7 +174,7 @@ def depends(fn: Callable, *inputs: Any, seed: int = 0) -> Dependence:
                         [Part(name, array.shape) for name, array in zip(function.names, function.arrays)], seed)
 
 
-def is_causal(fn: Callable, tokens: Any, *, axis: int | None = None, seed: int = 0) -> Causality:
+def is_causal(fn: Callable[..., Any], tokens: Any, *, axis: int | None = None, seed: int = 0) -> Causality:
     """Is every output of fn(tokens) independent of later tokens? True or false, naming a pair that leaks.
 
     tokens are ids, (T,) or (B, T), or vectors of floats, (T, C) or (B, T, C); the (first) output has an element or a
@@ -218,7 +218,7 @@ def causality(found: Dependence, axis: int) -> Causality:
     is_later = time[None, :] > time[:, None]
     is_other = np.any(sequence[None, :] != sequence[:, None], axis=-1)
 
-    def shown(pairs: np.ndarray) -> tuple[tuple | None, str]:
+    def shown(pairs: np.ndarray) -> tuple[tuple[Any, ...] | None, str]:
         if not len(pairs):
             return None, ""
         way = "changes with" if found.by_moving[tuple(pairs[0])] else "has a gradient for"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Callable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 STEP = 1e-3  # times max(1, |x|)
 LEVELS = 10  # steps from h to h / 4^9: a kink in between is left behind on the way
@@ -21,10 +22,10 @@ PROBE = 1e-11  # moves so small that only the noise of f is left in a second dif
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
 
-def overall(verdicts) -> str:
+def overall(verdicts: ArrayLike) -> str:
     """One wrong derivative makes it fail; otherwise, one open question leaves it open."""
-    verdicts = set(np.ravel(verdicts))
-    return FAIL if FAIL in verdicts else INCONCLUSIVE if INCONCLUSIVE in verdicts else PASS
+    found = set(np.ravel(verdicts))
+    return FAIL if FAIL in found else INCONCLUSIVE if INCONCLUSIVE in found else PASS
 
 
 @dataclass

@@ -8,8 +8,8 @@ class UnfitGradients(RuntimeError):
     """What a backward returned cannot be the gradients: wrong number, type, dtype or shape."""
 
 
-def fitted(found: tuple, inputs: Sequence[Any], names: Sequence[str], learned: Sequence[bool], needed: Sequence[bool]
-           ) -> tuple[np.ndarray | None, ...]:
+def fitted(found: tuple[Any, ...], inputs: Sequence[Any], names: Sequence[str], learned: Sequence[bool],
+           needed: Sequence[bool]) -> tuple[np.ndarray | None, ...]:
     """A gradient for each input, None for constants; raises UnfitGradients if `found` cannot be that.
 
     Constants, which are not `learned`, may be left out. None is also allowed for an input whose gradient is not `needed`.

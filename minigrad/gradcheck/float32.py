@@ -43,7 +43,7 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
     return GradcheckReport(f"{title_of(fn) or 'fn'} in float32", reports, [], warnings_found, False, seed)
 
 
-def point_in(dtype: np.dtype, fn: Callable, inputs: tuple, seed: int) -> Point:
+def point_in(dtype: np.dtype, fn: Callable[..., Any], inputs: tuple[Any, ...], seed: int) -> Point:
     """fn and its gradients at these inputs, all converted to this dtype."""
     def convert(x: Any, _: str) -> Any:
         is_float = isinstance(x, Tensor) and x.dtype.kind == "f"

@@ -17,7 +17,7 @@ MANY = 8  # of more inputs, only the first are tried one by one
 ELSEWHERE = 0.9  # times the inputs: other inputs, at which most functions are defined, too
 
 
-def compiled_quickly(jax: Any, function: Callable) -> Callable:
+def compiled_quickly(jax: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """By jit, without XLA's optimizations, which halves the time."""
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
@@ -27,21 +27,22 @@ class Case:
 
     def __init__(self, bridge: Any, point: Point):
         self.bridge = bridge
-        self.jax = bridge.library.jax
-        self.is_rule = isinstance(bridge.fn, (self.jax.custom_vjp, self.jax.custom_jvp))
-        self.names = point.names
-        self.expected = point.gradients
-        self.rounding = CANCELLED * point.terms
-        self.arrays = [leaf.array.copy() for leaf in point.problem.leaves.values()]
-        self.leaves = [bridge.library.tensor(array, like) for array, like in zip(self.arrays, bridge.likes)]
-        self.others = [leaf * ELSEWHERE for leaf in self.leaves]
-        self.upstreams = list(map(self.jax.numpy.asarray, split(point.upstream, point.outputs)))
-        self.outputs = self.function(self.leaves)
+        self.jax: Any = bridge.library.jax
+        self.is_rule: bool = isinstance(bridge.fn, (self.jax.custom_vjp, self.jax.custom_jvp))
+        self.names: list[str] = point.names
+        self.expected: list[np.ndarray] = point.gradients
+        self.rounding: float = CANCELLED * point.terms
+        self.arrays: list[np.ndarray] = [leaf.array.copy() for leaf in point.problem.leaves.values()]
+        self.leaves: list[Any] = [bridge.library.tensor(array, like) for array, like in zip(self.arrays, bridge.likes)]
+        self.others: list[Any] = [leaf * ELSEWHERE for leaf in self.leaves]
+        self.upstreams: list[Any] = list(map(self.jax.numpy.asarray, split(point.upstream, point.outputs)))
+        self.outputs: list[Any] = self.function(self.leaves)
 
     def function(self, leaves: Sequence[Any]) -> list[Any]:
         return self.bridge.outputs(self.bridge.values, leaves)
 
-    def gradients(self, leaves: Sequence[Any], upstreams: Sequence[Any], function: Callable | None = None) -> list[Any]:
+    def gradients(self, leaves: Sequence[Any], upstreams: Sequence[Any],
+                  function: Callable[..., Any] | None = None) -> list[Any]:
         return self.jax.vjp(function or self.function, leaves)[1](upstreams)[0]
 
     def differs(self, got: Sequence[Any], expected: Sequence[Any] | None = None) -> str:
@@ -63,7 +64,7 @@ class Case:
             return False
         return True
 
-    def value(self, function: Callable, upstreams: Sequence[Any], arrays: Sequence[np.ndarray]) -> float:
+    def value(self, function: Callable[..., Any], upstreams: Sequence[Any], arrays: Sequence[np.ndarray]) -> float:
         """sum(outputs * upstreams)"""
         return sum(np.sum(np.asarray(out) * np.asarray(u)) for out, u in zip(function(arrays), upstreams))
 
@@ -72,7 +73,7 @@ class Case:
         value = functools.partial(self.value, self.compiled(self.function), self.upstreams)
         return wrong_slopes(value, self.arrays, self.expected)
 
-    def compiled(self, function: Callable) -> Callable:
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """If the function runs under jit: compiling once takes less time than compiling each operation."""
         return compiled_quickly(self.jax, function) if self.is_traceable else function
 

@@ -8,7 +8,7 @@ import functools
 import logging
 import sys
 from types import ModuleType
-from typing import Any, Callable, ContextManager, NamedTuple, Sequence
+from typing import Any, Callable, ContextManager, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -94,15 +94,15 @@ class Library:
         """Of its dtype: how far 1 is from the next number."""
         return float(np.finfo(tensor.dtype).eps)
 
-    def wide(self) -> ContextManager:
+    def wide(self) -> ContextManager[Any]:
         """Inside, there is float64."""
         return contextlib.nullcontext()
 
-    def without_limits(self) -> ContextManager:
+    def without_limits(self) -> ContextManager[Any]:
         """Inside, functions may be called in more ways than usual."""
         return contextlib.nullcontext()
 
-    def widened(self, fn: Callable, inputs: Sequence[Any]) -> tuple[Callable, list[Any]]:
+    def widened(self, fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
         """The function and its inputs in float64, as copies."""
         def double(value, _):
             return self.double(value) if self.is_tensor(value) and self.kind(value) == "f" else value
@@ -129,7 +129,7 @@ class Library:
         """Those of fn, if it is a module, by name."""
         return {}
 
-    def call(self, fn: Callable, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
+    def call(self, fn: Callable[..., Any], arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         """fn(*arguments), with these tensors in place of its parameters."""
         return fn(*arguments)
 
@@ -137,7 +137,7 @@ class Library:
         """Has this tensor or module hooks that change gradients?"""
         return False
 
-    def unchecked(self, fn: Callable, outputs: Values, leaves: Leaves) -> str:
+    def unchecked(self, fn: Callable[..., Any], outputs: Values, leaves: Leaves) -> str:
         """A sentence on tensors that would get a gradient too but are no leaves, or ""."""
         return ""
 
@@ -159,14 +159,14 @@ class Taped(Library):
 
     needs = "make one with requires_grad=True, of floating-point numbers"
 
-    def __init__(self, recording: Callable[[bool], ContextManager], grad: Callable):
+    def __init__(self, recording: Callable[[bool], ContextManager[Any]], grad: Callable[..., Any]):
         self.recording = recording
         self.grad = grad
 
-    def is_leaf(self, value):
+    def is_leaf(self, value: Any) -> bool:
         return self.is_tensor(value) and value.requires_grad
 
-    def run(self, function, leaves):
+    def run(self, function: Flat, leaves: Leaves) -> Values:
         try:
             with self.recording(False):
                 return function(leaves)
@@ -174,7 +174,7 @@ class Taped(Library):
             return [self.tensor(self.array(out), out) if self.is_tensor(out) else out for out in self.record(
                 function, [self.tensor(self.array(x), x, True) for x in leaves])[0]]
 
-    def record(self, function, leaves):
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback | None]:
         with self.recording(True):
             outputs = function(leaves)
 
@@ -189,7 +189,7 @@ class Taped(Library):
 
         return outputs, pullback
 
-    def derivative(self, function, count):
+    def derivative(self, function: Flat, count: int) -> Flat:
         def gradients(arguments):
             leaves, upstreams = arguments[:count], arguments[count:]
             with self.recording(True):
@@ -205,25 +205,25 @@ class Taped(Library):
 class Minigrad(Taped):
     name = "minigrad"
 
-    def is_tensor(self, value):
+    def is_tensor(self, value: Any) -> bool:
         return isinstance(value, Tensor)
 
-    def owns(self, fn):
+    def owns(self, fn: Any) -> bool:
         return hasattr(fn, "named_parameters")
 
-    def is_function(self, value):
+    def is_function(self, value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, Function)
 
-    def array(self, value):
+    def array(self, value: Any) -> np.ndarray:
         return np.array(value.array if isinstance(value, Tensor) else value)
 
-    def tensor(self, array, like, is_leaf=False):
+    def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         return Tensor(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array, requires_grad=is_leaf)
 
-    def drawn(self, array, dtype):
+    def drawn(self, array: np.ndarray, dtype: str) -> Any:
         return Tensor(super().drawn(array, dtype), requires_grad=array.dtype.kind == "f")
 
-    def write(self, tensor, array):
+    def write(self, tensor: Any, array: np.ndarray) -> None:
         tensor.array[...] = array
 
 
@@ -235,10 +235,10 @@ class Torch(Taped):
         self.torch = torch
         spare(torch.__file__)
 
-    def is_tensor(self, value):
+    def is_tensor(self, value: Any) -> bool:
         return isinstance(value, self.torch.Tensor)
 
-    def unsupported(self, tensor):
+    def unsupported(self, tensor: Any) -> str:
         plain = self.torch.Tensor, self.torch.nn.Parameter, self.torch.nn.Buffer
         if isinstance(tensor, self.torch.nn.UninitializedParameter):
             return "has no numbers yet: call the module once"
@@ -252,42 +252,42 @@ class Torch(Taped):
             return "is on the device meta, which holds no numbers: use cpu or cuda"
         return super().unsupported(tensor)
 
-    def array(self, value):
+    def array(self, value: Any) -> np.ndarray:
         if not self.is_tensor(value):
             return np.array(value)
         value = value.detach()
         value = value if value.layout is self.torch.strided else value.to_dense()  # as the gradient of an embedding
         return np.array((value.float() if value.dtype is self.torch.bfloat16 else value).numpy(force=True))
 
-    def tensor(self, array, like, is_leaf=False):
+    def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         made = self.torch.from_numpy(array)
         made = made.to(like.device, like.dtype) if self.is_tensor(like) else made
         return made.requires_grad_(is_leaf)
 
-    def drawn(self, array, dtype):
+    def drawn(self, array: np.ndarray, dtype: str) -> Any:
         made = self.torch.from_numpy(array)
         return made.to(getattr(self.torch, dtype)).requires_grad_() if array.dtype.kind == "f" else made
 
-    def write(self, tensor, array):
+    def write(self, tensor: Any, array: np.ndarray) -> None:
         tensor.data.copy_(self.torch.from_numpy(array))
 
-    def kind(self, tensor):
+    def kind(self, tensor: Any) -> str:
         return "f" if tensor.is_floating_point() else "c" if tensor.is_complex() else "i"
 
-    def eps(self, tensor):
+    def eps(self, tensor: Any) -> float:
         return self.torch.finfo(tensor.dtype).eps
 
-    def double(self, tensor):
+    def double(self, tensor: Any) -> Any:
         """On the same device, which alone a kernel may be for."""
         return tensor.detach().to(self.torch.float64, copy=True).requires_grad_(tensor.requires_grad)
 
-    def placed(self, value, device):
+    def placed(self, value: Any, device: str) -> Any:
         if self.is_tensor(value):
             return value.detach().to(device).requires_grad_(value.requires_grad)
         return value.to(device) if isinstance(value, self.torch.nn.Module) else value
 
     @contextlib.contextmanager
-    def without_limits(self):
+    def without_limits(self) -> Iterator[None]:
         """A check calls a compiled function with many sizes, layouts and modes: past the limit, it would run uncompiled."""
         dynamo = sys.modules.get("torch._dynamo")
         if dynamo is None:
@@ -303,41 +303,41 @@ class Torch(Taped):
         finally:
             log.setLevel(level)
 
-    def widened(self, fn, inputs):
+    def widened(self, fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
         fn, inputs = super().widened(fn, inputs)
         return copy.deepcopy(fn).double() if isinstance(fn, self.torch.nn.Module) else fn, inputs
 
-    def has_hooks(self, value):
+    def has_hooks(self, value: Any) -> bool:
         if isinstance(value, self.torch.nn.Module):
             return any(part._backward_hooks or part._backward_pre_hooks for part in value.modules())
         return bool(self.is_tensor(value) and value._backward_hooks)
 
-    def unchecked(self, fn, outputs, leaves):
+    def unchecked(self, fn: Callable[..., Any], outputs: Values, leaves: Leaves) -> str:
         return torch_checks.unchecked(self.torch, fn, list(filter(self.is_leaf, outputs)), leaves)
 
-    def side_checks(self, bridge, point):
+    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
         return torch_checks.checks_of(bridge, point)
 
-    def converted(self, fn, dtype):
+    def converted(self, fn: Any, dtype: str) -> Any:
         return fn.to(getattr(self.torch, dtype)) if isinstance(fn, self.torch.nn.Module) else fn
 
-    def is_function(self, value):
+    def is_function(self, value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)
 
-    def owns(self, fn):
+    def owns(self, fn: Any) -> bool:
         return isinstance(fn, self.torch.nn.Module) or any(map(self.is_function, (fn, getattr(fn, "__self__", None))))
 
-    def parameters(self, fn):
+    def parameters(self, fn: Any) -> dict[str, Any]:
         return dict(fn.named_parameters()) if isinstance(fn, self.torch.nn.Module) else {}
 
-    def call(self, fn, arguments, parameters):
+    def call(self, fn: Callable[..., Any], arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         if not isinstance(fn, self.torch.nn.Module):
             return fn(*arguments)
         # Copies, since a call may write to its buffers while an earlier graph needs them.
         buffers = {name: buffer.clone() for name, buffer in fn.named_buffers()}
         return self.torch.func.functional_call(fn, buffers | parameters, tuple(arguments))
 
-    def generators(self):
+    def generators(self) -> list[Generator]:
         return [Generator(self.torch.get_rng_state, self.torch.set_rng_state, self.torch.manual_seed)]
 
 
@@ -350,10 +350,10 @@ class Repeated:
 
     PLAIN = 24  # calls
 
-    def __init__(self, jax: Any, function: Callable):
+    def __init__(self, jax: Any, function: Callable[..., Any]):
         self.jax = jax
         self.plain = self.function = function
-        self.calls = 0
+        self.calls: int = 0
 
     def __call__(self, arrays: Any) -> Any:
         self.calls += 1
@@ -378,51 +378,51 @@ class Jax(Library):
         self.jax = jax
         spare(jax.__file__)
 
-    def is_tensor(self, value):
+    def is_tensor(self, value: Any) -> bool:
         """A key of random numbers is none."""
         is_array = isinstance(value, self.jax.Array)
         return is_array and not self.jax.numpy.issubdtype(value.dtype, self.jax.dtypes.prng_key)
 
-    def owns(self, fn):
+    def owns(self, fn: Any) -> bool:
         return type(fn).__module__.split(".")[0] in ("jax", "jaxlib")
 
-    def is_leaf(self, value):
+    def is_leaf(self, value: Any) -> bool:
         """Arrays do not say whether they want a gradient: all floating-point ones do."""
         return self.is_tensor(value) and self.kind(value) == "f"
 
-    def kind(self, tensor):
+    def kind(self, tensor: Any) -> str:
         return "f" if self.jax.numpy.issubdtype(tensor.dtype, self.jax.numpy.floating) else tensor.dtype.kind
 
-    def eps(self, tensor):
+    def eps(self, tensor: Any) -> float:
         return float(self.jax.numpy.finfo(tensor.dtype).eps)
 
-    def wide(self):
+    def wide(self) -> ContextManager[Any]:
         return self.jax.enable_x64(True)
 
-    def array(self, value):
+    def array(self, value: Any) -> np.ndarray:
         array = np.array(value)
         is_narrow = array.dtype.kind == "V" and self.is_leaf(value)  # as bfloat16, which NumPy lacks
         return array.astype(np.float32) if is_narrow else array
 
-    def tensor(self, array, like, is_leaf=False):
+    def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
 
-    def side_checks(self, bridge, point):
+    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
         return jax_checks.checks_of(bridge, point)
 
-    def repeated(self, function):
+    def repeated(self, function: Flat) -> Flat:
         return Repeated(self.jax, function)
 
-    def drawn(self, array, dtype):
+    def drawn(self, array: np.ndarray, dtype: str) -> Any:
         return self.jax.numpy.asarray(array, dtype if array.dtype.kind == "f" else None)
 
-    def record(self, function, leaves):
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback | None]:
         """Differentiated only if a gradient is asked for: tracing takes longer than running."""
         outputs = function(leaves)
         is_known = list(map(self.is_leaf, outputs))
 
         @functools.cache
-        def pullback() -> Callable:
+        def pullback() -> Callable[..., Any]:
             of_leaves = function.plain if isinstance(function, Repeated) else function
             return Repeated(self.jax, self.jax.vjp(lambda leaves: [
                 out for out, is_one in zip(of_leaves(leaves), is_known) if is_one], list(leaves))[1])
@@ -434,7 +434,7 @@ class Jax(Library):
 
         return outputs, gradients
 
-    def derivative(self, function, count):
+    def derivative(self, function: Flat, count: int) -> Flat:
         def gradients(arguments):
             _, pullback = self.jax.vjp(function, list(arguments[:count]))
             return pullback(list(arguments[count:]))[0]
@@ -467,7 +467,7 @@ def array_of(value: Any) -> np.ndarray:
     return (library_of_value(value) or NUMPY).array(value)
 
 
-def library_of(fn: Callable, inputs: Sequence[Any]) -> Library:
+def library_of(fn: Callable[..., Any], inputs: Sequence[Any]) -> Library:
     """The library of the tensors among the inputs, however nested, or of fn."""
     items = items_of(inputs)
     return next((known for known in (*others(), MINIGRAD) if any(map(known.is_tensor, items)) or known.owns(fn)), NUMPY)

@@ -22,7 +22,7 @@ from .report import GradcheckReport, table
 
 
 @contextlib.contextmanager
-def module_problem(module: Any, inputs: Any, select: Callable | None) -> Iterator[Problem]:
+def module_problem(module: Any, inputs: Any, select: Callable[..., Any] | None) -> Iterator[Problem]:
     """The module's outputs as a function of its parameters and of the inputs that require gradients."""
     given = Given.of(module, inputs)
     if given.is_narrow:
@@ -37,7 +37,7 @@ def module_problem(module: Any, inputs: Any, select: Callable | None) -> Iterato
             yield bridge.problem()
 
 
-def own_problem(module: Any, inputs: Sequence[Any], select: Callable | None) -> Problem:
+def own_problem(module: Any, inputs: Sequence[Any], select: Callable[..., Any] | None) -> Problem:
     """For a module or function of minigrad, or a pair in NumPy."""
     def outputs(*inputs: Any) -> Any:
         result = module(*inputs)
@@ -104,7 +104,7 @@ STATUS = {
 }
 
 
-class Census(list):
+class Census(list[CensusRow]):
     """The rows, one for each parameter; printed as a table."""
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """A forward and a backward in NumPy, as a function of Tensors."""
 import inspect
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -25,10 +25,10 @@ class Pair:
     True
     """
 
-    def __init__(self, forward: Callable, backward: Callable):
+    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any]):
         self.forward = forward
         self.backward = backward
-        self.name = title_of(forward) or "the function"
+        self.name: str = title_of(forward) or "the function"
 
     def __call__(self, *inputs: Any) -> Any:
         names = input_names(self.forward, inputs)
@@ -50,7 +50,7 @@ class Handwritten(Function):
     """out = forward(*inputs):  dx = backward(dout, *inputs), both in NumPy"""
 
     @staticmethod
-    def forward(ctx, pair, names, *inputs):
+    def forward(ctx: Any, pair: Pair, names: Sequence[str], *inputs: Any) -> Any:
         arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
         outputs, kept = pair.forward(*arrays), arrays
         if isinstance(outputs, tuple) and len(outputs) == 2 and pair.takes_cache:
@@ -67,7 +67,7 @@ class Handwritten(Function):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @staticmethod
-    def backward(ctx, *douts):
+    def backward(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
         if is_grad_enabled():
             raise RuntimeError(f"{ctx.pair.name}: a backward in NumPy cannot itself be differentiated "
                                "(create_graph=True)")
@@ -78,7 +78,7 @@ class Handwritten(Function):
         return None, None, *(g if g is None else wrap(g) for g in gradients)
 
 
-def leaves_of(inputs: tuple) -> list[Any]:
+def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
     """Arrays of floats as Tensors that require gradients; anything else as it is."""
     def leaf(x):
         if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Problem:
                  own_checks: "Callable[[Point], dict[str, Callable[[], str | None]]]" = lambda point: {},
                  notes: Sequence[str] = (), parameters: Iterable[str] = ()):
         self.title = title
-        self.parameters = set(parameters)  # the names of leaves that the function has itself
+        self.parameters: set[str] = set(parameters)  # the names of leaves that the function has itself
         self.notes = notes  # for the report
         self.own_checks = own_checks  # side checks that concern this function alone, by name
         self.function = function
@@ -38,9 +38,9 @@ class Problem:
         self.arguments = arguments  # names and values in the function's order: leaves, arrays, numbers
         self.constants = constants  # what else the function reads, and must not change
         self.state = state  # what it may change, such as running averages; each evaluation starts from the same
-        self.before = [array.copy() for array in self._arrays()]
-        self.state_before = [array.copy() for array in state]
-        self.random_state = random.get_state()
+        self.before: list[np.ndarray] = [array.copy() for array in self._arrays()]
+        self.state_before: list[np.ndarray] = [array.copy() for array in state]
+        self.random_state: Mapping[str, Any] = random.get_state()
         if not leaves:
             raise ValueError("gradcheck: no input or parameter requires a gradient; make one with requires_grad=True")
         for name, leaf in leaves.items():
@@ -141,13 +141,14 @@ class Point:
     def __init__(self, problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator,
                  digits: int | None = None):
         self.problem = problem
-        self.names = list(problem.leaves)
+        self.names: list[str] = list(problem.leaves)
         self.outputs = outputs
-        self.size = sum(out.numel() for out in self.outputs)
+        self.size: int = sum(out.numel() for out in self.outputs)
         is_finite = np.isfinite(flat(out.array for out in outputs))
         drawn = generator.standard_normal(self.size)
-        self.upstream = np.where(is_finite, drawn if digits is None else np.round(drawn * 2**digits) / 2**digits, 0.0)
-        self.gradients = self.backward(self.upstream)
+        rounded = drawn if digits is None else np.round(drawn * 2**digits) / 2**digits
+        self.upstream: np.ndarray = np.where(is_finite, rounded, 0.0)
+        self.gradients: list[np.ndarray] = self.backward(self.upstream)
         self._jacobians: list[np.ndarray] | None = None
 
     def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
@@ -210,7 +211,7 @@ def generator_for(seed: int) -> np.random.Generator:
     return np.random.default_rng((seed, 7919))
 
 
-def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, names: Sequence[str] | None = None,
+def problem_of(fn: Callable[..., Any], inputs: Sequence[Any], title: str | None = None, names: Sequence[str] | None = None,
                parameters: dict[str, Tensor] | None = None, state: Sequence[np.ndarray] = (),
                dtype: np.dtype = np.dtype(np.float64)) -> Problem:
     """fn(*inputs) as a function of the inputs that require gradients and of fn's own `parameters`.
@@ -240,14 +241,14 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
                    parameters=parameters or ())
 
 
-def title_of(fn: Callable) -> str:
+def title_of(fn: Callable[..., Any]) -> str:
     """The name of a function, a module's class, or a Function; "" for a lambda."""
     owner = owner_of(fn)
     name = getattr(owner, "__name__", None) or getattr(owner, "name", type(owner).__name__)
     return "" if name == "<lambda>" else str(name)
 
 
-def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
+def input_names(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[str]:
     """Each tensor's own name, or the name of fn's argument, or "input 0".
 
     >>> input_names(lambda x, *others: x, (1.0, 2.0))
@@ -258,7 +259,7 @@ def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
     return [x.name or name if isinstance(x, Tensor) else name for x, name in zip(inputs, names)]
 
 
-def parameters_of(fn: Callable) -> list[inspect.Parameter]:
+def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
     """Those that a caller passes, of a function, a module, or a Function's apply; none if they are not known."""
     owner = owner_of(fn)
     try:
@@ -268,7 +269,7 @@ def parameters_of(fn: Callable) -> list[inspect.Parameter]:
     return parameters[1:] if owner is not fn and has_context(owner) else parameters
 
 
-def is_by_name(fn: Callable, inputs: Any) -> bool:
+def is_by_name(fn: Callable[..., Any], inputs: Any) -> bool:
     """Is this a dict of arguments of fn, rather than one argument that is a dict?"""
     names = {p.name for p in parameters_of(fn) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     return isinstance(inputs, dict) and bool(inputs) and inputs.keys() <= names
@@ -308,7 +309,7 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def owner_of(fn: Callable) -> Any:
+def owner_of(fn: Callable[..., Any]) -> Any:
     """The Function, minigrad's or PyTorch's, if fn is its `apply`, else fn itself."""
     owner = getattr(fn, "__self__", None)
     return owner if isinstance(owner, type) and hasattr(owner, "forward") and hasattr(owner, "backward") else fn
@@ -319,7 +320,7 @@ def has_context(function: type) -> bool:
     return not any("setup_context" in vars(cls) and cls.__module__ != "torch.autograd.function" for cls in function.__mro__)
 
 
-def as_inputs(inputs: Any) -> tuple:
+def as_inputs(inputs: Any) -> tuple[Any, ...]:
     """A function's arguments as a tuple; a single Tensor or array is one argument."""
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
@@ -409,7 +410,7 @@ def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
                 waiting.append(parent)
 
 
-def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict:
+def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict[Any, Any]:
     """Where the tape starts: each output's part of the vector `upstream`."""
     found: dict[Any, Any] = {}
     for out, part in zip(outputs, split(upstream, outputs)):

@@ -18,7 +18,7 @@ REPEATABLE = "backward twice gives the same"
 SAME = ""  # a check returns a sentence on what is wrong, or this; None where it does not apply or cannot run
 
 
-def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Generator, nondet_tol: float = 0.0,
+def side_checks(point: Point, saved: dict[Op, list[Any]], generator: np.random.Generator, nondet_tol: float = 0.0,
                 check_undefined_grad: bool = True) -> list[SideCheck]:
     """All of them, at the leaves' current values. `saved` are copies of what forward saved, made before any backward."""
     problem, upstream, first = point.problem, point.upstream, point.gradients
@@ -172,7 +172,7 @@ def one_by_one(point: Point) -> str:
     return close(point, point.gradients, total)
 
 
-def each_op(point: Point, saved: dict[Op, list]) -> str:
+def each_op(point: Point, saved: dict[Op, list[Any]]) -> str:
     """For each op on the way: its backward changes no array, returns none that it keeps, has the right dtype, and accepts
     any memory layout of the upstream."""
     with no_grad():
@@ -183,7 +183,7 @@ def each_op(point: Point, saved: dict[Op, list]) -> str:
     return SAME
 
 
-def saved_arrays(outputs: Sequence[Tensor]) -> dict[Op, list]:
+def saved_arrays(outputs: Sequence[Tensor]) -> dict[Op, list[Any]]:
     """Copies of what each op has saved."""
     return {op: [a.copy() for a in op.saved if isinstance(a, np.ndarray)]
             for op in nodes_below(outputs) if isinstance(op, Op)}

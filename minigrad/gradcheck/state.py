@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import random
 from ..fast.compiling.surroundings import Surroundings
-from .libraries import Generator, library_of, others
+from .libraries import Generator, Library, library_of, others
 
 OWN = Generator(random.get_state, random.set_state, random.manual_seed)
 NUMPYS = Generator(np.random.get_state, np.random.set_state, np.random.seed)
@@ -22,12 +22,12 @@ def all_generators() -> list[Generator]:
 class State:
     """The state of the modules that fn uses, and of generators, as it is now."""
 
-    def __init__(self, fn: Callable, generators: list[Generator]):
+    def __init__(self, fn: Callable[..., Any], generators: list[Generator]):
         self.generators = generators
-        self.states = [generator.state() for generator in generators]
+        self.states: list[Any] = [generator.state() for generator in generators]
         libraries = [(library_of(module, ()), module) for module in modules_of(fn)]
-        self.buffers = [(library, buffer, library.array(buffer))
-                        for library, module in libraries for buffer in module.buffers()]
+        self.buffers: list[tuple[Library, Any, np.ndarray]] = [
+            (library, buffer, library.array(buffer)) for library, module in libraries for buffer in module.buffers()]
 
     def restore(self) -> None:
         self.restore_buffers()
@@ -56,7 +56,7 @@ class State:
             self.restore()
 
 
-def modules_of(fn: Callable) -> list[Any]:
+def modules_of(fn: Callable[..., Any]) -> list[Any]:
     """The modules whose buffers a call may change: fn itself, or those that its code uses."""
     reached = [fn, getattr(fn, "__self__", None), *Surroundings(fn).known.values()]
     return [module for i, module in enumerate(reached)

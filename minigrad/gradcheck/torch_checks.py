@@ -31,12 +31,12 @@ class Case:
     def __init__(self, bridge: Any, point: Point):
         self.bridge = bridge
         self.point = point
-        self.torch = bridge.library.torch
-        self.names = point.names
-        self.expected = point.gradients
-        self.device = bridge.likes[0].device
-        self.arrays = [leaf.array.copy() for leaf in point.problem.leaves.values()]
-        self.upstreams = [self.tensor(part) for part in split(point.upstream, point.outputs)]
+        self.torch: Any = bridge.library.torch
+        self.names: list[str] = point.names
+        self.expected: list[np.ndarray] = point.gradients
+        self.device: Any = bridge.likes[0].device
+        self.arrays: list[np.ndarray] = [leaf.array.copy() for leaf in point.problem.leaves.values()]
+        self.upstreams: list[Any] = [self.tensor(part) for part in split(point.upstream, point.outputs)]
 
     @functools.cached_property
     def rounding(self) -> float:
@@ -125,7 +125,7 @@ def nodes_below(outputs: Sequence[Any]) -> Iterator[Any]:
             waiting += [below for below, _ in node.next_functions]
 
 
-def unchecked(torch: Any, fn: Callable, outputs: Sequence[Any], leaves: Sequence[Any]) -> str:
+def unchecked(torch: Any, fn: Callable[..., Any], outputs: Sequence[Any], leaves: Sequence[Any]) -> str:
     """A sentence on tensors that get a gradient from the outputs and are no inputs, as what a lambda closes over."""
     try:
         variables = inspect.getclosurevars(fn)
@@ -187,11 +187,13 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "transposed in memory": lambda x: backwards(backwards(x).contiguous()),
     "a slice with gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
 }
-OF_UPSTREAMS = {
+OF_UPSTREAMS: dict[str, Callable[[Any], Any]] = {
     "expanded, as that of a sum": lambda x: x.new_tensor(0.7).expand(x.shape), **LAYOUTS,
     "its first row, expanded, as under sum(0)": first_row, "part of a wider array, as under cat": part_of_wider,
 }
-OF_INPUTS = {**LAYOUTS, "its first row, expanded": first_row, "part of a wider array": part_of_wider}
+OF_INPUTS: dict[str, Callable[[Any], Any]] = {
+    **LAYOUTS, "its first row, expanded": first_row, "part of a wider array": part_of_wider,
+}
 
 
 def takes_inputs_of_any_layout(case: Case) -> str | None:

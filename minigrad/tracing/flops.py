@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from ..ops.attention import PackedAttention, ScaledDotProductAttention
 from ..ops.einsum import Einsum
 from ..ops.matmul import MLP, Dot, Linear, MatMul
@@ -14,12 +16,12 @@ ALWAYS = -1  # in place of an input: backward computes this product whichever gr
 Products = list[tuple[int, tuple[int, ...]]]  # (multiply-adds, for the gradients of which inputs backward repeats them)
 
 
-def of_einsum(op, factors, output) -> Products:
+def of_einsum(op: Einsum, factors: Sequence[np.ndarray], output: np.ndarray) -> Products:
     lengths = {label: n for labels, x in zip(op.inputs, factors) for label, n in zip(labels, x.shape) if n != 1}
     return [(math.prod(lengths.values()), tuple(range(len(factors))))] if len(factors) > 1 else []
 
 
-def of_mlp(op, arrays, output) -> Products:
+def of_mlp(op: MLP, arrays: Sequence[np.ndarray], output: np.ndarray) -> Products:
     x, expand, *_ = arrays
     return [(x.size // max(x.shape[-1], 1) * expand.size, (0, 1)), (output.size * expand.shape[0], (ALWAYS, 3))]
 
@@ -43,7 +45,7 @@ PRODUCTS: dict[type, Callable[[Any, Any, Any], Products]] = {  # by op: a functi
 }
 
 
-def products_of(op: Op, arrays, output) -> Products:
+def products_of(op: Op, arrays: Sequence[Any], output: np.ndarray) -> Products:
     rule = next((PRODUCTS[kind] for kind in type(op).__mro__ if kind in PRODUCTS), None)
     return rule(op, arrays, output) if rule else []
 

@@ -1,6 +1,7 @@
 """Leaves out the reshapes that a product only needs because it takes matrices: `w @ x[i]` is one step."""
 import dataclasses
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def folded(steps: list[Step], calls: dict[Step, int]) -> list[Step]:
     return [products.get(step, step) for step in steps if step not in gone]
 
 
-def is_traced(value) -> bool:
+def is_traced(value: Any) -> bool:
     return isinstance(value, TracedTensor)
 
 

@@ -94,7 +94,7 @@ class Naming:
         for tensor, name in zip(tensors, numbered(names, [rank for _, rank in found])):
             tensor.name = name
 
-    def _name_and_rank(self, tensor: TracedTensor, i: int) -> tuple[str, tuple]:
+    def _name_and_rank(self, tensor: TracedTensor, i: int) -> tuple[str, tuple[Any, ...]]:
         """A name, if there is one, and a rank: of several tensors with one name an input keeps it, else what was named by
         hand, else the last value of the outermost variable."""
         name, depth = (tensor.name, self._depth.get(tensor)) if tensor.name else self._suggested.get(tensor, ("", None))
@@ -132,7 +132,7 @@ def name_of_op(title: str) -> str:
     return joined if hasattr(Tensor, joined) else words.lower()
 
 
-def parameters(function: Callable) -> list[str]:
+def parameters(function: Callable[..., Any]) -> list[str]:
     """The names of a function's positional parameters; none if it does not say."""
     try:
         found = inspect.signature(function).parameters.values()

@@ -108,7 +108,8 @@ QUESTIONS = {"number", "sign", "smallest", "changes"}
 
 
 def write(
-    trace: Mapping, path: str | os.PathLike, *, extras: Mapping | None = None, overwrite: bool = False
+    trace: Mapping[str, Any], path: str | os.PathLike[str], *, extras: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> pathlib.Path:
     """Write the page of a trace (`Trace.as_dict()`) to a file atomically, and return its path.
 
@@ -124,7 +125,7 @@ def write(
     return path
 
 
-def is_page(path: str | os.PathLike) -> bool:
+def is_page(path: str | os.PathLike[str]) -> bool:
     """Was this file made by `write`, with nothing added before or after the page?"""
     template = _part("page.html").replace("{{generator}}", GENERATOR)
     start, end = template.partition("{{policy}}")[0].encode(), template.rpartition("}}")[2].encode()
@@ -133,7 +134,7 @@ def is_page(path: str | os.PathLike) -> bool:
     return content.startswith(start) and content.endswith(end)
 
 
-def html(trace: Mapping, extras: Mapping | None = None) -> str:
+def html(trace: Mapping[str, Any], extras: Mapping[str, Any] | None = None) -> str:
     """The page of a trace (`Trace.as_dict()`), as text.
 
     ValueError for more than 6,000 numbers, or extras that name something unknown.
@@ -178,7 +179,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _without_repetitions(trace: Mapping) -> dict:
+def _without_repetitions(trace: Mapping[str, Any]) -> dict[str, Any]:
     """The trace, with "all" in place of a step's gradient that is the tensor's whole gradient."""
     gradients = {tensor["name"]: tensor["gradient"] for tensor in trace["tensors"]}
     steps = [
@@ -190,7 +191,7 @@ def _without_repetitions(trace: Mapping) -> dict:
     return {**trace, "steps": steps}
 
 
-def _check(trace: Mapping, extras: Mapping) -> None:
+def _check(trace: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
     numbers = sum(math.prod(tensor["shape"]) * (1 + (tensor["gradient"] is not None)) for tensor in trace["tensors"])
     if numbers > MOST_NUMBERS:
         raise ValueError(
@@ -210,7 +211,7 @@ def _check(trace: Mapping, extras: Mapping) -> None:
         raise ValueError(f"extras name tensors that are not in the trace: {missing}; it has {sorted(names)}")
 
 
-def _names(extras: Mapping) -> Iterator[str]:
+def _names(extras: Mapping[str, Any]) -> Iterator[str]:
     """The tensors and steps that have to be there."""
     for row in extras.get("layout", ()):
         yield from row
@@ -238,5 +239,5 @@ def _names(extras: Mapping) -> Iterator[str]:
             yield from (share[key] for key in ("tensor", "input") if key in share)
 
 
-def _set_names(sets: Iterable[Mapping]) -> Iterator[str]:
+def _set_names(sets: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     return (one.get("step", one.get("tensor")) for one in sets)
