@@ -144,8 +144,8 @@ def test_pytorchs_names_exist_or_are_left_out(module):
 
 
 def test_readme_names_what_is_left_out():
-    """The names in README's column "not there" are in the tables."""
-    rows = [row.split("|")[-2] for row in README.split("| | there | not there |")[1].split("\n\n")[0].splitlines()[2:]]
+    """The names in README's column "not supported" are in the tables."""
+    rows = [row.split("|")[-2] for row in README.split("| | supported | not supported |")[1].split("\n\n")[0].splitlines()[2:]]
     names = {name.split(".")[-1] for row in rows for name in re.findall(r"`([\w.]+)`", row)}
     assert len(names) > 20
     assert names - {name for _, name in REASONS} == OF_A_KIND

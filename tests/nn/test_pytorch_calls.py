@@ -310,6 +310,6 @@ def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
 
 def test_readme_names_arguments_that_are_left_out():
     readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    rows = [row.split("|")[-2] for row in readme.split("| | there | not there |")[1].split("\n\n")[0].splitlines()[2:]]
+    rows = [row.split("|")[-2] for row in readme.split("| | supported | not supported |")[1].split("\n\n")[0].splitlines()[2:]]
     names = {name for row in rows for name in re.findall(r"`(\w+)=`", row)}
     assert len(names) > 4 and names - REASONS.keys() == {"add_bias_kv", "proj_size"}  # which are refused by name
