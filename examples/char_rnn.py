@@ -2,7 +2,7 @@
 
     python examples/char_rnn.py
 
-The words are those of Python's language reference. A word ends with a newline, which also stands before its first letter.
+The words are those of Python's language reference. A newline ends each word, and also comes before its first letter.
 """
 import re
 from pydoc_data.topics import topics

@@ -2,8 +2,8 @@
 
     mpiexec -n 2 python examples/data_parallel.py
 
-All ranks hold the same model and draw the same batches. Gradients are summed over the ranks while backward still runs, so
-each rank takes the same step, and the losses are those of a single process: python examples/data_parallel.py.
+All ranks hold the same model and draw the same batches. Gradients are summed over the ranks while backward is still
+running, so each rank takes the same step, and the losses are those of a single process: python examples/data_parallel.py.
 """
 import minigrad as mg
 import nn

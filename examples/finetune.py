@@ -2,8 +2,8 @@
 
     python examples/finetune.py [FOLDER] [--to OTHER]
 
-FOLDER has a GPT-2 or a Llama, from the Hugging Face Hub or from `minigrad export`. Without it, a small Llama is trained on
-Python's language reference and written as such a folder first. With --to, the result is written as another.
+FOLDER has a GPT-2 or a Llama, from the Hugging Face Hub or from `minigrad export`. Without it, a small Llama is
+first trained on Python's language reference and written as such a folder. With --to, the result is written as another.
 """
 import argparse
 import codecs

@@ -1,8 +1,8 @@
-"""A multilayer perceptron that reads digits, with the training loop of PyTorch's tutorials.
+"""A multilayer perceptron that reads digits, with the training loop from PyTorch's tutorials.
 
     python examples/mlp.py
 
-Only the import lines differ from a file for PyTorch; their comments say what they are there.
+Only the import lines differ from a PyTorch file; their comments give the originals.
 """
 import tempfile
 

@@ -2,8 +2,8 @@
 
     python examples/vae.py
 
-The encoder gives each image a Gaussian over 8 numbers z, the decoder an image for each z. The loss is a bound on the
-negative log likelihood of the images: what the decoder gets wrong, plus how far the Gaussians are from the standard one.
+The encoder maps each image to a Gaussian over 8 numbers z, and the decoder maps each z to an image. The loss is a bound on
+the negative log-likelihood of the images: the decoder's error, plus the divergence of the Gaussians from the standard one.
 """
 import minigrad as mg
 import nn
