@@ -78,6 +78,8 @@ class _Indexed(_Members[M, New]):
             self.append(member)
         return self
 
+    __iadd__ = extend
+
     def insert(self, index: int, member: New) -> None:
         """Add a member before this position."""
         members = self._members()

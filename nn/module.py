@@ -159,6 +159,8 @@ class Module:
         """`self.name = module`, for computed names."""
         self._register(name, module, Module)
 
+    register_module = add_module
+
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a Tensor that is part of the state, but not a parameter. state_dict includes it only if persistent."""
         self._register(name, tensor, Tensor)
@@ -239,6 +241,24 @@ class Module:
     def children(self) -> Iterator["Module"]:
         """The modules directly below this one, each once."""
         return (module for _, module in self.named_children())
+
+    def get_submodule(self, target: str) -> "Module":
+        """The module of this name, such as 'blocks.0.norm'; "" is this module itself."""
+        return self._look_up("modules", target)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of this name, such as 'blocks.0.norm.weight'."""
+        return self._look_up("parameters", target)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of this name."""
+        return self._look_up("buffers", target)
+
+    def _look_up(self, kind: str, target: str) -> Any:
+        for name, member in getattr(self, f"named_{kind}")(remove_duplicate=False):
+            if name == target:
+                return member
+        raise AttributeError(f"{type(self).__name__} has no {target!r} among its {kind}: named_{kind}() lists them")
 
     # ---- state ----
 

@@ -28,6 +28,12 @@ class device:
             named = type if index is None else f"{type}:{index}"
             raise RuntimeError(f'device {named!r} is not there: "cpu" is the only one')
 
+    def __enter__(self) -> "device":
+        """New tensors are on this device, inside `with` as elsewhere."""
+        return self
+
+    def __exit__(self, *_: Any) -> None: pass
+
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, device) or other == "cpu"
 

@@ -132,6 +132,14 @@ FUNCTIONS = {
     "is_distributed is_same_size is_signed typename": "use x.shape, x.dtype and type(x)",
 }
 
+OF_AUTOGRAD = {  # torch.autograd
+    "backward": "use x.backward(gradient)",
+    "forward_ad": "use mg.jvp",
+    "graph": "use x.register_hook, and mg.graph",
+    "profiler": "use mg.count_flops and python -m cProfile",
+    "set_detect_anomaly": "use with mg.detect_anomaly()",
+}
+
 METHODS = {  # those of Tensor that are no functions
     "H mH": "use x.mT",
     "byte char short": DENSE,

@@ -82,6 +82,8 @@ def test_devices():
 def test_the_default_device():
     assert mg.set_default_device("cpu") is mg.set_default_device(mg.device("cpu")) is mg.set_default_device(None) is None
     assert mg.get_default_device() == mg.device("cpu")
+    with mg.device("cpu") as device:
+        assert mg.ones(2).device == device
     with pytest.raises(RuntimeError, match=NO_CUDA):
         mg.set_default_device("cuda")
 

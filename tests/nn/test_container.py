@@ -27,6 +27,10 @@ def test_indexed_containers(container, member, name):
     del members[2]
     del members[-1:]
     assert sizes(members) == [8, 9, 3] and sizes(members.extend([member(5)])) == [8, 9, 3, 5] and members[1] is own
+    before = members
+    members += [member(6)]
+    assert members is before and sizes(members) == [8, 9, 3, 5, 6]
+    del members[4]
     names = [key for key in nn.ModuleDict({"x": members}).state_dict() if key.endswith(name)]
     assert names == [f"x.{i}{name}" for i in range(4)]
     assert all(parameter.requires_grad for parameter in members.parameters())

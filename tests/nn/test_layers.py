@@ -64,8 +64,13 @@ REPRS = [
     "Linear(in_features=2, out_features=3, bias=True, activation='relu')", "Dropout(p=0.5)",
     "Embedding(5, 4, padding_idx=1)", "Embedding(5, 4)", "GELU(approximate='tanh')", "Softmax(dim=-1)",
     "LayerNorm((4,), eps=1e-05, elementwise_affine=True)", "RMSNorm((4,), eps=0.5, elementwise_affine=True)",
-    "Flatten(start_dim=0, end_dim=2)", "Unflatten(dim=1, unflattened_size=(2, -1))",
+    "GroupNorm(2, 4, eps=0.1, affine=True, bias=False)", "Flatten(start_dim=0, end_dim=2)", "Unflatten(dim=1, unflattened_size=(2, -1))",
 ]
+
+
+def test_identity_takes_the_arguments_of_the_layer_that_it_replaces():
+    x = mg.ones(2)
+    assert nn.Identity()(x) is nn.Identity(54, bias=False)(x) is x and not list(nn.Identity(54).parameters())
 
 
 @pytest.mark.parametrize("text", REPRS)

@@ -55,6 +55,16 @@ def test_lists_name_shared_members_once_and_state_dict_names_all():
         assert all(a is b for a, (_, b) in zip(getattr(block, plain)(), getattr(block, named)(), strict=True))
 
 
+def test_members_are_looked_up_by_name():
+    block = Block()
+    for kind in ("module", "parameter", "buffer"):
+        get = getattr(block, f"get_{kind.replace('module', 'submodule')}")
+        listed = list(getattr(block, f"named_{kind}s")(remove_duplicate=False))
+        assert listed and all(get(name) is member for name, member in listed)
+    block.register_module("added", nn.GELU())
+    assert block.get_submodule("added") is block.added and block.get_submodule("") is block
+
+
 def test_names_are_pytorchs():
     torch = pytest.importorskip("torch")
 

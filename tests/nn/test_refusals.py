@@ -182,6 +182,10 @@ REFUSED = {
     setattr(block, "count", 1)  # TypeError: cannot assign 'int' as buffer 'count'
     block.scael  # AttributeError: has no attribute 'scael'; it holds scale, first
     delattr(block, "scael")  # AttributeError: scael
+    block.get_submodule("second")  # AttributeError: Block has no 'second' among its modules: named_modules() lists them
+    block.get_submodule("scale")  # AttributeError: Block has no 'scale' among its modules
+    block.get_parameter("first")  # AttributeError: Block has no 'first' among its parameters
+    block.get_buffer("first.count")  # AttributeError: Block has no 'first.count' among its buffers
     block.register_parameter("a.b", None)  # KeyError: a non-empty string without '.'
     block.register_parameter("forward", nn.Parameter(ones(1)))  # KeyError: already exists
     block.register_parameter("w", ones(1))  # TypeError: Parameter or None
