@@ -3,9 +3,11 @@ import numpy as np
 
 from .. import backend
 from ..ops import matmul
-from ..ops.arithmetic import product
+from ..ops.arithmetic import product as elementwise_product
+from ..per_thread import this_thread
 from ..tape import implements
 from .kernels import activations, gemm
+from .kernels.bfloat16 import product
 from .kernels.rows import as_rows, sum_rows
 from .kernels.thresholds import SMALL_TO_SUM
 
@@ -18,11 +20,20 @@ class MatMul(matmul.MatMul):
 
     def forward(self, a, b):
         self.save(a, b)
+        self.rounds = this_thread.rounds_products
+        return self._product(a, b)
+
+    def _product(self, a, b):
         if a.ndim == b.ndim == 2:
             if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-                return product(a, b)
-            return gemm.matmul(a, b)
-        return gemm.batched_matmul(a, b)
+                return elementwise_product(a, b)
+            return gemm.matmul(a, b, product=product(self.rounds))
+        return gemm.batched_matmul(a, b, product=product(self.rounds))
+
+    def backward(self, dout, a, b):
+        da = self._product(dout, b.swapaxes(-1, -2)) if self.needs(0) else None
+        db = self._product(a.swapaxes(-1, -2), dout) if self.needs(1) else None
+        return da, db
 
 
 @implements(matmul.Dot)
@@ -35,7 +46,7 @@ class Dot(matmul.Dot):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.asarray(backend.sum(product(a, b)))
+        return np.asarray(backend.sum(elementwise_product(a, b)))
 
 
 @implements(matmul.Linear)
@@ -44,18 +55,19 @@ class Linear(matmul.Linear):
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight)
-        out = gemm.matmul(as_rows(x), weight.T, bias=bias)
+        self.rounds = this_thread.rounds_products
+        out = gemm.matmul(as_rows(x), weight.T, bias=bias, product=product(self.rounds))
         return out.reshape(x.shape[:-1] + (weight.shape[0],))
 
     def backward(self, dout, x, weight):
-        dout_rows = as_rows(dout)
+        dout_rows, chosen = as_rows(dout), product(self.rounds)
         dx = dweight = dbias = None
         if self.needs(2):
             dbias = sum_rows(dout_rows)
         if self.needs(1):
-            dweight = gemm.matmul(dout_rows.T, as_rows(x))
+            dweight = gemm.matmul(dout_rows.T, as_rows(x), product=chosen)
         if self.needs(0):
-            dx = gemm.matmul(dout_rows, weight).reshape(dout.shape[:-1] + (weight.shape[1],))
+            dx = gemm.matmul(dout_rows, weight, product=chosen).reshape(dout.shape[:-1] + (weight.shape[1],))
         return dx, dweight, dbias
 
 
@@ -66,26 +78,27 @@ class MLP(matmul.MLP):
     by_kernels = True
 
     def forward(self, x, expand, expand_bias, project, project_bias, *, approximate="none"):
-        self.approximate, use_tanh = approximate, approximate == "tanh"
-        hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias)
+        self.approximate, use_tanh, self.rounds = approximate, approximate == "tanh", this_thread.rounds_products
+        chosen = product(self.rounds)
+        hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias, product=chosen)
         activated = activations.empty_apart(hidden)
         activations.gelu_forward(hidden.reshape(-1), activated.reshape(-1), use_tanh)
         self.save(x, expand, expand_bias, project, project_bias, hidden)
-        out = gemm.matmul(activated, project.T, bias=project_bias)
+        out = gemm.matmul(activated, project.T, bias=project_bias, product=chosen)
         return out.reshape(x.shape[:-1] + (project.shape[0],))
 
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
-        dout = as_rows(dout)
+        dout, chosen = as_rows(dout), product(self.rounds)
         dexpand = dproject = dproject_bias = dx = None
-        dhidden = gemm.matmul(dout, project)  # dgelu until the next kernel
+        dhidden = gemm.matmul(dout, project, product=chosen)  # dgelu until the next kernel
         activated, dexpand_bias = activations.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
         activations.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.approximate == "tanh")
         if self.needs(4):
             dproject_bias = sum_rows(dout)
         if self.needs(3):
-            dproject = gemm.matmul(dout.T, activated)
+            dproject = gemm.matmul(dout.T, activated, product=chosen)
         if self.needs(1):
-            dexpand = gemm.matmul(dhidden.T, as_rows(x))
+            dexpand = gemm.matmul(dhidden.T, as_rows(x), product=chosen)
         if self.needs(0):
-            dx = gemm.matmul(dhidden, expand).reshape(x.shape)
+            dx = gemm.matmul(dhidden, expand, product=chosen).reshape(x.shape)
         return dx, dexpand, dexpand_bias, dproject, dproject_bias

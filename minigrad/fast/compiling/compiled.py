@@ -189,9 +189,9 @@ def _form(x: Tensor) -> tuple:
     return array.shape, array.dtype, array.strides, array.flags.writeable
 
 
-def _modes() -> tuple[int, bool, bool]:
+def _modes() -> tuple[int, bool, bool, bool]:
     """What a computation depends on apart from its inputs, in this Python thread."""
-    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook
+    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook, this_thread.rounds_products
 
 
 class _Captured:

@@ -137,7 +137,7 @@ def _of_head(given, head):
 @library
 def _forward_portion(begin, end, given, space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted across all heads."""
-    _, strides, (_, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated), scale, dropping = given
+    _, strides, (_, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated, product), scale, dropping = given
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     packed, block = Tk * row_size, BLOCK * row_size
     memory = consecutive(space, (packed, packed, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK))
@@ -174,7 +174,7 @@ def _forward_portion(begin, end, given, space, work):
                 adding = ACCUMULATE if is_masked else 0
                 if is_masked:
                     _copy_mask(at(mask, first, start), count, keys, tile)
-                _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, B_IN_PLACE | adding,
+                _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, product | B_IN_PLACE | adding,
                       minus_infinity, tile, work)
                 # 2. weights = softmax(scores), not yet divided by the sums
                 online_softmax(scores, keys, square, columns, largest, total, shrinking)
@@ -185,7 +185,7 @@ def _forward_portion(begin, end, given, space, work):
                 if start > 0:
                     scale_rows(block_of_out, count, D, shrinking)
                 _sum_over_keys(tile, keys, square, at(v_packed, start, 0), all_finite, count, D, block_of_out,
-                               B_IN_PLACE | adding, work)
+                               product | B_IN_PLACE | adding, work)
             for c in range(count):
                 logsumexp.start[first + c] = largest[c] + log(total[c])
             for c in range(count):
@@ -196,7 +196,7 @@ def _forward_portion(begin, end, given, space, work):
 @library
 def _backward_portion(begin, end, given, space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. are the lines of forward that are differentiated."""
-    _, strides, (_, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated), scale, dropping = given
+    _, strides, (_, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated, product), scale, dropping = given
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     packed, block, of_scores = Tk * row_size, BLOCK * row_size, BLOCK * TILE
     memory = consecutive(space, (packed, packed, block, block, block, block, of_scores, of_scores, BLOCK, BLOCK, BLOCK))
@@ -240,24 +240,24 @@ def _backward_portion(begin, end, given, space, work):
                     adding = ACCUMULATE if is_masked else 0
                     if is_masked:
                         _copy_mask(at(mask, first, start), count, keys, tile)
-                    _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, B_IN_PLACE | adding,
+                    _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, product | B_IN_PLACE | adding,
                           minus_infinity, tile, work)
                     # 3. dweights - rowsum(out * dout), dweights = dout @ v.T; dropout subtracts the sum later
                     adding = ADD_BIAS if dropping[0] == 0 else 0
-                    _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta, B_IN_PLACE | adding, zero,
-                          dtile, work)
+                    _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta,
+                          product | B_IN_PLACE | adding, zero, dtile, work)
                     # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - rowsum(out * dout))
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
                     if dropping[0] != 0:
                         _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
-                    flags = B_IN_PLACE | (ACCUMULATE if first < last else 0)
+                    flags = product | B_IN_PLACE | (ACCUMULATE if first < last else 0)
                     _sum_over_queries(tile, keys, square, dout_packed, count, D, at(dv, start, 0), flags, work)
                     _sum_over_queries(dtile, keys, square, q_packed, count, D, at(dk, start, 0), flags, work)
                     # 1. dq += dscores @ k * scale
                     adding = ACCUMULATE if start > 0 else 0
                     _sum_over_keys(dtile, keys, square, at(k_packed, start, 0), all_finite, count, D, at(dq, first, 0),
-                                   B_IN_PLACE | adding, work)
+                                   product | B_IN_PLACE | adding, work)
         if is_rotated:
             turn(dq, Tq, D, rotation, -one, check)
             turn(dk, seen, D, rotation, -one, check)
@@ -287,7 +287,7 @@ def _machine_code(function, dtype: np.dtype) -> int:
     array, strides = types.CPointer(number), types.UniTuple(types.UniTuple(INDEX, ARRAYS), 4)
     if function is _drop:
         return entry_point(_drop, (*[array] * 3, *[INDEX] * 4, types.Tuple([INDEX] * 4 + [number])))
-    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, types.UniTuple(INDEX, 9), number,
+    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, types.UniTuple(INDEX, 10), number,
                          types.Tuple([INDEX] * 6 + [number])])
     return entry_point(function, (INDEX, INDEX, given, array, array))
 
@@ -338,7 +338,7 @@ def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, .
     return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(ARRAYS))))
 
 
-def _launch(portion, inputs, is_causal, scale, dropout, out, logsumexp, *gradients):
+def _launch(portion, inputs, is_causal, scale, dropout, product, out, logsumexp, *gradients):
     """Run a portion on all threads. Arrays are passed as corners and strides, so that there is one specialisation."""
     q, k, v, mask, rotation = inputs
     (B, H, Tq, D), Tk, dtype = q.shape, k.shape[2], q.dtype
@@ -361,7 +361,8 @@ def _launch(portion, inputs, is_causal, scale, dropout, out, logsumexp, *gradien
     threshold, keep_scale = threshold_and_scale(dropout_p, dtype)
     _on_threads.ungated(  # corners would pass the gate
         _machine_code(portion, dtype), tuple(corners), _in_elements(dtype.itemsize, *strides),
-        (H, Tq, Tk, D, row_size, blocks, int(mask is not None), int(is_causal), int(rotation is not None)),
+        (H, Tq, Tk, D, row_size, blocks, int(mask is not None), int(is_causal), int(rotation is not None),
+         product),
         dtype.type(scale), (drop, key, threshold, keep_scale),
         cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
         gemm_workspaces(dtype),
@@ -370,7 +371,7 @@ def _launch(portion, inputs, is_causal, scale, dropout, out, logsumexp, *gradien
 
 def attention_forward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
-    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None),
+    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), product: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the logsumexp of the scores.
 
@@ -378,7 +379,7 @@ def attention_forward(
     (B, H, Tq, Tk); rotation: None, or alternating cosines and sines (at least Tq and Tk, D), by which pairs of features of
     queries and keys are turned first. Causal: query i sees keys 0 to i. out (B, H, Tq, D) has the memory layout
     (B, Tq, H, D) if q has it, as heads split from rows do; logsumexp (B, H, Tq). A row with everything masked gives zeros.
-    dropout: (probability of dropping a weight, key (2,) for dropout.py).
+    dropout: (probability of dropping a weight, key (2,) for dropout.py). product: see `gemm.matmul`.
     """
     _check(q, k, v, mask, rotation)
     B, H, Tq, D = q.shape
@@ -389,14 +390,14 @@ def attention_forward(
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp
-    _launch(_forward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, out, logsumexp)
+    _launch(_forward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, logsumexp)
     return out, logsumexp
 
 
 def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
     saved: tuple[np.ndarray, np.ndarray], dout: np.ndarray, gradients: tuple[np.ndarray, np.ndarray, np.ndarray],
-    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None),
+    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), product: int = 0,
 ) -> None:
     """The gradients of `attention_forward`, which returned `saved`, written into dq, dk, dv, with any strides."""
     _check(q, k, v, mask, rotation)
@@ -406,7 +407,7 @@ def attention_backward(
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
     q, k, v, out, dout = map(_readable, (q, k, v, saved[0], dout))
-    _launch(_backward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, out, saved[1], dout, *written)
+    _launch(_backward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, saved[1], dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

@@ -14,7 +14,6 @@ other kernels call it as an external function by its symbol: see `gemm` and `reg
 """
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -25,58 +24,19 @@ from ..per_thread import own
 from .buffers import empty, workspace
 from .internals import entry_point
 from .jit import jit, kernel, library, ready, resolved
+from .matrix import (
+    ACCUMULATE, ADD_BIAS, ADDRESS, B_IN_PLACE, BLOCK_ROWS, PACKED_B, STRIP_COLUMNS, WORKSPACE, Matrix, Operand, Sum, at,
+    signature_of_product, source_of, sum_at,
+)
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import available_threads, parallel_for
-from .simd import INDEX, address, call_by_name, instructions, pointer, shift
+from .simd import address, call_by_name, constant, instructions, pointer, shift
 from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
-# Bits of `flags`. With B_IN_PLACE, rows of B may be read to the end of their last vector.
-ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4
-
-MAX_DEPTH = 384  # of a panel on any processor, see simd.py
-STRIP_COLUMNS = 512  # columns in a packed strip of B
-BLOCK_ROWS = 96  # rows in a block of A: whole tiles, and whole strips of a transposed A
-PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
-WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
 SHARED_LINE = 60  # cycles, if two threads write to it
-
-
-class Matrix(NamedTuple):
-    """A matrix in kernels: a pointer to its first element, and the distances of rows and columns in elements."""
-
-    start: types.CPointer
-    row: int
-    column: int
-
-
-class Operand(NamedTuple):
-    """A block of A or a panel of B, whether it must be packed, and where to."""
-
-    matrix: Matrix
-    state: int
-    packed: types.CPointer
-
-
-class Sum(NamedTuple):
-    """A part of C, and if `adding`, what the products are added to: C itself, or a bias, with a row stride of 0."""
-
-    matrix: Matrix
-    source: Matrix
-    adding: int
-
-
-@jit
-def at(matrix, i, j):
-    """The matrix that begins at row i, column j of another one."""
-    return Matrix(shift(matrix.start, i * matrix.row + j * matrix.column), matrix.row, matrix.column)
-
-
-@jit
-def _sum_at(C, i, j):
-    return Sum(at(C.matrix, i, j), at(C.source, i, j), C.adding)
 
 
 @jit
@@ -93,14 +53,6 @@ def _pack(X, rows, columns, packed):
             for i in range(0, rows, lanes):
                 target = shift(packed, i * width + j)
                 transpose_square(at(X, i, j).start, X.column, count, min(lanes, rows - i), target, width)
-
-
-@jit
-def _add_bias(C, M, N, bias):
-    for i in range(M):
-        row = at(C, i, 0).start
-        for j in range(N):
-            row[j] += bias[j]
 
 
 @jit
@@ -127,7 +79,7 @@ def _multiply_panel(A, B, C, rows, columns, depth, ahead, columns_ahead):
                 _pack(Matrix(own_a.start, A.matrix.column, 1), depth, width, packed_strip)
             own_a = Matrix(shift(packed_strip, i - first), 1, -(-width // lanes) * lanes)
         multiply_tile(min(tile_rows, rows - i), vectors, depth, columns, Operand(own_a, packs_a, packed_strip), B,
-                      _sum_at(C, i, 0), at(ahead, row_fetched, column_fetched))
+                      sum_at(C, i, 0), at(ahead, row_fetched, column_fetched))
         if packs_a + B.state == 0 and ahead.row != 0:
             row_fetched += rounds
             if row_fetched + rounds > depth:
@@ -161,7 +113,7 @@ def _multiply_block(A, next_a, next_rows, B, ragged_state, C, rows, columns, dep
         elif A.state != STAYS and next_rows > 0:
             ahead = Matrix(next_a.start, next_a.column, 1)
         own_a = Operand(A.matrix, IS_PACKED if A.state == TO_PACK and j > 0 else A.state, A.packed)
-        _multiply_panel(own_a, Operand(panel, packs_b, packed), _sum_at(C, 0, j), rows, n, depth, ahead, columns_ahead)
+        _multiply_panel(own_a, Operand(panel, packs_b, packed), sum_at(C, 0, j), rows, n, depth, ahead, columns_ahead)
 
 
 @jit
@@ -187,11 +139,7 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
     if B.column != 1 and A.column == 1 and M < tile_rows:  # transposing B would take longer than the product
         _multiply_few_rows(A, B, C, M, N, K, bias, flags)
         return
-    first_source = C  # to which the first panels' products are added
-    if flags & ADD_BIAS and flags & ACCUMULATE:
-        _add_bias(C, M, N, bias)
-    elif flags & ADD_BIAS:
-        first_source = Matrix(bias, 0, 1)
+    first_source = source_of(C, M, N, bias, flags)
 
     # Tiles read whole vectors. They may read past B's last column if the caller says so, or if vectors are aligned and so
     # lie in one page of memory.
@@ -218,7 +166,7 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
                 strip_of_b = Operand(at(B, k, column), STAYS if b_stays else state, shift(workspace, PACKED_B))
                 ragged_state = STAYS if ragged_b_stays else state
                 _multiply_block(block_of_a, at(A, next_row, next_k), next_rows, strip_of_b, ragged_state,
-                                _sum_at(panels_of_c, row, column), rows, columns, depth)
+                                sum_at(panels_of_c, row, column), rows, columns, depth)
 
 
 def symbol(dtype: types.Type) -> str:
@@ -230,17 +178,24 @@ def symbol(dtype: types.Type) -> str:
 def register(dtype: np.dtype) -> None:
     """Compile or load the product of a dtype and register it with the linker, before a kernel that uses `gemm` runs."""
     number = numba.from_dtype(dtype)
-    start = types.CPointer(number)
-    matrix = types.Tuple([start, INDEX, INDEX])
-    signature = (matrix, matrix, matrix, INDEX, INDEX, INDEX, start, INDEX, start)
-    binding.add_symbol(symbol(number), entry_point(_multiply_serial, signature))
+    binding.add_symbol(symbol(number), entry_point(_multiply_serial, signature_of_product(number)))
 
 
 @instructions()
 def gemm(site, A, B, C, M, N, K, bias, flags, workspace):
-    """`_multiply_serial`, called as an external function by its symbol."""
-    name = symbol(site.kinds[-1].dtype)
-    call_by_name(site.builder, name, ir.VoidType(), A, B, C, M, N, K, bias, flags, workspace)
+    """`_multiply_serial`, called as an external function by its symbol; or the product whose address is in the flags."""
+    builder, dtype = site.builder, site.kinds[-1].dtype
+    arguments = A, B, C, M, N, K, bias, flags, workspace
+    if dtype != types.float32:
+        call_by_name(builder, symbol(dtype), ir.VoidType(), *arguments)
+        return
+    with builder.if_else(builder.icmp_unsigned("<", flags, constant(ADDRESS)), likely=True) as (by_symbol, by_address):
+        with by_symbol:
+            call_by_name(builder, symbol(dtype), ir.VoidType(), *arguments)
+        with by_address:
+            function = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
+            address = builder.and_(flags, constant(-ADDRESS))
+            builder.call(builder.inttoptr(address, function.as_pointer()), arguments)
 
 
 @jit
@@ -411,12 +366,14 @@ def _launch(A, B, C, M, N, K, bias, flags, offsets):
 
 
 def matmul(
-    a: np.ndarray, b: np.ndarray, out: np.ndarray = None, bias: np.ndarray = None, accumulate: bool = False
+    a: np.ndarray, b: np.ndarray, out: np.ndarray = None, bias: np.ndarray = None, accumulate: bool = False,
+    product: int = 0,
 ) -> np.ndarray:
     """[out +] a @ b [+ bias] for a (M, K), b (K, N), bias (N,), of one dtype, float32 or float64.
 
     Transposed matrices and slices of columns are read in place; reversed, byte-swapped and other odd ones are copied.
-    `out` (M, N), with contiguous rows, must not overlap the others.
+    `out` (M, N), with contiguous rows, must not overlap the others. `product`: 0, or the address of another product of
+    float32, see bfloat16.py.
 
     >>> a = np.arange(6, dtype=np.float32).reshape(2, 3)
     >>> matmul(a, a.T, bias=np.ones(2, np.float32))
@@ -438,7 +395,7 @@ def matmul(
     if M == 0 or N == 0 or K == 0:
         np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
         return out
-    flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
+    flags = product | (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
     A = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
     B = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
     C = (out, N, 1) if is_usual else _corner(out)
@@ -462,7 +419,7 @@ def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int
     return np.stack(columns, axis=1)
 
 
-def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.ndarray:
+def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None, product: int = 0) -> np.ndarray:
     """a @ b for a (..., M, K), b (..., K, N) -> (..., M, N), of one dtype, float32 or float64.
 
     The axes before the last two broadcast, without copies; the last two are treated as in `matmul`.
@@ -479,9 +436,9 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
     elif out.size * K <= TINY_BATCH:
         np.matmul(a, b, out=out)
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
-        matmul(a.reshape(-1, K), b, out.reshape(-1, N))
+        matmul(a.reshape(-1, K), b, out.reshape(-1, N), product=product)
     else:
         found = [_readable(x) for x in (a, b, out)]
         offsets = _offsets(batch, *[(x.shape[:-2], x.strides[:-2], x.itemsize) for x, _, _ in found])
-        _launch(*[(x[CORNERS[x.ndim]], row, column) for x, row, column in found], M, N, K, None, 0, offsets)
+        _launch(*[(x[CORNERS[x.ndim]], row, column) for x, row, column in found], M, N, K, None, product, offsets)
     return out

@@ -43,16 +43,19 @@ class _Tile:
 
     It also has time to prefetch what a later tile packs, perhaps from memory: a full tile that packs nothing fetches two
     vectors at `ahead` into the L2 cache each round, and moves on by the stride row_ahead.
+
+    If `of_pairs`, an element of A is a pair of bfloat16 numbers, at k and k + 1 of the product, and so is one of B.
     """
 
-    def __init__(self, context, builder, dtype, rows, count, packs_a, packs_b, arguments):
+    def __init__(self, context, builder, dtype, rows, count, packs_a, packs_b, of_pairs, arguments):
         self.vectors = VectorBuilder(context, builder, dtype)
         self.builder, self.rows, self.count, self.packs_a, self.packs_b = builder, rows, count, packs_a, packs_b
+        self.add_products = self.vectors.add_pair_products if of_pairs else self.vectors.multiply_add
         (self.K, self.A, self.row_a, self.column_a, self.B, self.row_b, self.C, self.row_c,
          self.n, self.adding, self.source, self.row_source, self.packed_a, self.packed_b, self.ahead,
          self.row_ahead) = arguments
         is_full = rows == self.vectors.tile_rows and count == self.vectors.tile_vectors
-        self.fetches = is_full and not packs_a and not packs_b
+        self.fetches = is_full and not packs_a and not packs_b and not of_pairs
         last = self.vectors.first(builder.sub(self.n, constant((count - 1) * self.vectors.lanes)))
         self.masks = [None] * (count - 1) + [last]  # of C and the source
 
@@ -141,26 +144,28 @@ class _Tile:
         totals = []
         for i in range(self.rows):
             a = vectors.splat(builder.load(builder.gep(column_of_a, [self.rows_of_a[i]])))
-            totals += [vectors.multiply_add(a, b[j], sums[i * self.count + j]) for j in range(self.count)]
+            totals += [self.add_products(a, b[j], sums[i * self.count + j]) for j in range(self.count)]
         column_of_a = self._opaque(builder.gep(column_of_a, [self.column_a]))
         return [column_of_a, builder.gep(row_of_b, [self.row_b]), packed_a, packed_b, ahead, *totals]
 
 
-def _tile_table(context, builder, dtype):
+def _tile_table(context, builder, dtype, of_pairs):
     """A constant array of pointers to tile functions: [vectors - 1][rows - 1], then the full tiles that pack."""
     vectors = VectorBuilder(context, builder, dtype)
-    name = f"tiles.{vectors.suffix}"
+    suffix = f"{vectors.suffix}{'.of_pairs' * of_pairs}"
+    name = f"tiles.{suffix}"
     if name not in builder.module.globals:
         pointer = vectors.element.as_pointer()
         arguments = [INT64, pointer, INT64, INT64, pointer, INT64, pointer, INT64, INT64, INT64, pointer, INT64,
                      pointer, pointer, pointer, INT64]
         rows, count = vectors.tile_rows, vectors.tile_vectors
         kinds = [(r, c, False, False) for c in range(1, count + 1) for r in range(1, rows + 1)]
-        kinds += [(rows, count, packs_a, packs_b) for packs_a, packs_b in ((True, False), (False, True), (True, True))]
+        if not of_pairs:
+            kinds += [(rows, count, packs_a, packs_b) for packs_a, packs_b in ((True, False), (False, True), (True, True))]
         functions = [
             _internal_function(
-                builder, f"tile.{vectors.suffix}.{r}x{c}{'.packs_a' * packs_a}{'.packs_b' * packs_b}", arguments,
-                lambda body, args, kind=(r, c, packs_a, packs_b): _Tile(context, body, dtype, *kind, args).emit(),
+                builder, f"tile.{suffix}.{r}x{c}{'.packs_a' * packs_a}{'.packs_b' * packs_b}", arguments,
+                lambda body, args, kind=(r, c, packs_a, packs_b, of_pairs): _Tile(context, body, dtype, *kind, args).emit(),
             )
             for r, c, packs_a, packs_b in kinds
         ]
@@ -171,19 +176,29 @@ def _tile_table(context, builder, dtype):
     return builder.module.globals[name]
 
 
-@instructions()
-def multiply_tile(site, rows, vectors, K, n, A, B, C, ahead):
-    """One tile of C, see `_Tile`, for A and B (`gemm.Operand`), C (`gemm.Sum`), and a matrix `ahead`. The state of A is
-    PACKS_A or 0, that of B is PACKS_B or 0; only full tiles pack."""
+def _emit_tile(of_pairs, site, rows, vectors, K, n, A, B, C, ahead):
     builder = site.builder
     A, B, C = (fields(builder, values, 3) for values in (A, B, C))
     number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(vector_shape(site.context)[1])), rows)
     number = builder.add(builder.add(number, A[1]), B[1])  # tiles that pack come after the full one
-    table = _tile_table(site.context, builder, site.kinds[-1][0].dtype)
+    table = _tile_table(site.context, builder, site.kinds[-1][0].dtype, of_pairs)
     slot = builder.gep(table, [constant(0), builder.sub(number, constant(1))])
     a, b, c, source, ahead = (
         fields(builder, *matrix) for matrix in ((A[0], 3), (B[0], 2), (C[0], 2), (C[1], 2), (ahead, 2)))
     builder.call(builder.load(slot), [K, *a, *b, *c, n, C[2], *source, A[2], B[2], *ahead])
+
+
+@instructions()
+def multiply_tile(site, rows, vectors, K, n, A, B, C, ahead):
+    """One tile of C, see `_Tile`, for operands A and B, a sum C, and a matrix `ahead`, see matrix.py. The state of A is
+    PACKS_A or 0, that of B is PACKS_B or 0; only full tiles pack."""
+    _emit_tile(False, site, rows, vectors, K, n, A, B, C, ahead)
+
+
+@instructions()
+def multiply_tile_of_pairs(site, rows, vectors, K, n, A, B, C, ahead):
+    """The same for operands of K pairs, which do not pack."""
+    _emit_tile(True, site, rows, vectors, K, n, A, B, C, ahead)
 
 
 @instructions(lambda pointer: types.UniTuple(INDEX, 3))

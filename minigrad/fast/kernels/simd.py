@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
@@ -26,6 +26,8 @@ from .jit import PART, jit
 
 # For a few lines in one kernel: Numba copies them into the caller before compiling, which for more takes longer than `jit`.
 inlined = functools.partial(jit, inline="always")
+
+binding.initialize_native_asmparser()  # for instructions that LLVM's assembler must know, see `add_pair_products`
 
 INT32, INT64, BIT, FLOAT = ir.IntType(32), ir.IntType(64), ir.IntType(1), ir.FloatType()
 INDEX = types.intp
@@ -389,6 +391,7 @@ class VectorBuilder:
         self.type = ir.VectorType(self.element, self.lanes)
         self.suffix = f"v{self.lanes}f{dtype.bitwidth}"
         self.has_powers_of_two = bits == 512 and has_feature(context, "avx512dq")  # `fraction`, and `times_power_of_two`
+        self.has_pairs = bits == 512 and has_feature(context, "avx512bf16")
 
     def written_by(self, builder) -> "VectorBuilder":
         """The same, with another builder."""
@@ -434,6 +437,34 @@ class VectorBuilder:
 
     def multiply_add(self, x, y, z):
         return _emit_multiply_add(self.builder, x, y, z)
+
+    def integers(self, x):
+        """The bits of float32 numbers."""
+        return self.builder.bitcast(x, ir.VectorType(INT32, self.lanes))
+
+    def add_pair_products(self, x, y, z):
+        """z + x1 * y1 + x0 * y0, where each lane of x and y is a pair of bfloat16 numbers: two fused multiply-adds of
+        float32, that of the upper halves first, with results below 2^-126 as zeros.
+
+        `vdpbf16ps` does that in one instruction, on processors that have AVX512-BF16.
+        """
+        builder = self.builder
+        if self.has_pairs:
+            function = ir.FunctionType(self.type, [self.type] * 3)
+            return builder.asm(function, "vdpbf16ps $3, $2, $0", "=v,0,v,v", [z, x, y], False)
+        upper, places = (ir.Constant(ir.VectorType(INT32, self.lanes), [n] * self.lanes) for n in (-0x10000, 16))
+        x, y = self.integers(x), self.integers(y)
+        for a, b in ((builder.and_(x, upper), builder.and_(y, upper)), (builder.shl(x, places), builder.shl(y, places))):
+            a, b = builder.bitcast(a, self.type), builder.bitcast(b, self.type)
+            z = self.without_denormals(_emit_multiply_add(builder, a, b, z, "fma"))
+        return z
+
+    def without_denormals(self, x):
+        """x, of float32, with numbers below 2^-126 as zeros with their signs."""
+        bits, builder = self.integers(x), self.builder
+        exponent, sign = (ir.Constant(bits.type, [mask] * self.lanes) for mask in (0x7F800000, -(2**31)))
+        is_small = builder.icmp_signed("==", builder.and_(bits, exponent), ir.Constant(bits.type, [0] * self.lanes))
+        return builder.bitcast(builder.select(is_small, builder.and_(bits, sign), bits), self.type)
 
     def fraction(self, x):
         """x - floor(x), of float32; 0 for infinities"""

@@ -1,0 +1,59 @@
+"""Products in bfloat16: `autocast`, and what it does to which operation.
+
+| operation | operands | sums, results | gradients |
+|---|---|---|---|
+| `matmul`, `@`, `bmm`, `einsum`, `tensordot`, `Linear`, the MLP | bfloat16 | float32 | products, also rounded |
+| attention: q @ k^T and weights @ v | bfloat16 | float32 | products, also rounded |
+| products of tiny matrices in batches (at most 4,096 multiply-adds), `dot` | float32 | float32 | float32 |
+| norms, softmax, activations, losses, embeddings, everything else | float32 | float32 | float32 |
+| anything in float64 | float64 | float64 | float64 |
+
+Operands are rounded to nearest, ties to even, while a product packs them, so parameters, activations, gradients and the
+optimizer's state stay float32. Each op remembers whether its products are rounded, so backward runs outside the block.
+Gradients of gradients are computed in float32, and so is everything inside `textbook()`.
+"""
+import contextlib
+from typing import Any, Self
+
+from ..arrays.dtypes import bfloat16
+from ..ops.matmul import MatMul
+from ..per_thread import this_thread
+
+
+class autocast(contextlib.ContextDecorator):
+    """Inside, in this Python thread, products of float32 matrices take operands rounded to bfloat16 and sum in float32.
+
+    A context manager or a decorator, with PyTorch's arguments. In PyTorch results are bfloat16, here they are float32.
+    `enabled=False` inside another block computes in float32 again. Bits do not depend on threads or on the processor, but
+    speed does: products take about half the time where the processor has AVX512-BF16 (`minigrad info` says whether), and
+    longer than in float32 where it has not.
+
+    >>> import minigrad as mg
+    >>> x = mg.tensor([[1.0, 2.0**-10]])
+    >>> with mg.autocast("cpu", dtype=mg.bfloat16):
+    ...     print((x @ mg.tensor([[1.0], [1 + 2.0**-10]])).item())  # 2^-10 is a bfloat16, 1 + 2^-10 is rounded to 1
+    1.0009765625
+    """
+
+    def __init__(self, device_type: str, dtype: Any = bfloat16, enabled: bool = True, cache_enabled: bool | None = None):
+        if str(device_type) != "cpu":
+            raise ValueError(f"autocast: minigrad computes on the CPU, got device_type={device_type!r}; use 'cpu'")
+        if enabled and dtype is not None and dtype != bfloat16:
+            raise TypeError(f"autocast: operands can be rounded to bfloat16, not to {dtype}; use dtype=minigrad.bfloat16")
+        if enabled and MatMul.implementation is None:
+            raise RuntimeError("autocast: products in bfloat16 need the kernels, but Numba is missing or MINIGRAD_FAST=0")
+        self.enabled = enabled
+        self._before: list[bool] = []  # a stack, so that one object can be entered twice
+
+    def __enter__(self) -> Self:
+        self._before.append(this_thread.rounds_products)
+        this_thread.rounds_products = self.enabled
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        this_thread.rounds_products = self._before.pop()
+
+
+def is_autocast_enabled(device_type: str = "cpu") -> bool:
+    """Does this Python thread round the operands of products?"""
+    return this_thread.rounds_products

@@ -1,0 +1,152 @@
+"""The matrix product with operands in bfloat16 and sums in float32: C = [C +] bfloat16(A) @ bfloat16(B) [+ bias].
+
+A, B, C are float32 in memory. Blocks of A and panels of B are rounded while they are packed, to nearest, ties to even, two
+numbers in an element: those at k and k + 1, in the lower and the upper half. A tile is that of gemm.py with a pair in place
+of each number, so it takes half as many steps, which is half the time on processors with AVX512-BF16.
+
+For pairs p from 0 up, with all products exact in float32, an element of C is
+
+    c = fma(a[2p], b[2p], fma(a[2p + 1], b[2p + 1], c))
+
+over a panel of at most 2 DEPTH numbers, then over the sums of panels. Numbers below 2^-126 count as zeros. So the bits are
+the same on all processors, and for any number of threads.
+"""
+import contextlib
+import functools
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from .internals import entry_point
+from .jit import jit, library
+from .matrix import (
+    ACCUMULATE, ADD_BIAS, BLOCK_ROWS, MAX_DEPTH, PACKED_B, STRIP_COLUMNS, Matrix, Operand, Sum, at, signature_of_product,
+    source_of, sum_at,
+)
+from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_square
+from .simd import INT32, constant, shift, vector_pass
+
+DEPTH = 256  # pairs in a panel
+SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
+
+
+@contextlib.contextmanager
+def _each(builder, rows, row_step, columns, column_step):
+    """A loop over the first row and column of each piece of a matrix."""
+    with cgutils.for_range_slice(builder, constant(0), rows, constant(row_step)) as (row, _):
+        with cgutils.for_range_slice(builder, constant(0), columns, constant(column_step)) as (column, _):
+            yield row, column
+
+
+def _rounded(vectors, x):
+    """The bits of float32 numbers, rounded so that their lower halves do not count."""
+    builder, bits = vectors.builder, vectors.integers(vectors.without_denormals(x))
+    half, one, places, quiet = (ir.Constant(bits.type, [n] * vectors.lanes) for n in (0x7FFF, 1, 16, 0x400000))
+    last = builder.and_(builder.lshr(bits, places), one)
+    nearest = builder.add(bits, builder.add(half, last))
+    return builder.select(builder.fcmp_unordered("uno", x, x), builder.or_(bits, quiet), nearest)
+
+
+@vector_pass
+def _round_rows(vectors, source, rows, row_source, columns, target, row_target):
+    """target[i, p] = the pair (source[i, 2p], source[i, 2p + 1]); 0 follows the last column."""
+    builder, lanes = vectors.builder, vectors.lanes
+    halves = ir.VectorType(ir.IntType(16), lanes)
+    places = ir.Constant(ir.VectorType(INT32, lanes), [16] * lanes)
+    with _each(builder, rows, 1, columns, 2 * lanes) as (row, column):
+        start = builder.gep(source, [builder.add(builder.mul(row, row_source), column)])
+        found = []
+        for part in (0, lanes):
+            mask = vectors.first(builder.sub(columns, builder.add(column, constant(part))))
+            bits = _rounded(vectors, vectors.load(builder.gep(start, [constant(part)]), mask))
+            found.append(builder.trunc(builder.lshr(bits, places), halves))
+        pairs = builder.bitcast(vectors.shuffle(*found, list(range(2 * lanes))), vectors.type)
+        place = builder.add(builder.mul(row, row_target), builder.ashr(column, constant(1)))
+        vectors.store(pairs, builder.gep(target, [place]))
+
+
+@vector_pass
+def _round_columns(vectors, source, rows, row_source, columns, target, row_target):
+    """target[p, j] = the pair (source[2p, j], source[2p + 1, j]); 0 follows the last row and the last column."""
+    builder, lanes = vectors.builder, vectors.lanes
+    integers = ir.VectorType(INT32, lanes)
+    places, upper = (ir.Constant(integers, [n] * lanes) for n in (16, -0x10000))
+    with _each(builder, rows, 2, columns, lanes) as (row, column):
+        start = builder.gep(source, [builder.add(builder.mul(row, row_source), column)])
+        first = vectors.first(builder.sub(columns, column))
+        exists = builder.icmp_signed("<", builder.add(row, constant(1)), rows)
+        second = builder.and_(first, vectors.splat(exists))
+        low = _rounded(vectors, vectors.load(start, first))
+        high = _rounded(vectors, vectors.load(builder.gep(start, [row_source]), second))
+        pairs = builder.or_(builder.lshr(low, places), builder.and_(high, upper))
+        place = builder.add(builder.mul(builder.ashr(row, constant(1)), row_target), column)
+        vectors.store(builder.bitcast(pairs, vectors.type), builder.gep(target, [place]))
+
+
+@jit
+def _pack_block(A, rows, depth, packed):
+    """A block of A in pairs, as a matrix of pairs; if A is transposed, so is that."""
+    lanes, _, _ = shape(packed)
+    if A.column == 1:
+        width = -(-depth // (2 * lanes)) * lanes
+        _round_rows(A.start, rows, A.row, depth, packed, width)
+        return Matrix(packed, width, 1)
+    width = -(-rows // lanes) * lanes
+    _round_columns(A.start, depth, A.column, rows, packed, width)
+    return Matrix(packed, 1, width)
+
+
+@jit
+def _pack_panel(B, depth, columns, packed, square):
+    """packed[p, j] = the pair (B[2p, j], B[2p + 1, j]), rows padded with zeros to whole vectors."""
+    lanes, _, _ = shape(packed)
+    width = -(-columns // lanes) * lanes
+    if B.column == 1:
+        _round_columns(B.start, depth, B.row, columns, packed, width)
+        return
+    pairs = -(-depth // (2 * lanes)) * lanes
+    for j in range(0, columns, lanes):
+        count = min(lanes, columns - j)
+        _round_rows(at(B, 0, j).start, count, B.column, depth, square, pairs)
+        for p in range(0, pairs, lanes):
+            transpose_square(shift(square, p), pairs, count, lanes, shift(packed, p * width + j), width)
+
+
+@library
+def _multiply(A, B, C, M, N, K, bias, flags, workspace):
+    """`gemm._multiply_serial`, see there, with rounded operands."""
+    A, B, C = Matrix(A[0], A[1], A[2]), Matrix(B[0], B[1], B[2]), Matrix(C[0], C[1], 1)
+    lanes, tile_rows, tile_vectors = shape(A.start)
+    tile_columns = lanes * tile_vectors
+    first_source = source_of(C, M, N, bias, flags)
+    packed_b, nothing = shift(workspace, PACKED_B), Matrix(A.start, 0, 1)
+    depth_of_panels = -(-K // (-(-K // (2 * DEPTH)) * 2 * UNROLLED)) * 2 * UNROLLED
+    for column in range(0, N, STRIP_COLUMNS):
+        columns = min(STRIP_COLUMNS, N - column)
+        for k in range(0, K, depth_of_panels):
+            depth = min(depth_of_panels, K - k)
+            pairs = -(-depth // 2)
+            room = -(-pairs // lanes) * lanes  # for whole squares
+            adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
+            panels_of_c = Sum(C, C if k > 0 else first_source, adding)
+            for row in range(0, M, BLOCK_ROWS):
+                rows = min(BLOCK_ROWS, M - row)
+                block = _pack_block(at(A, row, k), rows, depth, workspace)
+                for j in range(0, columns, tile_columns):
+                    n = min(tile_columns, columns - j)
+                    panel, vectors = shift(packed_b, j * room), -(-n // lanes)
+                    if row == 0:
+                        _pack_panel(at(B, k, column + j), depth, n, panel, shift(workspace, SQUARE))
+                    for i in range(0, rows, tile_rows):
+                        multiply_tile_of_pairs(
+                            min(tile_rows, rows - i), vectors, pairs, n, Operand(at(block, i, 0), 0, workspace),
+                            Operand(Matrix(panel, vectors * lanes, 1), 0, panel), sum_at(panels_of_c, row + i, column + j),
+                            nothing)
+
+
+@functools.cache
+def product(rounds: bool) -> int:
+    """Which product kernels call, see `gemm.matmul`: 0, or if operands are rounded the address of `_multiply`, which is
+    compiled or loaded if necessary."""
+    return entry_point(_multiply, signature_of_product(types.float32)) if rounds else 0
