@@ -99,7 +99,8 @@ def _pack_block(A, rows, depth, packed):
 
 @jit
 def _pack_panel(B, depth, columns, packed, square):
-    """packed[p, j] = the pair (B[2p, j], B[2p + 1, j]), rows padded with zeros to whole vectors."""
+    """packed[p, j] = the pair (B[2p, j], B[2p + 1, j]), rows padded with zeros to whole vectors. Whole squares are transposed,
+    so some rows more are written."""
     lanes, _, _ = shape(packed)
     width = -(-columns // lanes) * lanes
     if B.column == 1:
@@ -127,7 +128,6 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
         for k in range(0, K, depth_of_panels):
             depth = min(depth_of_panels, K - k)
             pairs = -(-depth // 2)
-            room = -(-pairs // lanes) * lanes  # for whole squares
             adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
             panels_of_c = Sum(C, C if k > 0 else first_source, adding)
             for row in range(0, M, BLOCK_ROWS):
@@ -135,7 +135,7 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
                 block = _pack_block(at(A, row, k), rows, depth, workspace)
                 for j in range(0, columns, tile_columns):
                     n = min(tile_columns, columns - j)
-                    panel, vectors = shift(packed_b, j * room), -(-n // lanes)
+                    panel, vectors = shift(packed_b, j * pairs), -(-n // lanes)
                     if row == 0:
                         _pack_panel(at(B, k, column + j), depth, n, panel, shift(workspace, SQUARE))
                     for i in range(0, rows, tile_rows):
