@@ -6,8 +6,25 @@ import numpy as np
 
 from .. import backend
 from ..backend import replaced_by
+from ..ops import einsum
 from ..ops.matmul import MatMul
+from ..per_thread import this_thread
+from ..tape import implements
+from .autocast import autocast
 from .shape import reshaped
+
+
+@implements(einsum.Einsum)
+class Einsum(einsum.Einsum):
+    """Its gradients are einsums too, rounded under autocast if it was."""
+
+    def forward(self, *factors, subscripts):
+        self.rounds = this_thread.rounds_products
+        return super().forward(*factors, subscripts=subscripts)
+
+    def backward(self, dout, *factors):
+        with autocast("cpu", enabled=self.rounds):
+            return super().backward(dout, *factors)
 
 
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:

@@ -97,10 +97,14 @@ class Problem:
             array[...] = before
 
     def outputs(self) -> tuple[Tensor, ...]:
-        """The floating-point outputs, on the tape."""
+        """The floating-point outputs, on the tape. ValueError if products are rounded to bfloat16."""
         self._start()
         with enable_grad():
-            return floats(self.function())
+            outputs = floats(self.function())
+        if any(getattr(node, "rounds", False) for node in nodes_below(outputs)):
+            raise ValueError("gradcheck: the function runs under autocast, whose rounding no difference can judge; check "
+                             "it outside, or inside autocast('cpu', enabled=False)")
+        return outputs
 
     def values(self) -> np.ndarray:
         """All output values, as a vector."""

@@ -99,8 +99,8 @@ def _pack_block(A, rows, depth, packed):
 
 @jit
 def _pack_panel(B, depth, columns, packed, square):
-    """packed[p, j] = the pair (B[2p, j], B[2p + 1, j]), rows padded with zeros to whole vectors. Whole squares are transposed,
-    so some rows more are written."""
+    """packed[p, j] = the pair (B[2p, j], B[2p + 1, j]), rows padded with zeros to whole vectors; transposing whole squares
+    writes some rows more."""
     lanes, _, _ = shape(packed)
     width = -(-columns // lanes) * lanes
     if B.column == 1:

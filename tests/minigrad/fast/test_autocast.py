@@ -1,0 +1,209 @@
+"""autocast: which operations round their operands, forward and backward, when, and what it refuses."""
+import math
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn.functional as F
+from minigrad.fast.autocast import is_autocast_enabled
+from models.bfloat16 import from_bfloat16, to_bfloat16
+
+DOUT = 3.0  # added to upstream gradients, so that none is a plain sum
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def rounded(x):
+    return from_bfloat16(to_bfloat16(np.ascontiguousarray(x))).astype(np.float64)
+
+
+def product(a, b):
+    """Of rounded operands."""
+    return rounded(np.asarray(a, np.float32)) @ rounded(np.asarray(b, np.float32))
+
+
+def linear(dout, x, weight, bias):
+    return product(x, weight.T) + bias, product(dout, weight), product(dout.T, x), dout.sum(0)
+
+
+def matmul(dout, a, b):
+    return product(a, b), product(dout, b.swapaxes(-1, -2)), product(a.swapaxes(-1, -2), dout)
+
+
+def mlp(dout, x, expand, expand_bias, project, project_bias):
+    hidden = product(x, expand.T) + expand_bias
+    erf = np.vectorize(math.erf)(hidden / math.sqrt(2))
+    activated = hidden * (1 + erf) / 2
+    slope = (1 + erf) / 2 + hidden * np.exp(-hidden**2 / 2) / math.sqrt(2 * math.pi)
+    dhidden = product(dout, project) * slope
+    return (product(activated, project.T) + project_bias, product(dhidden, expand), product(dhidden.T, x), dhidden.sum(0),
+            product(dout.T, activated), dout.sum(0))
+
+
+def attention(dout, q, k, v):
+    """One tile: the scale is multiplied into k for scores and dq, and into q for dk, before rounding; weights are divided by their
+    sum after the product with v."""
+    scale = np.float32(1 / math.sqrt(q.shape[-1]))
+    scores = product(q, (k * scale).T)
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    weights, out = e / e.sum(-1, keepdims=True), product(e, v) / e.sum(-1, keepdims=True)
+    dscores = weights * (product(dout, v.T) - np.sum(dout * out, -1, keepdims=True))
+    return out, product(dscores, k * scale), product(dscores.T, q * scale), product(weights.T, dout)
+
+
+ROUNDED = {  # (the operation, its reference: values and gradients, shapes)
+    "linear": (F.linear, linear, [(30, 40), (20, 40), (20,)]),
+    "matmul": (mg.matmul, matmul, [(30, 40), (40, 20)]),
+    "batched matmul": (lambda a, b: a @ b, matmul, [(3, 30, 40), (3, 40, 20)]),
+    "einsum": (lambda a, b: mg.einsum("ij,jk->ik", a, b), matmul, [(30, 40), (40, 20)]),
+    "mlp": (F.mlp, mlp, [(30, 16), (64, 16), (64,), (16, 64), (16,)]),
+    "attention": (F.scaled_dot_product_attention, attention, [(24, 16), (24, 16), (24, 16)]),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_operands_are_rounded_in_both_directions(name):
+    function, reference, shapes = ROUNDED[name]
+    arrays = [random(*shape, seed=i) for i, shape in enumerate(shapes)]
+    inputs = [mg.tensor(array, requires_grad=True) for array in arrays]
+    with mg.autocast("cpu", dtype=mg.bfloat16):
+        out = function(*inputs)
+    dout = random(*out.shape, seed=9) + np.float32(DOUT)
+    out.backward(mg.tensor(dout))  # outside: the op remembers
+    expected = reference(dout.astype(np.float64), *arrays)
+    plain = function(*map(mg.tensor, arrays)).numpy()
+    for array, right in zip([out, *(x.grad for x in inputs)], expected):
+        assert array.dtype == mg.float32
+        # what is rounded in between may fall on the other side: one unit of bfloat16 in one term of a sum
+        np.testing.assert_allclose(array.detach().numpy(), right, rtol=0, atol=3e-4 * np.abs(right).max())
+    assert np.abs(plain - out.detach().numpy()).max() > 1e-3 * np.abs(plain).max()
+
+
+UNTOUCHED = {
+    "float64": lambda x: x.double() @ x.double().T, "softmax": lambda x: x.softmax(-1), "dot": lambda x: x[0] @ x[1],
+    "layer norm": lambda x: F.layer_norm(x, 40), "gelu": F.gelu, "sum": lambda x: x.sum(0), "mul": lambda x: x * x,
+    "cross entropy": lambda x: F.cross_entropy(x, mg.arange(30)), "float64 attention":
+        lambda x: F.scaled_dot_product_attention(x.double(), x.double(), x.double()),
+}
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_the_rest_keeps_its_bits(name):
+    x, under = (mg.tensor(random(30, 40), requires_grad=True) for _ in range(2))
+    out = UNTOUCHED[name](x)
+    with mg.autocast("cpu"):
+        same = UNTOUCHED[name](under)
+    dout = mg.tensor(random(*out.shape) + DOUT, dtype=out.dtype)
+    out.backward(dout)
+    same.backward(dout)
+    assert same.equal(out) and under.grad.equal(x.grad)
+
+
+def values(a, b):
+    return (a @ b).numpy().tobytes()
+
+
+def test_where_it_holds():
+    a, b = mg.tensor(random(30, 40)), mg.tensor(random(40, 20))
+    plain = values(a, b)
+    decorated = mg.autocast("cpu", mg.bfloat16)(values)
+    block = mg.autocast("cpu")
+    with block:
+        low = values(a, b)
+        assert is_autocast_enabled("cpu") and low != plain
+        with mg.autocast("cpu", enabled=False):
+            assert values(a, b) == plain and not is_autocast_enabled()
+            with block:
+                assert values(a, b) == low
+        assert values(a, b) == low
+        elsewhere = []
+        thread = threading.Thread(target=lambda: elsewhere.append(values(a, b)))
+        thread.start()
+        thread.join()
+        assert elsewhere == [plain]
+        with mg.textbook():
+            np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=1e-5, atol=1e-5)
+    assert values(a, b) == plain and decorated(a, b) == low
+    with pytest.raises(ValueError), block:
+        mg.matmul(a, a)
+    assert values(a, b) == plain
+
+
+def test_a_compiled_step_follows():
+    """Autocast around a step makes another capture; inside, it is part of the step."""
+    a, b = mg.tensor(random(30, 40)), mg.tensor(random(40, 20), requires_grad=True)
+
+    def step(a):
+        b.grad = None
+        out = a @ b
+        (out * out).sum().backward()
+        return out
+
+    def inside(a):
+        with mg.autocast("cpu"):
+            return step(a)
+
+    results = {}
+    for name, function in {"around": mg.compile(step), "inside": mg.compile(inside), "eager": step}.items():
+        for _ in range(4):
+            if name != "inside":
+                plain = function(a).detach().numpy().tobytes(), b.grad.numpy().tobytes()
+                assert results.setdefault("plain", plain) == plain
+            with mg.autocast("cpu", enabled=name != "inside"):
+                low = function(a).detach().numpy().tobytes(), b.grad.numpy().tobytes()
+            assert results.setdefault("low", low) == low
+    assert results["low"][0] != results["plain"][0] and results["low"][1] != results["plain"][1]
+
+
+def test_a_pickled_graph_remembers():
+    x, weight = (mg.tensor(random(20, 20, seed=i), requires_grad=True) for i in range(2))
+    with mg.autocast("cpu"):
+        out = F.linear(x, weight)
+    x2, weight2, out2 = pickle.loads(pickle.dumps((x, weight, out)))
+    dout = mg.tensor(random(20, 20, seed=2))
+    for result in (out, out2):
+        result.backward(dout)
+    assert x2.grad.equal(x.grad) and weight2.grad.equal(weight.grad)
+
+
+def test_gradients_of_gradients_are_float32():
+    x, weight = (mg.tensor(random(20, 20, seed=i), requires_grad=True) for i in range(2))
+    with mg.autocast("cpu"):
+        out = F.linear(x, weight)
+    dx, = mg.grad((out * out).sum(), x, create_graph=True)
+    dx.sum().backward()
+    assert weight.grad.isfinite().all()
+
+
+REFUSED = [
+    (lambda: mg.autocast("cuda"), ValueError, "minigrad computes on the CPU, got device_type='cuda'; use 'cpu'"),
+    (lambda: mg.autocast("cpu", dtype=mg.float16), TypeError, "rounded to bfloat16, not to float16; use dtype=minigrad.bfloat16"),
+    (lambda: mg.autocast("cpu", dtype=mg.float32), TypeError, "rounded to bfloat16, not to float32"),
+]
+
+
+@pytest.mark.parametrize("make, error, words", REFUSED)
+def test_refusals(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_the_gradient_check_refuses_it():
+    inputs = [mg.tensor(random(4, 3, seed=i), dtype=mg.float64, requires_grad=True) for i in range(2)]
+
+    def low(a, b):
+        with mg.autocast("cpu"):
+            return F.linear(a, b)
+
+    with pytest.raises(ValueError, match="^gradcheck: the function runs under autocast[^\n]*check it outside[^\n]*$"):
+        mg.gradcheck(low, inputs)
+    with mg.autocast("cpu"):
+        with pytest.raises(ValueError, match="runs under autocast"):
+            mg.gradcheck(F.linear, inputs)
+        with mg.autocast("cpu", enabled=False):
+            assert mg.gradcheck(F.linear, inputs)
