@@ -18,7 +18,7 @@ from models.training_config import TrainingConfig
 from models.transformer import TransformerConfig, differences
 
 LARGEST = 20  # the most parameters that a config may describe, in multiples of the checkpoint's numbers
-NEWER = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}  # config fields that older checkpoints lack
+NEWER = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum", "precision"}  # fields that older checkpoints lack
 POSITIONS = "position_embedding.weight"  # has fewer rows with a shorter context
 
 

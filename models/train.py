@@ -14,7 +14,7 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from minigrad.extend import norm
+from minigrad.extend import multiplies_bfloat16, norm
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, remedy
 from models.distributed import ALONE, Alone
 from models.loading import load_parameters
@@ -80,7 +80,7 @@ class Trainer:
                  ranks: Alone = ALONE):
         self.model: nn.Module = model.train()
         self.dataset = dataset
-        self.config = config
+        self.config = dataclasses.replace(config, precision=ranks.of_first(precision, config.precision, model.config.dtype))
         self.architecture = architecture
         self.ranks = ranks
         self.step: int = 0  # updates done
@@ -92,6 +92,7 @@ class Trainer:
         self._layers = layers_of(model)
         self._summing_gradients = ranks.summing(parameters)
         self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
+        self._rounding = mg.autocast("cpu", enabled=self.config.precision == "bfloat16")
         self._replayed = mg.compile(self._loss_and_gradients)
 
     def _loss_and_gradients(self, divisor: mg.Tensor, *batch: mg.Tensor) -> mg.Tensor:
@@ -135,7 +136,7 @@ class Trainer:
             own_targets, targets = [np.count_nonzero(t != self.dataset.ignored) for t in (own[-1], batch[-1])]
             share = own_targets / targets
         divisor = mg.tensor(self.config.accumulation / share, dtype=self.model.config.dtype)
-        with mg.random.portion(self.ranks.rank, self.ranks.size):
+        with mg.random.portion(self.ranks.rank, self.ranks.size), self._rounding:
             return share * self._replayed(divisor, *map(mg.tensor, own)).item()
 
     def is_stop(self, step: int) -> bool:
@@ -164,7 +165,7 @@ class Trainer:
     def evaluate(self) -> dict[str, Any]:
         """The dataset's measures of the model, without dropout; after the last step there are more."""
         self.model.eval()
-        with mg.no_grad():
+        with mg.no_grad(), self._rounding:
             measured = self.dataset.evaluate(self.model, self.config, self.is_finished(), self.ranks)
         self.model.train()
         self._check_finite("validation loss", measured["val_loss"])
@@ -218,6 +219,23 @@ class Trainer:
             most = {"step": checkpoint.step, "exp_avg_sq": math.inf}.get(name.partition(".")[2])
             if most is not None and not (0 <= array.min() and array.max() <= most):
                 raise CheckpointError(f"{path} is damaged: its optimizer/{name} is not from 0 to {most}{remedy(path)}")
+
+
+def precision(asked: str, dtype: str) -> str:
+    """The precision of factors: `auto` means bfloat16 where the processor has an instruction for their products.
+
+    ValueError for bfloat16 if the model is of float64, or if there are no kernels.
+    """
+    if asked == "auto":
+        return "bfloat16" if multiplies_bfloat16() and dtype == "float32" else "float32"
+    if asked == "bfloat16":
+        if dtype != "float32":
+            raise ValueError(f"precision bfloat16 is for models of float32, and this one is of {dtype}")
+        try:
+            mg.autocast("cpu")
+        except RuntimeError as error:
+            raise ValueError(f"precision bfloat16: {error}") from None
+    return asked
 
 
 BLOCK = r".*?\b\d+(?=\.)"  # the block in a parameter's name

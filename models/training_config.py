@@ -11,7 +11,8 @@ WHOLE = dict.fromkeys(("steps", "batch_size", "accumulation", "eval_every", "eva
     ("warmup_steps", "seed"), (0, 10 ** 9))
 INTERVALS = {"lr": "(0, 1]", "muon_lr": "(0, 1]", "muon_momentum": "[0, 1)", "final_lr": "[0, 1]", "beta1": "[0, 1)",
              "beta2": "[0, 1)", "label_smoothing": "[0, 1)", "weight_decay": "[0, 100]", "max_grad_norm": "(0, inf)"}
-CHOICES: dict[str, Collection[str]] = {"optimizer": ("adamw", "muon"), "annealing": nn.optim.ANNEALING}
+CHOICES: dict[str, Collection[str]] = {"optimizer": ("adamw", "muon"), "annealing": nn.optim.ANNEALING,
+                                       "precision": ("float32", "bfloat16", "auto")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,7 @@ class TrainingConfig:
     decay_all: bool = False  # do biases and gains decay as well?
     max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
     label_smoothing: float = 0.0  # the probability spread over wrong answers in training
+    precision: str = "float32"  # of factors in products: float32, bfloat16 (see mg.autocast), or auto: what is faster here
     eval_every: int = 250  # steps between evaluations, which also save a checkpoint
     eval_windows: int = 240  # windows of the validation text, or examples, per evaluation; the last one takes more
     seed: int = 42  # seed of initialisation, dropout and batches

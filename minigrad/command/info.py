@@ -7,7 +7,7 @@ import re
 
 import minigrad as mg
 from minigrad.command import DISTRIBUTION, version
-from minigrad.extend import cache_folder, threading_layer
+from minigrad.extend import cache_folder, multiplies_bfloat16, threading_layer
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +20,7 @@ def run(options: argparse.Namespace) -> int:
         **{name: version(name) for name in ("numpy", "numba", "llvmlite", "matplotlib", "tqdm")},
         "python": f"{platform.python_version()} on {platform.system()}",
         "cpu": cpu_name(),
+        "bfloat16": "multiplied by the processor" if multiplies_bfloat16() else "multiplied as float32",
         "cores": os.cpu_count(),
         "threads": mg.get_num_threads(),
         "threading layer": threading_layer(),

@@ -12,6 +12,7 @@ from ..fast import Program  # steps on rows of numbers, such as those of a model
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
 from ..fast import compile_ahead  # compile_ahead(): let other processes compile what a training step needs
 from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
+from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the processor do autocast's products at once?
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
@@ -32,6 +33,6 @@ from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensor
 __all__ = [
     "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "Program",
     "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to", "floating",
-    "keep_grad_in", "latest_write", "left_out", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
-    "sample", "threading_layer",
+    "keep_grad_in", "latest_write", "left_out", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate",
+    "pad", "promote", "sample", "threading_layer",
 ]

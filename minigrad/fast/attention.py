@@ -8,11 +8,10 @@ import numpy as np
 
 from ..ops import attention
 from ..ops.attention import default_scale, split_heads
-from ..per_thread import this_thread
 from ..tape import implements
 from .kernels import attention as kernels, dropout
-from .kernels.bfloat16 import product
 from .kernels.buffers import empty_like
+from .rounding import Rounding
 
 
 @implements(attention.WeightsDropout)
@@ -21,12 +20,12 @@ class WeightsDropout(attention.WeightsDropout):
 
 
 @implements(attention.ScaledDotProductAttention)
-class ScaledDotProductAttention(attention.ScaledDotProductAttention):
+class ScaledDotProductAttention(Rounding, attention.ScaledDotProductAttention):
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
-        self.scale, self.rounds = default_scale(q) if scale is None else scale, this_thread.rounds_products
+        self.scale = default_scale(q) if scale is None else scale
         out, logsumexp = kernels.attention_forward(
-            *in_four_axes(q, k, v), mask, is_causal, self.scale, rotation, self.dropout, product(self.rounds))
+            *in_four_axes(q, k, v), mask, is_causal, self.scale, rotation, self.dropout, self.product())
         self.save(q, k, v, mask, rotation, out, logsumexp)
         return out[(0,) * (4 - q.ndim)]
 
@@ -34,7 +33,7 @@ class ScaledDotProductAttention(attention.ScaledDotProductAttention):
         gradients = empty_like(q), empty_like(k), empty_like(v)
         kernels.attention_backward(
             *in_four_axes(q, k, v), mask, self.is_causal, self.scale, (out, logsumexp), *in_four_axes(dout),
-            in_four_axes(*gradients), rotation, self.dropout, product(self.rounds))
+            in_four_axes(*gradients), rotation, self.dropout, self.product())
         return *gradients, None, None
 
 
@@ -53,6 +52,6 @@ class PackedAttention(attention.PackedAttention, ScaledDotProductAttention):
         dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
         kernels.attention_backward(
             *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, (out, logsumexp), dout,
-            split_heads(dpacked, self.num_heads), rotation, self.dropout, product(self.rounds),
+            split_heads(dpacked, self.num_heads), rotation, self.dropout, self.product(),
         )
         return dpacked, None

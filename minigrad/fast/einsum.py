@@ -8,22 +8,21 @@ from .. import backend
 from ..backend import replaced_by
 from ..ops import einsum
 from ..ops.matmul import MatMul
-from ..per_thread import this_thread
 from ..tape import implements
-from .autocast import autocast
+from .rounding import Rounding
 from .shape import reshaped
 
 
 @implements(einsum.Einsum)
-class Einsum(einsum.Einsum):
+class Einsum(Rounding, einsum.Einsum):
     """Its gradients are einsums too, rounded under autocast if it was."""
 
     def forward(self, *factors, subscripts):
-        self.rounds = this_thread.rounds_products
-        return super().forward(*factors, subscripts=subscripts)
+        with self.block():
+            return super().forward(*factors, subscripts=subscripts)
 
     def backward(self, dout, *factors):
-        with autocast("cpu", enabled=self.rounds):
+        with self.block():
             return super().backward(dout, *factors)
 
 

@@ -1,6 +1,7 @@
 """The engine room's names. Importing them installs the implementations of ops: each file implements its namesake in
 `minigrad.ops`."""
 from .kernels.adamw import norm
+from .kernels.bfloat16 import is_native as multiplies_bfloat16
 from .kernels.ahead import start as compile_ahead
 from .kernels.cache import cache_folder
 from .kernels.activations import ACTIVATIONS

@@ -3,32 +3,30 @@ import numpy as np
 
 from .. import backend
 from ..ops import matmul
-from ..ops.arithmetic import product as elementwise_product
-from ..per_thread import this_thread
+from ..ops.arithmetic import product
 from ..tape import implements
 from .kernels import activations, gemm
-from .kernels.bfloat16 import product
 from .kernels.rows import as_rows, sum_rows
 from .kernels.thresholds import SMALL_TO_SUM
+from .rounding import Rounding
 
 
 @implements(matmul.MatMul)
-class MatMul(matmul.MatMul):
+class MatMul(Rounding, matmul.MatMul):
     @classmethod
     def takes(cls, arrays):
         return arrays[0].dtype.kind == "f"
 
     def forward(self, a, b):
         self.save(a, b)
-        self.rounds = this_thread.rounds_products
         return self._product(a, b)
 
     def _product(self, a, b):
         if a.ndim == b.ndim == 2:
             if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-                return elementwise_product(a, b)
-            return gemm.matmul(a, b, product=product(self.rounds))
-        return gemm.batched_matmul(a, b, product=product(self.rounds))
+                return product(a, b)
+            return gemm.matmul(a, b, product=self.product())
+        return gemm.batched_matmul(a, b, product=self.product())
 
     def backward(self, dout, a, b):
         da = self._product(dout, b.swapaxes(-1, -2)) if self.needs(0) else None
@@ -46,21 +44,20 @@ class Dot(matmul.Dot):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.asarray(backend.sum(elementwise_product(a, b)))
+        return np.asarray(backend.sum(product(a, b)))
 
 
 @implements(matmul.Linear)
-class Linear(matmul.Linear):
+class Linear(Rounding, matmul.Linear):
     by_kernels = True
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight)
-        self.rounds = this_thread.rounds_products
-        out = gemm.matmul(as_rows(x), weight.T, bias=bias, product=product(self.rounds))
+        out = gemm.matmul(as_rows(x), weight.T, bias=bias, product=self.product())
         return out.reshape(x.shape[:-1] + (weight.shape[0],))
 
     def backward(self, dout, x, weight):
-        dout_rows, chosen = as_rows(dout), product(self.rounds)
+        dout_rows, chosen = as_rows(dout), self.product()
         dx = dweight = dbias = None
         if self.needs(2):
             dbias = sum_rows(dout_rows)
@@ -72,14 +69,14 @@ class Linear(matmul.Linear):
 
 
 @implements(matmul.MLP)
-class MLP(matmul.MLP):
+class MLP(Rounding, matmul.MLP):
     """Backward computes gelu(h) again, from the exponentials that dh needs."""
 
     by_kernels = True
 
     def forward(self, x, expand, expand_bias, project, project_bias, *, approximate="none"):
-        self.approximate, use_tanh, self.rounds = approximate, approximate == "tanh", this_thread.rounds_products
-        chosen = product(self.rounds)
+        self.approximate, use_tanh = approximate, approximate == "tanh"
+        chosen = self.product()
         hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias, product=chosen)
         activated = activations.empty_apart(hidden)
         activations.gelu_forward(hidden.reshape(-1), activated.reshape(-1), use_tanh)
@@ -88,7 +85,7 @@ class MLP(matmul.MLP):
         return out.reshape(x.shape[:-1] + (project.shape[0],))
 
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
-        dout, chosen = as_rows(dout), product(self.rounds)
+        dout, chosen = as_rows(dout), self.product()
         dexpand = dproject = dproject_bias = dx = None
         dhidden = gemm.matmul(dout, project, product=chosen)  # dgelu until the next kernel
         activated, dexpand_bias = activations.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)

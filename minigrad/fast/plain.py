@@ -95,6 +95,10 @@ def compile_ahead() -> None:
     """No-op: there is nothing to compile."""
 
 
+def multiplies_bfloat16() -> bool:
+    return False
+
+
 def cache_folder() -> str:
     return "none: there are no kernels"
 

@@ -17,6 +17,7 @@ import functools
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 
 from .internals import entry_point
 from .jit import jit, library
@@ -25,7 +26,7 @@ from .matrix import (
     source_of, sum_at,
 )
 from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_square
-from .simd import INT32, constant, shift, vector_pass
+from .simd import INT32, constant, has_feature, shift, vector_pass, vector_shape
 
 DEPTH = 256  # pairs in a panel
 SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
@@ -143,6 +144,12 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
                             min(tile_rows, rows - i), vectors, pairs, n, Operand(at(block, i, 0), 0, workspace),
                             Operand(Matrix(panel, vectors * lanes, 1), 0, panel), sum_at(panels_of_c, row + i, column + j),
                             nothing)
+
+
+def is_native() -> bool:
+    """Does this processor multiply pairs in one instruction?"""
+    context = cpu_target.target_context
+    return vector_shape(context)[0] == 512 and has_feature(context, "avx512bf16")
 
 
 @functools.cache
