@@ -187,3 +187,23 @@ def test_bad_configs():
         (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
         (dict(max_grad_norm=math.nan), "max_grad_norm must be"), (dict(max_grad_norm=10 ** 400), "max_grad_norm must be"),
     ])
+
+
+def test_precision_is_that_of_the_products(make_trainer, monkeypatch):
+    plain, low = make_trainer(), make_trainer(precision="bfloat16")
+    rows = [(plain.train_step()["loss"], low.train_step()["loss"]) for _ in range(10)]
+    assert all(0 < abs(a - b) < 2e-3 for a, b in rows), rows
+    assert low.evaluate() != plain.evaluate() and not mg.is_autocast_enabled()
+    for native, expected in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr(train, "multiplies_bfloat16", lambda native=native: native)
+        trainer = make_trainer(precision="auto")
+        assert trainer.config.precision == trainer.checkpoint().training["precision"] == expected
+        assert train.precision("auto", "float64") == "float32"
+
+
+def test_precision_without_a_use_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match="^precision bfloat16 is for models of float32, and this one is of float64$"):
+        train.precision("bfloat16", "float64")
+    monkeypatch.setattr(mg.ops.matmul.MatMul, "implementation", None)
+    with pytest.raises(ValueError, match="^precision bfloat16: autocast: products in bfloat16 need the kernels, but Numba"):
+        train.precision("bfloat16", "float32")
