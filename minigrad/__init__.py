@@ -38,6 +38,7 @@ from .creation import (
     rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like,
     randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like,
 )
+from .fast import autocast as amp
 from .fast.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where

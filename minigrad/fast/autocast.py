@@ -1,4 +1,4 @@
-"""Products in bfloat16: `autocast`, and what it does to which operation.
+"""Products in bfloat16: `autocast`, also called `amp.autocast`, and what it does to which operation.
 
 | operation | operands | sums, results | gradients |
 |---|---|---|---|
@@ -15,6 +15,7 @@ Gradients of gradients are computed in float32, and so is everything inside `tex
 import contextlib
 from typing import Any, Self
 
+from ..arrays.devices import GradScaler as GradScaler
 from ..arrays.dtypes import bfloat16
 from ..ops.matmul import MatMul
 from ..per_thread import this_thread

@@ -113,7 +113,7 @@ FUNCTIONS = {
     "dequantize float8_e4m3fn float8_e5m2 quantization quantize_per_channel quantize_per_tensor "
     "quantize_per_tensor_dynamic uint16 uint32 uint64": DENSE,
     "BoolTensor ByteTensor DoubleTensor IntTensor": "use mg.tensor(data, dtype=...)",
-    "GradScaler amp autocast": "there is no half precision: use mg.float32",
+    "GradScaler": "use mg.amp.GradScaler",
     "cond while_loop": "use Python's own if and while",
     "export fx jit onnx": "use mg.compile on a training step",
     "func vmap": "use an axis for the batch, along which operations broadcast; mg.grad, mg.vjp, mg.jvp and mg.hessian",
