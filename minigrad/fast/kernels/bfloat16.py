@@ -17,9 +17,8 @@ import functools
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 
-from .internals import entry_point
+from .internals import context, entry_point
 from .jit import jit, library
 from .matrix import (
     ACCUMULATE, ADD_BIAS, BLOCK_ROWS, MAX_DEPTH, PACKED_B, STRIP_COLUMNS, Matrix, Operand, Sum, at, signature_of_product,
@@ -148,8 +147,7 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
 
 def is_native() -> bool:
     """Does this processor multiply pairs in one instruction?"""
-    context = cpu_target.target_context
-    return vector_shape(context)[0] == 512 and has_feature(context, "avx512bf16")
+    return vector_shape(context())[0] == 512 and has_feature(context(), "avx512bf16")
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from llvmlite.binding import Linkage, ffi, parse_assembly
 from numba import types
 from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 
 from .interrupts import postponed
 
@@ -204,6 +204,11 @@ def emit_call(context, builder: ir.IRBuilder, description, kinds: tuple[types.Ty
     """Call a `linked` part that returns nothing."""
     function = context.declare_function(builder.module, description)
     context.call_conv.call_function(builder, function, types.none, kinds, values)
+
+
+def context():
+    """What kernels are compiled in."""
+    return cpu_target.target_context
 
 
 def processor(target) -> tuple[str, str, str]:

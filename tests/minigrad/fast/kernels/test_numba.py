@@ -38,6 +38,7 @@ INTERNALS = {  # what uses it in kernels/internals.py, and the signature of a fu
     "numba.core.cpu:CPUContext.insert_user_function": ("PartCompiler", "(self, func, fndesc, libs=())"),
     "numba.core.cpu:CPUContext.active_code_library": ("linked", None),
     "numba.core.cpu:CPUContext.declare_function": ("emit_call", "(self, module, fndesc)"),
+    "numba.core.registry:CPUTarget.target_context": ("context", None),
     "numba.core.typing:Context.resolve_function_type": ("compile_part", "(self, func, args, kws)"),
     "numba.core.compiler:CompileResult._reduce": ("to_bytes", "(self)"),
     "numba.core.compiler:CompileResult._rebuild": ("from_bytes", None),
