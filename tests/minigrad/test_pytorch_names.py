@@ -1,4 +1,5 @@
 """Names in files written for PyTorch, apart from functions: devices, dtypes, generators, packages."""
+import inspect
 import re
 
 import numpy as np
@@ -264,3 +265,13 @@ def test_in_place_forms_compute_what_their_functions_compute():
         assert results[0] == results[1], name
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
             getattr(leaf, f"{name}_")(*arguments.get(name, ()))
+
+
+def test_dir_lists_this_librarys_names_only():
+    def home(value):
+        return value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "") or "minigrad"
+
+    public = {name: getattr(mg, name) for name in dir(mg) if name[0] != "_"}
+    foreign = {name for name, value in public.items() if home(value).split(".")[0] not in ("minigrad", "nn", "models", "study")}
+    assert {name for name in foreign if not isinstance(public[name], np.dtype)} == {"Size", "dtype", "finfo", "iinfo"}
+    assert not public.keys() & {"TYPE_CHECKING", "as_function", "left_out"}
