@@ -171,7 +171,7 @@ def attended(tokens):
     (lambda x, w: F.gelu(x @ w).sum(), 2, ["x", "w", "matmul", "gelu", "sum"], ["x_2"]),
     (lambda q, k: F.scaled_dot_product_attention(q, k, k), 2, ["q", "k", "scaled_dot_product_attention"], ["query", "q4", "reshape"]),
     (attended, 1, ["tokens", "query.weight", "output"], ["query", "q", "x", "out"]),
-    (F.gelu, 1, ["x", "gelu"], []),
+    (F.gelu, 1, ["input", "gelu"], ["x"]),
     (F.scaled_dot_product_attention, 3, ["query", "key", "value", "scaled_dot_product_attention"], ["q", "q4", "out"]),
     (lambda x: F.layer_norm(F.layer_norm(x, (4,)), (4,)), 1, ["layer_norm", "layer_norm_2"], ["flat"]),
     (lambda _: attention(DEFAULT, DEFAULT.tensors()), 1, ["q", "softmax", "matmul"], ["scores", "weights", "head"]),
