@@ -54,7 +54,7 @@ from .runner import textbook as textbook
 from math import e as e, inf as inf, nan as nan, pi as pi
 from numpy import dtype as dtype, finfo as finfo, iinfo as iinfo, newaxis as newaxis
 
-if TYPE_CHECKING:  # what `__getattr__` below imports on first use; type checkers know a package's module by its import only
+if TYPE_CHECKING:  # what `__getattr__` below imports on first use; only imports tell type checkers what modules have
     import models as models
     import nn as nn
     import study as study
