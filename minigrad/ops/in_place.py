@@ -159,7 +159,7 @@ class InPlaceMethods:
     __imod__ = remainder_
     __ipow__ = pow_
     __iand__: Final = in_place(OutOfPlace.__and__)
-    __ior__: Final = in_place(OutOfPlace.__or__)
+    __ior__: Final = in_place(OutOfPlace.__or__)  # type: ignore[arg-type]  # mypy sees that of the class itself
     __ixor__: Final = in_place(OutOfPlace.__xor__)
 
     def fill_(self: Tensor, value: float) -> Tensor:
