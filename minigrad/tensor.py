@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-blank = object.__new__  # makes an object without calling __init__
+blank: Final = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
 
 
@@ -390,7 +390,7 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     return tensor
 
 
-apply = Tensor.apply_op
+apply: Final = Tensor.apply_op
 
 
 def as_function(

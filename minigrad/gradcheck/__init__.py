@@ -27,7 +27,7 @@ __all__ = [
 
 explain_with("study.mistakes.consult")
 
-__signature__ = inspect.signature(gradcheck)
+__signature__: inspect.Signature = inspect.signature(gradcheck)
 
 
 class CallableModule(types.ModuleType):

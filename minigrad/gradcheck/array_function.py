@@ -20,16 +20,16 @@ class ArrayFunction:
 
     def __init__(self, fn: Callable[..., Any], inputs: Sequence[Any], library: Library | None = None):
         self.library: Library = library or library_of(fn, inputs)
-        self.fn = fn = function_of(fn, self.library)
+        self.fn: Callable[..., Any] = function_of(fn, self.library)
         self.inputs = inputs
         self.varied: list[int] = [i for i, x in enumerate(inputs) if (isinstance(x, np.ndarray) or library_of_value(x))
                                   and array_of(x).dtype.kind in "fciub"]
         if not self.varied:
             came = ", ".join(type(x).__name__ for x in inputs) or "none"
             raise TypeError(f"expected Tensors or arrays of numbers among the inputs, got {came}")
-        self.names: list[str] = [input_names(fn, inputs)[i] for i in self.varied]
+        self.names: list[str] = [input_names(self.fn, inputs)[i] for i in self.varied]
         self.arrays: list[np.ndarray] = [array_of(inputs[i]) for i in self.varied]
-        self.state: State = State(fn, all_generators())
+        self.state: State = State(self.fn, all_generators())
         self.preserved: Callable[[], ContextManager[None]] = self.state.preserved
 
     def __call__(self, arrays: Arrays, seed: int) -> Arrays:

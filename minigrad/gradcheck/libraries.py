@@ -39,7 +39,7 @@ class Generator(NamedTuple):
 class Library:
     """NumPy: arrays, which have no gradients. The others say what differs."""
 
-    name = "NumPy"
+    name: str = "NumPy"
     needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
 
     def is_tensor(self, value: Any) -> bool:
@@ -228,7 +228,8 @@ class Minigrad(Taped):
 
 
 class Torch(Taped):
-    name, package = "PyTorch", "torch"
+    name: str = "PyTorch"
+    package: str = "torch"
 
     def __init__(self, torch: Any):
         super().__init__(torch.set_grad_enabled, torch.autograd.grad)
@@ -352,7 +353,8 @@ class Repeated:
 
     def __init__(self, jax: Any, function: Callable[..., Any]):
         self.jax = jax
-        self.plain = self.function = function
+        self.plain = function
+        self.function: Callable[..., Any] = function
         self.calls: int = 0
 
     def __call__(self, arrays: Any) -> Any:
@@ -371,7 +373,8 @@ class Repeated:
 
 
 class Jax(Library):
-    name, package = "JAX", "jax"
+    name: str = "JAX"
+    package: str = "jax"
     needs = "give an array of floating-point numbers"
 
     def __init__(self, jax: Any):
