@@ -38,21 +38,21 @@ def test_it_has_learnt():
 
 def test_commands_use_it_in_an_empty_folder(run):
     code, out, err = run("sample", "--prompt", "module ", "--tokens", 20)
-    assert code == 0 and err == SAYS and out.startswith("module ") and len(out) == len("module ") + 20 + 1
+    assert code == 0 and err.startswith(SAYS) and out.startswith("module ") and len(out) == len("module ") + 20 + 1
     for prompt in [], ["--prompt", "import this"]:
         code, out, err = run("look", *prompt, "--out", "look.png")
-        assert code == 0 and err == SAYS and out.endswith("look.png shows it\n") and pathlib.Path("look.png").is_file()
+        assert code == 0 and err.startswith(SAYS) and out.endswith("look.png shows it\n") and pathlib.Path("look.png").is_file()
     for text, read in ([], models.respond(models.load("starter"), tokens=16, temperature=0).strip()), (["--text", "import"], "import"):
         code, out, err = run("study", "--checkpoint", *text, "--no-open")
         page = pathlib.Path("study.html").read_text(encoding="utf-8")
-        assert code == 0 and err == SAYS and f"As starter computes it on '{read}'" in page
+        assert code == 0 and err.startswith(SAYS) and f"As starter computes it on '{read}'" in page
 
 
 def test_a_run_comes_first_and_so_does_a_folder_of_its_name(run, text_run):
     pathlib.Path("runs").mkdir()
     shutil.move(text_run, "runs/own")
     code, _, err = run("sample", "--prompt", "a", "--tokens", 3)
-    assert code == 0 and err == f"{pathlib.Path('runs/own')}, the run saved last:\n"
+    assert code == 0 and err.startswith(f"{pathlib.Path('runs/own')}, the run saved last:\n")
     assert run("look", "--prompt", "abc")[0] == 0 and pathlib.Path("runs/own/look.png").is_file()
     pathlib.Path("starter").mkdir()
     one_line(run("sample", "--checkpoint", "starter"), "starter holds no checkpoint.npz")

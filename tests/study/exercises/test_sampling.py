@@ -28,7 +28,7 @@ def run(exercises, in_this_process):
 
 def test_the_starter_writes_with_an_answer_and_draws_as_it_says(run):
     code, out, err = run(RIGHT, *PROMPT, "--tokens", 30, "--seed", 3)
-    assert (code, err) == (0, "starter, the small model that comes with minigrad (`minigrad train` makes your own):\n")
+    assert code == 0 and err.startswith("starter, the small model that comes with minigrad (`minigrad train` makes your own):\n")  # kernels may compile
     verdict, _, text = out.partition("\n")
     assert verdict == "next_token: right" and text.startswith("module ") and len(text) == len("module ") + 30 + 1
     assert run(VARIANT, *PROMPT, "--tokens", 30, "--seed", 3)[1] == out  # the same function of the model's logits
