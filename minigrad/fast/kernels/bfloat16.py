@@ -11,7 +11,6 @@ For pairs p from 0 up, with all products exact in float32, an element of C is
 over a panel of at most 2 DEPTH numbers, then over the sums of panels. Numbers below 2^-126 count as zeros. So the bits are
 the same on all processors, and for any number of threads.
 """
-import contextlib
 import functools
 
 from llvmlite import ir
@@ -25,18 +24,21 @@ from .matrix import (
     source_of, sum_at,
 )
 from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_square
-from .simd import INT32, constant, has_feature, shift, vector_pass, vector_shape
+from .simd import BIT, INT32, constant, has_feature, shift, vector_pass, vector_shape
 
 DEPTH = 256  # pairs in a panel
 SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
 
 
-@contextlib.contextmanager
-def _each(builder, rows, row_step, columns, column_step):
-    """A loop over the first row and column of each piece of a matrix."""
+def _each(builder, rows, row_step, columns, column_step, emit):
+    """Emit emit(row, column, end) for the first row and column of each piece of a matrix. `end` is None in whole pieces; in
+    the last one of a row it may be the number of columns left."""
+    whole = builder.and_(columns, constant(-column_step))
     with cgutils.for_range_slice(builder, constant(0), rows, constant(row_step)) as (row, _):
-        with cgutils.for_range_slice(builder, constant(0), columns, constant(column_step)) as (column, _):
-            yield row, column
+        with cgutils.for_range_slice(builder, constant(0), whole, constant(column_step)) as (column, _):
+            emit(row, column, None)
+        with builder.if_then(builder.icmp_signed("<", whole, columns)):
+            emit(row, whole, builder.sub(columns, whole))
 
 
 def _rounded(vectors, x):
@@ -48,40 +50,51 @@ def _rounded(vectors, x):
     return builder.select(builder.fcmp_unordered("uno", x, x), builder.or_(bits, quiet), nearest)
 
 
+def _halves(vectors, low, high):
+    """Two vectors of float32 as one of 16-bit integers, rounded, one after the other. AVX512-BF16 does that at once."""
+    builder, lanes = vectors.builder, vectors.lanes
+    if vectors.has_pairs:
+        function = ir.FunctionType(vectors.type, [vectors.type] * 2)
+        found = builder.asm(function, "vcvtne2ps2bf16 $2, $1, $0", "=v,v,v", [high, low], False)
+        return builder.bitcast(found, ir.VectorType(ir.IntType(16), 2 * lanes))
+    places = ir.Constant(ir.VectorType(INT32, lanes), [16] * lanes)
+    parts = [builder.trunc(builder.lshr(_rounded(vectors, x), places), ir.VectorType(ir.IntType(16), lanes))
+             for x in (low, high)]
+    return vectors.shuffle(*parts, list(range(2 * lanes)))
+
+
 @vector_pass
 def _round_rows(vectors, source, rows, row_source, columns, target, row_target):
     """target[i, p] = the pair (source[i, 2p], source[i, 2p + 1]); 0 follows the last column."""
     builder, lanes = vectors.builder, vectors.lanes
-    halves = ir.VectorType(ir.IntType(16), lanes)
-    places = ir.Constant(ir.VectorType(INT32, lanes), [16] * lanes)
-    with _each(builder, rows, 1, columns, 2 * lanes) as (row, column):
+
+    def emit(row, column, end):
         start = builder.gep(source, [builder.add(builder.mul(row, row_source), column)])
-        found = []
-        for part in (0, lanes):
-            mask = vectors.first(builder.sub(columns, builder.add(column, constant(part))))
-            bits = _rounded(vectors, vectors.load(builder.gep(start, [constant(part)]), mask))
-            found.append(builder.trunc(builder.lshr(bits, places), halves))
-        pairs = builder.bitcast(vectors.shuffle(*found, list(range(2 * lanes))), vectors.type)
+        first, second = (end and vectors.first(builder.sub(end, constant(part))) for part in (0, lanes))
+        pairs = _halves(vectors, vectors.load(start, first), vectors.load(builder.gep(start, [constant(lanes)]), second))
         place = builder.add(builder.mul(row, row_target), builder.ashr(column, constant(1)))
-        vectors.store(pairs, builder.gep(target, [place]))
+        vectors.store(builder.bitcast(pairs, vectors.type), builder.gep(target, [place]))
+
+    _each(builder, rows, 1, columns, 2 * lanes, emit)
 
 
 @vector_pass
 def _round_columns(vectors, source, rows, row_source, columns, target, row_target):
     """target[p, j] = the pair (source[2p, j], source[2p + 1, j]); 0 follows the last row and the last column."""
     builder, lanes = vectors.builder, vectors.lanes
-    integers = ir.VectorType(INT32, lanes)
-    places, upper = (ir.Constant(integers, [n] * lanes) for n in (16, -0x10000))
-    with _each(builder, rows, 2, columns, lanes) as (row, column):
+    interleaved = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
+
+    def emit(row, column, end):
         start = builder.gep(source, [builder.add(builder.mul(row, row_source), column)])
-        first = vectors.first(builder.sub(columns, column))
+        first = vectors.splat(ir.Constant(BIT, 1)) if end is None else vectors.first(end)
         exists = builder.icmp_signed("<", builder.add(row, constant(1)), rows)
-        second = builder.and_(first, vectors.splat(exists))
-        low = _rounded(vectors, vectors.load(start, first))
-        high = _rounded(vectors, vectors.load(builder.gep(start, [row_source]), second))
-        pairs = builder.or_(builder.lshr(low, places), builder.and_(high, upper))
+        second = vectors.load(builder.gep(start, [row_source]), builder.and_(first, vectors.splat(exists)))
+        pairs = _halves(vectors, vectors.load(start, end and first), second)
         place = builder.add(builder.mul(builder.ashr(row, constant(1)), row_target), column)
-        vectors.store(builder.bitcast(pairs, vectors.type), builder.gep(target, [place]))
+        pairs = builder.bitcast(vectors.shuffle(pairs, pairs, interleaved), vectors.type)
+        vectors.store(pairs, builder.gep(target, [place]))
+
+    _each(builder, rows, 2, columns, lanes, emit)
 
 
 @jit
