@@ -11,6 +11,7 @@ from models import PRESETS
 VOCABULARY_SIZE = 65  # of tinyshakespeare
 MS, US = 1e3, 1e6  # in a second
 ALL = "minigrad", "PyTorch", "torch.compile", "JAX"
+ROUNDED = "compiled", "ours in bfloat16", "PyTorch", "PyTorch in bfloat16"
 TRAINED = "minigrad", "compiled", "PyTorch", "torch.compile", "JAX"  # compiled: by minigrad.compile
 
 
@@ -36,9 +37,10 @@ def training(preset: str, batch_size: int | None = None, **changes) -> dict:
     return dict(sizes=sizes(preset, **changes), batch_size=batch_size or PRESETS[preset].batch_size)
 
 
-def training_case(name: str, preset: str, measure: Callable, scale: float = 1.0) -> Case:
+def training_case(name: str, preset: str, measure: Callable, scale: float = 1.0, contestants: tuple[str, ...] = TRAINED,
+                  **options) -> Case:
     """A training step of every contestant."""
-    return Case("", name, "training_step", training(preset), TRAINED, measure, scale)
+    return Case("", name, "training_step", training(preset), contestants, measure, scale, **options)
 
 
 MATRICES = """768x128x512 768x512x128 768x128x384 768x128x65 2048x256x1024 2048x1024x256 4096x384x1536 128x32x128
@@ -99,6 +101,8 @@ def scaling_cases() -> Iterator[Case]:
 BENCHMARKS = {
     "training_step": Benchmark("A training step", "ms", [
         training_case(name, name, time_in_turns, MS) for name in PRESETS]),
+    "bfloat16": Benchmark("A training step with products in bfloat16", "ms", [
+        training_case(name, name, time_in_turns, MS, ROUNDED, tolerance=2e-2) for name in PRESETS]),
     "matmul": Benchmark("Matrix products of float32", "GFLOP/s", list(matmul_cases()), heading="M x K x N", seconds=1,
                         is_rate=True),
     "rows": Benchmark("Operations on rows, forward and backward, and AdamW", "µs", list(row_cases()), heading="size",

@@ -17,7 +17,6 @@ BLOCK_SECONDS = 0.2
 STEPS_COMPARED = 3
 # All contestants keep freed memory for the next step: `minigrad train` does so, and its peers gain from it too.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
-TOLERANCE = 2e-4  # between contestants' results, relative to the largest entry of the array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +35,9 @@ CONTESTANTS = {
     "compiled": Contestant("minigrad", "minigrad_steps", CURVES[5], {"compiled": True}, is_peer=False),
     "PyTorch": Contestant("torch", "torch_steps", CURVES[1]),
     "torch.compile": Contestant("torch", "torch_steps", CURVES[3], {"compiled": True}),
+    "ours in bfloat16": Contestant("minigrad", "minigrad_steps", CURVES[0], {"compiled": True, "precision": "bfloat16"},
+                                   is_peer=False),
+    "PyTorch in bfloat16": Contestant("torch", "torch_steps", CURVES[4], {"precision": "bfloat16"}),
     "JAX": Contestant("jax", "jax_steps", CURVES[2]),
     "NumPy": Contestant("numpy", "numpy_steps", CURVES[4]),
     "Hugging Face": Contestant("transformers", "huggingface_steps", CURVES[7]),
@@ -74,6 +76,7 @@ class Case:
     measure: Callable[["Case", Effort], dict[str, np.ndarray]]
     scale: float = 1.0
     threads: int | None = None  # unless those of the effort
+    tolerance: float = 2e-4  # between contestants' results, relative to the largest entry of the array
 
     def __str__(self) -> str:
         return f"{self.group} {self.name}".strip()
@@ -149,7 +152,7 @@ def compare(results: dict[str, list[list[np.ndarray]]], case: Case) -> None:
         for number, (ours, theirs) in enumerate(zip(expected, steps, strict=True), 1):
             for a, b in zip(ours, theirs, strict=True):
                 error = np.max(np.abs(a - b)) / np.max(np.abs(a)) if a.shape == b.shape else np.inf
-                if not error <= TOLERANCE:
+                if not error <= case.tolerance:
                     raise ContestError(f"{case}, step {number}: {first} and {name} differ by {error:.1e}, in arrays "
                                        f"of shapes {a.shape} and {b.shape}")
 

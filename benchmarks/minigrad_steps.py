@@ -36,15 +36,16 @@ def make_optimizer(parameters: list[mg.Tensor]) -> nn.optim.Optimizer:
                           max_grad_norm=max_norm, **settings)
 
 
-def training_step(sizes: dict, batch_size: int, compiled: bool = False) -> Callable[[], list]:
-    """Forward, backward, clip, AdamW; the loss."""
+def training_step(sizes: dict, batch_size: int, compiled: bool = False, precision: str = "float32") -> Callable[[], list]:
+    """Forward, backward, clip, AdamW; the loss. Precision bfloat16 means autocast."""
     model = transformer(sizes)
     tokens, targets = (mg.tensor(array) for array in random_batch(sizes, batch_size))
     optimizer = make_optimizer(list(model.parameters()))
 
     def step(tokens: mg.Tensor, targets: mg.Tensor) -> mg.Tensor:
         optimizer.zero_grad()
-        loss = model(tokens, targets)[1]
+        with mg.autocast("cpu", dtype=mg.bfloat16, enabled=precision == "bfloat16"):
+            loss = model(tokens, targets)[1]
         loss.backward()
         optimizer.step()
         return loss

@@ -41,8 +41,8 @@ def make_update(parameters: list[torch.Tensor]) -> Callable[[], None]:
     return update
 
 
-def training_step(sizes: dict, batch_size: int, compiled: bool = False) -> Callable[[], list]:
-    """Forward, backward, clip, AdamW; the loss."""
+def training_step(sizes: dict, batch_size: int, compiled: bool = False, precision: str = "float32") -> Callable[[], list]:
+    """Forward, backward, clip, AdamW; the loss. Precision bfloat16 means autocast."""
     model = transformer(sizes)
     tokens, targets = map(torch.from_numpy, random_batch(sizes, batch_size))
     parameters = list(model.parameters())
@@ -52,7 +52,8 @@ def training_step(sizes: dict, batch_size: int, compiled: bool = False) -> Calla
     def step() -> list:
         for parameter in parameters:
             parameter.grad = None
-        loss = run(tokens, targets)[1]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = run(tokens, targets)[1]
         loss.backward()
         update()
         return [loss.item()]
