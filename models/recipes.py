@@ -36,7 +36,7 @@ MUON = Recipe(
     "a small Llama, trained with Muon",
     dict(positions="rotary", norm="rms_norm", activation="swiglu", mlp_ratio=2, bias=False, tied=False),
     dict(optimizer="muon", muon_lr=0.02, muon_momentum=0.85, lr=0.016, final_lr=0.0, annealing="linear", warmup_steps=20,
-         weight_decay=0.0, steps=300, eval_every=100))
+         weight_decay=0.0, steps=300, eval_every=100, precision="auto"))
 NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
 RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first is the default of `minigrad train`
 DEFAULT = next(iter(RECIPES))

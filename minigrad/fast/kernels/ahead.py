@@ -17,7 +17,7 @@ import numba
 from llvmlite import binding
 from numba import types
 
-from . import gemm, threads
+from . import bfloat16, gemm, threads
 from .cache import cache_folder, lock, prerequisites
 from .internals import CPUDispatcher, is_missing
 
@@ -83,6 +83,8 @@ def compile_step(parent: str, step: str) -> None:
         if os.getppid() != int(parent):
             return
         kernel, signature = read_line(line)
+        if kernel.py_func.__module__ == bfloat16.__name__ and not bfloat16.is_native():
+            continue  # training uses it only if asked to
         if is_missing(kernel, signature):
             kernel.compile(signature)
     _done().touch()
