@@ -223,7 +223,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         check_conflicts(given, vars(before))
         check_unchanged(checkpoint, given, path)
         with usage_errors():
-            training = dataclasses.replace(before, **chosen(given, TrainingConfig))
+            training = dataclasses.replace(before, **chosen(given, TrainingConfig) | {"precision": before.precision})
         check_divisible(training, ranks)
         check_memory(config, training)
         step, steps = checkpoint.step, training.steps
@@ -299,7 +299,7 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
     for flag, fields in stands_for(given).items():
         asked += [(flag, f"has {as_flag(name)} {fields[name]}", name, fields[name]) for name in fields if name not in given]
     for flag, what, name, value in asked:
-        if name in saved and name not in MAY_CHANGE and value != saved[name]:
+        if name in saved and name not in MAY_CHANGE and value not in (saved[name], "auto"):
             raise UsageError(f"{flag} {what}, but {path} was trained with {saved[name]}; a resumed run cannot change it: "
                              f"leave {flag} out, or start a new run")
 

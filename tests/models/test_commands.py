@@ -14,6 +14,7 @@ from models import run as runs
 from models.commands import gradcheck, look
 from models.pictures import draw_maps
 from models.recipes import DEFAULT, RECIPES
+from models.train import precision
 from refusals import one_line
 from small_runs import COPY, SIZES, STEPS, TEXT
 
@@ -30,8 +31,20 @@ def test_presets_recipes_and_flags_reach_the_checkpoint(run, text_file):
         assert run("train", *flags, *arguments, "--out", folder)[0] == 0
         checkpoint = checkpoints.load(folder)
         came = checkpoint.config | checkpoint.training
+        changes = changes | {"precision": precision(fields.fields["precision"], "float32")}
         assert came | fields.fields | {"width": 32, "layers": 2, "context": 32, "batch_size": 4, "steps": 1} | changes == came
         assert run("train", "--resume", folder, "--preset", "micro", *arguments, "--steps", 2)[0] == 0
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_resumed_run_keeps_its_precision(run, text_file, precision):
+    run("train", "--text", text_file, "--preset", "micro", "--steps", 1, "--precision", precision, "--out", "r")
+    for asked in (), ("--precision", "auto"), ("--recipe", DEFAULT):
+        assert run("train", "--resume", "r", *asked, "--steps", 2)[0] == 0
+        assert checkpoints.load("r").training["precision"] == precision
+    other = {"float32": "bfloat16", "bfloat16": "float32"}[precision]
+    code, _, err = run("train", "--resume", "r", "--precision", other)
+    assert code == 2 and f"--precision is {other}, but r/checkpoint.npz was trained with {precision}" in err
 
 
 def test_the_recipe_nanogpt_is_the_defaults_of_the_configs():

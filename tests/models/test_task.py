@@ -59,8 +59,8 @@ def slow_training(task, model, training):
 
 
 def test_training_is_its_formulas_and_every_field_counts():
-    of_muon = {"optimizer", "muon_lr", "muon_momentum"}  # see test_train.py
-    assert OTHER.keys() | of_muon | {"eval_every", "eval_windows"} == {f.name for f in dataclasses.fields(TrainingConfig)}
+    elsewhere = {"optimizer", "muon_lr", "muon_momentum", "precision"}  # see test_train.py
+    assert OTHER.keys() | elsewhere | {"eval_every", "eval_windows"} == {f.name for f in dataclasses.fields(TrainingConfig)}
     task = dataclasses.replace(TASKS["copy"], lengths=(3, 4))  # each length is compiled anew
 
     def losses_of(fields) -> list[float]:
