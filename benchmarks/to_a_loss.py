@@ -1,9 +1,11 @@
-"""Seconds from the command to a trained model, and its loss, compared with nanoGPT's recipe in PyTorch:
+"""Seconds from the command to a trained model, and its loss, compared with PyTorch:
 
-    python -m benchmarks.to_a_loss TEXT [--seeds 6] [FLAGS OF minigrad train]
+    python -m benchmarks.to_a_loss TEXT [--peer nanogpt muon muon:bfloat16] [--seeds 6] [--preset nano] [--steps N]
+                                   [FLAGS OF minigrad train]
 
-Whole processes, alternating: `minigrad train --text TEXT`, files included, and benchmarks/torch_training.py. Losses are
-means over the whole validation text. Kernels have been compiled before.
+Whole processes, alternating: `minigrad train --text TEXT`, files included, and benchmarks/torch_training.py, once for each
+peer: a recipe, perhaps with autocast's precision. Recipe muon is the default of `minigrad train`, and takes as many steps;
+nanogpt takes its own 2,000. Losses are means over the whole validation text. Kernels have been compiled before.
 """
 import argparse
 import json
@@ -23,39 +25,51 @@ def timed(command: list[str]) -> tuple[float, str]:
     return time.perf_counter() - started, done.stdout
 
 
-def minigrad(text: str, seed: int, flags: list[str]) -> tuple[float, float]:
+def minigrad(flags: list[str]) -> tuple[float, float]:
     """(Seconds, validation loss)."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
-        seconds, _ = timed(["minigrad", "train", "--text", text, "--seed", str(seed), "--out", str(run), *flags])
+        seconds, _ = timed(["minigrad", "train", "--out", str(run), *flags])
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         return seconds, [row["val_loss"] for row in rows if row["val_loss"] is not None][-1]
 
 
-def pytorch(text: str, seed: int) -> tuple[float, float]:
+def pytorch(peer: str, text: str, flags: list[str]) -> tuple[float, float]:
     """(Seconds, validation loss)."""
-    seconds, printed = timed(["benchmarks.torch_training", text, "--seed", str(seed)])
+    recipe, _, precision = peer.partition(":")
+    seconds, printed = timed(["benchmarks.torch_training", text, "--recipe", recipe, "--precision", precision or "float32",
+                              *flags])
     return seconds, json.loads(printed)["val_loss"]
+
+
+def spread(values: np.ndarray, digits: int) -> str:
+    """The median, the least and the most."""
+    return "{:.{d}f} ({:.{d}f} to {:.{d}f})".format(np.median(values), values.min(), values.max(), d=digits)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text")
+    parser.add_argument("--peer", nargs="+", default=["nanogpt"], metavar="RECIPE[:PRECISION]")
     parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--preset", default="nano")
+    parser.add_argument("--steps", help="of minigrad, and of peers with recipe muon")
     options, flags = parser.parse_known_args()
-    minigrad(options.text, 0, ["--steps", "1", *flags])  # compiles
-    found = {"minigrad": [], "PyTorch": []}
-    for seed in range(options.seeds):
-        found["minigrad"].append(minigrad(options.text, seed, flags))
-        found["PyTorch"].append(pytorch(options.text, seed))
+    preset, steps = ["--preset", options.preset], ["--steps", options.steps] if options.steps else []
+    ours = ["--text", options.text, *preset, *flags]
+    minigrad([*ours, "--steps", "1"])  # compiles
+    found = {name: [] for name in ("minigrad", *(f"PyTorch {peer}" for peer in options.peer))}
+    for seed in map(str, range(options.seeds)):
+        found["minigrad"].append(minigrad([*ours, *steps, "--seed", seed]))
+        for peer in options.peer:
+            same_steps = steps if peer.startswith("muon") else []
+            found[f"PyTorch {peer}"].append(pytorch(peer, options.text, [*preset, *same_steps, "--seed", seed]))
         print(f"seed {seed}: " + ", ".join(f"{name} {results[-1][0]:.1f} s, loss {results[-1][1]:.3f}"
                                            for name, results in found.items()), file=sys.stderr, flush=True)
     for name, results in found.items():
         seconds, losses = np.array(results).T
-        print(f"{name}: {np.median(seconds):.1f} s ({seconds.min():.1f} to {seconds.max():.1f}), validation loss "
-              f"{np.median(losses):.3f} ({losses.min():.3f} to {losses.max():.3f})")
-    ours, theirs = (np.array(found[name])[:, 0] for name in found)
-    print(f"ratio of seconds: {np.median(ours / theirs):.2f}")
+        print(f"{name}: {spread(seconds, 1)} s, validation loss {spread(losses, 3)}; minigrad needs "
+              f"{spread(np.array(found['minigrad'])[:, 0] / seconds, 2)} of its time")
 
 
 if __name__ == "__main__":
