@@ -27,8 +27,10 @@ class Muon(torch.optim.Optimizer):
             for (rows, columns), parameters in of_shape.items():
                 block_rows = group["rows"] or rows
                 gradient = torch.cat([p.grad.view(-1, block_rows, columns) for p in parameters])
-                mean = self.state[parameters[0]].setdefault("momentum_buffer", torch.zeros_like(gradient))
-                mean.lerp_(gradient, 1 - group["momentum"])
+                state = self.state[parameters[0]]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(gradient)
+                mean = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
                 steps = orthogonalised(gradient.lerp_(mean, group["momentum"]), self.dtype)
                 rate = group["lr"] * math.sqrt(max(1, block_rows / columns))
                 for p, step in zip(parameters, steps.reshape(-1, rows, columns)):
