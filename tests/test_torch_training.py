@@ -60,6 +60,7 @@ def test_training(recipe, random):
     for _ in range(3):
         trainer.train_step()
     optimizers = make_optimizers(theirs, THEIRS[recipe], torch.float32)
+    assert optimizers[0].defaults["betas"] == (config.beta1, config.beta2)
     train(theirs, optimizers, THEIRS[recipe], torch.tensor(text), SMALL, 3, contextlib.nullcontext())
     for name, parameter in ours.named_parameters():
         if name.endswith("in_proj_bias"):
