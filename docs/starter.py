@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from minigrad.command import main
 from models import checkpoint as checkpoints
-from models.bfloat16 import to_bfloat16
+from minigrad.extend import to_bfloat16
 from models.data import in_ascii
 
 FLAGS = "--layers 3 --heads 4 --width 64 --context 128 --batch-size 16 --steps 5000 --eval-every 500".split()

@@ -17,8 +17,9 @@ from .arrays.devices import (
     get_default_device as get_default_device, mps as mps, set_default_device as set_default_device,
     set_float32_matmul_precision as set_float32_matmul_precision, xpu as xpu,
 )
+from .arrays.bfloat16 import bfloat16 as bfloat16
 from .arrays.dtypes import (
-    bfloat16 as bfloat16, bool_ as bool_, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
+    bool_ as bool_, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
     int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
 )
 from .autograd.anomaly import detect_anomaly as detect_anomaly
@@ -95,7 +96,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_ABOVE, *_LATER, "gradcheck"})
 
 
-# PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.
+# PyTorch's names of dtypes. A tensor is bool, int64, float32, float64 or bfloat16; for any other, an error says so.
 bool: Final = bool_
 short: Final = int16
 int: Final = int32

@@ -94,7 +94,7 @@ def copied(x: np.ndarray) -> np.ndarray:
     >>> copied(np.arange(6).reshape(2, 3).T).strides
     (16, 8)
     """
-    return np.array(x, order="C")
+    return np.copy(x, "C")
 
 
 def astype(x: np.ndarray, dtype: np.dtype, order: Literal["C", "K"]) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .arrays.bfloat16 import BFloat16Array, bfloat16
 from .arrays.devices import device
 from .tensor import Tensor
 
@@ -84,6 +85,9 @@ def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
     except RecursionError:
         raise ValueError("mg.save cannot store obj: it is nested too deeply, or contains itself") from None
     kind = "tensor" if isinstance(value, Tensor) else "scalar" if isinstance(value, np.generic) else "array"
+    if kind == "tensor" and value.dtype is bfloat16:
+        arrays.append(value.array.bits)
+        return {"bfloat16": str(len(arrays) - 1)}
     if kind == "array" and not isinstance(value, np.ndarray) or value.dtype.hasobject:
         raise TypeError(f"mg.save cannot store {place}, a {type(value).__name__}; expected dicts, lists, tensors, arrays, "
                         "numbers, strings or None")
@@ -101,6 +105,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         "dict": lambda: {key: _decode(item, arrays) for key, item in content},
         "tuple": lambda: tuple(_decode(content, arrays)),
         "tensor": lambda: Tensor(arrays[content]),
+        "bfloat16": lambda: Tensor(BFloat16Array(arrays[content])),
         "array": lambda: arrays[content],
         "scalar": lambda: arrays[content][()],
     }

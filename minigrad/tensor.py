@@ -17,7 +17,7 @@ import numpy as np
 from . import backend, ops, tape
 from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
-from .arrays.dtypes import as_array, float32, float64
+from .arrays.dtypes import as_array, filled, float32, float64, held
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
@@ -72,7 +72,7 @@ class Tensor(ops.Methods):
 
     @property
     def dtype(self) -> np.dtype:
-        """float32, float64, int64 or bool."""
+        """float32, float64, int64 or bool; bfloat16 if it only stores numbers."""
         return self._array.dtype
 
     @property
@@ -292,7 +292,7 @@ class Tensor(ops.Methods):
 
     def detach(self) -> Tensor:
         """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""
-        return wrap(self._array) if this_thread.runner is None else self.constant(np.asarray, self)
+        return wrap(self._array) if this_thread.runner is None else self.constant(held, self)
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs: Any, **options: Any) -> Tensor:
@@ -317,7 +317,7 @@ class Tensor(ops.Methods):
             float_errors.restore(token)
         out = result
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
-            out = np.asarray(out)
+            out = held(out)
         elif out is arrays[0]:
             out = out.view()
         elif op.is_in_order and not out.flags.c_contiguous:
@@ -351,8 +351,8 @@ class Tensor(ops.Methods):
         """function(*values) as a Tensor without a gradient; a Tensor among the values stands for its array."""
         runner = this_thread.runner
         if runner is None:
-            return wrap(np.asarray(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
-        return runner.made(wrap(np.asarray(runner.compute(function, *values))))
+            return wrap(held(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
+        return runner.made(wrap(held(runner.compute(function, *values))))
 
     # ------------------------------------------------------------------------------------------------ new tensors
 
@@ -367,7 +367,7 @@ class Tensor(ops.Methods):
     ) -> Tensor:
         """A tensor of this size in which all elements are fill_value."""
         dtype = dtype_of_to(dtype or self.dtype, to_device=device)
-        return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
+        return wrap(filled(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
 
     def new_zeros(self, *size: Size, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
         """A tensor of zeros."""

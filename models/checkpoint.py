@@ -4,8 +4,8 @@ A new one is written to a temporary file, flushed to disk and renamed over the o
 moment leaves `checkpoint.npz`, or between the two renames `checkpoint.previous.npz`, intact. `checkpoint.best.npz` is the
 one with the lowest validation loss.
 
-A finished model takes less room with its arrays in bfloat16, stored as uint16 (`models.bfloat16`), and without those of the
-optimizer; then it cannot be resumed.
+A finished model takes less room with its arrays in bfloat16, stored as uint16 (`extend.to_bfloat16`), and without those of
+the optimizer; then it cannot be resumed.
 """
 import dataclasses
 import math
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.serialization import OtherFormat, read_archive, replacing, write_archive
-from models.bfloat16 import from_bfloat16
+from minigrad.extend import from_bfloat16
 from models.tasks import TASKS
 from models.tokenizers import tokenizer_of
 

@@ -15,6 +15,7 @@ from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, notice, opaque, 
 from nn.hooks import Hooks, call_with_hooks
 
 LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
+FLOATS = minigrad.float32, minigrad.float64, minigrad.bfloat16
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
@@ -274,8 +275,9 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True) -> IncompatibleKeys:
         """Copy values into the parameters and buffers of the same names, in place; return the missing and unexpected keys.
 
-        One RuntimeError reports everything that does not fit, and nothing is changed: wrong shapes and dtypes, and if
-        `strict` missing and unexpected names.
+        Values in bfloat16 are widened if the model is in float32 or float64, and rounded to bfloat16 if the model is. One
+        RuntimeError reports everything that does not fit, and nothing is changed: wrong shapes and dtypes, and if `strict`
+        missing and unexpected names.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
@@ -294,8 +296,9 @@ class Module:
             problems += _mismatches(name, arrays[name], own[name])
         if problems:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
-        for name in common:
-            own[name].data[...] = arrays[name]
+        with minigrad.no_grad():
+            for name in common:
+                own[name].copy_(minigrad.as_tensor(arrays[name]))
         return IncompatibleKeys(missing, unexpected)
 
     # ---- switches ----
@@ -331,21 +334,25 @@ class Module:
         return self
 
     def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False, *, device: Any = None) -> Self:
-        """Convert floating-point parameters, gradients and buffers to float32 or float64, in place.
+        """Convert floating-point parameters, gradients and buffers to float32, float64 or bfloat16, in place.
 
         Shared parameters stay shared. Create the optimiser afterwards. to("cpu") changes nothing: it is the only device.
+        A model in bfloat16 can be saved and loaded in half the memory, but neither called nor trained: its parameters have
+        no gradients. After float() it computes again, and requires_grad_() makes it learn.
         """
         dtype = dtype_of_to(target.dtype if isinstance(target, Tensor) else target, dtype, device)
         if dtype is None:
             return self
-        if dtype.kind != "f":
-            raise TypeError(f"Module.to takes float32 or float64, got {dtype}")
+        if dtype not in FLOATS:
+            raise TypeError(f"Module.to takes float32, float64 or bfloat16, got {dtype}")
         for tensor in chain(self.parameters(), self.buffers()):
-            if tensor.dtype.kind == "f" and tensor.dtype != dtype:
+            if tensor.is_floating_point() and tensor.dtype != dtype:
                 gradient, wanted = tensor.grad, tensor.requires_grad
                 tensor.requires_grad = False
-                tensor.array = tensor.array.astype(dtype)
-                if wanted or gradient is not None:
+                tensor.array = tensor.to(dtype).array
+                if dtype is minigrad.bfloat16:
+                    tensor.frozen = None
+                elif wanted or gradient is not None:
                     tensor.requires_grad = True  # a new leaf: the old one has the old dtype
                     tensor.grad = None if gradient is None else gradient.to(dtype)
                     tensor.requires_grad = wanted
@@ -360,11 +367,11 @@ class Module:
         return self.to(np.float64)
 
     def half(self) -> Self:
-        """TypeError: there is no half precision."""
+        """TypeError: there is no float16."""
         return self.to(minigrad.float16)
 
     def bfloat16(self) -> Self:
-        """TypeError: there is no half precision."""
+        """to(bfloat16)"""
         return self.to(minigrad.bfloat16)
 
     def cpu(self) -> Self:
@@ -407,7 +414,8 @@ def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:
     problems = []
     if array.shape != own.shape:
         problems.append(f"size mismatch for {name}: shape {array.shape} in state_dict, {own.shape} in the model")
-    if array.dtype.newbyteorder("=") != own.dtype:
+    dtypes = {array.dtype.newbyteorder("="), own.dtype}
+    if len(dtypes) > 1 and not (minigrad.bfloat16 in dtypes and dtypes.issubset(FLOATS)):
         problems.append(f"dtype mismatch for {name}: {array.dtype} in state_dict, {own.dtype} in the model "
                         f"(convert the model with .to('{array.dtype}'), or the values)")
     return problems

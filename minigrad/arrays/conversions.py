@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .. import backend
 from ..drawing.html import html_of_arrays
 from ..runner import WRITES, notice
 from .dlpack import CPU_TYPE, exported
-from .dtypes import as_array, bool_, float32, int64
+from .bfloat16 import bfloat16
+from .dtypes import as_array, bool_, float32, int64, lasting
 from .versioned import VersionedArray
 
 if TYPE_CHECKING:
@@ -136,8 +136,11 @@ class ConversionMethods:
     def __dlpack_device__(self: Tensor) -> tuple[int, int]: return CPU_TYPE, 0
     def __format__(self: Tensor, spec: str) -> str: return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
+    def _shown(self: Tensor) -> np.ndarray:
+        return as_array(self._array, float32) if self.dtype is bfloat16 else self._array
+
     def __repr__(self: Tensor) -> str:
-        text = np.array2string(self._array, separator=", ", precision=4, prefix="tensor(")
+        text = np.array2string(self._shown(), separator=", ", precision=4, prefix="tensor(")
         extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
         if self.grad_fn is not None:
             extras.append(f"grad_fn={self.grad_fn}")
@@ -149,14 +152,14 @@ class ConversionMethods:
         """For notebooks: the numbers on coloured cells, next to those of the gradient."""
         place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
         title = f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}"
-        return html_of_arrays([(title, self._array), ("gradient", self.grad_array())])
+        return html_of_arrays([(title, self._shown()), ("gradient", self.grad_array())])
 
     def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy._array, copy.node, copy.frozen = backend.lasting(self.shape, self.dtype), None, None
+        copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy

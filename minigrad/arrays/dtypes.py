@@ -1,4 +1,5 @@
-"""The arrays that tensors hold: their four dtypes, and conversion to them."""
+"""The arrays that tensors hold: their dtypes, conversion to them, and their memory."""
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -6,23 +7,23 @@ import numpy as np
 from .. import backend
 from ..backend import is_tensor
 from . import float_errors
+from .bfloat16 import BFloat16Array, bfloat16
 
 float32: Final = np.dtype("float32")
 float64: Final = np.dtype("float64")
 int64: Final = np.dtype("int64")
 bool_: Final = np.dtype("bool")
-DTYPES: set[np.dtype] = {float32, float64, int64, bool_}
-# PyTorch's other dtypes exist as names only: as_dtype refuses them. NumPy has no bfloat16.
+DTYPES: set[np.dtype] = {float32, float64, int64, bool_}  # and bfloat16, in which numbers are only stored
+# PyTorch's other dtypes exist as names only: as_dtype refuses them.
 float16: Final = np.dtype("float16")
 int32: Final = np.dtype("int32")
 int16: Final = np.dtype("int16")
 int8: Final = np.dtype("int8")
 uint8: Final = np.dtype("uint8")
-bfloat16: Final = "bfloat16"
 
 
 def as_dtype(dtype: Any) -> np.dtype:
-    """One of the four dtypes, in native byte order; TypeError for any other.
+    """One of a tensor's dtypes, in native byte order; TypeError for any other.
 
     >>> as_dtype(">f4")
     dtype('float32')
@@ -31,15 +32,17 @@ def as_dtype(dtype: Any) -> np.dtype:
         return dtype
     try:
         native = np.dtype(dtype).newbyteorder("=")
-    except TypeError:  # NumPy does not know it, such as bfloat16
+    except TypeError:  # NumPy does not know it
         native = dtype
+    if getattr(native, "name", native) == "bfloat16":  # ours, this name, or that of the package ml_dtypes
+        return bfloat16
     if native not in (float32, float64, int64, bool_):
-        raise TypeError(f"a tensor is of float32, float64, int64 or bool, not of {native}")
+        raise TypeError(f"a tensor is of float32, float64, int64, bool or bfloat16, not of {native}")
     return native
 
 
 def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
+    """The array that a tensor of `data` holds: float32, float64, int64, bool or bfloat16, in native byte order.
 
     An array that already is one of these is shared, unless `copy` is True. Python floats become float32, integers int64.
 
@@ -48,29 +51,61 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     """
     if is_tensor(data):
         data = data.array
-    try:
-        array = np.array(data, copy=copy)
-    except ValueError as error:
-        raise ValueError(f"a tensor needs rows of equal length: {error}") from None
-    if dtype is None:
-        kind = array.dtype.kind
-        if kind == "f":
-            is_python = not isinstance(data, (np.ndarray, np.generic))
-            dtype = float32 if is_python or array.dtype.itemsize < 8 else float64
-        elif kind in "iu":
-            dtype = int64
-        elif kind == "b":
-            dtype = bool_
-        else:
-            raise TypeError(
-                f"a tensor holds floats, integers or booleans, got {array.dtype} from {type(data).__name__}"
-            )
+    if isinstance(data, BFloat16Array):
+        array = data.copy() if copy else data
     else:
+        try:
+            array = np.array(data, copy=copy)
+        except ValueError as error:
+            raise ValueError(f"a tensor needs rows of equal length: {error}") from None
+    if dtype is not None:
         dtype = as_dtype(dtype)
+    elif array.dtype is bfloat16:
+        dtype = bfloat16
+    else:
+        dtype = _dtype_for(array, data)
     return array if array.dtype == dtype else converted(array, dtype)
+
+
+def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
+    """The dtype of a tensor that holds this array, made from `data`."""
+    kind = array.dtype.kind
+    if kind == "f":
+        is_python = not isinstance(data, (np.ndarray, np.generic))
+        return float32 if is_python or array.dtype.itemsize < 8 else float64
+    if kind in "iu":
+        return int64
+    if kind == "b":
+        return bool_
+    if array.dtype.name == "bfloat16":  # of the package ml_dtypes
+        return bfloat16
+    raise TypeError(f"a tensor holds floats, integers or booleans, got {array.dtype} from {type(data).__name__}")
 
 
 @float_errors.ignored
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The values in another dtype, without warnings where they do not fit."""
+    if dtype is bfloat16:
+        return BFloat16Array.rounded(array)
+    if array.dtype is bfloat16:
+        array = array.widened()
     return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # an expanded array has no order of its own
+
+
+def held(result: Any) -> np.ndarray:
+    """A result as tensors hold it: NumPy turns those without axes into scalars."""
+    return result if type(result) is BFloat16Array else np.asarray(result)
+
+
+def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
+    """make(shape, dtype), where make is np.empty or np.zeros, for long-lived arrays such as parameters."""
+    if dtype is bfloat16:
+        return BFloat16Array(backend.lasting(shape, np.dtype(np.uint16), make))
+    return backend.lasting(shape, dtype, make)
+
+
+def filled(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
+    """A long-lived array of this shape in which all elements are `value`."""
+    array = lasting(shape, dtype)
+    array[...] = value
+    return array

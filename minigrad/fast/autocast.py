@@ -15,8 +15,8 @@ Gradients of gradients are computed in float32, and so is everything inside `tex
 import contextlib
 from typing import Any, Self
 
+from ..arrays.bfloat16 import bfloat16
 from ..arrays.devices import GradScaler as GradScaler
-from ..arrays.dtypes import bfloat16
 from ..ops.matmul import MatMul
 from ..per_thread import this_thread
 

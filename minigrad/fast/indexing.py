@@ -44,7 +44,7 @@ class Index(indexing.Index):
     accumulates_into, accumulates_in_place = 0, True
 
     def forward(self, x, *, index):
-        dim = taken_axis(index) if x.size >= TAKEN and x.ndim > 1 else None
+        dim = taken_axis(index) if x.size >= TAKEN and x.ndim > 1 and type(x) is np.ndarray else None
         if dim is None:
             return super().forward(x, index=index)
         self.index, self.x_shape = index, x.shape

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import versions
 from ..arrays.versions import check_current
-from ..arrays.dtypes import as_array
+from ..arrays.dtypes import as_array, filled
 from ..backend import is_tensor
 from ..per_thread import this_thread
 from ..runner import WRITES, notice
@@ -81,7 +81,7 @@ class InPlaceMethods:
             check_current("in place", (result,))
         if array.shape != self.shape:
             raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
-        if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+        if array.dtype != self.dtype and not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
         if on_tape and node is None:  # a constant, so that the old value gets gradient zero
             node = self.apply_op(Where, array.astype(self.dtype), self, condition=np.True_).node
@@ -164,7 +164,7 @@ class InPlaceMethods:
 
     def fill_(self: Tensor, value: float) -> Tensor:
         """Set all elements to one value."""
-        return self.write(np.full(self.shape, value, self.dtype))
+        return self.write(filled(self.shape, value, self.dtype))
 
     def zero_(self: Tensor) -> Tensor:
         """Set all elements to 0."""

@@ -36,7 +36,7 @@ def is_basic(index) -> bool:
 def view_at(x: np.ndarray, index: Any) -> np.ndarray:
     """x[index] for a basic index, of one element too, where NumPy gives its value."""
     out = x[index]
-    return out if type(out) is np.ndarray else x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    return x[(*index, ...) if isinstance(index, tuple) else (index, ...)] if isinstance(out, np.generic) else out
 
 
 class Index(Op):

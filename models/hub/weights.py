@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from models.bfloat16 import from_bfloat16, to_bfloat16
+from minigrad.extend import from_bfloat16, to_bfloat16
 from models.checkpoint import CheckpointError
 from models.extras import extra, one_line
 

@@ -38,8 +38,8 @@ def test_new_tensors_take_a_device_a_dtype_and_requires_grad(name):
         assert make(dtype=mg.float, requires_grad=True).requires_grad
     with pytest.raises(RuntimeError, match=NO_CUDA):
         make(device="cuda")
-    for dtype in (mg.float16, mg.bfloat16, mg.int, mg.uint8):
-        with pytest.raises(TypeError, match=f"a tensor is of float32, float64, int64 or bool, not of {dtype}$"):
+    for dtype in (mg.float16, mg.int, mg.uint8):
+        with pytest.raises(TypeError, match=f"a tensor is of float32, float64, int64, bool or bfloat16, not of {dtype}$"):
             make(dtype=dtype)
 
 
@@ -133,8 +133,8 @@ def test_layers_with_parameters_take_a_device_and_a_dtype(make):
     assert all((p.abs().sum() > 0) | (name == "bias") for name, p in layer.named_parameters())
     with pytest.raises(RuntimeError, match=NO_CUDA):
         make(device="cuda")
-    with pytest.raises(TypeError, match="not of bfloat16"):
-        make(dtype=mg.bfloat16)
+    with pytest.raises(TypeError, match="not of float16"):
+        make(dtype=mg.float16)
 
 
 def test_conversions():
@@ -145,10 +145,9 @@ def test_conversions():
     assert x.to(mg.zeros(1, dtype=mg.int64)).tolist() == x.type(mg.long).tolist() == x.type_as(mg.arange(2)).tolist() == [0, 2]
     (x.to("cpu", mg.double) * 3).sum().backward()
     assert x.grad.tolist() == [3, 3] and x.grad.dtype == mg.float32
-    for convert, dtype in ((x.half, "float16"), (x.bfloat16, "bfloat16"), (x.int, "int32"), (lambda: x.to("int8"), "int8"),
-                           (lambda: x.type("nonsense"), "nonsense"), (nn.Linear(1, 1).half, "float16"),
-                           (nn.Linear(1, 1).bfloat16, "bfloat16")):
-        with pytest.raises(TypeError, match=f"a tensor is of float32, float64, int64 or bool, not of {dtype}$"):
+    for convert, dtype in ((x.half, "float16"), (x.int, "int32"), (lambda: x.to("int8"), "int8"),
+                           (lambda: x.type("nonsense"), "nonsense"), (nn.Linear(1, 1).half, "float16")):
+        with pytest.raises(TypeError, match=f"a tensor is of float32, float64, int64, bool or bfloat16, not of {dtype}$"):
             convert()
     assert mg.as_tensor(x) is x and mg.as_tensor(x, dtype=mg.float64).dtype == mg.float64
     array = np.zeros(2)

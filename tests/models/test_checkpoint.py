@@ -16,7 +16,7 @@ import pytest
 
 from minigrad.serialization import write_archive
 from models import checkpoint as checkpoints
-from models.bfloat16 import to_bfloat16
+from minigrad.extend import to_bfloat16
 from models.checkpoint import Checkpoint, CheckpointError, load, save
 from refusals import all_refused
 

@@ -7,7 +7,7 @@ import numpy as np
 import models
 from models import checkpoint as checkpoints
 from models import data
-from models.bfloat16 import to_bfloat16
+from minigrad.extend import to_bfloat16
 from refusals import one_line
 from small_runs import STEPS
 

@@ -38,8 +38,10 @@ def copied(x: np.ndarray) -> np.ndarray:
     >>> copied(np.arange(6).reshape(2, 3).T).strides
     (16, 8)
     """
+    if type(x) is not np.ndarray:  # a scalar, or bfloat16
+        return np.copy(x, "C")
     if x.nbytes < SMALL:
-        return np.asarray(x).copy()
+        return x.copy()
     out = empty(x.shape, x.dtype)
     copy(x, out)
     return out

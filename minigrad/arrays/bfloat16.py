@@ -1,0 +1,108 @@
+"""bfloat16, which NumPy lacks: the upper half of a float32. Tensors of it store numbers in two bytes each, and no more.
+
+Such a tensor holds a `BFloat16Array` where others hold an `np.ndarray`. It can move numbers; everything else that an op or
+NumPy asks of it, or of its dtype, raises ONLY_STORES. So ops need not know about it.
+"""
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+ONLY_STORES = "a bfloat16 tensor only stores numbers: minigrad computes in float32, so convert it with .float()"
+LIKE_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "itemsize", "ctypes"
+MOVES = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
+
+
+def to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """The bits (uint16) of float32 numbers, rounded to nearest, ties to even.
+
+    >>> to_bfloat16(np.float32([1.0, -2.0, 3.1415])).tolist()
+    [16256, 49152, 16457]
+    """
+    bits = array.view(np.uint32)
+    rounded = bits >> 16 & 1
+    rounded += 0x7FFF
+    rounded += bits
+    rounded >>= 16
+    nan = np.isnan(array)
+    if nan.any():  # rounding could make them infinite
+        rounded[nan] = bits[nan] >> 16 | 0x40
+    return rounded.astype(np.uint16)
+
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The float32 numbers of these bits, without rounding.
+
+    >>> from_bfloat16(np.uint16([16256, 49152, 16457])).tolist()
+    [1.0, -2.0, 3.140625]
+    """
+    wide = bits.astype(np.uint32)
+    wide <<= 16
+    return wide.view(np.float32)
+
+
+class BFloat16:
+    """The dtype; `bfloat16` is the only one."""
+
+    name: Final = "bfloat16"
+    itemsize: Final = 2
+
+    @property
+    def kind(self) -> str:
+        """TypeError: only what computes wants to know."""
+        raise TypeError(ONLY_STORES)
+
+    def newbyteorder(self, order: str) -> "BFloat16": return self
+    def __eq__(self, other: Any) -> bool: return other is self or isinstance(other, str) and other == "bfloat16"
+    def __hash__(self) -> int: return hash("bfloat16")
+    def __reduce__(self) -> str: return "bfloat16"
+    def __repr__(self) -> str: return "dtype('bfloat16')"
+    def __str__(self) -> str: return "bfloat16"
+
+
+bfloat16: Final[Any] = BFloat16()  # a tensor's dtype is declared as NumPy's
+
+
+class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
+    """Numbers in bfloat16, as their bits: an array of uint16."""
+
+    dtype: Final = bfloat16
+    base: Final = None  # the tape keeps no bfloat16 numbers, so versions.py need not find the owner of their memory
+
+    def __init__(self, bits: np.ndarray) -> None:
+        self.bits = bits
+
+    @classmethod
+    def rounded(cls, numbers: Any) -> "BFloat16Array":
+        """Numbers of any dtype, rounded to nearest, ties to even; a BFloat16Array itself."""
+        return numbers if isinstance(numbers, cls) else cls(to_bfloat16(np.asarray(numbers, np.float32)))
+
+    def widened(self) -> np.ndarray:
+        """The numbers in float32, without rounding."""
+        return from_bfloat16(self.bits)
+
+    def reshape(self, *shape: Any) -> "BFloat16Array": return BFloat16Array(self.bits.reshape(*shape))
+    def transpose(self, *axes: Any) -> "BFloat16Array": return BFloat16Array(self.bits.transpose(*axes))
+    def copy(self, order: Literal["C", "K"] = "C") -> "BFloat16Array": return BFloat16Array(self.bits.copy(order))
+    def tolist(self) -> Any: return self.widened().tolist()
+    def item(self) -> float: return self.widened().item()
+    def __len__(self) -> int: return len(self.bits)
+    def __getitem__(self, index: Any) -> "BFloat16Array": return BFloat16Array(np.asarray(self.bits[index]))
+    def __setitem__(self, index: Any, numbers: Any) -> None: self.bits[index] = BFloat16Array.rounded(numbers).bits
+
+    def __getattr__(self, name: str) -> Any:
+        if name in LIKE_BITS:
+            return getattr(self.bits, name)
+        if name.startswith("__") and not name.startswith("__array_"):  # Python asks whether it is there
+            raise AttributeError(name)
+        raise TypeError(ONLY_STORES)
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray: raise TypeError(ONLY_STORES)
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any: raise TypeError(ONLY_STORES)
+
+    def __array_function__(self, function: Callable, types: Any, arguments: tuple, options: dict[str, Any]) -> Any:
+        if function not in MOVES:
+            raise TypeError(ONLY_STORES)
+        moved = function(*[x.bits if isinstance(x, BFloat16Array) else x for x in arguments], **options)
+        return BFloat16Array(moved) if isinstance(moved, np.ndarray) else moved
