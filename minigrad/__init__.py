@@ -12,14 +12,14 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from . import autograd, random
+from .arrays.bfloat16 import bfloat16 as bfloat16
 from .arrays.devices import (
     accelerator as accelerator, backends as backends, cuda as cuda, device as device,
     get_default_device as get_default_device, mps as mps, set_default_device as set_default_device,
     set_float32_matmul_precision as set_float32_matmul_precision, xpu as xpu,
 )
-from .arrays.bfloat16 import bfloat16 as bfloat16
 from .arrays.dtypes import (
-    bool_ as bool_, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
+    bool_ as bool_, finfo as finfo, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
     int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
 )
 from .autograd.anomaly import detect_anomaly as detect_anomaly
@@ -53,7 +53,7 @@ from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
 
 from math import e as e, inf as inf, nan as nan, pi as pi
-from numpy import dtype as dtype, finfo as finfo, iinfo as iinfo, newaxis as newaxis
+from numpy import dtype as dtype, iinfo as iinfo, newaxis as newaxis
 
 if TYPE_CHECKING:  # what `__getattr__` below imports on first use; only imports tell type checkers what modules have
     import models as models

@@ -4,6 +4,7 @@ Such a tensor holds a `BFloat16Array` where others hold an `np.ndarray`. It can 
 NumPy asks of it, or of its dtype, raises ONLY_STORES. So ops need not know about it.
 """
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -62,6 +63,12 @@ class BFloat16:
 
 
 bfloat16: Final[Any] = BFloat16()  # a tensor's dtype is declared as NumPy's
+
+
+LIMITS: Final = SimpleNamespace(  # those of NumPy's finfo
+    bits=16, dtype=bfloat16, eps=2.0**-7, resolution=0.01, max=(2 - 2.0**-7) * 2.0**127, min=-(2 - 2.0**-7) * 2.0**127,
+    tiny=2.0**-126, smallest_normal=2.0**-126, smallest_subnormal=2.0**-133,
+)
 
 
 class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too

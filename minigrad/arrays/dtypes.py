@@ -7,7 +7,7 @@ import numpy as np
 from .. import backend
 from ..backend import is_tensor
 from . import float_errors
-from .bfloat16 import BFloat16Array, bfloat16
+from .bfloat16 import LIMITS, BFloat16Array, bfloat16
 
 float32: Final = np.dtype("float32")
 float64: Final = np.dtype("float64")
@@ -39,6 +39,15 @@ def as_dtype(dtype: Any) -> np.dtype:
     if native not in (float32, float64, int64, bool_):
         raise TypeError(f"a tensor is of float32, float64, int64, bool or bfloat16, not of {native}")
     return native
+
+
+def finfo(dtype: Any = float32) -> Any:
+    """The limits of a floating-point dtype: eps, max, tiny, ...; NumPy's, and those of bfloat16.
+
+    >>> finfo(bfloat16).eps
+    0.0078125
+    """
+    return LIMITS if dtype == bfloat16 else np.finfo(dtype)
 
 
 def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

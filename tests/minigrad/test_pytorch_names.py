@@ -272,5 +272,5 @@ def test_dir_lists_this_librarys_names_only():
 
     public = {name: getattr(mg, name) for name in dir(mg) if name[0] != "_"}
     foreign = {name for name, value in public.items() if home(value).split(".")[0] not in ("minigrad", "nn", "models", "study")}
-    assert {name for name in foreign if not isinstance(public[name], np.dtype)} == {"Size", "dtype", "finfo", "iinfo"}
+    assert {name for name in foreign if not isinstance(public[name], np.dtype)} == {"Size", "dtype", "iinfo"}
     assert not public.keys() & {"TYPE_CHECKING", "as_function", "left_out"}
