@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, U
 import numpy as np
 
 from . import backend, ops, tape
-from .arrays import float_errors, versions
+from .arrays import bfloat16, float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, filled, float32, float64, held
 from .arrays.versioned import VersionedArray
@@ -313,6 +313,9 @@ class Tensor(ops.Methods):
         token = float_errors.ignore()
         try:
             result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
+        except TypeError:
+            bfloat16.refuse(op.title, arrays)
+            raise
         finally:
             float_errors.restore(token)
         out = result

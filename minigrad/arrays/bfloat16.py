@@ -3,7 +3,7 @@
 Such a tensor holds a `BFloat16Array` where others hold an `np.ndarray`. It can move numbers; everything else that an op or
 NumPy asks of it, or of its dtype, raises ONLY_STORES. So ops need not know about it.
 """
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, Final, Literal
 
@@ -11,8 +11,19 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 ONLY_STORES = "a bfloat16 tensor only stores numbers: minigrad computes in float32, so convert it with .float()"
-LIKE_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "itemsize", "ctypes"
+LIKE_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "ctypes"
 MOVES = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
+
+
+def _refusal(name: str) -> Exception:
+    """The error for a missing attribute: AttributeError for special names, which Python probes for, else TypeError."""
+    return AttributeError(name) if name.startswith("__") and not name.startswith("__array_") else TypeError(ONLY_STORES)
+
+
+def refuse(name: str, arrays: Iterable[Any]) -> None:
+    """TypeError, which names the op, if there are bfloat16 numbers among its arrays."""
+    if any(isinstance(array, BFloat16Array) for array in arrays):
+        raise TypeError(f"{name}: {ONLY_STORES}") from None
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
@@ -22,7 +33,7 @@ def to_bfloat16(array: np.ndarray) -> np.ndarray:
     [16256, 49152, 16457]
     """
     bits = array.view(np.uint32)
-    rounded = bits >> 16 & 1
+    rounded = np.asarray(bits >> 16 & 1)
     rounded += 0x7FFF
     rounded += bits
     rounded >>= 16
@@ -49,17 +60,13 @@ class BFloat16:
     name: Final = "bfloat16"
     itemsize: Final = 2
 
-    @property
-    def kind(self) -> str:
-        """TypeError: only what computes wants to know."""
-        raise TypeError(ONLY_STORES)
-
     def newbyteorder(self, order: str) -> "BFloat16": return self
     def __eq__(self, other: Any) -> bool: return other is self or isinstance(other, str) and other == "bfloat16"
     def __hash__(self) -> int: return hash("bfloat16")
     def __reduce__(self) -> str: return "bfloat16"
     def __repr__(self) -> str: return "dtype('bfloat16')"
     def __str__(self) -> str: return "bfloat16"
+    def __getattr__(self, name: str) -> Any: raise _refusal(name)  # as `kind`, for which ops ask
 
 
 bfloat16: Final[Any] = BFloat16()  # a tensor's dtype is declared as NumPy's
@@ -95,15 +102,19 @@ class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
     def tolist(self) -> Any: return self.widened().tolist()
     def item(self) -> float: return self.widened().item()
     def __len__(self) -> int: return len(self.bits)
-    def __getitem__(self, index: Any) -> "BFloat16Array": return BFloat16Array(np.asarray(self.bits[index]))
+
+    def __getitem__(self, index: Any) -> "BFloat16Array":
+        part = self.bits[index]
+        if isinstance(part, np.generic):  # of one element; an ellipsis makes it a view
+            part = self.bits[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+        return BFloat16Array(part)
+
     def __setitem__(self, index: Any, numbers: Any) -> None: self.bits[index] = BFloat16Array.rounded(numbers).bits
 
     def __getattr__(self, name: str) -> Any:
         if name in LIKE_BITS:
             return getattr(self.bits, name)
-        if name.startswith("__") and not name.startswith("__array_"):  # Python asks whether it is there
-            raise AttributeError(name)
-        raise TypeError(ONLY_STORES)
+        raise _refusal(name)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray: raise TypeError(ONLY_STORES)
     def __array_ufunc__(self, *_: Any, **__: Any) -> Any: raise TypeError(ONLY_STORES)

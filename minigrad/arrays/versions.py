@@ -89,7 +89,7 @@ def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
 def note_item_written(array: np.ndarray, index: Any) -> None:
     """Note that array[index] has been changed in place: only that part, if the index gives a view."""
     item = array[index]
-    if not isinstance(item, np.ndarray):
+    if isinstance(item, np.generic):
         item = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
     note_write(item if np.may_share_memory(item, array) else array)
 

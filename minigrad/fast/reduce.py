@@ -57,13 +57,13 @@ def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> n
     return wide_sum((x if x.dtype == bool else x != 0).view(np.uint8), axis).astype(np.int64)
 
 
-def along_the_last_axis(function: Callable) -> Callable:
-    """np.argmax or np.argmin, which are slow along other axes."""
+def along_the_last_axis(name: str) -> Callable:
+    """NumPy's method argmax or argmin, which are slow along other axes."""
 
     def position(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
         if axis is None or axis == x.ndim - 1 or x.size < LARGE:
-            return function(x, axis, keepdims=keepdims)
-        found = function(in_order(with_axis_last(x, axis)), -1, keepdims=keepdims)
+            return getattr(x, name)(axis, keepdims=keepdims)
+        found = getattr(in_order(with_axis_last(x, axis)), name)(-1, keepdims=keepdims)
         return with_last_axis_at(found, axis) if keepdims else found
 
     return position
@@ -165,5 +165,5 @@ class Std(Var, statistics.Std):
     pass
 
 
-replaced_by(sum=sum, wide_sum=wide_sum, count_nonzero=count_nonzero, argmax=along_the_last_axis(np.ndarray.argmax),
-            argmin=along_the_last_axis(np.ndarray.argmin))
+replaced_by(sum=sum, wide_sum=wide_sum, count_nonzero=count_nonzero, argmax=along_the_last_axis("argmax"),
+            argmin=along_the_last_axis("argmin"))
