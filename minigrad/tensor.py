@@ -369,7 +369,7 @@ class Tensor(ops.Methods):
         self, size: Size, fill_value: float, dtype: DType = None, requires_grad: bool = False, device: Device = None
     ) -> Tensor:
         """A tensor of this size in which all elements are fill_value."""
-        dtype = dtype_of_to(dtype or self.dtype, to_device=device)
+        dtype = dtype_of_to(dtype or self.dtype, to_device=device) or self.dtype
         return wrap(filled(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
 
     def new_zeros(self, *size: Size, dtype: DType = None, **options: Unpack[Options]) -> Tensor:

@@ -53,7 +53,7 @@ def exported(tensor: Any, max_version: tuple[int, int] | None = None, **options:
     return capsule
 
 
-def imported(source: Any) -> np.ndarray:
+def imported(source: Any) -> Any:
     """An array that shares the memory of an array or a tensor of any library, of a dtype that a tensor can have."""
     if is_tensor(source):
         _check_constant(source)
@@ -74,7 +74,7 @@ def _check_constant(tensor) -> None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
 
 
-def _taken(source: Any) -> np.ndarray:
+def _taken(source: Any) -> Any:
     """The memory that another library exports, as an array."""
     name = type(source).__name__
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):

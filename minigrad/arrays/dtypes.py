@@ -60,6 +60,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     """
     if is_tensor(data):
         data = data.array
+    array: Any
     if isinstance(data, BFloat16Array):
         array = data.copy() if copy else data
     else:
@@ -92,7 +93,7 @@ def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
 
 
 @float_errors.ignored
-def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def converted(array: Any, dtype: np.dtype) -> Any:
     """The values in another dtype, without warnings where they do not fit."""
     if dtype is bfloat16:
         return BFloat16Array.rounded(array)
@@ -101,12 +102,12 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # an expanded array has no order of its own
 
 
-def held(result: Any) -> np.ndarray:
+def held(result: Any) -> Any:
     """A result as tensors hold it: NumPy turns those without axes into scalars."""
     return result if type(result) is BFloat16Array else np.asarray(result)
 
 
-def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
+def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> Any:
     """make(shape, dtype), where make is np.empty or np.zeros, for long-lived arrays such as parameters."""
     if dtype is bfloat16:
         return BFloat16Array(backend.lasting(shape, np.dtype(np.uint16), make))
