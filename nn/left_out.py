@@ -9,7 +9,7 @@ NORMS = "use nn.LayerNorm, nn.RMSNorm or nn.GroupNorm"
 CELLS = "use nn.RNN, nn.GRU or nn.LSTM, on sequences of one element too"
 PADS = "use nn.functional.pad"
 DROPS = "use nn.Dropout"
-QUANTIZED = "tensors are of float32, float64, int64 or bool"
+QUANTIZED = "tensors are of float32, float64, int64, bool or bfloat16"
 RANKS = "use `mpiexec -n 4 minigrad train`"
 RATES = "use nn.optim.LambdaLR, whose factor is any function of the step, or nn.optim.warmup_annealing"
 

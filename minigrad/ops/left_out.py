@@ -10,7 +10,7 @@ from opcode import opmap
 from types import FrameType
 from typing import TYPE_CHECKING
 
-DENSE = "tensors are dense, and of float32, float64, int64 or bool"
+DENSE = "tensors are dense, and of float32, float64, int64, bool or bfloat16"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
 
 FUNCTIONS = {
