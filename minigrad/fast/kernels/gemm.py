@@ -117,13 +117,19 @@ def _multiply_block(A, next_a, next_rows, B, ragged_state, C, rows, columns, dep
 
 
 @jit
-def _multiply_few_rows(A, B, C, M, N, K, bias, flags):
+def multiply_few_rows(A, B, C, M, N, K, bias, flags):
     """Rows of A times a transposed B, as dot products."""
     lanes, _, _ = shape(C.start)
     for j in range(0, N, lanes):
         for i in range(M):
             dot_products(at(A, i, 0).start, K, at(B, 0, j).start, B.column, min(lanes, N - j), at(C, i, j).start,
                          shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
+
+
+@jit
+def depth_of_panels(K):
+    """The number of rows in a panel of B: as even as possible."""
+    return -(-K // (-(-K // panel_depth()) * UNROLLED)) * UNROLLED
 
 
 @library
@@ -137,7 +143,7 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
     lanes, tile_rows, tile_vectors = shape(A.start)
     tile_columns = lanes * tile_vectors
     if B.column != 1 and A.column == 1 and M < tile_rows:  # transposing B would take longer than the product
-        _multiply_few_rows(A, B, C, M, N, K, bias, flags)
+        multiply_few_rows(A, B, C, M, N, K, bias, flags)
         return
     first_source = source_of(C, M, N, bias, flags)
 
@@ -147,12 +153,11 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
     ragged_b_stays = B.column == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
     b_stays = ragged_b_stays or B.column == 1 and M <= 3 * tile_rows
     a_state = TO_PACK if A.column > 64 and N > tile_columns else STAYS
-    most = panel_depth()
-    depth_of_panels = -(-K // (-(-K // most) * UNROLLED)) * UNROLLED
+    most = depth_of_panels(K)
     for column in range(0, N, STRIP_COLUMNS):
         columns = min(STRIP_COLUMNS, N - column)
-        for k in range(0, K, depth_of_panels):
-            depth = min(depth_of_panels, K - k)
+        for k in range(0, K, most):
+            depth = min(most, K - k)
             adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
             panels_of_c = Sum(C, C if k > 0 else first_source, adding)
             for row in range(0, M, BLOCK_ROWS):

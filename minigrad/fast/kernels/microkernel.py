@@ -317,10 +317,11 @@ def _emit_dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accum
 
 @vector_pass
 def dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accumulate):
-    """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most one vector of rows."""
+    """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most one vector of rows; W may be in bfloat16."""
     arguments = x, K, W, row_w, rows, out, bias, has_bias, accumulate
+    of_bfloat16 = ".of_bfloat16" * (W.type != x.type)
     function = _internal_function(
-        vectors.builder, f"dot_products.{vectors.suffix}", [argument.type for argument in arguments],
+        vectors.builder, f"dot_products.{vectors.suffix}{of_bfloat16}", [argument.type for argument in arguments],
         lambda body, args: _emit_dot_products(vectors.written_by(body), *args),
     )
     vectors.builder.call(function, arguments)

@@ -14,8 +14,9 @@ row of numbers for each of the B x T new tokens of B sequences. In NumPy's notat
     last      out = the last of the T rows of each sequence; only these are left from here on
 
 With one new token, linear is a product of a vector and a matrix, and takes as long as reading all weights from memory. They
-are read in place, once, row by row. If it is worth it, threads share linear by pieces of W's rows, and attend by heads of
-keys. Every sum has a fixed order, so no result depends on the number of threads.
+are read in place, once, row by row. A float32 program also takes them in bfloat16, half the bytes, as it does the tokens'
+table: they are widened as they are read, and all else is float32. If it is worth it, threads share linear by pieces of W's
+rows, and attend by heads of keys. Every sum has a fixed order, so no result depends on the number of threads.
 """
 import functools
 
@@ -24,21 +25,23 @@ import numpy as np
 
 from .buffers import empty
 from .activations import ACTIVATIONS, activate
+from .bfloat16_weights import product as product_of_bfloat16
 from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, Matrix, at, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
 from .parallel import available_threads, parallel_for
 from .rms_norm import rms_norm_row
 from .rows import add_to, copy_to
-from .simd import constant_like, inlined, pointer, pointer_like, shift
+from .simd import as_bfloat16, constant_like, float_of_bits, inlined, pointer, pointer_like, shift
 from .softmax import softmax_row
 from .thresholds import WORTH_A_THREAD
 
 EMBED, NORM, RMS_NORM, LINEAR, ATTEND, LAST = range(6)
-# The columns of the table of steps: registers and their widths; addresses; then three columns of linear or attend.
-KIND, SOURCE, INPUTS, TARGET, OUTPUTS, WEIGHT, BIAS = range(7)
-FLAGS, ACTIVATION, ACTIVATED = 7, 8, 9
-LAYER, DISTANCES, WINDOW = 7, 8, 9
+# The columns of the table of steps: registers and their widths; addresses; the bytes of a row at WEIGHT; then three columns
+# of linear or attend.
+KIND, SOURCE, INPUTS, TARGET, OUTPUTS, WEIGHT, BIAS, ROW = range(8)
+FLAGS, ACTIVATION, ACTIVATED = 8, 9, 10
+LAYER, DISTANCES, WINDOW = 8, 9, 10
 PRODUCT = len(ACTIVATIONS)  # in place of an activation: activated = activated * out
 
 PIECE = 64  # rows of W that one thread takes
@@ -49,13 +52,17 @@ QUERIES = 48  # of a long prompt that attend at once
 def _embed(step, scale, ids, slot, out):
     """out (B T, C) for ids (B, T); the table is at WEIGHT, that of positions, if there is one, at BIAS"""
     (B, T), C = ids.shape, step[OUTPUTS]
-    tokens, positions = pointer_like(out, step[WEIGHT]), pointer_like(out, step[BIAS])
-    scale = constant_like(out, scale)
+    positions, scale = pointer_like(out, step[BIAS]), constant_like(out, scale)
     for b in range(B):
         for t in range(T):
-            token, row = shift(tokens, ids[b, t] * C), shift(out, (b * T + t) * C)
-            for c in range(C):
-                row[c] = token[c] * scale
+            token, row = pointer_like(out, step[WEIGHT] + ids[b, t] * step[ROW]), shift(out, (b * T + t) * C)
+            if step[ROW] == 2 * C:
+                bits = as_bfloat16(token)
+                for c in range(C):
+                    row[c] = constant_like(out, float_of_bits(bits[c] << 16)) * scale
+            else:
+                for c in range(C):
+                    row[c] = token[c] * scale
             if step[BIAS] != 0:
                 add_to(row, shift(positions, (slot + t) * C), C)
 
@@ -82,9 +89,9 @@ def _linear(part, parts, step, rows, x, out, activated, work):
     """Some columns of out (rows, OUTPUTS), and of `activated`, from x (rows, INPUTS)."""
     N, K = step[OUTPUTS], step[INPUTS]
     first, end = bounds(N, PIECE, part, parts)
-    W, bias = pointer_like(x, step[WEIGHT]), pointer_like(x, step[BIAS])
+    W, bias = pointer_like(x, step[WEIGHT] + first * step[ROW]), pointer_like(x, step[BIAS])
     if first < end:
-        gemm(Matrix(x, K, 1), Matrix(shift(W, first * K), 1, K), Matrix(shift(out, first), N, 1), rows, end - first, K,
+        gemm(Matrix(x, K, 1), Matrix(W, 1, K), Matrix(shift(out, first), N, 1), rows, end - first, K,
              shift(bias, first), step[FLAGS], work)
     if step[ACTIVATION] >= 0:
         for row in range(rows):
@@ -237,9 +244,10 @@ class Program:
     """The steps that compute new tokens, with a cache of the keys and values of earlier ones.
 
     A step reads one register and writes to another. Arrays are read in place, and live as long as the program; those that a
-    kernel cannot take are copied. The cache has room for `slots` tokens; a token sees the last `context` of them. There are
-    `heads` heads of queries, of size `head_size`, and `groups` of keys and values. ValueError if shapes or dtypes do not
-    fit.
+    kernel cannot take are copied. They have the program's dtype; in float32, tables of tokens and the weights of `linear`
+    may also be uint16: the bits of bfloat16. The cache has room for `slots` tokens; a token sees the last `context` of
+    them. There are `heads` heads of queries, of size `head_size`, and `groups` of keys and values. ValueError if shapes or
+    dtypes do not fit.
 
     >>> program = Program(np.float64, heads=1, width=2, context=3)
     >>> x, y = program.register(2), program.register(4)
@@ -299,8 +307,9 @@ class Program:
         fits = fits and (activation != "product" or self._held.get(activated) == outputs)
         _check(fits and (bias is None or bias.shape == (outputs,)), weight, bias)
         flags = (0 if bias is None else ADD_BIAS) | (ACCUMULATE if accumulate else 0)
+        flags |= product_of_bfloat16() if weight.dtype == np.uint16 else 0
         which = -1 if activation is None else (*ACTIVATIONS, "product").index(activation)
-        self._add(LINEAR, x, inputs, out, outputs, weight, weight if bias is None else bias, (flags, which, activated))
+        self._add(LINEAR, x, inputs, out, outputs, weight, bias, (flags, which, activated))
         if activation is not None:
             self._hold(activated, outputs)
 
@@ -351,7 +360,9 @@ class Program:
         if inputs and self._held.get(x) != inputs:
             raise ValueError(f"a step takes {inputs} columns of a register that holds {self._held.get(x)}")
         self._hold(out, outputs)
-        self._steps.append((kind, x, inputs, out, outputs, self._address(weight), self._address(bias), *own))
+        at_weight = self._address(weight, may_be_bfloat16=kind in (EMBED, LINEAR))
+        row = 0 if weight is None else weight.nbytes // len(weight)
+        self._steps.append((kind, x, inputs, out, outputs, at_weight, self._address(bias), row, *own))
         self._numbers.append(number)
 
     def _hold(self, register: int, columns: int) -> None:
@@ -359,11 +370,12 @@ class Program:
             raise ValueError(f"a step makes {columns} columns, but its register has room for {self._room[register]}")
         self._held[register] = columns
 
-    def _address(self, array: np.ndarray | None) -> int:
+    def _address(self, array: np.ndarray | None, may_be_bfloat16: bool = False) -> int:
         """Where the array is; 0 if there is none."""
         if array is None:
             return 0
-        if array.dtype != self.dtype:
+        is_bfloat16 = may_be_bfloat16 and array.dtype == np.uint16 and self.dtype == np.float32
+        if array.dtype != self.dtype and not is_bfloat16:
             raise ValueError(f"a program of {self.dtype} expects arrays of that dtype, got {array.dtype}")
         self._arrays.append(ready(array))
         return address(self._arrays[-1])
