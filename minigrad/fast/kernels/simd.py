@@ -444,6 +444,10 @@ class VectorBuilder:
         name, alignment = f"llvm.masked.load.{suffix}.p0", ir.Constant(INT32, item_size)
         return self.call(name, kind, address, alignment, mask, zeros)
 
+    def prefetch(self, address, cache, writing=0):
+        write, keep, data = (ir.Constant(INT32, value) for value in (writing, cache, 1))
+        self.call("llvm.prefetch.p0", ir.VoidType(), address, write, keep, data)
+
     def store(self, value, address, mask=None):
         address = self.builder.bitcast(address, self.type.as_pointer())
         if mask is None:
