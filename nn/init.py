@@ -1,8 +1,13 @@
 """Initialisation: each function fills a Tensor in place, with the generator of `mg.manual_seed`, and returns it.
 
+Inside `skip_init` they leave it as it is.
+
 For a weight (out, in): fan_in = in and fan_out = out; further axes multiply both.
 """
+import contextvars
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +17,9 @@ from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 
 _say_what_is_left_out(__name__)
 
+_Made = TypeVar("_Made")
+
+_is_skipped = contextvars.ContextVar("is_skipped", default=False)
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 
 
@@ -29,34 +37,50 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
-def _fill(tensor: Tensor, values: float | np.ndarray) -> Tensor:
-    tensor.data[...] = values
+def skip_init(module_cls: Callable[..., _Made], *args: object, **kwargs: object) -> _Made:
+    """module_cls(*args, **kwargs) without drawing initial parameters, for a module whose parameters are loaded next: until
+    then, large ones take no memory.
+
+    >>> from nn import Linear
+    >>> skip_init(Linear, 2, 3).weight.any().item()
+    False
+    """
+    token = _is_skipped.set(True)
+    try:
+        return module_cls(*args, **kwargs)
+    finally:
+        _is_skipped.reset(token)
+
+
+def _fill(tensor: Tensor, values: Callable[[], float | np.ndarray]) -> Tensor:
+    if not _is_skipped.get():
+        tensor.data[...] = values()
     return tensor
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The number `val` everywhere."""
-    return _fill(tensor, val)
+    return _fill(tensor, lambda: val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
     """0 everywhere."""
-    return _fill(tensor, 0)
+    return _fill(tensor, lambda: 0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
     """1 everywhere."""
-    return _fill(tensor, 1)
+    return _fill(tensor, lambda: 1)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     """Uniform between a and b."""
-    return _fill(tensor, generator().uniform(a, b, tensor.shape))
+    return _fill(tensor, lambda: generator().uniform(a, b, tensor.shape))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Normal with this mean and standard deviation."""
-    return _fill(tensor, generator().normal(mean, std, tensor.shape))
+    return _fill(tensor, lambda: generator().normal(mean, std, tensor.shape))
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
@@ -70,7 +94,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     while outside.any():
         values[outside] = generator().normal(mean, std, np.count_nonzero(outside))
         outside = (values < a) | (values > b)
-    return _fill(tensor, values)
+    return _fill(tensor, lambda: values)
 
 
 def _fans(tensor: Tensor) -> dict[str, int]:
@@ -106,7 +130,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     rows, columns = len(tensor), tensor.numel() // max(len(tensor), 1)
     q, r = np.linalg.qr(generator().normal(size=(max(rows, columns), min(rows, columns))))
     q *= np.sign(np.diag(r))
-    return _fill(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
+    return _fill(tensor, lambda: gain * (q if rows >= columns else q.T).reshape(tensor.shape))
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:

@@ -94,7 +94,6 @@ LEFT_OUT = {
         "parametrizations parametrize remove_spectral_norm remove_weight_norm spectral_norm weight_norm":
             "compute the weight in forward, and use nn.functional.linear",
         "prune": "write zeros to p.data",
-        "skip_init": "use the layer: initialising it costs little",
         "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format convert_parameters fuse_conv_bn_eval "
         "fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights fusion memory_format stateless":
             "there is nothing to convert or to fuse",
