@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.extend import ACTIVATIONS, Program, changes, latest_write
@@ -241,10 +242,11 @@ class _Translation:
             _expect(block, Block)
             _expect(block.mlp, MLP)
             _expect(block.mlp.expand, nn.Linear)
-        config, vocabulary = model.config, model.token_embedding.weight.array
+        config, vocabulary = model.config, _matrix(model.token_embedding.weight)
         C, heads, groups, size = config.width, config.heads, config.groups, config.head_width
         hidden = [len(block.mlp.expand.weight) for block in model.blocks]
-        self.program = Program(vocabulary.dtype, heads, C, config.context, groups, size, min(slots, most_slots(model)))
+        dtype = np.dtype("float32") if vocabulary.dtype == np.uint16 else vocabulary.dtype
+        self.program = Program(dtype, heads, C, config.context, groups, size, min(slots, most_slots(model)))
         self.rotations: list[tuple[np.ndarray, float, str]] = []  # (array to fill, base, scaling)
         self.streams = self.program.register(C), self.program.register(C)
         packed = (heads + 2 * groups) * size  # q, k, v side by side
@@ -272,11 +274,11 @@ class _Translation:
         _expect(model.dropout, nn.Dropout)
         if config.positions == "learned":
             _expect(model.position_embedding, nn.Embedding)
-            positions = model.position_embedding.weight.array
+            positions = _array(model.position_embedding.weight)
         elif not is_endless(model):
-            zeros = Tensor(np.zeros((1, self.program.slots, config.width), tokens.weight.dtype))
+            zeros = Tensor(np.zeros((1, self.program.slots, config.width), self.program.dtype))
             positions = with_positions(zeros, config)[0].array
-        self.program.embed(tokens.weight.array, positions, scale_of_tokens(config), self.streams[0])
+        self.program.embed(_matrix(tokens.weight), positions, scale_of_tokens(config), self.streams[0])
         return self.streams[0]
 
     def block(self, block: Any, x: int) -> int:
@@ -314,7 +316,7 @@ class _Translation:
         if layer.activation not in known:
             raise ValueError(f"there is a linear layer with the activation {layer.activation!r}")
         then = layer.activation if then is None else then
-        self.program.linear(x, layer.weight.array, _array(layer.bias), out, accumulate, then, activated)
+        self.program.linear(x, _matrix(layer.weight), _array(layer.bias), out, accumulate, then, activated)
 
     def mlp(self, mlp: MLP, x: int, out: int, accumulate: bool) -> None:
         self.linear(mlp.expand if mlp.gate is None else mlp.gate, x, self.wide, known=ACTIVATIONS, activated=self.mixed)
@@ -335,7 +337,7 @@ class _Translation:
         heads = self.program.heads
         if not attention.is_packed or attention.num_heads != heads or self.program.groups != heads:
             raise ValueError("there is an attention layer with other sizes")
-        self.program.linear(x, attention.in_proj_weight.array, _array(attention.in_proj_bias), self.wide)
+        self.program.linear(x, _matrix(attention.in_proj_weight), _array(attention.in_proj_bias), self.wide)
         self.program.attend(self.wide, self.mixed, 1 / math.sqrt(self.program.head_size), self.rotation(attention))
 
     def general_heads(self, attention: nn.Attention, x: int) -> None:
@@ -349,14 +351,14 @@ class _Translation:
         projections = attention.query, attention.key, attention.value
         for projection in projections:
             _expect(projection, nn.Linear)
-        kinds = {(projection.activation, projection.bias is not None) for projection in projections}
-        has_bias = (None, True) in kinds
-        if kinds != {(None, has_bias)}:
+        has_bias, dtype = attention.query.bias is not None, attention.query.weight.dtype
+        if any((projection.activation, projection.bias is not None, projection.weight.dtype) != (None, has_bias, dtype)
+               for projection in projections):
             raise ValueError("there is an attention layer with other projections")
-        weight = np.concatenate([projection.weight.array for projection in projections])
+        weight = np.concatenate([_matrix(projection.weight) for projection in projections])
         bias = np.concatenate([_array(projection.bias) for projection in projections]) if has_bias else None
         program.linear(x, weight, bias, self.wide)
-        by_distance = attention.relative_bias.array if attention.positions == "relative" else None
+        by_distance = _array(attention.relative_bias) if attention.positions == "relative" else None
         program.attend(self.wide, self.mixed, attention.factor, self.rotation(attention), by_distance)
 
     def rotation(self, attention: nn.Attention | nn.MultiHeadAttention) -> np.ndarray | None:
@@ -380,5 +382,13 @@ def _expect(module: nn.Module, *kinds: type[Any]) -> None:
         raise ValueError(f"there is a {type(module).__name__}{hooks}, not a plain {expected}")
 
 
+def _matrix(parameter: Any) -> np.ndarray:
+    """Its array, of bfloat16 the bits: a Program reads both."""
+    return parameter.array.bits if parameter.dtype == mg.bfloat16 else parameter.array
+
+
 def _array(parameter: nn.Parameter | None) -> np.ndarray | None:
-    return None if parameter is None else parameter.array
+    """Its array, of bfloat16 in float32; None if there is no parameter."""
+    if parameter is None:
+        return None
+    return parameter.float().array if parameter.dtype == mg.bfloat16 else parameter.array

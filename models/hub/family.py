@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad import Tensor
 from models.transformer import TransformerConfig, canonical
 
 CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
@@ -48,11 +49,11 @@ class Field:
 class Change:
     """How their tensor becomes our parameter, and back; D is the width of a head."""
 
-    read: Callable[[np.ndarray, int], np.ndarray]
+    read: Callable[[Tensor, int], Tensor]
     write: Callable[[np.ndarray, int], np.ndarray]
 
 
-def _transposed_rows(x: np.ndarray, m: int, n: int) -> np.ndarray:
+def _transposed_rows(x: Any, m: int, n: int) -> Any:
     """x with each group of m * n rows transposed as an (m, n) matrix of rows."""
     return x.reshape(-1, m, n, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
 

@@ -6,9 +6,11 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+import minigrad as mg
 import nn
 from models.checkpoint import CheckpointError, has_checkpoint
 from models.extras import one_line
@@ -41,6 +43,11 @@ class Folder:
     tokenizer: Tokenizer | None
     tensors: dict[str, weights.Stored]
 
+    @property
+    def precision(self) -> str:
+        """The dtype that holds all its numbers in the least memory: bfloat16 if all tensors have it, else the config's."""
+        return "bfloat16" if all(stored.dtype == "BF16" for stored in self.tensors.values()) else self.config.dtype
+
     def load_into(self, model: nn.Module) -> None:
         """Copy the tensors into a model of this config, one at a time; a shorter context takes the first learned positions.
         CheckpointError names all missing, unexpected and misshapen tensors."""
@@ -49,11 +56,13 @@ class Folder:
         self._check_config(model, rows)
         self._check_names(rows, parameters)
         for row in rows:
-            held = row.part_of(parameters[row.ours].data)
-            array = row.change.read(self.tensors[row.theirs].read(), self.config.head_width)
-            if not np.isfinite(array).all():
-                raise CheckpointError(f"{self.path} is unusable: {row.theirs} contains NaN or infinity")
-            held[...] = array[: len(held)] if row.ours == "position_embedding.weight" else array
+            given: Any = self.tensors[row.theirs].read(parameters[row.ours].dtype)
+            if not weights.is_finite(given.array.bits if given.dtype == mg.bfloat16 else given.array):
+                raise CheckpointError(f"{self.path} is unusable: {row.theirs} contains NaN or infinity in {given.dtype}")
+            with mg.no_grad():
+                given = row.change.read(given, self.config.head_width)
+                held = row.part_of(parameters[row.ours])
+                held.copy_(given[: len(held)] if row.ours == "position_embedding.weight" else given)
 
     def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
         """CheckpointError if the model's config differs where it must not."""
@@ -90,7 +99,8 @@ class Folder:
         embedding = self.tensors.get(self.family.rows[0].theirs)
         if name != READ_OUT or not self.config.tied or embedding is None:
             return False
-        if not np.array_equal(self.tensors[name].read(), embedding.read()):
+        copy, original = (stored.read(self.config.dtype).array for stored in (self.tensors[name], embedding))
+        if not np.array_equal(copy, original):
             raise CheckpointError(f"{self.path} has an {READ_OUT} that differs from the token embedding, although its "
                                   f'{CONFIG} ties them; set "tie_word_embeddings" to false there')
         return True

@@ -2,7 +2,7 @@
 
 A file is the length of a header (8 bytes), the header (JSON: dtype, shape and place of each tensor), and the numbers. The
 library `safetensors` checks the header; the numbers are read here, so that bfloat16 works, which NumPy lacks, and only one
-tensor at a time is in memory besides the model.
+tensor at a time is in memory besides the model, in the model's dtype.
 """
 import dataclasses
 import json
@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+import minigrad as mg
+from minigrad import Tensor
 from minigrad.extend import from_bfloat16, to_bfloat16
 from models.checkpoint import CheckpointError
 from models.extras import extra, one_line
@@ -24,6 +26,7 @@ FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = "*.bin", "*.pt", "*.pth", "*.ckpt"
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # {name in the file: NumPy's}
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+PIECE = 1 << 20  # numbers that are read at once
 LONGEST_HEADER = 10_000_000  # bytes: of 100,000 tensors
 LONGEST_JSON = 10_000_000
 MOST_NAMES = 200  # in an error
@@ -38,15 +41,18 @@ class Stored:
     shape: tuple[int, ...]
     offset: int
 
-    def read(self) -> np.ndarray:
-        """The tensor in its own dtype; bfloat16 as float32, which represents all its values."""
+    def read(self, dtype: Any) -> Tensor:
+        """The tensor in this dtype, converted piece by piece."""
+        tensor = mg.empty(self.shape, dtype=dtype)
+        numbers, count = tensor.array.reshape(-1), math.prod(self.shape)
         with open(self.path, "rb") as file:
-            array = np.fromfile(file, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
-        if array.size != math.prod(self.shape):
-            raise CheckpointError(f"{self.path} was truncated while it was read")
-        if self.dtype == "BF16":
-            array = from_bfloat16(array)
-        return array.reshape(self.shape)
+            file.seek(self.offset)
+            for start in range(0, count, PIECE):
+                piece = np.fromfile(file, DTYPES[self.dtype], min(PIECE, count - start))
+                if piece.size != min(PIECE, count - start):
+                    raise CheckpointError(f"{self.path} was truncated while it was read")
+                numbers[start : start + PIECE] = from_bfloat16(piece) if self.dtype == "BF16" else piece
+        return tensor
 
 
 def find(folder: pathlib.Path) -> dict[str, Stored]:
@@ -179,13 +185,15 @@ def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
         stored = array.astype(target)
         if dtype == "bfloat16":
             stored = to_bfloat16(stored)
-            is_finite = (stored & 0x7F80) != 0x7F80
-        else:
-            is_finite = np.isfinite(stored)
-    if not is_finite.all():
+    if not is_finite(stored):
         raise CheckpointError(f"{name} has numbers up to {np.abs(array).max():.3g}, too large for {dtype}; choose another "
                               "--dtype")
     return stored
+
+
+def is_finite(numbers: np.ndarray) -> bool:
+    """Are all numbers, or bits of bfloat16 numbers, finite?"""
+    return bool(((numbers & 0x7F80) != 0x7F80 if numbers.dtype == np.uint16 else np.isfinite(numbers)).all())
 
 
 def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
