@@ -9,7 +9,7 @@ import pytest
 import minigrad as mg
 import nn.functional as F
 from minigrad.fast.autocast import is_autocast_enabled
-from models.bfloat16 import from_bfloat16, to_bfloat16
+from minigrad.extend import from_bfloat16, to_bfloat16
 
 DOUT = 3.0  # added to upstream gradients, so that none is a plain sum
 

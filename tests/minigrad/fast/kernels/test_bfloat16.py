@@ -13,7 +13,7 @@ import minigrad as mg
 from check_same_bits import AVX512, CPUS
 from minigrad.fast.kernels.bfloat16 import product
 from minigrad.fast.kernels.gemm import batched_matmul, matmul
-from models.bfloat16 import from_bfloat16, to_bfloat16
+from minigrad.extend import from_bfloat16, to_bfloat16
 
 SIZES = [(1, 1, 1), (5, 3, 7), (6, 64, 64), (97, 30, 130), (7, 1025, 17), (100, 513, 9), (3, 20, 600)]
 NAN, INF, TINY = np.nan, np.inf, np.float32(2.0**-126)
