@@ -4,7 +4,7 @@
                                    [FLAGS OF minigrad train]
 
 Whole processes, alternating: `minigrad train --text TEXT`, files included, and benchmarks/torch_training.py, once for each
-peer: a recipe, perhaps with autocast's precision. Recipe muon is the default of `minigrad train`, and takes as many steps;
+peer: a recipe, in float32 or under autocast. Recipe muon is the default of `minigrad train`, and takes as many steps;
 nanogpt takes its own 2,000. Losses are means over the whole validation text. Kernels have been compiled before.
 """
 import argparse
@@ -16,6 +16,8 @@ import tempfile
 import time
 
 import numpy as np
+
+PEERS = "nanogpt", "nanogpt:bfloat16", "muon", "muon:bfloat16"
 
 
 def timed(command: list[str]) -> tuple[float, str]:
@@ -50,17 +52,17 @@ def spread(values: np.ndarray, digits: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text")
-    parser.add_argument("--peer", nargs="+", default=["nanogpt"], metavar="RECIPE[:PRECISION]")
+    parser.add_argument("--peer", nargs="+", choices=PEERS, default=["nanogpt"])
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--preset", default="nano")
     parser.add_argument("--steps", help="of minigrad, and of peers with recipe muon")
     options, flags = parser.parse_known_args()
     preset, steps = ["--preset", options.preset], ["--steps", options.steps] if options.steps else []
-    ours = ["--text", options.text, *preset, *flags]
-    minigrad([*ours, "--steps", "1"])  # compiles
+    command = ["--text", options.text, *preset, *flags]
+    minigrad([*command, "--steps", "1"])  # compiles
     found = {name: [] for name in ("minigrad", *(f"PyTorch {peer}" for peer in options.peer))}
     for seed in map(str, range(options.seeds)):
-        found["minigrad"].append(minigrad([*ours, *steps, "--seed", seed]))
+        found["minigrad"].append(minigrad([*command, *steps, "--seed", seed]))
         for peer in options.peer:
             same_steps = steps if peer.startswith("muon") else []
             found[f"PyTorch {peer}"].append(pytorch(peer, options.text, [*preset, *same_steps, "--seed", seed]))
@@ -68,8 +70,10 @@ def main() -> None:
                                            for name, results in found.items()), file=sys.stderr, flush=True)
     for name, results in found.items():
         seconds, losses = np.array(results).T
-        print(f"{name}: {spread(seconds, 1)} s, validation loss {spread(losses, 3)}; minigrad needs "
-              f"{spread(np.array(found['minigrad'])[:, 0] / seconds, 2)} of its time")
+        print(f"{name}: {spread(seconds, 1)} s, validation loss {spread(losses, 3)}")
+    for name in list(found)[1:]:
+        ours, theirs = (np.array(found[one])[:, 0] for one in ("minigrad", name))
+        print(f"minigrad / {name}, seconds: {spread(ours / theirs, 2)}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Recipe nanogpt is nanoGPT's for a small model on characters: GPT-2 with AdamW. R
 same model, optimizers, rates and number of steps, with PyTorch's fused kernels. `--precision bfloat16` is autocast.
 
 Prints {"val_loss": mean over the whole validation text}. It evaluates once, at the end, and writes nothing. It runs without
-torch.compile, which takes longer than it saves preset nano.
+torch.compile, which costs preset nano more time than it saves.
 """
 import argparse
 import dataclasses
