@@ -28,14 +28,14 @@ def routine_of(solution: Callable[..., Any], results: tuple[str, ...], mistakes:
     such line, it goes to the top. Any other statement is replaced if it is the third item of a mistake.
     """
     @functools.lru_cache(MOST_KEPT)
-    def written(lines: frozenset[tuple[str, str]]) -> Callable[..., Any]:
+    def written(lines: tuple[tuple[str, str], ...]) -> Callable[..., Any]:
         names = dict(solution.__globals__)
         tree = ast.fix_missing_locations(rewritten(ast.parse(source_of(solution)), dict(lines)))
         exec(compile(tree, f"<{solution.__name__}>", "exec"), names)
         return names[solution.__name__]
 
     def right(*inputs: Any, **lines: str) -> Any:
-        return written(frozenset(lines.items()))(*inputs) if lines else solution(*inputs)
+        return written(tuple(lines.items()))(*inputs) if lines else solution(*inputs)
 
     known = tuple(Known(name, sentence, changes_of(*lines)) for name, (sentence, *lines) in mistakes.items())
     name, arguments = solution.__name__.removesuffix("_backward"), tuple(inspect.signature(solution).parameters)

@@ -128,7 +128,7 @@ def test_what_the_documentation_says_of_variants():
     said = " ".join(pathlib.Path(__file__).parents[3].joinpath("docs/exercises.md").read_text(encoding="utf-8").split())
     counts = {math.prod(map(len, groups)): name for name, groups in GROUPS.items()}
     (least, one), *_, (most, other) = sorted(counts.items())
-    assert f"between {least} variants, of `{one}`, and {most}, of `attention`" in said and other in ("attention", "tied_embedding")
+    assert f"from {least}, for `{one}`, to {most}, for `attention`" in said and other in ("attention", "tied_embedding")
     for student in ("Jane Doe", "Anna Log"):
         assert variant_of(SOFTMAX, student).equation in said
 
