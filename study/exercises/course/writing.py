@@ -74,7 +74,8 @@ EXERCISES = [
         next_token, NEXT_TOKEN, stub="p = np.zeros_like(logits)  # your formula",
         special=(
             lambda r: {"logits": r.permutation(np.linspace(-2.0, 3.0, 9)), "temperature": 1.0, "top_p": 1.0},
-            lambda r: {"logits": r.permutation(np.linspace(-2.0, 3.0, 9)), "temperature": 0.7, "top_p": 0.05}),
+            lambda r: {"logits": r.permutation(np.linspace(-2.0, 3.0, 9)), "temperature": 0.7, "top_p": 0.05},
+            lambda r: {"logits": r.permutation(np.linspace(-2.0, 3.0, 9)), "temperature": 1.4, "top_p": 0.8}),
         beyond={AROUND_1000: lambda r: {"logits": 1000 + r.normal(size=5), "temperature": 1.0, "top_p": 0.9}},
         example=lambda: {"logits": np.array([1.0, 3.0, 2.0, 0.0]), "temperature": 1.0, "top_p": 0.8},
     ),
