@@ -349,7 +349,7 @@ TRAININGS = {
 @pytest.mark.parametrize("name, size", [("text", 2), ("text", 4), ("accumulated", 2), ("reverse", 4), ("sentiment", 2)])
 def test_training_matches_one_process(mpiexec, name, size, text_file):
     data = [] if "--task" in TRAININGS[name] else ["--text", text_file]
-    flags = [*TINY, *data, *TRAININGS[name], "--eval-every", 4]
+    flags = [*TINY, *data, *TRAININGS[name], "--eval-every", 4, "--precision", "float32"]
     assert main(["train", *map(str, flags), "--out", "one"]) == 0
     code, stderr = finished(train(mpiexec, size, *flags, "--out", pathlib.Path("many").absolute()))
     assert (code, ours(stderr)) == (0, []) and f"on {size} ranks" in stderr and stderr.count("step 4/") == 1
@@ -357,7 +357,7 @@ def test_training_matches_one_process(mpiexec, name, size, text_file):
 
 
 def test_a_run_is_resumed_on_another_number_of_ranks(mpiexec, text_file):
-    flags = [*TINY, "--text", text_file, "--dropout", 0.2, "--eval-every", 2, "--steps", 4]
+    flags = [*TINY, "--text", text_file, "--dropout", 0.2, "--eval-every", 2, "--steps", 4, "--precision", "float32"]
     assert main(["train", *map(str, flags), "--out", "one"]) == 0
     shutil.copytree("one", "one to four")
     assert main(["train", "--resume", "one", "--steps", "8"]) == 0
