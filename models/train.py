@@ -80,7 +80,8 @@ class Trainer:
                  ranks: Alone = ALONE):
         self.model: nn.Module = model.train()
         self.dataset = dataset
-        self.config = dataclasses.replace(config, precision=ranks.of_first(precision, config.precision, model.config.dtype))
+        self.config: TrainingConfig = dataclasses.replace(
+            config, precision=ranks.of_first(precision, config.precision, model.config.dtype))
         self.architecture = architecture
         self.ranks = ranks
         self.step: int = 0  # updates done

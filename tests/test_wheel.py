@@ -36,10 +36,10 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "study": ["study"],
     "study --guide": ["study --guide"],
     "study --station 1": ["study --station 1"],
-    'study [--guide | --input FILE.json | --checkpoint [RUN] --text "..." --layer 1 --head 2] [--heads 2] '
+    'study [--guide | --input FILE.json | --checkpoint [RUN] [--text "..."] --layer 1 --head 2] [--heads 2] '
     "[--block post | --station 1]": ['study --checkpoint RUN --text "if the" --layer 1 --head 2', "study --heads 2",
                                      "study --block post"],
-    'look [runs/nano] --prompt "The "': ['look runs/nano --prompt "The "'],
+    'look [runs/nano] [--prompt "The "]': ['look runs/nano --prompt "The "', "look"],
     "gradcheck FILE.py:NAME --inputs NAME=VALUE ...": ["gradcheck my_ops.py:MyNorm --inputs 'x=randn(4,8) weight=randn(8) bias=0'"],
     "notes [--note 003 | --row A5] [--plot DIR] [--write FILE]": ["notes --row A5"],
     "exercises": ["exercises"],
@@ -47,7 +47,9 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "exercises check softmax.py": ["exercises check softmax.py"],
     "exercises train softmax.py": ["exercises train softmax.py"],
     "exercises grade homework/ --report homework.html": ["exercises grade homework/ --report homework.html"],
-    "exercises [start NAME | show NAME | check FILE | train FILE... | grade FOLDER | gradescope-zip ZIP | course NAME | new NAME]":
+    "exercises sample next_token.py": ["exercises start next_token", "exercises sample next_token.py"],
+    "exercises [start NAME | show NAME | check FILE | train FILE... | sample FILE | grade FOLDER | gradescope-zip ZIP | course NAME | "
+    "new NAME]":
         ["exercises show gelu", "exercises new cube"],
     "exercises course NAME --variants": ["exercises course NAME --variants"],
     "gradcheck": ["gradcheck"],
@@ -61,17 +63,20 @@ GIVEN = {  # files that the commands read
     "my_ops.py": "def MyNorm(x, weight, bias):\n    return x * (x * x).mean(-1, keepdim=True).rsqrt() * weight + bias\n",
     "homework/ada/softmax.py": "def softmax_backward(dout, x):\n    return dout * x\n",
 }
-ANSWER = """    p = np.exp(x - x.max(-1, keepdims=True))
+ANSWERS = {  # {exercise: what replaces its stub}
+    "softmax": """    p = np.exp(x - x.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
     dx = p * (dout - (dout * p).sum(-1, keepdims=True))
-"""
+""",
+    "next_token": "    p = np.exp(logits / temperature)\n",
+}
 
 
 def shown_by(page: pathlib.Path) -> set[str]:
     """The commands in indented lines, and those with arguments in the text, without `minigrad`."""
     text = page.read_text(encoding="utf-8")
     lines = re.findall(r"^    minigrad (.+?)(?:  +# .*)?$", text, re.MULTILINE)
-    return {*lines, *re.findall(r"`minigrad (\w+ [^`]+)`", text)}
+    return {*lines, *(" ".join(words.split()) for words in re.findall(r"`minigrad (\w+\s[^`]+)`", text))}
 
 
 def run(*command: str | pathlib.Path, **options) -> str:
@@ -132,9 +137,11 @@ def test_every_command_of_the_pages_is_tried():
 def test_the_wheel_alone_runs_the_commands_of_the_pages(minigrad, shown):
     for command in SHOWN[shown]:
         minigrad("minigrad", *shlex.split(command))
-        if command == "exercises start softmax":
-            file = minigrad.folder / "softmax.py"
-            file.write_text(re.sub("    dx = np.zeros_like.*\n", ANSWER, file.read_text(encoding="utf-8")), encoding="utf-8")
+        if command.startswith("exercises start "):
+            exercise = command.split()[-1]
+            file = minigrad.folder / f"{exercise}.py"
+            solved = re.sub("    \\w+ = np.zeros_like.*\n", ANSWERS[exercise], file.read_text(encoding="utf-8"))
+            file.write_text(solved, encoding="utf-8")
 
 
 def test_the_commands_have_left_their_files(minigrad):

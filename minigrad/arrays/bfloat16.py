@@ -15,9 +15,13 @@ LIKE_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "ctypes"
 MOVES = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
 
 
+class OnlyStores(AttributeError, TypeError):
+    """For a missing attribute: `hasattr` is False, and whatever would compute with it says why it cannot."""
+
+
 def _refusal(name: str) -> Exception:
-    """The error for a missing attribute: AttributeError for special names, which Python probes for, else TypeError."""
-    return AttributeError(name) if name.startswith("__") and not name.startswith("__array_") else TypeError(ONLY_STORES)
+    """The error for a missing attribute; special names are those that Python probes for."""
+    return AttributeError(name) if name.startswith("__") and not name.startswith("__array_") else OnlyStores(ONLY_STORES)
 
 
 def refuse(name: str, arrays: Iterable[Any]) -> None:
