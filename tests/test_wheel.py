@@ -68,7 +68,13 @@ ANSWERS = {  # {exercise: what replaces its stub}
     p /= p.sum(-1, keepdims=True)
     dx = p * (dout - (dout * p).sum(-1, keepdims=True))
 """,
-    "next_token": "    p = np.exp(logits / temperature)\n",
+    "next_token": """    p = np.exp((logits - logits.max()) / temperature)
+    p /= p.sum()
+    order = np.argsort(-p)
+    before = (np.cumsum(p[order]) - p[order])[np.argsort(order)]
+    p = np.where(before < top_p, p, 0.0)
+    p /= p.sum()
+""",
 }
 
 

@@ -15,13 +15,12 @@ LIKE_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "ctypes"
 MOVES = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
 
 
-class OnlyStores(AttributeError, TypeError):
-    """For a missing attribute: `hasattr` is False, and whatever would compute with it says why it cannot."""
-
-
-def _refusal(name: str) -> Exception:
-    """The error for a missing attribute; special names are those that Python probes for."""
-    return AttributeError(name) if name.startswith("__") and not name.startswith("__array_") else OnlyStores(ONLY_STORES)
+def _refusal(numpys: type, name: str) -> Exception:
+    """The error for a missing attribute: TypeError where something would compute with it, which asks for an attribute of
+    NumPy's class, or for a private one, as Numba does. Special names are those that Python probes for."""
+    is_probed = name.startswith("__") and not name.startswith("__array_")
+    is_unknown = name[0] != "_" and not hasattr(numpys, name)
+    return AttributeError(name) if is_probed or is_unknown else TypeError(ONLY_STORES)
 
 
 def refuse(name: str, arrays: Iterable[Any]) -> None:
@@ -70,7 +69,7 @@ class BFloat16:
     def __reduce__(self) -> str: return "bfloat16"
     def __repr__(self) -> str: return "dtype('bfloat16')"
     def __str__(self) -> str: return "bfloat16"
-    def __getattr__(self, name: str) -> Any: raise _refusal(name)  # as `kind`, for which ops ask
+    def __getattr__(self, name: str) -> Any: raise _refusal(np.dtype, name)  # as `kind`, for which ops ask
 
 
 bfloat16: Final[Any] = BFloat16()  # a tensor's dtype is declared as NumPy's
@@ -118,7 +117,7 @@ class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
     def __getattr__(self, name: str) -> Any:
         if name in LIKE_BITS:
             return getattr(self.bits, name)
-        raise _refusal(name)
+        raise _refusal(np.ndarray, name)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray: raise TypeError(ONLY_STORES)
     def __array_ufunc__(self, *_: Any, **__: Any) -> Any: raise TypeError(ONLY_STORES)

@@ -279,6 +279,13 @@ def test_a_capsule_for_numpys_other_dtypes_is_left_alone():
             mg.from_dlpack(torch.ones(2).to(dtype))
 
 
+def test_hasattr_is_false_for_what_numpy_lacks_too():
+    x = mg.ones(2).bfloat16()
+    assert not hasattr(mg.bfloat16, "named_parameters") and not hasattr(x.array, "named_parameters")
+    with pytest.raises(TypeError, match="only stores numbers"):
+        hasattr(x.array, "sum")
+
+
 def test_arrays_of_ml_dtypes():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.array(X, ml_dtypes.bfloat16)
