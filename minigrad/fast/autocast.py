@@ -12,16 +12,19 @@ Operands are rounded to nearest, ties to even, while a product packs them, so pa
 optimizer's state stay float32. Each op remembers whether its products are rounded, so backward runs outside the block.
 Gradients of gradients are computed in float32, and so is everything inside `textbook()`.
 """
-import contextlib
-from typing import Any, Self
+import functools
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 from ..arrays.bfloat16 import bfloat16
 from ..arrays.devices import GradScaler as GradScaler
 from ..ops.matmul import MatMul
 from ..per_thread import this_thread
 
+Function = TypeVar("Function", bound=Callable)
 
-class autocast(contextlib.ContextDecorator):
+
+class autocast:
     """Inside, in this Python thread, products of float32 matrices take operands rounded to bfloat16 and sum in float32.
 
     A context manager or a decorator, with PyTorch's arguments. In PyTorch results are bfloat16, here they are float32.
@@ -53,6 +56,14 @@ class autocast(contextlib.ContextDecorator):
 
     def __exit__(self, *exception: object) -> None:
         this_thread.rounds_products = self._before.pop()
+
+    def __call__(self, function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with autocast("cpu", enabled=self.enabled):  # a new block, as threads may run the function at the same time
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:

@@ -134,6 +134,35 @@ def test_where_it_holds():
     assert values(a, b) == plain
 
 
+def test_threads_share_a_decorated_function():
+    """The first to come leaves while the other is inside; each has the mode from before again."""
+    first, second, left = (threading.Event() for _ in range(3))
+    found = {}
+
+    @mg.autocast("cpu")
+    def meet(own, other):
+        own.set()
+        assert other.wait(10) and is_autocast_enabled()
+
+    def inside():
+        with mg.autocast("cpu"):
+            meet(first, second)
+            found["inside"] = is_autocast_enabled()
+        left.set()
+
+    def outside():
+        assert first.wait(10)
+        meet(second, left)
+        found["outside"] = is_autocast_enabled()
+
+    both = [threading.Thread(target=target) for target in (inside, outside)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert found == {"inside": True, "outside": False}
+
+
 def test_a_compiled_step_follows():
     """Autocast around a step makes another capture; inside, it is part of the step."""
     a, b = mg.tensor(random(30, 40)), mg.tensor(random(40, 20), requires_grad=True)
