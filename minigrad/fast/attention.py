@@ -25,7 +25,7 @@ class ScaledDotProductAttention(Rounding, attention.ScaledDotProductAttention):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale
         out, logsumexp = kernels.attention_forward(
-            *in_four_axes(q, k, v), mask, is_causal, self.scale, rotation, self.dropout, self.product())
+            *in_four_axes(q, k, v), mask, is_causal, self.scale, rotation, self.dropout, product=self.product())
         self.save(q, k, v, mask, rotation, out, logsumexp)
         return out[(0,) * (4 - q.ndim)]
 
@@ -33,7 +33,7 @@ class ScaledDotProductAttention(Rounding, attention.ScaledDotProductAttention):
         gradients = empty_like(q), empty_like(k), empty_like(v)
         kernels.attention_backward(
             *in_four_axes(q, k, v), mask, self.is_causal, self.scale, (out, logsumexp), *in_four_axes(dout),
-            in_four_axes(*gradients), rotation, self.dropout, self.product())
+            in_four_axes(*gradients), rotation, self.dropout, product=self.product())
         return *gradients, None, None
 
 
@@ -52,6 +52,6 @@ class PackedAttention(attention.PackedAttention, ScaledDotProductAttention):
         dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
         kernels.attention_backward(
             *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, (out, logsumexp), dout,
-            split_heads(dpacked, self.num_heads), rotation, self.dropout, self.product(),
+            split_heads(dpacked, self.num_heads), rotation, self.dropout, product=self.product(),
         )
         return dpacked, None

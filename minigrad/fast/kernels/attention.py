@@ -371,7 +371,7 @@ def _launch(portion, inputs, is_causal, scale, dropout, product, out, logsumexp,
 
 def attention_forward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
-    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), product: int = 0,
+    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), *, product: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the logsumexp of the scores.
 
@@ -397,7 +397,7 @@ def attention_forward(
 def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
     saved: tuple[np.ndarray, np.ndarray], dout: np.ndarray, gradients: tuple[np.ndarray, np.ndarray, np.ndarray],
-    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), product: int = 0,
+    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), *, product: int = 0,
 ) -> None:
     """The gradients of `attention_forward`, which returned `saved`, written into dq, dk, dv, with any strides."""
     _check(q, k, v, mask, rotation)

@@ -20,8 +20,8 @@ from numba.core import cgutils
 from .internals import context, entry_point
 from .jit import jit, library
 from .matrix import (
-    ACCUMULATE, ADD_BIAS, BLOCK_ROWS, MAX_DEPTH, PACKED_B, STRIP_COLUMNS, Matrix, Operand, Sum, at, signature_of_product,
-    source_of, sum_at,
+    ACCUMULATE, ADD_BIAS, BLOCK_ROWS, MAX_DEPTH, PACKED_B, STRIP_COLUMNS, Matrix, Operand, Sum, at, depth_of_panels,
+    signature_of_product, source_of, sum_at,
 )
 from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_square
 from .simd import BIT, INT32, constant, has_feature, shift, vector_pass, vector_shape
@@ -135,11 +135,11 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
     tile_columns = lanes * tile_vectors
     first_source = source_of(C, M, N, bias, flags)
     packed_b, nothing = shift(workspace, PACKED_B), Matrix(A.start, 0, 1)
-    depth_of_panels = -(-K // (-(-K // (2 * DEPTH)) * 2 * UNROLLED)) * 2 * UNROLLED
+    most = depth_of_panels(K, 2 * DEPTH, 2 * UNROLLED)
     for column in range(0, N, STRIP_COLUMNS):
         columns = min(STRIP_COLUMNS, N - column)
-        for k in range(0, K, depth_of_panels):
-            depth = min(depth_of_panels, K - k)
+        for k in range(0, K, most):
+            depth = min(most, K - k)
             pairs = -(-depth // 2)
             adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
             panels_of_c = Sum(C, C if k > 0 else first_source, adding)

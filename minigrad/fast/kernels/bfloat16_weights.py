@@ -10,11 +10,11 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 
-from .gemm import depth_of_panels, gemm, multiply_few_rows, register
+from .gemm import gemm, multiply_few_rows, register
 from .internals import entry_point
 from .jit import library
-from .matrix import ACCUMULATE, ADDRESS, MAX_DEPTH, PACKED_B, Matrix, at, signature_of_product
-from .microkernel import shape
+from .matrix import ACCUMULATE, ADDRESS, MAX_DEPTH, PACKED_B, Matrix, at, depth_of_panels, signature_of_product
+from .microkernel import UNROLLED, panel_depth, shape
 from .simd import as_bfloat16, constant, shift, vector_pass
 
 BLOCK = 256  # rows of W that are widened at once
@@ -41,7 +41,8 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
     if M < tile_rows:
         multiply_few_rows(A, B, C, M, N, K, bias, flags)
         return
-    widened, most = shift(workspace, WIDENED), depth_of_panels(K)  # the panels of `gemm`, and so its sums
+    widened = shift(workspace, WIDENED)
+    most = depth_of_panels(K, panel_depth(), UNROLLED)  # those of `gemm`, and so its sums
     for column in range(0, N, BLOCK):
         columns = min(BLOCK, N - column)
         for k in range(0, K, most):

@@ -26,7 +26,7 @@ from .internals import entry_point
 from .jit import jit, kernel, library, ready, resolved
 from .matrix import (
     ACCUMULATE, ADD_BIAS, ADDRESS, B_IN_PLACE, BLOCK_ROWS, PACKED_B, STRIP_COLUMNS, WORKSPACE, Matrix, Operand, Sum, at,
-    signature_of_product, source_of, sum_at,
+    depth_of_panels, signature_of_product, source_of, sum_at,
 )
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
@@ -126,12 +126,6 @@ def multiply_few_rows(A, B, C, M, N, K, bias, flags):
                          shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
 
 
-@jit
-def depth_of_panels(K):
-    """The number of rows in a panel of B: as even as possible."""
-    return -(-K // (-(-K // panel_depth()) * UNROLLED)) * UNROLLED
-
-
 @library
 def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
     """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], for matrices as plain tuples.
@@ -153,7 +147,7 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
     ragged_b_stays = B.column == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
     b_stays = ragged_b_stays or B.column == 1 and M <= 3 * tile_rows
     a_state = TO_PACK if A.column > 64 and N > tile_columns else STAYS
-    most = depth_of_panels(K)
+    most = depth_of_panels(K, panel_depth(), UNROLLED)
     for column in range(0, N, STRIP_COLUMNS):
         columns = min(STRIP_COLUMNS, N - column)
         for k in range(0, K, most):

@@ -53,6 +53,12 @@ def sum_at(C, i, j):
 
 
 @jit
+def depth_of_panels(K, most, unit):
+    """The number of rows in a panel of B, a multiple of the unit: at most `most`, and as even as possible."""
+    return -(-K // (-(-K // most) * unit)) * unit
+
+
+@jit
 def source_of(C, M, N, bias, flags):
     """What the first panels' products are added to, if anything; with both a bias and C, the bias is added to C first."""
     if flags & ADD_BIAS and flags & ACCUMULATE:
