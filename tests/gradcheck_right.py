@@ -39,7 +39,7 @@ KNOWN = {
     "matrix_exp": "its error grows with the upstream: 5e-4 of the gradient if that is 2^40 times as large",
     "round decimals": "a jump every 1e-3",
     "logcumsumexp": "in float32, the logarithms of gradients lose the digits of inputs of 1e4",
-    "nn.functional.grid_sample": "in bfloat16, a coordinate at the border of a cell is rounded into the next",
+    "nn.functional.grid_sample": "in bfloat16, rounding moves a coordinate across the border of a cell",
     "nn.functional.cosine_embedding_loss": "in bfloat16, the rounded sum hides the slope",
     "jax.nn.dot_product_attention": "its softmax is in float32, whatever the inputs are",
 }

@@ -86,8 +86,11 @@ def against_float64(given: Given, point: Point, eps: float, dtypes: list[str], o
         own = Neighbourhood(point.problem, point.upstream, eps, generator_for(options.seed))
         more = [np.maximum(ours**2 - theirs**2, 0.0) for ours, theirs in zip(own.roundings, exact.roundings)]
         found = rows([rounding + np.sqrt(np.mean(extra)) for rounding, extra in zip(exact.roundings, more)])
-    if report and not all(row.verdict == PASS for row in found):
-        wrong = dict.fromkeys(dtype for row, dtype in zip(found, dtypes) if row.verdict != PASS)
+    if any(row.verdict == FAIL for row in found):
+        with given.library.wide(), bridge.state.preserved(), problem.preserved():
+            excuse_kinks(problem, point.upstream, eps, found, generator_for(options.seed))
+    wrong = dict.fromkeys(dtype for row, dtype in zip(found, dtypes) if row.verdict == FAIL)
+    if report and wrong:
         report.warnings.append(f"the gradients are right in float64: what is wrong is in {' and '.join(wrong)} alone")
     report.inputs += found
     return report
@@ -100,21 +103,15 @@ class Neighbourhood:
     """
 
     def __init__(self, problem: Problem, upstream: np.ndarray, eps: float, generator: np.random.Generator):
-        def differentiated(upstream):
-            outputs = problem.outputs()
-            gradients = [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(
-                problem.leaves.values(), problem.gradients(outputs, upstream))]
-            return [flat(out.array for out in outputs), *gradients]
-
         def rounded(array):
             return array * (1 + eps * generator.choice([-1, 1], array.shape) * generator.uniform(0.5, 1, array.shape))
 
-        centre = differentiated(upstream)
+        centre = differentiated(problem, upstream)
         squares, self.is_wide = [0.0] * len(centre), False
         for _ in range(NEIGHBOURS):
             for leaf, before in zip(problem.leaves.values(), problem.before):
                 leaf.array[...] = rounded(before)
-            there = differentiated(rounded(upstream))
+            there = differentiated(problem, rounded(upstream))
             squares = [total + (a - b) ** 2 for total, a, b in zip(squares, there, centre)]
             is_constant = np.array_equal(there[0], centre[0]) and not any(map(np.any, there[1:]))
             self.is_wide |= is_constant or any(np.any(a != a.astype(np.float32)) for a in there)  # else float32 within
@@ -125,6 +122,34 @@ class Neighbourhood:
         sizes[1:] = [terms if size <= CANCELLED * terms else size for size in sizes[1:]]
         self.rounding, *self.roundings = (np.sqrt(total / NEIGHBOURS) + eps * size + smallest
                                           for total, size in zip(squares, sizes))
+
+
+def differentiated(problem: Problem, upstream: np.ndarray) -> list[np.ndarray]:
+    """The values, and each leaf's gradient."""
+    outputs = problem.outputs()
+    gradients = [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(
+        problem.leaves.values(), problem.gradients(outputs, upstream))]
+    return [flat(out.array for out in outputs), *gradients]
+
+
+def excuse_kinks(problem: Problem, upstream: np.ndarray, eps: float, rows: list[InputReport],
+                 generator: np.random.Generator) -> None:
+    """Turn failures into open questions where float64 gives such gradients nearby.
+
+    x + 1 rounds a small x by as much as 1, perhaps across a kink: every input moves by a rounding of its largest number.
+    """
+    lowest = highest = differentiated(problem, upstream)
+    for _ in range(NEIGHBOURS):
+        for leaf, before in zip(problem.leaves.values(), problem.before):
+            leaf.array[...] = before + eps * largest(before) * generator.choice([-1, 1], before.shape)
+        try:
+            there = differentiated(problem, upstream)
+        except Exception:  # noqa: BLE001  the function may not be defined there
+            continue
+        lowest, highest = list(map(np.fmin, lowest, there)), list(map(np.fmax, highest, there))
+    for row, low, high in zip(rows, lowest[1:], highest[1:]):
+        is_between = (low.reshape(1, -1) - row.bound <= row.analytic) & (row.analytic <= high.reshape(1, -1) + row.bound)
+        row.verdicts[is_between & (row.verdicts == FAIL)] = INCONCLUSIVE
 
 
 def narrow_row(name: str, narrow: np.ndarray, exact: np.ndarray, rounding: np.ndarray) -> InputReport:

@@ -120,3 +120,11 @@ def test_a_kernel_with_a_kink_nearby_is_not_accused(dtype):
     near_a_kink = torch.tensor([0.7031, 0.3, -0.4]).to(dtype).requires_grad_()
     assert gradcheck_report(kernel(lambda x: (x - 0.7).abs()), near_a_kink).verdict != "fail"
     assert gradcheck_report(kernel(lambda x: x.bfloat16().to(dtype) * 2), leaf(4, 6, dtype=dtype)).verdict != "fail"
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_a_kink_that_is_crossed_by_rounding_is_not_judged(dtype):
+    """x + 1 is 1 in the narrow dtype, where max(x, 0) has another gradient than at x."""
+    near_a_kink = torch.tensor([torch.finfo(dtype).eps / 8, 0.9, -0.4]).to(dtype).requires_grad_()
+    assert gradcheck_report(lambda x: (x + 1 - 1).relu(), near_a_kink).verdict == "inconclusive"
+    assert gradcheck_report(tanh(times(1.5, NARROW)), near_a_kink).verdict == "fail"
