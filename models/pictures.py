@@ -99,8 +99,9 @@ def _visible(character: str) -> str:
 def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathLike[str] | None = None) -> Any:
     """A Matplotlib figure of the weights, from 0 (white) to 1; the future, which causal attention hides, is grey.
 
-    Rows are layers, columns heads. Axes with more than MOST_LABELS symbols show positions. Beyond MOST_PANELS heads only
-    the first layers are drawn, and the title says so. Saved to `path` if given.
+    Rows are layers, columns heads. The panels on the left name the queries. The lowest ones name the keys; if layers have
+    different keys, all panels do. Axes with more than MOST_LABELS symbols show positions. Beyond MOST_PANELS heads only the
+    first layers are drawn, and the title says so. Saved to `path` if given.
     """
     most_heads = max(len(layer.weights) for layer in maps)
     heads = min(most_heads, MOST_PANELS)
@@ -109,14 +110,19 @@ def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathL
         if shown < all_of_them:
             title = f"{title}\n(the first {shown} of {all_of_them} {what})".strip()
     size, font, margin = _measures(rows)
-    width, height = heads * (size + margin) + 1.2, len(rows) * (size + margin + 0.3) + (0.7 if title else 0.3)
+    same_keys = len({tuple(layer.keys) for layer in rows}) == 1
+    across = max(0.3, 0.07 * max(len(text) for layer in rows for text in layer.titles()) - size)  # between panels, inches
+    down, top = 0.4 if same_keys else 0.4 + margin, 0.9 if title else 0.5
+    width = margin + heads * size + (heads - 1) * across + 1.2
+    height = top + len(rows) * size + (len(rows) - 1) * down + margin + 0.1
     figure, panels = new_figure(len(rows), heads, width, height, layout=None, squeeze=False)
     figure.subplots_adjust(left=margin / width, right=1 - 1.2 / width, bottom=(margin + 0.1) / height,
-                           top=1 - (0.9 if title else 0.5) / height, wspace=margin / size, hspace=(margin + 0.3) / size)
-    for row, layer in zip(panels, rows):
+                           top=1 - top / height, wspace=across / size, hspace=down / size)
+    for i, (row, layer) in enumerate(zip(panels, rows)):
         for head, axes in enumerate(row):
             if head < len(layer.weights):
-                image = _draw_head(axes, layer, head, font)
+                is_lowest = not same_keys or i == len(rows) - 1 or head >= len(rows[i + 1].weights)
+                image = _draw_head(axes, layer, head, font, head == 0, is_lowest)
             else:
                 axes.set_axis_off()
     scale = figure.add_axes([1 - 0.9 / width, 1 - (size + 0.5 + 0.4 * bool(title)) / height, 0.15 / width, size / height])
@@ -136,13 +142,16 @@ def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
     return size, font, 0.5 + 0.65 * font * min(letters, LONGEST_NAME) / 72
 
 
-def _draw_head(axes, layer: LabelledMap, head: int, font: float):
+def _draw_head(axes, layer: LabelledMap, head: int, font: float, names_queries: bool, names_keys: bool):
     image = axes.imshow(layer.shown()[head], cmap=sizes(), vmin=0, vmax=1, interpolation="nearest")
     axes.set_title(layer.titles()[head], fontsize=9, parse_math=False)
     axes.tick_params(labelsize=font, length=2)
-    for axis, what, labels in ((axes.yaxis, "query: who looks", layer.queries),
-                               (axes.xaxis, "key: what it looks at", layer.keys)):
+    for axis, what, labels, is_named in ((axes.yaxis, "query: who looks", layer.queries, names_queries),
+                                         (axes.xaxis, "key: what it looks at", layer.keys, names_keys)):
         has_room = len(labels) <= MOST_LABELS
+        if not is_named:
+            axis.set_ticks([])
+            continue
         axis.set_label_text(what if has_room else f"{what}, by position", fontsize=8)
         if has_room:
             is_turned = axis is axes.xaxis and max(map(len, labels)) > 2
