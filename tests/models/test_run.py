@@ -103,7 +103,7 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     runs.train(trainer, tmp_path)
     assert set(os.listdir()) == {*runs.FILES, PICTURE}
     last = data.LAST_TOKENS // context
-    assert evaluated == [(len(corpus.validation), 8, limit) for limit in (4, 4, last)] + [(len(corpus.train), 8, 4)]
+    assert evaluated == [(len(corpus.validation), 16, limit) for limit in (4, 4, last)] + [(len(corpus.train), 16, 4)]
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
