@@ -42,11 +42,11 @@ def test_evaluation_is_the_mean_over_all_tokens(make_trainer):
 
 
 def test_evaluation_has_no_dropout_no_tape_and_eval_windows_windows(make_trainer):
-    trainer, seen = make_trainer(dropout=0.5, eval_windows=20), []
+    trainer, seen = make_trainer(dropout=0.5, eval_windows=10, batch_size=4), []
     trainer.model.register_forward_pre_hook(
         lambda module, args: seen.append((len(args[0]), module.training, mg.is_grad_enabled())))
     one, two = (trainer.evaluate() for _ in range(2))
-    assert one == two and seen == [(16, False, False), (4, False, False)] * 2 and trainer.model.training
+    assert one == two and seen == [(8, False, False), (2, False, False)] * 2 and trainer.model.training
 
 
 def test_a_validation_loss_that_is_not_finite_stops_the_training(make_trainer):
