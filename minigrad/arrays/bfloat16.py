@@ -11,15 +11,15 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 ONLY_STORES = "a bfloat16 tensor only stores numbers: minigrad computes in float32, so convert it with .float()"
-LIKE_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "ctypes"
-MOVES = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
+ATTRIBUTES_OF_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "ctypes"
+MOVING_FUNCTIONS = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
 
 
-def _refusal(numpys: type, name: str) -> Exception:
+def _refusal(numpy_type: type, name: str) -> Exception:
     """The error for a missing attribute: TypeError where something would compute with it, which asks for an attribute of
     NumPy's class, or for a private one, as Numba does. Special names are those that Python probes for."""
     is_probed = name.startswith("__") and not name.startswith("__array_")
-    is_unknown = name[0] != "_" and not hasattr(numpys, name)
+    is_unknown = name[0] != "_" and not hasattr(numpy_type, name)
     return AttributeError(name) if is_probed or is_unknown else TypeError(ONLY_STORES)
 
 
@@ -115,7 +115,7 @@ class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
     def __setitem__(self, index: Any, numbers: Any) -> None: self.bits[index] = BFloat16Array.rounded(numbers).bits
 
     def __getattr__(self, name: str) -> Any:
-        if name in LIKE_BITS:
+        if name in ATTRIBUTES_OF_BITS:
             return getattr(self.bits, name)
         raise _refusal(np.ndarray, name)
 
@@ -123,7 +123,7 @@ class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
     def __array_ufunc__(self, *_: Any, **__: Any) -> Any: raise TypeError(ONLY_STORES)
 
     def __array_function__(self, function: Callable, types: Any, arguments: tuple, options: dict[str, Any]) -> Any:
-        if function not in MOVES:
+        if function not in MOVING_FUNCTIONS:
             raise TypeError(ONLY_STORES)
         moved = function(*[x.bits if isinstance(x, BFloat16Array) else x for x in arguments], **options)
         return BFloat16Array(moved) if isinstance(moved, np.ndarray) else moved

@@ -11,7 +11,7 @@ from ..ops.attention import default_scale, split_heads
 from ..tape import implements
 from .kernels import attention as kernels, dropout
 from .kernels.buffers import empty_like
-from .rounding import Rounding
+from .rounding import RoundsOperands
 
 
 @implements(attention.WeightsDropout)
@@ -20,7 +20,7 @@ class WeightsDropout(attention.WeightsDropout):
 
 
 @implements(attention.ScaledDotProductAttention)
-class ScaledDotProductAttention(Rounding, attention.ScaledDotProductAttention):
+class ScaledDotProductAttention(RoundsOperands, attention.ScaledDotProductAttention):
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale

@@ -9,20 +9,20 @@ from ..backend import replaced_by
 from ..ops import einsum
 from ..ops.matmul import MatMul
 from ..tape import implements
-from .rounding import Rounding
+from .rounding import RoundsOperands
 from .shape import reshaped
 
 
 @implements(einsum.Einsum)
-class Einsum(Rounding, einsum.Einsum):
+class Einsum(RoundsOperands, einsum.Einsum):
     """Its gradients are einsums too, rounded under autocast if it was."""
 
     def forward(self, *factors, subscripts):
-        with self.block():
+        with self.same_rounding():
             return super().forward(*factors, subscripts=subscripts)
 
     def backward(self, dout, *factors):
-        with self.block():
+        with self.same_rounding():
             return super().backward(dout, *factors)
 
 

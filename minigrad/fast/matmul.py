@@ -8,11 +8,11 @@ from ..tape import implements
 from .kernels import activations, gemm
 from .kernels.rows import as_rows, sum_rows
 from .kernels.thresholds import SMALL_TO_SUM
-from .rounding import Rounding
+from .rounding import RoundsOperands
 
 
 @implements(matmul.MatMul)
-class MatMul(Rounding, matmul.MatMul):
+class MatMul(RoundsOperands, matmul.MatMul):
     @classmethod
     def takes(cls, arrays):
         return arrays[0].dtype.kind == "f"
@@ -48,7 +48,7 @@ class Dot(matmul.Dot):
 
 
 @implements(matmul.Linear)
-class Linear(Rounding, matmul.Linear):
+class Linear(RoundsOperands, matmul.Linear):
     by_kernels = True
 
     def forward(self, x, weight, bias=None):
@@ -69,7 +69,7 @@ class Linear(Rounding, matmul.Linear):
 
 
 @implements(matmul.MLP)
-class MLP(Rounding, matmul.MLP):
+class MLP(RoundsOperands, matmul.MLP):
     """Backward computes gelu(h) again, from the exponentials that dh needs."""
 
     by_kernels = True

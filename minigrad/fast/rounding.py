@@ -1,22 +1,22 @@
-"""What implementations of products do under autocast."""
+"""The operands of an op's products, rounded under autocast."""
 from ..per_thread import this_thread
 from .autocast import autocast
 from .kernels import bfloat16
 
 
-class Rounding:
-    """An implementation that rounds operands if its forward first ran under autocast: a replay of a compiled step calls
-    forward again, perhaps elsewhere, and so does backward."""
+class RoundsOperands:
+    """An implementation that rounds its operands if forward first ran under autocast. Backward, and forward in a replay of
+    a compiled step, do the same wherever they run."""
 
     rounds: bool | None = None
 
     def product(self) -> int:
-        """Which product the kernels call, see `gemm.matmul`."""
+        """The `product` of `gemm.matmul` and other kernels."""
         if self.rounds is None:
             self.rounds = this_thread.rounds_products
         return bfloat16.product(self.rounds)
 
-    def block(self) -> autocast:
-        """A block in which other ops do as this one does."""
+    def same_rounding(self) -> autocast:
+        """A block in which other ops round as this one does."""
         self.product()
         return autocast("cpu", enabled=self.rounds)

@@ -1,8 +1,8 @@
 """The matrix product with operands in bfloat16 and sums in float32: C = [C +] bfloat16(A) @ bfloat16(B) [+ bias].
 
-A, B, C are float32 in memory. Blocks of A and panels of B are rounded while they are packed, to nearest, ties to even, two
-numbers in an element: those at k and k + 1, in the lower and the upper half. A tile is that of gemm.py with a pair in place
-of each number, so it takes half as many steps, which is half the time on processors with AVX512-BF16.
+A, B, C are float32 in memory. Packing rounds blocks of A and panels of B to nearest, ties to even, and puts two numbers
+into each element: k into the lower half, k + 1 into the upper. Tiles are those of gemm.py with pairs in place of numbers,
+so they take half as many steps: half the time, on processors with AVX512-BF16.
 
 For pairs p from 0 up, with all products exact in float32, an element of C is
 
@@ -30,9 +30,9 @@ DEPTH = 256  # pairs in a panel
 SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
 
 
-def _each(builder, rows, row_step, columns, column_step, emit):
-    """Emit emit(row, column, end) for the first row and column of each piece of a matrix. `end` is None in whole pieces; in
-    the last one of a row it may be the number of columns left."""
+def _for_each_piece(builder, rows, row_step, columns, column_step, emit):
+    """Emit emit(row, column, end) for each piece of a matrix, which begins at (row, column). `end` is None, or in a ragged
+    piece at the end of a row the number of its columns."""
     whole = builder.and_(columns, constant(-column_step))
     with cgutils.for_range_slice(builder, constant(0), rows, constant(row_step)) as (row, _):
         with cgutils.for_range_slice(builder, constant(0), whole, constant(column_step)) as (column, _):
@@ -41,8 +41,8 @@ def _each(builder, rows, row_step, columns, column_step, emit):
             emit(row, whole, builder.sub(columns, whole))
 
 
-def _rounded(vectors, x):
-    """The bits of float32 numbers, rounded so that their lower halves do not count."""
+def _rounded_bits(vectors, x):
+    """The bits of float32 numbers, rounded so that the upper halves are the bfloat16 numbers."""
     builder, bits = vectors.builder, vectors.integers(vectors.without_denormals(x))
     half, one, places, quiet = (ir.Constant(bits.type, [n] * vectors.lanes) for n in (0x7FFF, 1, 16, 0x400000))
     last = builder.and_(builder.lshr(bits, places), one)
@@ -50,36 +50,37 @@ def _rounded(vectors, x):
     return builder.select(builder.fcmp_unordered("uno", x, x), builder.or_(bits, quiet), nearest)
 
 
-def _halves(vectors, low, high):
-    """Two vectors of float32 as one of 16-bit integers, rounded, one after the other. AVX512-BF16 does that at once."""
+def _to_bfloat16(vectors, low, high):
+    """Two vectors of float32 rounded to one of 16-bit integers, `low` first. AVX512-BF16 does that in one instruction."""
     builder, lanes = vectors.builder, vectors.lanes
     if vectors.has_pairs:
         function = ir.FunctionType(vectors.type, [vectors.type] * 2)
         found = builder.asm(function, "vcvtne2ps2bf16 $2, $1, $0", "=v,v,v", [high, low], False)
         return builder.bitcast(found, ir.VectorType(ir.IntType(16), 2 * lanes))
     places = ir.Constant(ir.VectorType(INT32, lanes), [16] * lanes)
-    parts = [builder.trunc(builder.lshr(_rounded(vectors, x), places), ir.VectorType(ir.IntType(16), lanes))
+    parts = [builder.trunc(builder.lshr(_rounded_bits(vectors, x), places), ir.VectorType(ir.IntType(16), lanes))
              for x in (low, high)]
     return vectors.shuffle(*parts, list(range(2 * lanes)))
 
 
 @vector_pass
-def _round_rows(vectors, source, rows, row_source, columns, target, row_target):
+def _pack_pairs_in_rows(vectors, source, rows, row_source, columns, target, row_target):
     """target[i, p] = the pair (source[i, 2p], source[i, 2p + 1]); 0 follows the last column."""
     builder, lanes = vectors.builder, vectors.lanes
 
     def emit(row, column, end):
         start = builder.gep(source, [builder.add(builder.mul(row, row_source), column)])
         first, second = (end and vectors.first(builder.sub(end, constant(part))) for part in (0, lanes))
-        pairs = _halves(vectors, vectors.load(start, first), vectors.load(builder.gep(start, [constant(lanes)]), second))
+        low, high = vectors.load(start, first), vectors.load(builder.gep(start, [constant(lanes)]), second)
+        pairs = _to_bfloat16(vectors, low, high)
         place = builder.add(builder.mul(row, row_target), builder.ashr(column, constant(1)))
         vectors.store(builder.bitcast(pairs, vectors.type), builder.gep(target, [place]))
 
-    _each(builder, rows, 1, columns, 2 * lanes, emit)
+    _for_each_piece(builder, rows, 1, columns, 2 * lanes, emit)
 
 
 @vector_pass
-def _round_columns(vectors, source, rows, row_source, columns, target, row_target):
+def _pack_pairs_in_columns(vectors, source, rows, row_source, columns, target, row_target):
     """target[p, j] = the pair (source[2p, j], source[2p + 1, j]); 0 follows the last row and the last column."""
     builder, lanes = vectors.builder, vectors.lanes
     interleaved = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
@@ -89,12 +90,12 @@ def _round_columns(vectors, source, rows, row_source, columns, target, row_targe
         first = vectors.splat(ir.Constant(BIT, 1)) if end is None else vectors.first(end)
         exists = builder.icmp_signed("<", builder.add(row, constant(1)), rows)
         second = vectors.load(builder.gep(start, [row_source]), builder.and_(first, vectors.splat(exists)))
-        pairs = _halves(vectors, vectors.load(start, end and first), second)
+        pairs = _to_bfloat16(vectors, vectors.load(start, end and first), second)
         place = builder.add(builder.mul(builder.ashr(row, constant(1)), row_target), column)
         pairs = builder.bitcast(vectors.shuffle(pairs, pairs, interleaved), vectors.type)
         vectors.store(pairs, builder.gep(target, [place]))
 
-    _each(builder, rows, 2, columns, lanes, emit)
+    _for_each_piece(builder, rows, 2, columns, lanes, emit)
 
 
 @jit
@@ -103,10 +104,10 @@ def _pack_block(A, rows, depth, packed):
     lanes, _, _ = shape(packed)
     if A.column == 1:
         width = -(-depth // (2 * lanes)) * lanes
-        _round_rows(A.start, rows, A.row, depth, packed, width)
+        _pack_pairs_in_rows(A.start, rows, A.row, depth, packed, width)
         return Matrix(packed, width, 1)
     width = -(-rows // lanes) * lanes
-    _round_columns(A.start, depth, A.column, rows, packed, width)
+    _pack_pairs_in_columns(A.start, depth, A.column, rows, packed, width)
     return Matrix(packed, 1, width)
 
 
@@ -117,19 +118,19 @@ def _pack_panel(B, depth, columns, packed, square):
     lanes, _, _ = shape(packed)
     width = -(-columns // lanes) * lanes
     if B.column == 1:
-        _round_columns(B.start, depth, B.row, columns, packed, width)
+        _pack_pairs_in_columns(B.start, depth, B.row, columns, packed, width)
         return
     pairs = -(-depth // (2 * lanes)) * lanes
     for j in range(0, columns, lanes):
         count = min(lanes, columns - j)
-        _round_rows(at(B, 0, j).start, count, B.column, depth, square, pairs)
+        _pack_pairs_in_rows(at(B, 0, j).start, count, B.column, depth, square, pairs)
         for p in range(0, pairs, lanes):
             transpose_square(shift(square, p), pairs, count, lanes, shift(packed, p * width + j), width)
 
 
 @library
 def _multiply(A, B, C, M, N, K, bias, flags, workspace):
-    """`gemm._multiply_serial`, see there, with rounded operands."""
+    """`gemm._multiply_serial` with rounded operands."""
     A, B, C = Matrix(A[0], A[1], A[2]), Matrix(B[0], B[1], B[2]), Matrix(C[0], C[1], 1)
     lanes, tile_rows, tile_vectors = shape(A.start)
     tile_columns = lanes * tile_vectors
@@ -165,6 +166,5 @@ def is_native() -> bool:
 
 @functools.cache
 def product(rounds: bool) -> int:
-    """Which product kernels call, see `gemm.matmul`: 0, or if operands are rounded the address of `_multiply`, which is
-    compiled or loaded if necessary."""
+    """The `product` of `gemm.matmul`: 0, or to round operands the address of `_multiply`, compiled or loaded first."""
     return entry_point(_multiply, signature_of_product(types.float32)) if rounds else 0
