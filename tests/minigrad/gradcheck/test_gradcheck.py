@@ -161,6 +161,7 @@ REPORTS = {  # what is checked, the verdict, and what the report says
     "directions": (wrong_by(1.0), normal(40, 50), {}, "pass", "8 directions"),
     "entries, to report a failure": (wrong_by(1.001), normal(40, 50), {}, "fail", "256 entries"),
     "few directions": (wrong_by(1.0), normal(40, 50), dict(fast_mode=True), "pass", "3 directions"),
+    "few directions, to report a failure": (wrong_by(1.001), X, dict(fast_mode=True), "fail", "3 directions"),
     "a point nearby": (lambda x: x.relu(), leaf([0.0, 1.0, -1.0]), {}, "pass", "judged at a point nearby"),
     "a kink in fast mode": (WRONG["kink of many"][0], ZEROS, dict(fast_mode=True), "fail", "not between the slopes"),
     "noise": (lambda x: (x + 1e9) - 1e9, X, {}, "inconclusive", "could not be judged"),
