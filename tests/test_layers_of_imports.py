@@ -102,7 +102,7 @@ def test_there_are_no_circles():
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "minigrad.command": "the command that is asked for, and what takes long",
-    "minigrad.fast.kernels.ahead": "the kernels that training_step.txt names",
+    "minigrad.fast.kernels.ahead": "the kernels that training.txt names",
     "minigrad.gradcheck": "study.mistakes, when a check has failed",
     "minigrad.gradcheck.above": "what the check's other files here name",
     "minigrad.gradcheck.doctor": "study.mistakes.doctor, when a name of it is asked for",

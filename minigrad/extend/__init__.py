@@ -12,7 +12,7 @@ from ..fast import LIBRARIES  # packages whose code a capture does not follow, a
 from ..fast import MultiTensorAdam, MultiTensorMuon, MultiTensorStep  # optimizer steps for all parameters at once, or None
 from ..fast import Program  # steps on rows of numbers, such as those of a model, in one kernel call; None without kernels
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
-from ..fast import compile_ahead  # compile_ahead(): let other processes compile what a training step needs
+from ..fast import compile_ahead  # compile_ahead(): let other processes compile what a training needs
 from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the processor do autocast's products at once?
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64

@@ -1,8 +1,8 @@
-"""Other processes, one per core, compile a training step's kernels on a machine that has none compiled yet.
+"""Other processes, one per core, compile the kernels of `minigrad train` on a machine that has none compiled yet.
 
-training_step.txt lists the kernels, those that the step needs last first: the training process compiles what it calls, so
-it begins at the other end, and no kernel is compiled by two processes at once (see `cache.KernelCache`). If a process is
-killed or cannot start, nothing is lost: kernels are compiled at their first call.
+training.txt lists the kernels, from those that write the sample at the end to those of the first step: the training process
+compiles what it calls, so it begins at the other end, and no kernel is compiled by two processes at once (see
+`cache.KernelCache`). If a process is killed or cannot start, nothing is lost: kernels are compiled at their first call.
 """
 import atexit
 import functools
@@ -21,20 +21,20 @@ from . import bfloat16, gemm, threads
 from .cache import cache_folder, lock, prerequisites
 from .internals import CPUDispatcher, is_missing
 
-STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
+KERNELS = pathlib.Path(__file__).with_name("training.txt")  # tests/first_training.py writes it
 MOST = 6  # processes: the slowest kernel takes an eighth of the total time
 # It imports only the kernels of minigrad, without SciPy's BLAS, which Numba imports if it is there; there is too little
 # garbage to collect.
 COMMAND = f"""
 import gc, sys, types
 gc.disable()
-for name, folder in ("minigrad", {str(STEP.parents[2])!r}), ("minigrad.fast", {str(STEP.parents[1])!r}):
+for name, folder in ("minigrad", {str(KERNELS.parents[2])!r}), ("minigrad.fast", {str(KERNELS.parents[1])!r}):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [folder]
 sys.modules["scipy"] = None
 from minigrad.fast.kernels import ahead
 ahead.run_no_kernel()
-ahead.compile_step(*sys.argv[1:])
+ahead.compile_listed(*sys.argv[1:])
 """
 
 
@@ -51,7 +51,7 @@ def start() -> None:
         if held is None:
             continue
         try:
-            process = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(os.getpid()), str(STEP)],
+            process = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(os.getpid()), str(KERNELS)],
                                        env=environment, pass_fds=[held], **nowhere)
             atexit.register(_end, process)
         except OSError:
@@ -67,7 +67,7 @@ def _end(process: subprocess.Popen) -> None:
 
 def _done() -> pathlib.Path:
     """The file in the cache that says that everything is compiled."""
-    return cache_folder() / STEP.with_suffix(".done").name
+    return cache_folder() / KERNELS.with_suffix(".done").name
 
 
 def run_no_kernel() -> None:
@@ -77,9 +77,9 @@ def run_no_kernel() -> None:
         binding.add_symbol(name, 1)
 
 
-def compile_step(parent: str, step: str) -> None:
+def compile_listed(parent: str, kernels: str) -> None:
     """What each process does after `run_no_kernel`: compile what no other does, as long as the parent lives."""
-    for line in pathlib.Path(step).read_text(encoding="utf-8").splitlines():
+    for line in pathlib.Path(kernels).read_text(encoding="utf-8").splitlines():
         if os.getppid() != int(parent):
             return
         kernel, signature = read_line(line)

@@ -1,4 +1,4 @@
-"""The processes that compile a training step's kernels ahead."""
+"""The processes that compile the kernels of a training ahead."""
 import os
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import first_step
+import first_training
 from minigrad.fast.kernels import ahead, cache
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -22,30 +22,31 @@ def run(code, cache_folder, *arguments):
     return process.stdout
 
 
-def test_the_list_has_the_kernels_of_a_training_step():
-    code = "import first_step; print(*first_step.lines_of_a_step(), sep='\\n')"
+@pytest.mark.long
+def test_the_list_has_the_kernels_of_a_training():
+    code = "import first_training; print(*first_training.lines_of_a_training(), sep='\\n')"
     needed = run(code, os.environ.get("NUMBA_CACHE_DIR", "")).split("\n")
-    listed = ahead.STEP.read_text().split("\n")
-    assert sorted(listed) == sorted(needed), "run `NUMBA_NUM_THREADS=1 python tests/first_step.py`"
+    listed = ahead.KERNELS.read_text().split("\n")
+    assert sorted(listed) == sorted(needed), "run `NUMBA_NUM_THREADS=1 python tests/first_training.py`"
 
 
-@pytest.mark.parametrize("line", ahead.STEP.read_text().splitlines())
+@pytest.mark.parametrize("line", ahead.KERNELS.read_text().splitlines())
 def test_reading_a_line_reverses_writing_it(line):
     kernel, signature = ahead.read_line(line)
-    assert f"{first_step.kernels()[kernel]} {signature}" == line
+    assert f"{first_training.kernels()[kernel]} {signature}" == line
 
 
 @pytest.mark.skipif(cache.fcntl is None, reason="the system knows no locks")
 class TestProcesses:
     def test_it_compiles_the_list(self, tmp_path):
-        (tmp_path / "step.txt").write_text(ADD)
-        run(ahead.COMMAND, tmp_path / "cache", str(os.getpid()), str(tmp_path / "step.txt"))
+        (tmp_path / "kernels.txt").write_text(ADD)
+        run(ahead.COMMAND, tmp_path / "cache", str(os.getpid()), str(tmp_path / "kernels.txt"))
         kept = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("kernels-*/*")}
-        assert {"activations.add_forward", "training_step.done"} <= kept
+        assert {"activations.add_forward", "training.done"} <= kept
 
     def test_it_stops_when_its_parent_has_died(self, monkeypatch):
         monkeypatch.setattr(ahead, "read_line", lambda line: pytest.fail("it goes on"))
-        ahead.compile_step(str(os.getppid() + 1), str(ahead.STEP))
+        ahead.compile_listed(str(os.getppid() + 1), str(ahead.KERNELS))
 
     @pytest.fixture
     def started(self, tmp_path, monkeypatch):
@@ -77,7 +78,7 @@ class TestProcesses:
         assert started() == 2
 
     def test_none_starts_if_everything_is_compiled(self, started, tmp_path):
-        (tmp_path / "training_step.done").touch()
+        (tmp_path / "training.done").touch()
         assert started() == 0
 
     def test_none_starts_without_a_cache(self, started, monkeypatch):

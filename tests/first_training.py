@@ -1,12 +1,14 @@
-"""Write minigrad/fast/kernels/training_step.txt: the kernels that a training step compiles, the last one it needs first.
+"""Write minigrad/fast/kernels/training.txt: the kernels that `minigrad train` compiles, the last one it needs first.
 
-    NUMBA_NUM_THREADS=1 python tests/first_step.py
+    NUMBA_NUM_THREADS=1 python tests/first_training.py
 
 With one thread no other process compiles some of them.
 """
+import contextlib
 import importlib
 import inspect
 import os
+import pathlib
 import sys
 import tempfile
 
@@ -15,6 +17,7 @@ from numba.core.dispatcher import Dispatcher
 
 from minigrad.fast.kernels import ahead
 from models.commands.train import new_trainer
+from models.run import train
 
 
 class Order(event.Listener):
@@ -33,7 +36,7 @@ class Order(event.Listener):
 def kernels() -> dict[Dispatcher, str]:
     """The names of all kernels cached on disk, except for those that every kernel needs."""
     found = {}
-    for path in sorted(ahead.STEP.parent.glob("[!_]*.py")):
+    for path in sorted(ahead.KERNELS.parent.glob("[!_]*.py")):
         module = importlib.import_module(f"minigrad.fast.kernels.{path.stem}")
         for name, value in vars(module).items():
             kernel = getattr(value, "dispatcher", value)
@@ -43,11 +46,12 @@ def kernels() -> dict[Dispatcher, str]:
     return found
 
 
-def lines_of_a_step() -> list[str]:
-    """A line for each kernel that the first training step of the default model compiles, the last one first."""
+def lines_of_a_training() -> list[str]:
+    """A line for each kernel that the default training compiles, with its pictures and its sample, the last one first."""
     order = Order()
-    with event.install_listener("numba:compile", order):
-        new_trainer({"precision": "bfloat16"})[0].train_step()
+    with (tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr),
+          event.install_listener("numba:compile", order)):
+        train(new_trainer({"precision": "bfloat16", "steps": 1})[0], pathlib.Path(folder))
     names = kernels()
     last_first = sorted(names, key=lambda kernel: -order.compiled.index(kernel) if kernel in order.compiled else 0)
     return [f"{names[kernel]} {signature}" for kernel in last_first for signature in kernel.signatures]
@@ -56,6 +60,6 @@ def lines_of_a_step() -> list[str]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as empty:
         os.environ["NUMBA_CACHE_DIR"] = empty
-        lines = lines_of_a_step()
-    ahead.STEP.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    print(f"{ahead.STEP}: {len(lines)} kernels", file=sys.stderr)
+        lines = lines_of_a_training()
+    ahead.KERNELS.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(f"{ahead.KERNELS}: {len(lines)} kernels", file=sys.stderr)
