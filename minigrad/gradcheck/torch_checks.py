@@ -153,6 +153,13 @@ def keeps_the_upstream(case: Case) -> str:
     return "backward overwrites the upstream gradient, which other functions get too: clone it first" if changed else ""
 
 
+def leaves_grad_alone(case: Case) -> str:
+    leaves = case.leaves()
+    case.backward(case.call(leaves), leaves)
+    name = next((name for name, leaf in zip(case.names, leaves) if leaf.grad is not None), "")
+    return f"it writes to {name}.grad itself: return the gradient instead, and PyTorch adds it to .grad" if name else ""
+
+
 def takes_any_layout(case: Case) -> str:
     leaves = case.leaves()
     outputs = case.call(leaves)
@@ -451,6 +458,7 @@ def takes_vmap(case: Case) -> str | None:
 CHECKS: dict[str, Callable[[Case], str | None]] = {
     "the same under torch.compile": computes_the_same_compiled,
     "leaves the upstream as it is": keeps_the_upstream,
+    "leaves .grad alone": leaves_grad_alone,
     "takes an upstream of any layout": takes_any_layout,
     "each input alone may need a gradient": gives_each_input_alone,
     "outputs may go unused": gives_each_output_alone,

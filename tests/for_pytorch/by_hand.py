@@ -245,6 +245,45 @@ def dout_as_workspace(ctx, dout):
     return dout.copy_(found[0]), *found[1:]
 
 
+GRAD = "leaves .grad alone: FAIL: it writes to "
+
+
+def accumulate(leaf, gradient):
+    leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+
+
+class KeepsWeight(Linear):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.weight = weight
+        return Linear.forward(ctx, x, weight, bias)
+
+
+@wrong(Linear, GRAD + "weight.grad itself")
+class WeightAccumulatedInstead(KeepsWeight):
+    @staticmethod
+    def backward(ctx, dout):
+        dx, dweight, dbias = Linear.backward(ctx, dout)
+        accumulate(ctx.weight, dweight)
+        return dx, None, dbias
+
+
+@wrong(Linear, GRAD + "weight.grad itself")
+class WeightAccumulatedAndReturned(KeepsWeight):
+    @staticmethod
+    def backward(ctx, dout):
+        found = Linear.backward(ctx, dout)
+        accumulate(ctx.weight, found[1])
+        return found
+
+
+@wrong(RMSNorm, GRAD + "x.grad itself")
+def penalty_by_backward(x):
+    with torch.enable_grad():
+        RMSNorm.apply(x).square().sum().backward()
+    return RMSNorm.apply(x) + x.grad.mean()
+
+
 LAYOUT = "takes an upstream of any layout: FAIL: another gradient if the upstream gradient is "
 
 
