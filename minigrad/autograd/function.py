@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..per_thread import Block, this_thread
 from ..tape import Op
 from ..tensor import Tensor, apply, wrap
 from .grad_mode import no_grad
@@ -84,8 +85,13 @@ class _Run:
 
     def __init__(self, function: type[Function], inputs: tuple[Any, ...]):
         self.function = function
+        self.rounds = this_thread.rounds_products  # in backward and in replays too, as other ops do
         self.inputs = inputs
         self.ctx = Context(tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs))
+
+    def precision(self) -> Block:
+        """The one that forward was first called in."""
+        return Block("rounds_products", self.rounds)
 
     def join(self, outputs: Any) -> np.ndarray:
         """The array that goes on the tape, from which `cut` extracts the outputs again."""
@@ -118,13 +124,13 @@ class _FunctionOp(Op):
     is_fixed = False
 
     def described(self):
-        return self.run.function, self.run.inputs
+        return self.run.function, self.run.inputs, self.run.rounds
 
     def forward(self, *arrays):
         run, arrays = self.run, iter(arrays)
         inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]
         given = [x.array for x in inputs if isinstance(x, Tensor)]
-        with no_grad():
+        with run.precision(), no_grad():
             out = run.join(run.function.forward(run.ctx, *inputs))
         saved, run.ctx.saved_tensors = run.ctx.saved_tensors, ()
         out = out.view() if any(out is array for array in given) else out
@@ -142,7 +148,8 @@ class _FunctionOp(Op):
         tensors = (x if x is None or isinstance(x, Tensor) else wrap(x) for x in saved)
         run.ctx.saved_tensors = tuple(run.cut(x, piece) if piece else x for x, piece in zip(tensors, self.pieces))
         douts = [None if piece is None else run.cut(dout, piece) for _, piece in run.outputs]
-        gradients = run.function.backward(run.ctx, *douts)
+        with run.precision():
+            gradients = run.function.backward(run.ctx, *douts)
         run.ctx.saved_tensors = ()
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         checked = self._checked(gradients)

@@ -12,19 +12,15 @@ Operands are rounded to nearest, ties to even, while a product packs them, so pa
 optimizer's state stay float32. Each op remembers whether its products are rounded, so backward runs outside the block.
 Gradients of gradients are computed in float32, and so is everything inside `textbook()`.
 """
-import functools
-from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from ..arrays.bfloat16 import bfloat16
 from ..arrays.devices import GradScaler as GradScaler
 from ..ops.matmul import MatMul
-from ..per_thread import this_thread
-
-Function = TypeVar("Function", bound=Callable)
+from ..per_thread import Block, this_thread
 
 
-class autocast:
+class autocast(Block):
     """Inside, in this Python thread, products of float32 matrices take operands rounded to bfloat16 and sum in float32.
 
     A context manager or a decorator, with PyTorch's arguments. In PyTorch results are bfloat16, here they are float32.
@@ -46,24 +42,7 @@ class autocast:
             raise TypeError(f"autocast: operands can be rounded to bfloat16, not to {dtype}; use dtype=minigrad.bfloat16")
         if enabled and MatMul.implementation is None:
             raise RuntimeError("autocast: products in bfloat16 need the kernels, but Numba is missing or MINIGRAD_FAST=0")
-        self.enabled = enabled
-        self._before: list[bool] = []  # a stack, so that one object can be entered twice
-
-    def __enter__(self) -> Self:
-        self._before.append(this_thread.rounds_products)
-        this_thread.rounds_products = self.enabled
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        this_thread.rounds_products = self._before.pop()
-
-    def __call__(self, function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            with autocast("cpu", enabled=self.enabled):  # a new block, as threads may run the function at the same time
-                return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
+        super().__init__("rounds_products", bool(enabled))
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:

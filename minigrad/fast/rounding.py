@@ -10,6 +10,9 @@ class RoundsOperands:
 
     rounds: bool | None = None
 
+    def described(self) -> tuple[str]:
+        return "bfloat16" if this_thread.rounds_products else "float32",
+
     def product(self) -> int:
         """The `product` of `gemm.matmul` and other kernels."""
         if self.rounds is None:

@@ -222,6 +222,18 @@ def test_a_generator_under_no_grad_is_a_whole_generator():
     assert modes == [False, False]
 
 
+@pytest.mark.parametrize("decorate", [mg.no_grad, mg.enable_grad(), mg.inference_mode(), lambda f: mg.set_grad_enabled(False)(f)])
+def test_async_functions_are_not_decorated(decorate):
+    async def coroutine(): pass
+
+    async def generator(): yield
+
+    for function in (coroutine, generator):
+        with pytest.raises(TypeError, match="^[a-z_]+: cannot decorate an async function, .*; write a with block inside it[^\n]*$"):
+            decorate(function)
+    assert mg.is_grad_enabled()
+
+
 @pytest.mark.parametrize("is_frozen", [False, True])
 def test_a_deep_copy_shares_no_place_on_the_tape(is_frozen):
     x = mg.tensor([1.0, 2.0], requires_grad=True)

@@ -134,6 +134,16 @@ def test_where_it_holds():
     assert values(a, b) == plain
 
 
+def test_a_decorated_generator():
+    @mg.autocast("cpu")
+    def modes():
+        yield is_autocast_enabled()
+        yield is_autocast_enabled()
+
+    generator = modes()
+    assert next(generator) and not is_autocast_enabled() and next(generator) and not is_autocast_enabled()
+
+
 def test_threads_share_a_decorated_function():
     """The first to come leaves while the other is inside; each has the mode from before again."""
     first, second, left = (threading.Event() for _ in range(3))
@@ -186,6 +196,53 @@ def test_a_compiled_step_follows():
             expected = "low" if rounds or name == "inside" else "plain"
             assert results.setdefault(expected, found) == found, (name, call)
     assert results["low"][0] != results["plain"][0] and results["low"][1] != results["plain"][1]
+
+
+class Product(mg.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    def backward(ctx, dout):
+        a, b = ctx.saved_tensors
+        return dout @ b.T, a.T @ dout
+
+
+def test_a_users_function_remembers():
+    """As the op that it spells out, and in a replay of a compiled step too."""
+    a, b = mg.tensor(random(30, 40)), mg.tensor(random(40, 20), requires_grad=True)
+
+    def step(a, multiply):
+        b.grad = None
+        with mg.autocast("cpu"):
+            out = multiply(a, b)
+        (out * out).sum().backward()
+        return out
+
+    expected = step(a, mg.matmul).detach(), b.grad
+    compiled = mg.compile(lambda a: step(a, Product.apply))
+    for call in range(8):
+        out = compiled(a) if call else step(a, Product.apply)
+        assert out.detach().equal(expected[0]) and b.grad.equal(expected[1]), call
+
+
+@pytest.mark.parametrize("multiply", [mg.matmul, Product.apply])
+def test_a_replay_in_another_precision_is_noticed(multiply):
+    modes = [True] * 200_000  # too long a list to be checked before each replay
+
+    @mg.compile
+    def step(a, b):
+        with mg.autocast("cpu", enabled=modes[7]):
+            return multiply(a, b)
+
+    a, b = mg.tensor(random(30, 40)), mg.tensor(random(40, 20))
+    for _ in range(7):
+        step(a, b)
+    modes[7] = False
+    with pytest.raises(RuntimeError, match="compile: at call 8 .* gave (MatMul|Product) .*, where it had given"):
+        step(a, b)
 
 
 def test_a_pickled_graph_remembers():
