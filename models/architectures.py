@@ -78,10 +78,13 @@ def architecture_for(task: Task | None, name: str | None, config: TransformerCon
     return name
 
 
-def make_model(task: Task | None, architecture: str | None, config: TransformerConfig, seed: int = 0) -> nn.Module:
-    """A model that can learn the task (None stands for a text); ValueError if this architecture cannot."""
+def make_model(task: Task | None, architecture: str | None, config: TransformerConfig,
+               seed: int | None = 0) -> nn.Module:
+    """A model that can learn the task (None stands for a text), with parameters drawn from the seed, or if it is None from
+    the generator as it is; ValueError if this architecture cannot."""
     kind, name = task.kind if task else "text", architecture_for(task, architecture, config)
     if task:
         config = dataclasses.replace(config, vocabulary_size=task.vocabulary_size)
-    mg.manual_seed(seed)
+    if seed is not None:
+        mg.manual_seed(seed)
     return ARCHITECTURES[kind][name](task, config)

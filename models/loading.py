@@ -98,13 +98,11 @@ def load(run: str | os.PathLike[str], best: bool = False, dtype: Any = None) -> 
 
 def model_in(source: Source, dtype: Any = None) -> nn.Module:
     """The model of a source, as `load` returns it."""
+    model = skip_init(make_model, source.task, source.architecture, source.config, seed=None)
     if dtype == mg.bfloat16:
-        model = skip_init(make_model, source.task, source.architecture, source.config)
         for parameter in model.parameters():  # the memory of those in float32 was never touched
             parameter.requires_grad = False
             parameter.array = mg.empty(parameter.shape, dtype=dtype).array
-    else:
-        model = make_model(source.task, source.architecture, source.config)
     source.load_into(model)
     model.tokenizer = source.task or source.tokenizer
     return (model if dtype is None else model.to(dtype)).eval()

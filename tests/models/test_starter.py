@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 
+import minigrad as mg
 import models
 from models import checkpoint as checkpoints
 from models import data
@@ -24,6 +25,15 @@ def test_it_is_small_finished_and_in_bfloat16():
     model = models.load("starter")
     assert all(np.array_equal(to_bfloat16(value.array), to_bfloat16(checkpoint.model[name]))
                for name, value in model.state_dict().items())
+
+
+def test_loading_draws_no_random_numbers():
+    def drawn_after(step):
+        mg.manual_seed(1)
+        step()
+        return mg.rand(4).tolist()
+
+    assert drawn_after(lambda: models.load("starter")) == drawn_after(lambda: None)
 
 
 def test_it_has_learnt():
