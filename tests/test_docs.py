@@ -1,4 +1,4 @@
-"""Documents: links work, the guide's examples print the numbers in its prose, and its notebook is up to date and runs."""
+"""Documents: links work, files that they name exist, the guide's examples print the numbers in its prose, and its notebook is up to date and runs."""
 import ast
 import doctest
 import functools
@@ -56,6 +56,28 @@ def test_links_work(document):
 def test_links_are_found():
     assert "#part-3-flash-attention" in links(GUIDE) and "../../minigrad/ops/attention.py" in links(GUIDE)
     assert not any(is_there(GUIDE, target) for target in ("#part-9", "../../minigrad/ops/no.py", "../../minigrad/tape.py#L9999"))
+
+
+FOLDERS = ROOT, ROOT / "minigrad", ROOT / "minigrad/fast"  # which documents leave out
+
+
+def named_files(text: str) -> set[str]:
+    """Files in the project's folders, and those of the benchmarks' commands."""
+    paths = re.findall(r"(?<![\w./-])(?:\w+/)+\w+\.(?:py|txt|md|ipynb)\b", text)
+    commands = re.findall(r"python -m (benchmarks\.\w+)", text)
+    ours = [path for path in paths if any((folder / path.split("/")[0]).is_dir() for folder in FOLDERS)]
+    return {*ours, *[f"{module.replace('.', '/')}.py" for module in commands]}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_files_exist(document):
+    names = named_files(document.read_text(encoding="utf-8"))
+    assert [name for name in names if not any((folder / name).exists() for folder in FOLDERS)] == []
+
+
+def test_files_are_found():
+    text = "`kernels/gemm.py`, jane/softmax.py, `python tests/no.py`, `python -m benchmarks.ops`, [a](../tests/by_hand.py)"
+    assert named_files(text) == {"kernels/gemm.py", "tests/no.py", "benchmarks/ops.py"}
 
 
 # ---- the guide ----
