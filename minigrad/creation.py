@@ -13,7 +13,7 @@ from . import random
 from .arrays.devices import device as checked_device
 from .arrays.dlpack import imported
 from .arrays.bfloat16 import bfloat16
-from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, lasting
+from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, lasting, not_a_shape
 from .ops.operands import sizes
 from .random import Generator
 from .tensor import Tensor, wrap
@@ -76,7 +76,7 @@ def as_tensor(data: TensorLike, dtype: DType = None, device: Device = None) -> T
 
 def FloatTensor(*data: TensorLike) -> Tensor:
     """PyTorch's older spelling of tensor(data, dtype=float32). TypeError for a shape, which it takes as well."""
-    return _of_data("FloatTensor", data, float32)
+    return tensor(not_a_shape("FloatTensor", data), float32)
 
 
 def LongTensor(*data: TensorLike) -> Tensor:
@@ -85,14 +85,7 @@ def LongTensor(*data: TensorLike) -> Tensor:
     >>> LongTensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
-    return _of_data("LongTensor", data, int64)
-
-
-def _of_data(name: str, given: tuple[Any, ...], dtype: np.dtype) -> Tensor:
-    if len(given) != 1 or not isinstance(given[0], (list, range, np.ndarray, Tensor)):
-        raise TypeError(f"{name}: expected one list or array, got {given!r:.100}; for a shape use mg.empty or "
-                        "mg.zeros, for a tuple of numbers mg.tensor")
-    return tensor(given[0], dtype)
+    return tensor(not_a_shape("LongTensor", data), int64)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:

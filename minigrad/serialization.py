@@ -19,6 +19,7 @@ import numpy as np
 
 from .arrays.bfloat16 import BFloat16Array, bfloat16
 from .arrays.devices import device
+from .creation import tensor
 from .tensor import Tensor
 
 FORMAT = "minigrad state 1"
@@ -104,7 +105,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     decoders = {
         "dict": lambda: {key: _decode(item, arrays) for key, item in content},
         "tuple": lambda: tuple(_decode(content, arrays)),
-        "tensor": lambda: Tensor(arrays[content]),
+        "tensor": lambda: tensor(arrays[content]),
         "bfloat16": lambda: Tensor(BFloat16Array(arrays[content])),
         "array": lambda: arrays[content],
         "scalar": lambda: arrays[content][()],

@@ -17,7 +17,7 @@ import numpy as np
 from . import backend, ops, tape
 from .arrays import bfloat16, float_errors, versions
 from .arrays.devices import dtype_of_to
-from .arrays.dtypes import as_array, filled, float32, float64, held
+from .arrays.dtypes import as_array, as_floats, filled, float32, float64, held, not_a_shape
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
@@ -39,7 +39,10 @@ ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backw
 class Tensor(ops.Methods):
     """An n-dimensional array with gradients. Data is copied, except that of a Tensor, which is shared.
 
-    >>> x = Tensor([1.0, 2.0], requires_grad=True)
+    As in PyTorch, integers and booleans become float32, which `tensor(data)` keeps. float64 arrays stay float64. TypeError
+    for what may be a shape, which PyTorch also takes.
+
+    >>> x = Tensor([1, 2], requires_grad=True)
     >>> y = (x * x).sum()
     >>> y.backward()
     >>> x.grad
@@ -49,12 +52,15 @@ class Tensor(ops.Methods):
     frozen: Node | None = None  # the node of a leaf while it does not require a gradient
     made: int = 0  # the age of a tensor without a node, as `node.order` is with one
 
-    def __init__(self, data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
-        copy = None if isinstance(data, Tensor) else True
-        if this_thread.runner is not None and isinstance(data, (Tensor, np.ndarray)):  # each replay reads it again
-            self._array = this_thread.runner.compute(as_array, data, dtype, copy)
+    def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
+        given = not_a_shape("Tensor", data)
+        is_shared = isinstance(given, Tensor)
+        if is_shared and dtype is None:
+            dtype = given.dtype
+        if this_thread.runner is not None and isinstance(given, (Tensor, np.ndarray)):  # each replay reads it again
+            self._array = this_thread.runner.compute(as_floats, given, dtype, not is_shared or None)
         else:
-            self._array = as_array(data, dtype, copy)
+            self._array = as_floats(given, dtype, not is_shared or None)
         self.node: Node | None = None
         self.made = versions.tick()
         if requires_grad:
@@ -363,7 +369,8 @@ class Tensor(ops.Methods):
         self, data: TensorLike, dtype: DType = None, requires_grad: bool = False, device: Device = None
     ) -> Tensor:
         """A tensor with a copy of the data; this and the methods below use this tensor's dtype by default."""
-        return Tensor(as_array(data, copy=True), requires_grad, dtype_of_to(dtype or self.dtype, to_device=device))
+        dtype = dtype_of_to(dtype or self.dtype, to_device=device)
+        return Tensor(as_array(data, copy=True), requires_grad=requires_grad, dtype=dtype)
 
     def new_full(
         self, size: Size, fill_value: float, dtype: DType = None, requires_grad: bool = False, device: Device = None

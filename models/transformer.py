@@ -13,7 +13,7 @@ import numpy as np
 
 import nn
 import nn.functional as F
-from minigrad import Tensor
+from minigrad import Tensor, tensor
 from nn.position import BASE, FIXED, parse_scaling
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
@@ -332,7 +332,7 @@ class Block(nn.Module):
             return self.attention(x, key_padding_mask=padding)
         T, far = x.shape[1], None
         if self.is_causal and T > self.context:
-            far = Tensor(np.tri(T, k=-self.context, dtype=bool))  # before the window
+            far = tensor(np.tri(T, k=-self.context, dtype=bool))  # before the window
         return self.attention(x, key_padding_mask=padding, attn_mask=far, is_causal=self.is_causal)
 
 

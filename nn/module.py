@@ -29,7 +29,7 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Tensor | np.ndarray, requires_grad: bool = True):
-        super().__init__(data, requires_grad=requires_grad)
+        super().__init__(data if isinstance(data, Tensor) else minigrad.tensor(data), requires_grad=requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

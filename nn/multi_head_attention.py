@@ -159,7 +159,7 @@ class MultiHeadAttention(Module):
         if attn_mask is None and key_padding_mask is None:
             return None
         batch, heads, queries, keys = *q.shape[:3], k.shape[2]
-        future = mg.Tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
+        future = mg.tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
         total: Tensor | None = None
         allowed_shapes: Any
         for name, mask, allowed_shapes in (

@@ -153,7 +153,7 @@ def test_readme_names_what_is_left_out():
     assert names - {name for _, name in REASONS} == OF_A_KIND
 
 
-OF_A_KIND = {"float16", "bfloat16", "int32", "where", "num_workers", "compile"}  # there, but not as in PyTorch
+OF_A_KIND = {"Tensor", "float16", "bfloat16", "int32", "where", "num_workers", "compile"}  # there, but not as in PyTorch
 
 
 # ---- keywords, by the schemas of PyTorch's operations ----

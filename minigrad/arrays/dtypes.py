@@ -77,6 +77,22 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     return array if array.dtype == dtype else converted(array, dtype)
 
 
+def as_floats(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """as_array, but without a dtype integers and booleans become float32."""
+    array = as_array(data, dtype, copy)
+    return converted(array, float32) if dtype is None and array.dtype in {int64, bool_} else array
+
+
+def not_a_shape(name: str, given: tuple[Any, ...]) -> Any:
+    """The only argument of a function that in PyTorch takes data or a shape; TypeError unless it must be data."""
+    if len(given) == 1:
+        sizes = given[0] if isinstance(given[0], tuple) else given
+        if not all(isinstance(size, (int, np.integer)) for size in sizes):
+            return given[0]
+    raise TypeError(f"{name}: expected one list or array, got {given!r:.100}; for a shape use mg.empty or mg.zeros, for a "
+                    "number or a tuple of numbers mg.tensor")
+
+
 def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
     """The dtype of a tensor that holds this array, made from `data`."""
     kind = array.dtype.kind

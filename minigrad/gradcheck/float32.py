@@ -47,7 +47,7 @@ def point_in(dtype: np.dtype, fn: Callable[..., Any], inputs: tuple[Any, ...], s
     """fn and its gradients at these inputs, all converted to this dtype."""
     def convert(x: Any, _: str) -> Any:
         is_float = isinstance(x, Tensor) and x.dtype.kind == "f"
-        return Tensor(x.array.astype(np.float32), x.requires_grad, dtype) if is_float else x
+        return Tensor(x.array.astype(np.float32), requires_grad=x.requires_grad, dtype=dtype) if is_float else x
 
     copies = [mapped(x, convert, "") for x in inputs]
     problem = problem_of(fn, copies, names=input_names(fn, inputs), dtype=dtype)

@@ -15,6 +15,7 @@ import numpy as np
 from ..autograd.function import Function
 from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
+from ..creation import tensor
 from ..tensor import Tensor
 from . import jax_checks, torch_checks
 from .blame import spare
@@ -218,10 +219,10 @@ class Minigrad(Taped):
         return np.array(value.array if isinstance(value, Tensor) else value)
 
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
-        return Tensor(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array, requires_grad=is_leaf)
+        return tensor(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array, requires_grad=is_leaf)
 
     def drawn(self, array: np.ndarray, dtype: str) -> Any:
-        return Tensor(super().drawn(array, dtype), requires_grad=array.dtype.kind == "f")
+        return tensor(super().drawn(array, dtype), requires_grad=array.dtype.kind == "f")
 
     def write(self, tensor: Any, array: np.ndarray) -> None:
         tensor.array[...] = array

@@ -65,7 +65,7 @@ def attention_weights(
     """
     scores = query @ key.mT * (1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
     if is_causal:
-        past = Tensor(np.tri(*scores.shape[-2:], dtype=bool))
+        past = mg.tensor(np.tri(*scores.shape[-2:], dtype=bool))
         scores = mg.where(past, scores, -math.inf)
         mask = None if mask is None else mg.where(past, mask, -math.inf)
     if mask is None:

@@ -205,7 +205,7 @@ def with_data(array):
 def test_arrays_become_native_where_they_come_in(dtype):
     """So that no op has to compute in another byte order."""
     array = np.arange(3).astype(dtype)
-    for got in (Tensor(array).array, from_numpy(array).array, with_data(array).array, operand(array)):
+    for got in (minigrad.tensor(array).array, from_numpy(array).array, with_data(array).array, operand(array)):
         assert got.dtype == array.dtype.newbyteorder("=")
         np.testing.assert_array_equal(got, array)
 

@@ -95,19 +95,46 @@ def test_constants():
     assert isinstance(mg.ones(2).dtype, mg.dtype) and isinstance(mg.long, mg.dtype)
 
 
-@pytest.mark.parametrize("make, dtype", [(mg.FloatTensor, mg.float32), (mg.LongTensor, mg.int64)])
-def test_older_names_of_tensor(make, dtype):
+CONSTRUCTORS = [(mg.Tensor, mg.float32), (mg.FloatTensor, mg.float32), (mg.LongTensor, mg.int64)]
+
+
+@pytest.mark.parametrize("make, dtype", CONSTRUCTORS)
+def test_constructors_read_data_as_pytorchs(make, dtype):
     torch = pytest.importorskip("torch")
-    theirs = getattr(torch, make.__name__)
-    for data in ([1, 2], [[1.5], [-2.5]], [True], [], range(3), np.array([1.5, 2.5]), [mg.tensor(2)]):
-        assert make(data).dtype == dtype
-        np.testing.assert_array_equal(make(data).numpy(), theirs([torch.tensor(2)] if str(data) == "[tensor(2)]" else data).numpy())
-    for data in ((2, 3), (3,), ((2, 3),), (mg.ones(2, 3).shape,), ()):  # sizes, or perhaps sizes
+    for source in ("[1, 2]", "[[1.5], [-2.5]]", "[True, False]", "[]", "range(3)", "((1, 2), (3, 4))", "(1.5, 2.0)", "np.array([3, 2])",
+                   "np.array([True])", "np.float32([1.5, 2.5])", "np.array(2.5, np.float32)", "[tensor(2), tensor(3)]"):
+        got = make(eval(source, {"tensor": mg.tensor, "np": np}))
+        wanted = getattr(torch, make.__name__)(eval(source, {"tensor": torch.tensor, "np": np}))
+        assert got.dtype == dtype and wanted.dtype == getattr(torch, dtype.name), source
+        np.testing.assert_array_equal(got.numpy(), wanted.numpy(), err_msg=source)
+
+
+@pytest.mark.parametrize("make, dtype", CONSTRUCTORS)
+def test_constructors_refuse_what_may_be_a_shape(make, dtype):
+    for data in ((2, 3), (3,), (np.int64(3),), ((2, 3),), (mg.ones(2, 3).shape,), ((),), (), ([1], [2])):
         with pytest.raises(TypeError, match=rf"^{make.__name__}: expected one list or array, got .*; for a shape use mg.empty"):
             make(*data)
+
+
+@pytest.mark.parametrize("make, dtype", CONSTRUCTORS)
+def test_constructors_copy_arrays(make, dtype):
     array = np.zeros(2, dtype)
     make(array)[0] = 1
     assert array[0] == 0
+
+
+def test_tensor_shares_a_tensor_and_keeps_dtypes_that_need_their_digits():
+    for dtype in (mg.int64, mg.bool, mg.float64):
+        x = mg.zeros(2, dtype=dtype)
+        assert mg.Tensor(x).dtype == dtype and mg.Tensor(x).data_ptr() == x.data_ptr()
+    assert mg.Tensor(np.array([1.5])).dtype == mg.float64  # float32 in PyTorch
+    assert mg.Tensor([1, 2], dtype=mg.int64).dtype == mg.int64
+    counts = np.array([1, 3])
+    step = mg.compile(lambda ids: (mg.Tensor(ids), mg.Tensor(counts)))
+    for first in (1, 2):  # captured, replayed
+        counts[0] = first
+        ids, floats = step(mg.tensor([first]))
+        assert (ids.dtype, ids.item(), floats.dtype, floats.tolist()) == (mg.int64, first, mg.float32, [first, 3.0])
 
 
 def test_a_grad_scaler_changes_nothing():
