@@ -21,7 +21,7 @@ from .arrays.dtypes import as_array, as_floats, filled, float32, float64, held, 
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
-from .ops.left_out import KEYWORDS
+from .ops.left_out import OF_FUNCTIONS, refuse
 from .ops.operands import sizes
 from .per_thread import this_thread
 from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
@@ -188,7 +188,8 @@ class Tensor(ops.Methods):
             self.node.retains_grad = True
 
     def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+        inputs: None = None,
     ) -> None:
         """Add d(sum of self * gradient)/d(leaf) to the `grad` of every leaf below. A scalar needs no gradient.
 
@@ -200,6 +201,8 @@ class Tensor(ops.Methods):
         >>> x.grad.item()
         27.0
         """
+        if inputs is not None:
+            raise TypeError("backward: inputs= is left out; use mg.grad(loss, inputs)")
         upstream = self.upstream(gradient, create_graph)
         before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
         token = float_errors.ignore()
@@ -410,9 +413,9 @@ def as_function(
 
     @functools.wraps(method)
     def function(input, *args, **options):
-        if options:
-            for name in KEYWORDS.keys() & options.keys():
-                raise TypeError(f"{method.__name__}: {name}= is left out; {KEYWORDS[name]}")
+        if not OF_FUNCTIONS.keys().isdisjoint(options):
+            left_out = {name: options.pop(name) for name in OF_FUNCTIONS.keys() & options.keys()}
+            refuse(method.__name__, left_out, OF_FUNCTIONS)
         return method(Tensor(input) if isinstance(input, np.ndarray) else input, *args, **options)
 
     return function

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+import minigrad as mg
 import nn
 import nn.functional as F
-from minigrad import Tensor, tensor
+from minigrad import Tensor
 from nn.position import BASE, FIXED, parse_scaling
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
@@ -332,7 +333,7 @@ class Block(nn.Module):
             return self.attention(x, key_padding_mask=padding)
         T, far = x.shape[1], None
         if self.is_causal and T > self.context:
-            far = tensor(np.tri(T, k=-self.context, dtype=bool))  # before the window
+            far = mg.tensor(np.tri(T, k=-self.context, dtype=bool))  # before the window
         return self.attention(x, key_padding_mask=padding, attn_mask=far, is_causal=self.is_causal)
 
 

@@ -15,6 +15,7 @@ from minigrad import Tensor
 from nn import functional as F
 from nn.checks import positive_int
 from nn.function_module import FunctionModule
+from nn.init import constant_
 from nn.module import Module, Parameter
 
 
@@ -75,9 +76,15 @@ class PReLU(Module):
     [-0.5, 4.0]
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25):
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None):
         super().__init__()
-        self.weight: Parameter = Parameter(mg.full((positive_int("PReLU", "num_parameters", num_parameters),), init))
+        self.init: float = init
+        shape = (positive_int("PReLU", "num_parameters", num_parameters),)
+        self.weight: Parameter = Parameter(mg.full(shape, float(init), device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Set the weights to their initial value."""
+        constant_(self.weight, self.init)
 
     def forward(self, x: Tensor) -> Tensor:
         """x, with the negative elements times the weight."""

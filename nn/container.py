@@ -86,6 +86,12 @@ class _Indexed(_Members[M, New]):
         members.insert(index, member)
         self._refill(members)
 
+    def pop(self, index: int) -> M:
+        """Take out the member at this position, and return it."""
+        member = self[index]
+        del self[index]
+        return member
+
 
 class Sequential(_Indexed[Module, Module]):
     """Modules called one after the other: y = f_n(... f_2(f_1(x))). A dict gives them names.

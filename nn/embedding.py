@@ -1,11 +1,12 @@
 """Embedding: a table of vectors, looked up by ids."""
-from typing import Any
+from typing import Any, Never, Self
 
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
 from nn.checks import positive_int, row_of_padding
+from nn.left_out import check_left_out
 from nn.module import Module, Parameter
 
 
@@ -27,14 +28,23 @@ class Embedding(Module):
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *,
-                 device: Any = None, dtype: Any = None):
+                 device: Any = None, dtype: Any = None, **left_out: Never):
         super().__init__()
+        check_left_out("Embedding", left_out)
         self.num_embeddings: int = positive_int("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim: int = positive_int("Embedding", "embedding_dim", embedding_dim)
         self.padding_idx: int | None = (
             None if padding_idx is None else row_of_padding("Embedding", padding_idx, num_embeddings))
         self.weight: Parameter = Parameter(mg.zeros(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
+                        **left_out: Never) -> Self:
+        """A layer whose weight (num_embeddings, embedding_dim) is given, and not trained unless freeze is False."""
+        layer = init.skip_init(cls, *embeddings.shape, padding_idx, **left_out)
+        layer.weight = Parameter(embeddings, requires_grad=not freeze)
+        return layer
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""

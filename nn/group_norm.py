@@ -4,6 +4,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
+from nn import init
 from nn.checks import positive_int
 from nn.module import Module, Parameter
 
@@ -36,6 +37,11 @@ class GroupNorm(Module):
             self.weight = Parameter(mg.ones(num_channels, device=device, dtype=dtype))
         if affine and bias:
             self.bias = Parameter(mg.zeros(num_channels, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones, and the bias to zeros."""
+        for name, parameter in self.named_parameters():
+            init.constant_(parameter, float(name == "weight"))
 
     def forward(self, x: Tensor) -> Tensor:
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)

@@ -1,4 +1,4 @@
-"""Initialisation: each function fills a Tensor in place, with the generator of `mg.manual_seed`, and returns it.
+"""Initialisation: each function fills a Tensor in place, with the generator of `mg.manual_seed` or its own, and returns it.
 
 Inside `skip_init` they leave it as it is.
 
@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from minigrad import Tensor
-from minigrad.random import generator
+from minigrad import Generator, Tensor
+from minigrad.random import generator as checked
 from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 
 _say_what_is_left_out(__name__)
@@ -73,26 +73,29 @@ def ones_(tensor: Tensor) -> Tensor:
     return _fill(tensor, lambda: 1)
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform between a and b."""
-    return _fill(tensor, lambda: generator().uniform(a, b, tensor.shape))
+    return _fill(tensor, lambda: checked(generator).uniform(a, b, tensor.shape))
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with this mean and standard deviation."""
-    return _fill(tensor, lambda: generator().normal(mean, std, tensor.shape))
+    return _fill(tensor, lambda: checked(generator).normal(mean, std, tensor.shape))
 
 
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
+) -> Tensor:
     """Normal with this mean and standard deviation; values outside of [a, b] are drawn again."""
     below_a, below_b = (0.5 * (1 + math.erf((x - mean) / (std * math.sqrt(2)))) for x in (a, b))
     if not below_b - below_a > 0.01:
         raise ValueError(f"trunc_normal_: [{a}, {b}] holds less than 1% of a normal distribution with mean {mean} and "
                          f"standard deviation {std}")
-    values = generator().normal(mean, std, tensor.shape)
+    normal = checked(generator).normal
+    values = normal(mean, std, tensor.shape)
     outside = (values < a) | (values > b)
     while outside.any():
-        values[outside] = generator().normal(mean, std, np.count_nonzero(outside))
+        values[outside] = normal(mean, std, np.count_nonzero(outside))
         outside = (values < a) | (values > b)
     return _fill(tensor, lambda: values)
 
@@ -109,18 +112,18 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
     return gain * math.sqrt(2 / sum(_fans(tensor).values()))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform in ±gain sqrt(6 / (fan_in + fan_out))."""
     bound = math.sqrt(3) * _xavier_std(tensor, gain)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with variance gain² 2 / (fan_in + fan_out)."""
-    return normal_(tensor, 0.0, _xavier_std(tensor, gain))
+    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """gain times a random matrix with orthonormal rows or columns, whichever are fewer; axes after the first are one.
 
     It is uniformly distributed among these (Saxe et al., arXiv:1312.6120).
@@ -128,7 +131,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: expected at least 2 dimensions, got shape {tensor.shape}")
     rows, columns = len(tensor), tensor.numel() // max(len(tensor), 1)
-    q, r = np.linalg.qr(generator().normal(size=(max(rows, columns), min(rows, columns))))
+    q, r = np.linalg.qr(checked(generator).normal(size=(max(rows, columns), min(rows, columns))))
     q *= np.sign(np.diag(r))
     return _fill(tensor, lambda: gain * (q if rows >= columns else q.T).reshape(tensor.shape))
 
@@ -140,13 +143,14 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(fans[mode])
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in",
-                     nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: Generator | None = None) -> Tensor:
     """Uniform in ±gain sqrt(3 / fan); `a` is leaky_relu's negative slope."""
     bound = math.sqrt(3) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: Generator | None = None) -> Tensor:
     """Normal with variance gain² / fan; `a` is leaky_relu's negative slope."""
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)

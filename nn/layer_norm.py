@@ -4,6 +4,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
+from nn import init
 from nn.checks import one_of, positive_int
 from nn.module import Module, Parameter
 
@@ -20,6 +21,11 @@ class Norm(Module):
         self.weight: Parameter | None = None
         if elementwise_affine:
             self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones, and the bias to zeros."""
+        for name, parameter in self.named_parameters():
+            init.constant_(parameter, float(name == "weight"))
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -1,7 +1,9 @@
-"""What torch.nn and torch.optim have and this library leaves out on purpose; see minigrad/ops/left_out.py."""
+"""What torch.nn, torch.optim and torch.utils have and this library leaves out on purpose; see minigrad/ops/left_out.py."""
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-from minigrad.extend import left_out
+from minigrad.extend import by_name, left_out, refuse
 
 BY_HAND = "use tensor operations: a loss is a few of them"
 IMAGES = "use nn.PatchEmbedding for images, and x.unfold with nn.Linear for other windows"
@@ -11,6 +13,7 @@ PADS = "use nn.functional.pad"
 DROPS = "use nn.Dropout"
 QUANTIZED = "tensors are of float32, float64, int64, bool or bfloat16"
 RANKS = "use `mpiexec -n 4 minigrad train`"
+ITSELF = "import the names from the package itself"
 RATES = "use nn.optim.LambdaLR, whose factor is any function of the step, or nn.optim.warmup_annealing"
 
 LEFT_OUT = {
@@ -45,6 +48,7 @@ LEFT_OUT = {
         "Buffer": "use nn.Module.register_buffer",
         "Container": "use nn.Sequential",
         "DataParallel parallel": RANKS,
+        "modules parameter": ITSELF,
         "intrinsic qat quantizable quantized": QUANTIZED,
     },
     "nn.functional": {
@@ -97,6 +101,13 @@ LEFT_OUT = {
         "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format convert_parameters fuse_conv_bn_eval "
         "fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights fusion memory_format stateless":
             "there is nothing to convert or to fuse",
+        "checkpoint": "use smaller batches, and call backward() for each before step(): their gradients add up",
+        "clip_grad": ITSELF,
+        "dlpack": "use mg.from_dlpack",
+        "flop_counter": "use mg.count_flops",
+        "model_zoo": "use models.load(folder)",
+        "tensorboard": "use the package tensorboardX, or print the numbers",
+        "cpp_extension": "use mg.Function, with a forward and a backward in NumPy or Numba",
     },
     "nn.utils.rnn": {
         "PackedSequence PackedSequence_ invert_permutation pack_padded_sequence pack_sequence pad_packed_sequence "
@@ -104,13 +115,73 @@ LEFT_OUT = {
         "unpad_sequence": "use [x[:length] for x, length in zip(padded, lengths)]",
     },
     "nn.utils.data": {
-        "DistributedSampler": RANKS,
+        "DistributedSampler distributed": RANKS,
+        "dataloader dataset sampler": ITSELF,
         "ChainDataset StackDataset": "use nn.utils.data.ConcatDataset, or nn.utils.data.TensorDataset",
         "DFIterDataPipe DataChunk IterDataPipe MapDataPipe datapipes functional_datapipe": "use a Python generator",
         "default_convert": "use mg.as_tensor",
         "get_worker_info": "there are no workers",
     },
 }
+
+OF_MODULES = by_name({  # methods of modules and containers
+    "compile": "use mg.compile on a training step",
+    "copy fromkeys": "use nn.ParameterDict(parameters)",
+    "get_extra_state set_extra_state": "use register_buffer",
+    "ipu mtia share_memory xpu": "cpu is the only device",
+    "register_backward_hook register_full_backward_pre_hook": "use register_full_backward_hook",
+    "register_load_state_dict_post_hook register_load_state_dict_pre_hook": "change the dict that load_state_dict gets",
+    "register_state_dict_post_hook register_state_dict_pre_hook": "change the dict that state_dict returns",
+    "set_submodule": "use setattr(model.get_submodule(parent), name, module)",
+    "to_empty": "use nn.utils.skip_init",
+    "type": "use .to(dtype)",
+})
+
+OF_OPTIMIZERS = by_name({
+    "register_step_post_hook register_step_pre_hook": "write a subclass whose step() does more",
+    "register_load_state_dict_post_hook register_load_state_dict_pre_hook": OF_MODULES["register_load_state_dict_pre_hook"],
+    "register_state_dict_post_hook register_state_dict_pre_hook": OF_MODULES["register_state_dict_pre_hook"],
+})
+
+WORKERS = "everything runs in this process"
+LENGTHS = "write rows of other lengths to weight.data"
+KEYWORDS = by_name({  # of functions, layers, optimizers and methods: (what to use instead, values that ask for nothing)
+    "size_average reduce": ("use reduction=, which is 'mean', 'sum' or 'none'", {None}),
+    "weight": ("multiply the losses of reduction='none' by it", {None}),
+    "max_norm": (LENGTHS, {None}),
+    "norm_type": (LENGTHS, {2.0}),
+    "scale_grad_by_freq": ("change the gradient in weight.register_hook", {False}),
+    "sparse": ("gradients are dense", {False}),
+    "_weight": ("use nn.Embedding.from_pretrained", {None}),
+    "_freeze": ("use nn.Embedding.from_pretrained", {False}),
+    "out": ("results have memory of their own; use x.copy_(result)", {None}),
+    # of optimizers
+    "foreach fused": ("all parameters are updated at once in any case", {None, False, True}),
+    "capturable": ("mg.compile captures any step", {False}),
+    "differentiable": ("use mg.grad with create_graph=True, and write the step with tensor operations", {False}),
+    "decoupled_weight_decay": ("use nn.optim.AdamW", {False}),
+    "closure": ("compute the loss and call backward() before step()", {None}),
+    "epoch": ("call step() once for each epoch", {None}),
+    # of DataLoader
+    "timeout": (WORKERS, {0}),
+    "multiprocessing_context prefetch_factor worker_init_fn": (WORKERS, {None}),
+    "persistent_workers": (WORKERS, {False}),
+    "in_order": (WORKERS, {True}),
+    "pin_memory_device": ("cpu is the only device", {""}),
+    # of modules' methods
+    "assign": ("values are copied; use model.to(dtype) before", {False}),
+    "destination": ("use destination.update(model.state_dict())", {None}),
+    "prefix": ("use {prefix + name: value for name, value in model.state_dict().items()}", {""}),
+    "keep_vars": ("use named_parameters() and named_buffers()", {False}),
+    "prepend": ("hooks run in the order of their registration", {False}),
+    "always_call": ("use try and finally around the call", {False}),
+    "with_kwargs": ("a hook before forward gets positional arguments only", {False}),
+})
+
+
+def check_left_out(owner: str, given: Mapping[str, Any]) -> None:
+    """TypeError for these keywords, which `owner` has not taken, unless their values ask for nothing."""
+    refuse(owner, given, KEYWORDS)
 
 
 def say_what_is_left_out(module: str) -> None:

@@ -1,5 +1,6 @@
 """Recurrent networks, which compute each state from an input and the previous state."""
 import math
+from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
@@ -25,7 +26,7 @@ class Recurrent(Module):
     state_names: tuple[str, ...] = ("h_0",)
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False):
+                 dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None):
         super().__init__()
         name = type(self).__name__
         self.input_size: int = positive_int(name, "input_size", input_size)
@@ -40,10 +41,18 @@ class Recurrent(Module):
             for direction in self.directions:
                 for part, shape in (("weight_ih", (rows, width)), ("weight_hh", (rows, hidden_size)),
                                     ("bias_ih", (rows,)), ("bias_hh", (rows,))):
-                    parameter = Parameter(mg.zeros(*shape)) if bias or "weight" in part else None
+                    is_there = bias or "weight" in part
+                    parameter = Parameter(mg.zeros(*shape, device=device, dtype=dtype)) if is_there else None
                     self.register_parameter(f"{part}_l{layer}{direction}", parameter)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
         for parameter in self.parameters():
-            init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+            init.uniform_(parameter, -1 / math.sqrt(self.hidden_size), 1 / math.sqrt(self.hidden_size))
+
+    def flatten_parameters(self) -> None:
+        """Change nothing: PyTorch moves the parameters together in a GPU's memory."""
 
     def cell(self, from_x: Tensor, from_h: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The next state, from x_t W_ihᵀ + b_ih and h_{t-1} W_hhᵀ + b_hh, both (B, gates * H); a state begins with h."""
@@ -104,8 +113,9 @@ class RNN(Recurrent):
     """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
-                 bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False):
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+                 bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 device: Any = None, dtype: Any = None):
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
         self.nonlinearity: str = one_of("RNN", "nonlinearity", nonlinearity, ("tanh", "relu"))
 
     def cell(self, from_x: Tensor, from_h: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -166,10 +176,11 @@ class LSTM(Recurrent):
     state_names: tuple[str, ...] = ("h_0", "c_0")
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0):
+                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None,
+                 dtype: Any = None):
         if proj_size:
             raise ValueError(f"LSTM: proj_size is left out, got {proj_size}; apply nn.Linear to the states")
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
 
     def cell(self, from_x: Tensor, from_h: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         i, f, g, o = (from_x + from_h).chunk(4, -1)

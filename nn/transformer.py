@@ -35,7 +35,8 @@ class _Layer(Module):
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: str | Callable[[Tensor], Tensor] = F.relu, layer_norm_eps: float = 1e-5,
-                 batch_first: bool = False, norm_first: bool = False, bias: bool = True):
+                 batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None,
+                 dtype: Any = None):
         super().__init__()
         name = type(self).__name__
         positive_int(name, "d_model", d_model)
@@ -58,6 +59,7 @@ class _Layer(Module):
             self.add_module(f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias))
         for i in sublayers:
             self.add_module(f"dropout{i}", Dropout(dropout))
+        self.to(device, dtype)
 
     def _add(self, x: Tensor, norm: LayerNorm, dropout: Dropout, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
@@ -143,13 +145,16 @@ class _Stack(Module):
 class TransformerEncoder(_Stack):
     """num_layers copies of a layer, with the same initial parameters, one after the other, then `norm`, if given.
 
+    `enable_nested_tensor` and `mask_check` are there for code written for PyTorch, and change nothing.
+
     >>> import minigrad as mg
     >>> layer = TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
     >>> TransformerEncoder(layer, num_layers=2, norm=LayerNorm(8))(mg.randn(5, 3, 8)).shape
     (5, 3, 8)
     """
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None):
+    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+                 enable_nested_tensor: bool = True, mask_check: bool = True):
         super().__init__(encoder_layer, num_layers, norm)
 
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
@@ -196,12 +201,13 @@ class Transformer(Module):
     def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
                  dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = F.relu,
                  custom_encoder: Module | None = None, custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
-                 batch_first: bool = False, norm_first: bool = False, bias: bool = True):
+                 batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None,
+                 dtype: Any = None):
         super().__init__()
-        options = dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias
+        options = dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype
 
         def norm() -> LayerNorm:
-            return LayerNorm(d_model, eps=layer_norm_eps, bias=bias)
+            return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         self.encoder: Module = custom_encoder or TransformerEncoder(
             TransformerEncoderLayer(d_model, nhead, *options), num_encoder_layers, norm())

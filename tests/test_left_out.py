@@ -3,14 +3,17 @@ import importlib
 import inspect
 import math
 import pathlib
+import pkgutil
 import re
 
 import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops.left_out import FUNCTIONS, KEYWORDS, METHODS, OF_AUTOGRAD
-from nn.left_out import LEFT_OUT
+import nn
+from minigrad.fast import plain
+from minigrad.ops.left_out import FUNCTIONS, METHODS, OF_AUTOGRAD, OF_COMPILE, OF_FUNCTIONS
+from nn.left_out import LEFT_OUT, OF_MODULES, OF_OPTIMIZERS
 
 TABLES = {"minigrad": FUNCTIONS, "minigrad.autograd": OF_AUTOGRAD, **LEFT_OUT}
 REASONS = {(module, name): reason for module, table in TABLES.items() for names, reason in table.items() for name in names.split()}
@@ -142,7 +145,8 @@ def test_pytorchs_names_exist_or_are_left_out(module):
     known = set(" ".join(TABLES[module]).split())
     ours = importlib.import_module(module)
     assert {name for name in public(module, theirs, torch) - known if not hasattr(ours, name)} == set()
-    assert {name for name in known if not hasattr(theirs, name)} <= {"prune"}  # a module to be imported
+    elsewhere = [*pkgutil.iter_modules(theirs.__path__), *pkgutil.iter_modules(torch.utils.__path__)] if hasattr(theirs, "__path__") else []
+    assert {name for name in known if not hasattr(theirs, name)} <= {module.name for module in elsewhere}  # modules to be imported
 
 
 def test_readme_names_what_is_left_out():
@@ -203,7 +207,7 @@ def test_pytorchs_keywords_exist_or_are_left_out():
             if any(p.kind is p.VAR_KEYWORD for p in parameters):
                 options |= {"requires_grad", "device", "generator"}
             used |= {(name, keyword) for keyword in theirs[name] - options if keyword in OTHER_KEYWORDS.get(name, {})}
-            missing |= {(name, keyword) for keyword in theirs[name] - options - KEYWORDS.keys() - OF_MEMORY}
+            missing |= {(name, keyword) for keyword in theirs[name] - options - OF_FUNCTIONS.keys() - OF_MEMORY}
     assert missing - used == set()
     assert {(name, keyword) for name, row in OTHER_KEYWORDS.items() for keyword in row} == used
 
@@ -222,10 +226,69 @@ def test_keywords_mean_the_same(source):
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", KEYWORDS)
+@pytest.mark.parametrize("name", OF_FUNCTIONS)
 def test_a_keyword_that_is_left_out_says_so(name):
-    with pytest.raises(TypeError, match=f"^exp: {name}= is left out; {re.escape(KEYWORDS[name])}$"):
-        mg.exp(input=mg.ones(2), **{name: None})
+    reason, harmless = OF_FUNCTIONS[name]
+    for value in (1, mg.ones(2), np.ones(2)):
+        with pytest.raises(TypeError, match=f"^exp: {name}= is left out; {re.escape(reason)}$"):
+            mg.exp(input=mg.ones(2), **{name: value})
+    for value in harmless:
+        assert mg.exp(input=mg.ones(2), **{name: value}).equal(mg.ones(2).exp())
+
+
+def test_pytorchs_keywords_of_compile_change_nothing_or_say_so():
+    torch = pytest.importorskip("torch")
+    theirs = {p.name: p.default for p in inspect.signature(torch.compile).parameters.values()}
+    assert OF_COMPILE.keys() == theirs.keys() - {"model"}
+    for compiled in (mg.compile, plain.compile):
+        for name in OF_COMPILE:
+            for value in (theirs[name], *OF_COMPILE[name][1]):
+                assert compiled(lambda x: 2 * x, **{name: value})(mg.ones(1)).item() == compiled(**{name: value})(lambda x: 2 * x)(mg.ones(1)).item() == 2
+            with pytest.raises(TypeError, match=f"^compile: {name}= is left out; "):
+                compiled(lambda x: 2 * x, **{name: "nonsense"})
+        with pytest.raises(TypeError, match="^compile: got an unexpected keyword argument 'nonsense'$"):
+            compiled(nonsense=1)
+
+
+INTERNAL_METHODS = {  # of recurrent layers, attention and DataLoader; and those that read an argument's dtype
+    "check_forward_args", "check_hidden_size", "check_input", "get_expected_cell_size", "get_expected_hidden_size", "merge_masks",
+    "permute_hidden", "check_worker_number_rationality", "cumsum", "recursive_undo", "profile_hook_step", "OptimizerPostHook", "OptimizerPreHook",
+}
+
+
+@pytest.mark.parametrize("module", ["nn", "nn.optim", "nn.optim.lr_scheduler", "nn.utils.data"])
+def test_methods_of_pytorchs_classes_exist_or_are_left_out(module):
+    pytest.importorskip("torch")
+    ours, theirs, missing = importlib.import_module(module), importlib.import_module(THEIRS[module]), set()
+    for name, kind in vars(ours).items():
+        pytorchs = getattr(theirs, name, None)
+        if inspect.isclass(kind) and inspect.isclass(pytorchs) and not issubclass(kind, mg.Tensor):
+            missing |= {method for method in dir(pytorchs) if not method.startswith("_") and callable(getattr(pytorchs, method))
+                        and not hasattr(kind, method)}
+    assert missing - OF_MODULES.keys() - OF_OPTIMIZERS.keys() - INTERNAL_METHODS == set()
+
+
+def test_a_left_out_method_of_modules_and_optimizers_says_so():
+    for owner, table in ((nn.Linear(1, 1), OF_MODULES), (nn.optim.SGD([mg.ones(1)], lr=1.0), OF_OPTIMIZERS)):
+        for name, reason in table.items():
+            with pytest.raises(AttributeError, match=rf"^'{type(owner).__name__}' object has no attribute '{name}': left out; {re.escape(reason)}$"):
+                getattr(owner, name)
+        with pytest.raises(AttributeError, match="has no attribute 'nonsense'") as raised:
+            getattr(owner, "nonsense")  # noqa: B009
+        assert "left out" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name, says", [
+    ("nn.utils.parametrizations", "left out; compute the weight in forward"), ("nn.parameter", "left out; import the names from"),
+    ("minigrad.nn.utils.parametrize", "left out; compute the weight in forward"), ("minigrad.linalg", "left out; use NumPy's"),
+    ("minigrad.utils.checkpoint", "left out; use smaller batches"), ("minigrad.autograd.profiler", "left out; use mg.count_flops"),
+    ("minigrad.nonsense", "^No module named 'minigrad.nonsense'$"), ("nn.utils.nonsense", "^No module named 'nn.utils.nonsense'$"),
+])
+def test_importing_a_left_out_module_says_so(name, says):
+    for statement in (f"import {name}", f"from {name} import anything"):
+        with pytest.raises(ModuleNotFoundError, match=says) as raised:
+            exec(statement)
+        assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("source", [

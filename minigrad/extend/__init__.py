@@ -18,7 +18,9 @@ from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the proces
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
+from ..ops.left_out import by_name  # by_name(table): {name: value} of a table {"name another": value}
 from ..ops.left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
+from ..ops.left_out import refuse  # refuse(owner, given, table): TypeError for keywords that are left out
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
@@ -33,8 +35,9 @@ from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 
 __all__ = [
-    "ACTIVATIONS", "LIBRARIES", "BFloat16Array", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep",
-    "Op", "Program", "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to",
-    "floating", "from_bfloat16", "keep_grad_in", "latest_write", "left_out", "multiplies_bfloat16", "norm", "note_write",
-    "notice", "opaque", "outdate", "pad", "promote", "sample", "threading_layer", "to_bfloat16",
+    "ACTIVATIONS", "LIBRARIES", "BFloat16Array", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
+    "MultiTensorStep", "Op", "Program", "apply", "binary", "by_name", "cache_folder", "changes", "check_dim",
+    "compile_ahead", "compute", "dtype_of_to", "floating", "from_bfloat16", "keep_grad_in", "latest_write",
+    "left_out", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
+    "refuse", "sample", "threading_layer", "to_bfloat16",
 ]

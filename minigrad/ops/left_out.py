@@ -5,10 +5,12 @@ that says what to write instead, as for `mg.cdist` or `x.cdist`. tests/test_left
 PyTorch's is missing, and that the suggested alternatives exist.
 """
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from opcode import opmap
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+Value = TypeVar("Value")
 
 DENSE = "tensors are dense, and of float32, float64, int64, bool or bfloat16"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
@@ -114,8 +116,10 @@ FUNCTIONS = {
     "quantize_per_tensor_dynamic uint16 uint32 uint64": DENSE,
     "BoolTensor ByteTensor DoubleTensor IntTensor": "use mg.tensor(data, dtype=...)",
     "GradScaler": "use mg.amp.GradScaler",
+    "functional": "import the names from minigrad itself",
+    "testing": "use np.testing.assert_allclose(x.numpy(), y.numpy())",
     "cond while_loop": "use Python's own if and while",
-    "export fx jit onnx": "use mg.compile on a training step",
+    "compiler export fx jit onnx": "use mg.compile on a training step",
     "func vmap": "use an axis for the batch, along which operations broadcast; mg.grad, mg.vjp, mg.jvp and mg.hessian",
     "distributed multiprocessing": "use `mpiexec -n 4 minigrad train`",
     "hub": "use models.load(folder)",
@@ -167,17 +171,39 @@ METHODS = {  # those of Tensor that are no functions
     "eig lstsq solve symeig": NUMPYS,
 }
 
-KEYWORDS = {  # {argument of functions: why it is left out}
-    "out": "results have memory of their own; use x.copy_(result)",
-    "memory_format": "memory is laid out by the library",
-    "out_dtype": "use .to(dtype)",
-    "output_size": "it is not needed",
-    "sparse_grad": "gradients are dense",
+def by_name(table: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for names, value in table.items() for name in names.split()}
+
+
+Keywords = dict[str, tuple[str, set[Any]]]  # {keyword: (what to use instead, values that ask for nothing)}
+
+OF_FUNCTIONS: Keywords = {  # mg.exp(x) and the like
+    "out": ("results have memory of their own; use x.copy_(result)", {None}),
+    "memory_format": ("memory is laid out by the library", {None}),
+    "out_dtype": ("use .to(dtype)", {None}),
+    "output_size": ("it is not needed", {None}),
+    "sparse_grad": ("gradients are dense", {False}),
 }
 
+OF_COMPILE: Keywords = by_name({
+    "fullgraph": ("a step is always captured whole", {False, True}),
+    "dynamic": ("a step is captured again for other shapes", {None, False, True}),
+    "mode": ("there is one", {None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}),
+    "backend": ("there is one", {None, "inductor"}),
+    "disable": ("call the function itself", {False}),
+    "options name recompile_limit shapes_spec": ("there is nothing to configure", {None}),
+    "isolate_recompiles": ("there is nothing to configure", {False}),
+})
 
-def by_name(table: dict[str, str]) -> dict[str, str]:
-    return {name: reason for names, reason in table.items() for name in names.split()}
+
+def refuse(owner: str, given: Mapping[str, Any], table: Keywords) -> None:
+    """TypeError for the keywords that a function has not taken, unless their values ask for nothing."""
+    for name, value in given.items():
+        if name not in table:
+            raise TypeError(f"{owner}: got an unexpected keyword argument {name!r}")
+        reason, harmless = table[name]
+        if not isinstance(value, Hashable) or value not in harmless:
+            raise TypeError(f"{owner}: {name}= is left out; {reason}")
 
 
 OF_TENSORS = by_name(METHODS | FUNCTIONS)

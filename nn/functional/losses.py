@@ -1,20 +1,23 @@
 """Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
 
 Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows. Where PyTorch
-still has `size_average` and `reduce` in between, the arguments after them are keyword-only.
+still has `size_average` and `reduce` in between, the arguments after them are keyword-only. `left_out` is for these, which
+an error explains.
 """
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Never
 
 import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
 from nn.checks import class_ids, positive
+from nn.left_out import check_left_out
 
 
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
-    label_smoothing: float = 0.0,
+    label_smoothing: float = 0.0, **left_out: Never,
 ) -> Tensor:
     """log(sum of e^input) - input[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
 
@@ -22,6 +25,7 @@ def cross_entropy(
     label_smoothing spreads that fraction of each target evenly over all classes. Floating-point targets of the logits'
     shape are class probabilities.
     """
+    _check("cross_entropy", reduction, left_out)
     class_dim = min(input.ndim, 2) - 1
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
@@ -32,63 +36,72 @@ def cross_entropy(
         log_p = floating(input).log_softmax(class_dim)
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
     op = ops.cross_entropy.CrossEntropy
-    return _loss_of_rows("cross_entropy", op, input, ids, ignore_index, reduction, label_smoothing=label_smoothing)
+    return _loss_of_rows(op, input, ids, ignore_index, reduction, label_smoothing=label_smoothing)
 
 
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
-    reduction: str = "mean",
+    reduction: str = "mean", **left_out: Never,
 ) -> Tensor:
     """-input[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
+    _check("nll_loss", reduction, left_out)
     ids = _targets("nll_loss", input, target, ignore_index)
     if weight is not None:
         return _weighted_loss("nll_loss", input, ids, weight, ignore_index, reduction)
     op = ops.cross_entropy.NegativeLogLikelihood
-    return _loss_of_rows("nll_loss", op, input, ids, ignore_index, reduction)
+    return _loss_of_rows(op, input, ids, ignore_index, reduction)
 
 
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", **left_out: Never) -> Tensor:
     """(input - target)^2"""
-    return _difference_loss("mse_loss", ops.difference_losses.SquaredError, input, target, reduction)
+    _check("mse_loss", reduction, left_out)
+    return _difference_loss(ops.difference_losses.SquaredError, input, target, reduction)
 
 
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", **left_out: Never) -> Tensor:
     """|input - target|, with gradient 0 where they are equal"""
-    return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, input, target, reduction)
+    _check("l1_loss", reduction, left_out)
+    return _difference_loss(ops.difference_losses.AbsoluteError, input, target, reduction)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, **left_out: Never
+) -> Tensor:
     """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
+    _check("huber_loss", reduction, left_out)
     positive("huber_loss", "delta", delta)
-    return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
+    return _difference_loss(ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0, **left_out: Never
+) -> Tensor:
     """d^2 / (2 beta) for d = |input - target| up to beta, and d - beta / 2 beyond it"""
+    _check("smooth_l1_loss", reduction, left_out)
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     positive("smooth_l1_loss", "beta", beta)
-    return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(input), target, reduction, beta=beta)
+    return _difference_loss(ops.difference_losses.SmoothL1, floating(input), target, reduction, beta=beta)
 
 
-def _difference_loss(name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
-    _check_reduction(name, reduction)
+def _difference_loss(op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
     return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction, **options)
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean", **left_out: Never
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)) for probabilities p, the input, with logarithms of at least -100
 
     Near 0 and 1 p has lost its digits: prefer binary_cross_entropy_with_logits. ValueError if an element of p is not
     between 0 and 1.
     """
+    _check("binary_cross_entropy", reduction, left_out)
     _check_same_shape("binary_cross_entropy", input, target)
     input, target = promote(floating(input), floating(target))
     compute(_check_probabilities, input)
     losses = apply(ops.binary_cross_entropy.BinaryCrossEntropy, input, target)
-    return _reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
+    return _reduced(losses if weight is None else losses * weight, reduction)
 
 
 def _check_probabilities(p: np.ndarray) -> np.ndarray:
@@ -101,12 +114,13 @@ def _check_probabilities(p: np.ndarray) -> np.ndarray:
 
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean",
-    pos_weight: Tensor | None = None,
+    pos_weight: Tensor | None = None, **left_out: Never,
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)), p = sigmoid(input); `pos_weight` multiplies the first term
 
     It is computed from log p = -softplus(-input) and log(1 - p) = -softplus(input), which are exact for p near 0 and 1.
     """
+    _check("binary_cross_entropy_with_logits", reduction, left_out)
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
     x, target = promote(floating(input), floating(target))
     if pos_weight is not None:
@@ -114,22 +128,25 @@ def binary_cross_entropy_with_logits(
         target, pos_weight = promote(target, pos_weight)
     op = ops.binary_cross_entropy.BinaryCrossEntropyWithLogits
     losses = apply(op, x, target, 1.0 if pos_weight is None else pos_weight)
-    return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
+    return _reduced(losses if weight is None else losses * weight, reduction)
 
 
-def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False, **left_out: Never
+) -> Tensor:
     """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is one
 
     'batchmean' divides the sum by the length of the first axis, as the divergence is defined; 'mean' by the number of
     elements.
     """
+    _check("kl_div", reduction, left_out, ("mean", "sum", "none", "batchmean"))
     if log_target:
         losses = target.exp() * (target - input)
     else:
         losses = target * (where(target > 0, target, 1.0).log() - input)
     if reduction == "batchmean":
         return losses.sum() / losses.shape[0]
-    return _reduced("kl_div", losses, reduction)
+    return _reduced(losses, reduction)
 
 
 def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.ndarray:
@@ -141,10 +158,9 @@ def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.nda
 
 
 def _loss_of_rows(
-    name: str, op: type[Any], x: Tensor, ids: np.ndarray, ignore_index: int, reduction: str, **options: float
+    op: type[Any], x: Tensor, ids: np.ndarray, ignore_index: int, reduction: str, **options: float
 ) -> Tensor:
     """An op on rows (N, V) and their targets, applied to x (V,), (N, V) or (N, V, d1, ...)."""
-    _check_reduction(name, reduction)
     rows = floating(x if x.ndim <= 2 else x.movedim(1, -1))
     rows = rows if rows.ndim == 2 else rows.reshape(ids.size, x.shape[min(x.ndim, 2) - 1])
     loss = apply(op, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction, **options)
@@ -156,7 +172,6 @@ def _weighted_loss(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """-weight[target] * log_p[target], smoothed over all classes, with a weighted mean."""
-    _check_reduction(name, reduction)
     class_dim = min(log_p.ndim, 2) - 1
     classes = log_p.shape[class_dim]
     weights = _class_weights(name, weight, log_p, class_dim)
@@ -167,7 +182,7 @@ def _weighted_loss(
     if label_smoothing:
         of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
         losses = (1.0 - label_smoothing) * losses + label_smoothing / classes * of_all
-    return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(name, losses, reduction)
+    return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(losses, reduction)
 
 
 def _some_class(ids: np.ndarray, class_dim: int, ignore_index: int) -> np.ndarray:
@@ -188,7 +203,7 @@ def _cross_entropy_of_distributions(
     rows = [x if x.ndim == 2 else x.movedim(class_dim, -1).reshape(-1, classes) for x in (logits, wanted)]
     losses = apply(ops.cross_entropy.CrossEntropyOfDistributions, *rows)
     shape = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
-    return _reduced("cross_entropy", losses if losses.shape == shape else losses.reshape(shape), reduction)
+    return _reduced(losses if losses.shape == shape else losses.reshape(shape), reduction)
 
 
 def _class_weights(name: str, weight: Tensor, log_p: Tensor, class_dim: int) -> Tensor:
@@ -204,11 +219,14 @@ def _check_same_shape(name: str, x: Tensor, target: Tensor) -> None:
         raise ValueError(f"{name}: target size must be the same as input size, got {target.shape} and {x.shape}")
 
 
-def _check_reduction(name: str, reduction: str) -> None:
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{name}: reduction is 'mean', 'sum' or 'none', got {reduction!r}")
+def _check(
+    name: str, reduction: str, left_out: Mapping[str, Any], reductions: tuple[str, ...] = ("mean", "sum", "none")
+) -> None:
+    if left_out:
+        check_left_out(name, left_out)
+    if reduction not in reductions:
+        raise ValueError(f"{name}: reduction is one of {', '.join(map(repr, reductions))}, got {reduction!r}")
 
 
-def _reduced(name: str, losses: Tensor, reduction: str) -> Tensor:
-    _check_reduction(name, reduction)
+def _reduced(losses: Tensor, reduction: str) -> Tensor:
     return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()

@@ -16,14 +16,14 @@ def clip_coefficient(total_norm: float, max_norm: float) -> float:
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
-                    error_if_nonfinite: bool = False) -> float:
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> float:
     """Scale all gradients in place, so that their norm, as one long vector, is at most `max_norm`; return the norm before.
 
         norm = (sum of all |g|^norm_type)^(1 / norm_type),    max |g| for inf
         g    = g min(1, max_norm / (norm + 1e-6))
 
     If the norm is NaN or inf, all gradients become useless: check it, or choose error_if_nonfinite for a RuntimeError that
-    leaves them alone.
+    leaves them alone. `foreach` is there for code written for PyTorch, and changes nothing.
 
     >>> import minigrad as mg
     >>> import nn
@@ -51,8 +51,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     return total_norm
 
 
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Clip each element of each gradient, in place, to -clip_value ... clip_value.
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Clip each element of each gradient, in place, to -clip_value ... clip_value; `foreach` changes nothing.
 
     >>> import minigrad as mg
     >>> import nn

@@ -6,7 +6,7 @@ from typing import Any
 
 from minigrad.extend import opaque
 from nn.checks import one_of
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
+from nn.left_out import check_left_out, say_what_is_left_out as _say_what_is_left_out
 from nn.optim.optimizer import Optimizer, check_option
 
 _say_what_is_left_out(__name__)
@@ -81,9 +81,14 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     @opaque
-    def step(self) -> None:
+    def step(self, epoch: None = None) -> None:
         """Go to the next epoch, and set its rates."""
+        if epoch is not None:
+            check_left_out(f"{type(self).__name__}.step", {"epoch": epoch})
         self.last_epoch += 1
+        self._set_rates()
+
+    def _set_rates(self) -> None:
         for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
             group["lr"] = lr
 
@@ -257,10 +262,7 @@ class SequentialLR(LRScheduler):
             raise ValueError(f"SequentialLR: last_epoch must be -1, got {last_epoch}; to resume, use load_state_dict")
         super().__init__(optimizer, last_epoch)
 
-    @opaque
-    def step(self) -> None:
-        """Go to the next epoch, and set the rates of its scheduler."""
-        self.last_epoch += 1
+    def _set_rates(self) -> None:
         number = bisect_right(self.milestones, self.last_epoch)
         if self.last_epoch in (0, *self.milestones):  # its first epoch
             for group, lr in zip(self.optimizer.param_groups, self.base_lrs):

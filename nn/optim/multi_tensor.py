@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import MultiTensorStep, norm, opaque
+from minigrad.extend import MultiTensorStep, norm
 from nn.checks import positive
 from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import Optimizer, Parameters
@@ -37,8 +37,7 @@ class MultiTensorOptimizer(Optimizer):
             self._steps = [self.make_step(dtype, names) for dtype in dtypes]
         return self._steps
 
-    @opaque
-    def step(self) -> None:
+    def step_all(self) -> None:
         self.grad_norm = step_together([self], self.max_grad_norm)
 
     def __getstate__(self) -> dict[str, Any]:  # for copies and pickles, where the addresses do not hold
@@ -93,7 +92,7 @@ class Joined(Optimizer):
         for optimizer in self.optimizers:
             optimizer.state = {parameter: state[parameter] for parameter in optimizer._parameters() if parameter in state}
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         raise TypeError("Joined: add the group to one of the joined optimizers")
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
@@ -101,8 +100,7 @@ class Joined(Optimizer):
                      if any(own["params"] is group["params"] for own in optimizer.param_groups))
         return owner.state_names(group)
 
-    @opaque
-    def step(self) -> None:
+    def step_all(self) -> None:
         self.grad_norm = step_together(self.optimizers, self.max_grad_norm)
 
 

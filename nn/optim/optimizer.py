@@ -1,15 +1,26 @@
 """Optimizer: parameter groups and the state of each parameter, and how both are saved and loaded."""
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from minigrad import Tensor
 from minigrad.extend import note_write, notice, opaque
+from nn.left_out import OF_OPTIMIZERS, check_left_out
 from nn.module import Parameter, zero_grads
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]  # or groups of them, with options of their own
+
+
+class PyTorchs(TypedDict, total=False):
+    """PyTorch's keywords that ask for nothing here, or that an error explains (nn/left_out.py)."""
+
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
 
 # What options of optimisers and schedulers must be: a test, which NaN fails, and its description for the error.
 REQUIREMENTS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -54,9 +65,16 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
+    if not TYPE_CHECKING:  # else type checkers would accept any name
+
+        def __getattr__(self, name: str) -> None:
+            """Called for missing attributes only."""
+            reason = f": left out; {OF_OPTIMIZERS[name]}" if name in OF_OPTIMIZERS else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{reason}", name=name, obj=self)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own, or else the defaults."""
-        name = type(self).__name__
+        name, group = type(self).__name__, param_group
         notice(f"adds parameters to {name}", instead="add them outside")
         if not isinstance(group, dict) or "params" not in group:
             raise TypeError(f"{name}: a parameter group must be a dict with 'params', got {group!r:.100}")
@@ -90,8 +108,14 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no update()")
 
     @opaque
-    def step(self) -> None:
+    def step(self, closure: None = None) -> None:
         """Update all parameters that have a gradient."""
+        if closure is not None:
+            check_left_out(f"{type(self).__name__}.step", {"closure": closure})
+        self.step_all()
+
+    def step_all(self) -> None:
+        """What `step` does."""
         self.step_one_by_one(1.0)
 
     def step_one_by_one(self, clip: float) -> None:

@@ -1,9 +1,10 @@
 """Stochastic gradient descent."""
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from nn.optim.optimizer import Optimizer, Parameters
+from nn.left_out import check_left_out
+from nn.optim.optimizer import Optimizer, Parameters, PyTorchs
 
 
 class SGD(Optimizer):
@@ -25,7 +26,9 @@ class SGD(Optimizer):
     """
 
     def __init__(self, params: Parameters, lr: float = 1e-3, momentum: float = 0.0,
-                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False):
+                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+                 **pytorchs: Unpack[PyTorchs]):
+        check_left_out("SGD", pytorchs)
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize))
 

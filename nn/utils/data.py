@@ -12,14 +12,14 @@ import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Protocol
+from typing import Any, Never, Protocol
 
 import numpy as np
 
 import minigrad as mg
 from minigrad import Generator, Tensor
 from nn.checks import positive_int
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
+from nn.left_out import check_left_out, say_what_is_left_out as _say_what_is_left_out
 
 _say_what_is_left_out(__name__)
 
@@ -268,8 +268,9 @@ class DataLoader:
         self, dataset: Samples | IterableDataset, batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Iterable[int] | None = None, batch_sampler: Iterable[Sequence[int]] | None = None, num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, *,
-        generator: Generator | None = None,
+        generator: Generator | None = None, **left_out: Never,
     ):
+        check_left_out("DataLoader", left_out)
         if num_workers != 0:
             raise ValueError(f"DataLoader: num_workers can only be 0, got {num_workers}: everything runs in this process")
         if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):

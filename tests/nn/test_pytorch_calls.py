@@ -9,6 +9,7 @@ import pytest
 from oracle import mg, torch
 
 import nn
+from nn.left_out import KEYWORDS
 
 rng = np.random.default_rng(0)
 T, B, S, C = 5, 3, 4, 8  # all different, so that a confused layout is an error
@@ -218,7 +219,8 @@ ANY = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 MODULES = {"nn": torch.nn, "nn.functional": torch.nn.functional, "nn.init": torch.nn.init, "nn.utils": torch.nn.utils, "nn.utils.rnn": torch.nn.utils.rnn,
            "nn.optim": torch.optim, "nn.optim.lr_scheduler": torch.optim.lr_scheduler, "nn.utils.data": torch.utils.data}
 OUR_NAMES = {  # of positional arguments, of layers; functions have PyTorch's
-    "input": {"x", "ids"}, "hx": {"h_0"}, "modules": {"members"}, "parameters": {"members"},
+    "input": {"x", "ids"}, "hx": {"h_0"}, "key": {"index"},
+    **{name: {"member", "members", "other"} for name in ("module", "modules", "parameters", "sequential", "value", "values")},
 }
 DOCUMENTED = {  # where PyTorch has only *args, **kwargs as its signature, lacks a *, or documents another name
     "scaled_dot_product_attention": "(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, "
@@ -243,21 +245,10 @@ OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
     "TransformerDecoderLayer": {"activation": "relu of this library"},
     "random_split": {"generator": "None is the default one"},
 }
-LEFT_OUT = {  # {argument: why}
-    "size_average reduce": "deprecated there: reduction= says it",
-    "device dtype": "of Linear, Embedding, LayerNorm, RMSNorm, GroupNorm; for others .to(dtype): there is one device",
-    "max_norm norm_type scale_grad_by_freq sparse _weight _freeze": "of embeddings: rows are looked up, and no more",
-    "min_value max_value": "deprecated there: min_val and max_val",
-    "enable_nested_tensor mask_check": "of TransformerEncoder: for speed there, and of nothing here",
-    "weight": "of mse_loss, l1_loss and huber_loss: multiply the losses of reduction='none'",
+LEFT_OUT = {  # {argument of a function without **left_out: why}
+    "min_value": "deprecated there: min_val", "max_value": "deprecated there: max_val",
     "_stacklevel": "of softmax: for a warning",
-    "out": "results have memory of their own",
-    "generator": "of nn.init: mg.manual_seed",
-    "foreach fused capturable differentiable decoupled_weight_decay": "of optimizers: implementation details; for decoupled decay, AdamW",
-    "timeout worker_init_fn multiprocessing_context prefetch_factor persistent_workers pin_memory_device in_order":
-        "of DataLoader: it has no workers",
 }
-REASONS = {name: why for names, why in LEFT_OUT.items() for name in names.split()}
 
 
 def shared():
@@ -267,8 +258,16 @@ def shared():
             if callable(value) and not name.startswith("_") and callable(getattr(theirs, name, None)) and name != "Tensor" \
                     and value.__module__.startswith("nn"):
                 yield name, value, getattr(theirs, name)
-                if "forward" in vars(value):
-                    yield f"{name}.forward", value.forward, getattr(theirs, name).forward
+                if inspect.isclass(value) and not issubclass(value, mg.Tensor):
+                    yield from methods(name, value, getattr(theirs, name))
+
+
+def methods(name, ours, theirs):
+    """Those that the class itself defines, there or here, and forward."""
+    for method in dir(theirs):
+        if not method.startswith("_") and inspect.isroutine(getattr(theirs, method)) and method in {**vars(theirs), **vars(ours)} and (
+                method != "forward" or method in vars(ours)) and getattr(getattr(ours, method, None), "__module__", "").startswith("nn"):
+            yield f"{name}.{method}", getattr(ours, method), getattr(theirs, method)
 
 
 def parameters(name, function):
@@ -305,11 +304,75 @@ def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
             differs = default is EMPTY and q.default is not EMPTY or default is not EMPTY and default != q.default
             assert differs == (q.name in OTHER_DEFAULTS.get(name, {})), f"{q.name}={default}, in PyTorch {q.default}"
         elif q.kind not in ANY:
-            assert q.name in REASONS, f"{q.name} is left out, and LEFT_OUT does not say why"
+            takes_more = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in got.values())
+            assert q.name in (KEYWORDS if takes_more else LEFT_OUT), f"{q.name} is left out without a reason"
+
+
+LEFT_OUT_CALLS = {  # {function or class that takes keywords to refuse them: a call}
+    **{name: f"F.{name}(row, row, **left_out)" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")},
+    **{name: f"F.{name}(p, q, **left_out)" for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits")},
+    **{name: f"F.{name}(row, ids, **left_out)" for name in ("cross_entropy", "nll_loss")},
+    **{name: f"nn.{name}(**left_out)" for name in (
+        "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "NLLLoss")},
+    "normalize": "F.normalize(row, **left_out)", "embedding": "F.embedding(ids, row.T, **left_out)",
+    "Embedding": "nn.Embedding(3, 2, **left_out)", "Embedding.from_pretrained": "nn.Embedding.from_pretrained(row, **left_out)",
+    **{name: f"torch.optim.{name}([row], lr=0.1, **left_out)" for name in ("SGD", "Adam", "AdamW")},
+    "DataLoader": "torch.utils.data.DataLoader([1], **left_out)",
+    **{f"Module.{name}": f"nn.Linear(1, 1).{name}(print, **left_out)" for name in (
+        "register_forward_pre_hook", "register_forward_hook", "register_full_backward_hook")},
+    "Module.state_dict": "nn.Linear(1, 1).state_dict(**left_out)",
+    "Module.load_state_dict": "nn.Linear(1, 1).load_state_dict(nn.Linear(1, 1).state_dict(), **left_out)",
+}
+
+
+def test_each_function_that_refuses_keywords_has_a_call():
+    assert {name for name, ours, _ in SHARED if {"left_out", "pytorchs"} & inspect.signature(ours).parameters.keys()} == LEFT_OUT_CALLS.keys()
+
+
+@pytest.mark.parametrize("name, ours, theirs", [row for row in SHARED if row[0] in LEFT_OUT_CALLS])
+def test_keywords_that_are_left_out_say_so(name, ours, theirs):
+    scope = {"torch": mg, "nn": nn, "F": nn.functional, "ids": mg.tensor(CONSTANTS["ids"]),
+             **{name: mg.tensor(ARRAYS[name], requires_grad=True) for name in ("row", "p", "q")}}
+    taken = inspect.signature(ours).parameters
+    left_out = {q.name: q.default for q in parameters(name, theirs).values() if q.name not in taken and q.kind not in ANY}
+    eval(LEFT_OUT_CALLS[name], {**scope, "left_out": left_out})  # PyTorch's defaults ask for nothing
+    for keyword in left_out:
+        for value in (object(), [], mg.ones(2)):
+            with pytest.raises(TypeError, match=rf"^\w+: {keyword}= is left out; {re.escape(KEYWORDS[keyword][0])}$"):
+                eval(LEFT_OUT_CALLS[name], {**scope, "left_out": {keyword: value}})
+    with pytest.raises(TypeError, match=r"^\w+: got an unexpected keyword argument 'nonsense'$"):
+        eval(LEFT_OUT_CALLS[name], {**scope, "left_out": {"nonsense": 1}})
+
+
+@pytest.mark.parametrize("source, says", [
+    ("torch.optim.SGD([row], lr=1.0).step(lambda: 0.0)", "SGD.step: closure= is left out; compute the loss"),
+    ("torch.optim.AdamW([row], lr=1.0).step(closure=lambda: 0.0)", "AdamW.step: closure= is left out; compute the loss"),
+    ("torch.optim.lr_scheduler.StepLR(torch.optim.SGD([row], lr=1.0), 2).step(3)", "StepLR.step: epoch= is left out; call step()"),
+    ("row.sum().backward(inputs=[row])", "backward: inputs= is left out; use mg.grad(loss, inputs)"),
+    ("nn.Linear(1, 1).load_state_dict({}, False, assign=True)", "load_state_dict: assign= is left out; values are copied"),
+    ("nn.MSELoss(size_average=False)", "MSELoss: size_average= is left out; use reduction="),
+])
+def test_what_is_left_out_of_calls_says_so(source, says):
+    scope = {"torch": mg, "nn": nn, "row": mg.tensor(ARRAYS["row"], requires_grad=True)}
+    before = scope["row"].tolist()
+    with pytest.raises(TypeError, match=re.escape(says)):
+        eval(source, scope)
+    assert scope["row"].tolist() == before
+
+
+@pytest.mark.parametrize("optimizer", [nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW])
+def test_foreach_and_fused_change_nothing(optimizer):
+    steps = []
+    for options in ({}, {"foreach": True}, {"fused": True, "foreach": False}):
+        p = mg.tensor([1.0, -2.0], requires_grad=True)
+        p.grad = mg.tensor([0.5, 3.0])
+        optimizer([p], lr=0.1, **options).step()
+        steps.append(p.tolist())
+    assert steps[0] == steps[1] == steps[2] != [1.0, -2.0]
 
 
 def test_readme_names_arguments_that_are_left_out():
     readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     rows = [row.split("|")[-2] for row in readme.split("| | supported | not supported |")[1].split("\n\n")[0].splitlines()[2:]]
     names = {name for row in rows for name in re.findall(r"`(\w+)=`", row)}
-    assert len(names) > 4 and names - REASONS.keys() == {"add_bias_kv", "proj_size"}  # which are refused by name
+    assert len(names) > 4 and names - KEYWORDS.keys() == {"add_bias_kv", "proj_size"}  # which are refused by name
