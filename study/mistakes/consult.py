@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad import Tensor
 from minigrad.gradcheck import FAIL, InputReport
-from minigrad.gradcheck.problem import Point, generator_for, split
+from minigrad.gradcheck.problem import Point, flat, generator_for, split
 
 from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
@@ -42,12 +42,16 @@ class Consultation:
     routine: Routine
     evidence: list[Evidence]
     tolerance: float
+    output: str = ""  # "output 1", if there are several
 
     def diagnosis(self) -> Diagnosis:
         found = diagnose_numbers(self.evidence, self.routine, self.tolerance)
-        if not self.function or not found:
+        subject = f"{self.output or 'this'} is {self.function}" if found and self.function else self.output
+        said = "mistakes" if found else "facts"
+        sentences = getattr(found, said)
+        if not (subject and sentences):
             return found
-        return replace(found, mistakes=(f"this is {self.function}: {found.mistakes[0]}", *found.mistakes[1:]))
+        return replace(found, **{said: (f"{subject}: {sentences[0]}", *sentences[1:])})
 
 
 class Declined:
@@ -58,30 +62,47 @@ class Declined:
 
 
 def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Consultation | Declined]:
-    """What to ask: about the known functions with the same values, then about the derivatives from differences."""
+    """What to ask about each output: about the known functions with the same values, then about the derivatives from
+    differences."""
     problem, generator = point.problem, generator_for(seed)
     size = sum(np.size(value) for value in arguments_of(problem.arguments).values())
-    if len(point.outputs) != 1:
-        return []
     if size > LARGEST:
         return [Declined()] if any(report.verdict == FAIL for report in reports) else []
+    drawn = [split(upstream, point.outputs) for upstream in (point.upstream, *generator.standard_normal((2, point.size)))]
     # Of one entry too, since some mistakes show only where most of the upstream is zero, and others only where it is not.
-    upstreams = point.upstream, *generator.standard_normal((2, point.size)), np.eye(1, point.size)[0]
-    seen = [observe(point, upstream) for upstream in upstreams]
-    unknown = by_differences(seen, point, reports)
+    drawn += [[np.eye(1, out.numel()).reshape(out.shape) for out in point.outputs]]
+    seen = [[observe(point, k, upstream[k]) for upstream in drawn] for k in range(len(point.outputs))]
     problem.move(generator, upward=False)
     nearby = Point(problem, problem.outputs(), generator)
-    seen.append(observe(nearby, nearby.upstream))
+    for k, upstream in enumerate(split(nearby.upstream, nearby.outputs)):
+        seen[k].append(observe(nearby, k, upstream))
     problem.restore()
+    return [replace(question, output=f"output {k}" if len(seen) > 1 else "") for k in range(len(seen))
+            for question in questions(seen[k], parts_of(reports, point, k))]
+
+
+def questions(seen: list[Observation], known: list[InputReport]) -> list[Consultation]:
+    """About one output, of which differences have given these derivatives."""
     functions = ((function, routine_of(name)) for name, function in FUNCTIONS.items())
-    known = list(as_known(functions, seen)) or list(itertools.islice(as_known(forms_of(seen[0]), seen), 1))
-    return known + ([unknown] if unknown else [])
+    asked = list(as_known(functions, seen)) or list(itertools.islice(as_known(forms_of(seen[0]), seen), 1))
+    unknown = by_differences(seen[:-1], known)
+    return asked + ([unknown] if unknown else [])
 
 
-def observe(point: Point, upstream: np.ndarray) -> Observation:
-    (output,) = point.outputs
-    return Observation(arguments_of(point.problem.arguments), np.array(output.array), split(upstream, [output])[0],
+def observe(point: Point, k: int, dout: np.ndarray) -> Observation:
+    """Output k alone."""
+    upstream = flat(dout if i == k else np.zeros(out.shape) for i, out in enumerate(point.outputs))
+    return Observation(arguments_of(point.problem.arguments), np.array(point.outputs[k].array), dout,
                        dict(zip(point.names, point.backward(upstream))))
+
+
+def parts_of(reports: list[InputReport], point: Point, k: int) -> list[InputReport]:
+    """What the reports that have the whole Jacobian, and name no constant factor, say of output k."""
+    end = sum(out.numel() for out in point.outputs[:k + 1])
+    rows = slice(end - point.outputs[k].numel(), end)
+    tables = "analytic", "numeric", "bound", "verdicts", "rows"
+    return [replace(report, **{table: getattr(report, table)[rows] for table in tables}) for report in reports
+            if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
 
 
 def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -130,10 +151,8 @@ def as_known(functions: Iterable[tuple[Differentiable, Routine]], seen: list[Obs
             yield Consultation(function.name, routine, evidence, EXACT)
 
 
-def by_differences(seen: list[Observation], point: Point, reports: list[InputReport]) -> Consultation | None:
+def by_differences(seen: list[Observation], known: list[InputReport]) -> Consultation | None:
     """The question about a function of which only the derivatives in the reports are known."""
-    known = [report for report in reports
-             if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
     if not any(report.verdict == FAIL for report in known):
         return None
 

@@ -519,6 +519,44 @@ class Product(mg.Function):
         return ((dout @ right.T) * left.cos()).T, left.sin().T @ dout * 0
 
 
+class Two(mg.Function):
+    """Softmax and logsumexp, with a backward of both."""
+
+    @staticmethod
+    def forward(ctx, x, backward):
+        ctx.backward, p = backward, x.softmax(-1)
+        ctx.save_for_backward(p)
+        return p, x.logsumexp(-1)
+
+    @staticmethod
+    def backward(ctx, dp, dsum):
+        (p,) = ctx.saved_tensors
+        return ctx.backward(p, dp, dsum.unsqueeze(-1)), None
+
+
+def rowsum(x):
+    return x.sum(-1, keepdim=True)
+
+
+TWO = {  # a backward of softmax and logsumexp, and its diagnosis
+    "in the first": (lambda p, dp, dsum: p * (dp + dsum), "output 0 is softmax: the sum over the row is missing"),
+    "in the second": (lambda p, dp, dsum: p * (dp - rowsum(p * dp) - dsum), "output 1 is logsumexp: dx has the wrong sign"),
+    "the second is lost": (lambda p, dp, dsum: p * (dp - rowsum(p * dp)), "output 1 is logsumexp: dx is zero everywhere"),
+    "unknown": (lambda p, dp, dsum: p * (dp - rowsum(p * dp)) + (3 * p).sin() * dsum, "output 1: dx is off by up to"),
+}
+
+
+def test_a_mistake_is_named_in_one_of_two_outputs():
+    def is_named(name, row):
+        backward, says = row
+        report = gradcheck_report(lambda x: Two.apply(x, backward), tensor(3, 4))
+        assert report.verdict == "fail" and f"  diagnosis: {says}" in str(report), report
+
+    each(TWO, is_named)
+    report = gradcheck_report(lambda left, right: (left.exp(), Product.apply(left, right)), (tensor(3, 3), tensor(3, 3, seed=1)))
+    assert "diagnosis: output 1: dleft is transposed" in str(report), report
+
+
 def test_gradcheck_describes_a_function_that_is_not_known():
     report = gradcheck_report(Product.apply, (tensor(3, 3), tensor(3, 3, seed=1)))
     assert report.diagnosis.names == ("transposed",) and "diagnosis: dleft is transposed" in str(report)
