@@ -18,6 +18,7 @@ if importlib.util.find_spec("numba") is None:
 
 from browser import Browser, missing
 from minigrad import fast
+from minigrad.command import main
 from minigrad.fast import IS_FAST
 
 
@@ -71,6 +72,16 @@ def one_thread_of_pytorch() -> None:
 @pytest.fixture
 def random() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that calls the command in this process and returns its exit code, stdout and stderr."""
+    def call(*arguments) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -58,16 +58,6 @@ def make_trainer(text_file):
 
 
 @pytest.fixture
-def run(capsys):
-    """A function that calls the command in this process and returns its exit code, stdout and stderr."""
-    def call(*arguments) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
 def refused(run):
     """A function that calls a command with the arguments of each row (arguments, words) and expects one line with its words."""
     def check(rows, *command, codes: tuple[int, ...] = (2,)) -> None:

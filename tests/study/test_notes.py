@@ -1,5 +1,6 @@
 """`minigrad notes`: its table, document and exit codes, on made-up claims and a few real ones."""
 import dataclasses
+import functools
 import pathlib
 import re
 
@@ -8,8 +9,8 @@ import pytest
 import minigrad as mg
 import nn
 import nn.functional as F
-from minigrad.command import main
 from minigrad.drawing.figures import new_figure
+from refusals import one_line
 from study.notes import CLAIMS, Claim, Refuted, document, plots, report, training
 from study.notes.claims import FALSE, TRUE, claims_of, require
 from study.notes.contents import NOTES
@@ -74,13 +75,8 @@ def few_pictures(monkeypatch):
 
 
 @pytest.fixture
-def run(capsys):
-    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
-    def call(*arguments) -> tuple[int, str, str]:
-        code = main(["notes", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return call
+def run(run):
+    return functools.partial(run, "notes")
 
 
 def test_outcomes():
@@ -313,9 +309,7 @@ def test_pictures_of_rows(run, made_up, few_pictures):
 def test_bad_input(run, made_up, arguments, says):
     pathlib.Path("file").write_text("")
     made_up(WET)
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and says in err
+    one_line(run(*arguments), says, (2,))
 
 
 @pytest.mark.long

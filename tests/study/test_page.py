@@ -1,6 +1,7 @@
 """`minigrad study`: the computations on its pages, the sources of their numbers, known mistakes, and errors of one line. What the
 page does in a browser is tested in test_page_in_browser.py and tests/minigrad/tracing."""
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from minigrad.tracing.page import MOST_NUMBERS, html
 from models import CausalTransformer, TransformerConfig
 from models.transformer import PLACEMENTS, Block
 from nn.position import rotate
+from refusals import one_line
 from study.page import block, formulas, mistakes, pages, shares, tiles, trained
 from study.page.attention import (
     DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)
@@ -466,12 +468,8 @@ def opened(monkeypatch):
 
 
 @pytest.fixture
-def run(capsys, opened):
-    """A function that calls the command and returns its exit code, stdout and stderr."""
-    def call(*arguments) -> tuple[int, str, str]:
-        code = main(["study", *map(str, arguments)])
-        return code, *capsys.readouterr()
-    return call
+def run(run, opened):
+    return functools.partial(run, "study")
 
 
 def data_in(path: str) -> dict:
@@ -526,27 +524,14 @@ def test_an_error_leaves_the_old_page(run):
     assert pathlib.Path("study.html").read_bytes() == before
 
 
-@pytest.mark.parametrize("given", [Q_K_V, X], ids=["q", "x"])
-@pytest.mark.parametrize("options", [{}, {"causal": False}, {"scale": -0.5, "labels": ["<b>", "&"]}, {"scale": None}])
-def test_your_own_numbers(run, given, options):
-    assert run("--no-open", "--input", write_json(given | options)) == (0, "study.html\n", "")
-    page = data_in("study.html")
-    values = {tensor["name"]: tensor["value"] for tensor in page["trace"]["tensors"]}
-    arrays = {name: np.array(rows, dtype=float) for name, rows in given.items()}
-    head = Head(arrays, arrays.pop("upstream"), options.get("causal", True), options.get("scale"))
-    expected, _ = mistakes.run(head, arrays, head.upstream, {})
-    for name in ("q", "k", "v", "scores", "weights", "output"):
-        assert np.array(values[name]) == pytest.approx(expected[name], abs=1e-12), name
-    assert values["upstream"] == given["upstream"]
-    assert page["extras"]["labels"].get("weights", {}).get("columns") == options.get("labels")
-    assert set(page["extras"]["editable"]) == given.keys()
-
-
 CLASSES = {"w_u": [[0.5, -1, 2], [1, 0, -0.5]], "targets": [2, 0]}
 WIDE = {"q": [[1, 0.5, -1, 2], [0, 2, 1, -1]], "k": [[1, 1], [-1, 0.5]], "v": [[1], [3]], "upstream": [[1, 0], [0.5, -1]]}
 OF_A_BLOCK = X | {"w_o": [[1, 2], [0, 1], [1, 1]], "w_in": [[1, 0.5, -1], [0.5, 2, 0]], "w_out": [[1, 0], [-1, 2], [0.5, 1]],
                   "gain_attention": [1, 0.5], "gain_mlp": [-1, 2]}
+OPTIONS = "causal", "scale", "labels"  # in a file
 OWN = {  # a file, flags, and the fields of the head that they make
+    **{f"{name}, {options}": (given | options, [], options) for name, given in (("q", Q_K_V), ("x", X))
+       for options in ({}, {"causal": False}, {"scale": -0.5, "labels": ["<b>", "&"]}, {"scale": None})},
     "heads": (Q_K_V, ["--heads", 2], {"heads": 2}),
     "grouped heads": (WIDE, ["--heads", 2, "--key-value-heads", 1], {"heads": 2, "key_value_heads": 1}),
     "rotary": (WIDE, ["--heads", 2, "--key-value-heads", 1, "--rotary"], {"heads": 2, "key_value_heads": 1, "rotary": True}),
@@ -560,11 +545,14 @@ OWN = {  # a file, flags, and the fields of the head that they make
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_your_own_numbers_with_switches(run, name):
+def test_your_own_numbers(run, name):
     given, flags, fields = OWN[name]
     assert run("--no-open", "--input", write_json(given), *flags) == (0, "study.html\n", "")
-    tensors = {tensor["name"]: tensor for tensor in data_in("study.html")["trace"]["tensors"]}
-    arrays = {tensor: np.array(rows, dtype=float) for tensor, rows in given.items() if tensor != "targets"}
+    page = data_in("study.html")
+    tensors = {tensor["name"]: tensor for tensor in page["trace"]["tensors"]}
+    arrays = {tensor: np.array(rows, dtype=float) for tensor, rows in given.items() if tensor not in ("targets", *OPTIONS)}
+    assert {*page["extras"]["editable"]} - {"keep"} == arrays.keys()
+    assert page["extras"]["labels"].get("weights", {}).get("columns") == fields.get("labels")
     if "targets" in given:
         logits = np.array(tensors["output"]["value"]) @ arrays["w_u"]
         p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
@@ -574,6 +562,7 @@ def test_your_own_numbers_with_switches(run, name):
     for kind, expected in (("value", values), ("gradient", gradients)):
         for tensor, array in expected.items():
             assert np.array(tensors[tensor][kind], dtype=float) == pytest.approx(array, abs=1e-12), (tensor, kind)
+    assert "targets" in given or tensors["upstream"]["value"] == given["upstream"]
 
 
 @pytest.mark.parametrize("flags, fields", [([], {}), (["--dropout", 0.4, "--rotary"], {"keep": dropout(0.4, 1, 2)})])
@@ -662,12 +651,6 @@ BAD_NUMBERS += [({name: Q_K_V[name] for name in FROM_Q_K_V} | CLASSES | wrong, s
 def test_bad_numbers(run, given, says):
     one_line(run("--no-open", "--input", write_json(given)), says)
     assert not pathlib.Path("study.html").exists()
-
-
-def one_line(code_and_output, says: str, code: int = 2) -> None:
-    found, out, err = code_and_output
-    assert (found, out) == (code, ""), err
-    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and says in err, err
 
 
 @pytest.mark.parametrize("arguments, says", [
@@ -782,7 +765,7 @@ def test_bad_checkpoints(run, runs, name, flags, says):
 
 def test_a_file_that_is_not_a_checkpoint(run):
     pathlib.Path("file.npz").write_text("no archive")
-    one_line(run("--checkpoint", "file.npz", "--text", "abc", "--no-open"), "file.npz", 1)
+    one_line(run("--checkpoint", "file.npz", "--text", "abc", "--no-open"), "file.npz", (1,))
 
 
 def test_a_text_that_is_too_long_for_a_page(run, runs, monkeypatch):

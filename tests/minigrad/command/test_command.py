@@ -7,17 +7,8 @@ import threading
 import pytest
 
 from minigrad import command
-from minigrad.command import COMMANDS, main
-
-
-@pytest.fixture
-def run(capsys):
-    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(list(arguments))
-        return code, *capsys.readouterr()
-
-    return call
+from minigrad.command import COMMANDS
+from refusals import one_line
 
 
 def test_help_lists_all_commands(run):
@@ -55,9 +46,7 @@ def test_info(run):
     (["info", "--threads", "0"], "--threads: expected a number of threads from 1"),
 ])
 def test_bad_input(run, arguments, says):
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and says in err
+    one_line(run(*arguments), says, (2,))
 
 
 def test_the_garbage_collector_skips_imported_objects():
