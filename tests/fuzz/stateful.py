@@ -22,7 +22,7 @@ if __name__ == "__main__":
 import minigrad as mg
 from fuzz.searching import parser, search
 
-# For each kind of variable: its definition at the top of the file, in World.__init__, and how it is read, and set by `= {v}`.
+# For each kind of variable: its definition at the top of the file, in World.__init__, and how it is read.
 SLOTS = {
     "global": ("G{n} = {v}", "", "G{n}"),
     "attribute": ("", "self.a{n} = {v}", "self.a{n}"),
@@ -53,11 +53,9 @@ SLOTS = {
     "large array": ("HUGE = np.zeros(99999)", "HUGE[{n}] = {v}", "float(HUGE[{n}])"),
     "named by a local": ("class Config: pass\nconfig = Config()", "config.h{n} = {v}", "(lambda own: own.h{n})(config)"),
 }  # fmt: skip
-SETS_BY = {"by name": 'setattr(self, "b{n}", {v})', "property": "self._p{n} = {v}", "default": "g{n}.__defaults__[0][0] = {v}",
-           "array": "A[{n}] = {v}", "array as a tensor": "B[{n}] = {v}", "new array": "E[{n}] = {v}", "closure": "put{n}({v})",
+SETS_BY = {"by name": 'setattr(self, "b{n}", {v})', "class attribute by self": "self.m{n} = {v}", "closure": "put{n}({v})",
            "detached": "U{n}.data = np.float32({v})", "tensor": "T{n}.data = np.float32({v})",
-           "large list": "BIG[{n}] = {v}", "large array": "HUGE[{n}] = {v}",
-           "set": "Z.symmetric_difference_update([{n}])", "named by a local": "config.h{n} = {v}"}  # fmt: skip
+           "set": "Z.symmetric_difference_update([{n}])"}  # the others as in __init__, or else by `= {v}`
 USES = [
     "y = y * {r}", "y = y + {r}", "y = y * 0.5 if {number} > 1.2 else y", "y = y - 0.1 * {r} if int({number} * 10) % 2 else y + 1",
     "for _ in range(int({number} * 2)): y = (y * 1.1).tanh()", "y = (y @ w) * {r}", "y = [y, y * 2][int({number}) % 2]",
@@ -108,7 +106,7 @@ class Life:
 
     def _set(self, kind: str, n: int, value: float, relative: bool = False) -> str:
         value = f"{self._read(kind, n)} {self.draw.choice(CHANGES)}" if relative else round(self.draw.uniform(0.6, 1.9), 2)
-        return SETS_BY.get(kind, SLOTS[kind][2] + " = {v}").format(n=n, v=value)
+        return SETS_BY.get(kind, SLOTS[kind][1] or SLOTS[kind][2] + " = {v}").format(n=n, v=value)
 
     def text(self) -> str:
         """The source: the variables, and the step that uses them."""
