@@ -18,7 +18,6 @@ x34, y34, x4, x234, x44 = normal(3, 4), normal(3, 4), normal(4), normal(2, 3, 4)
 positive = np.abs(normal(3, 4)) + 0.3
 kinks = np.array([0.0, 1.0, -0.5, 2.0, -1.5, 0.0])
 inf = math.inf
-bool_mask = random.random((3, 4)) > 0.4
 
 
 def set_items(x, index, value):
@@ -31,49 +30,28 @@ def set_items(x, index, value):
 # Each expression gets the library (minigrad or torch), its functional module, and the inputs as tensors.
 EXPRESSIONS = {
     "one factor detached": (lambda m, F, a: a * a.detach() + a.detach() * a + a.detach() ** a, positive),
-    "lerp tensor": (lambda m, F, a, b, w: a.lerp(b, w) + m.lerp(b, a, w[0, 0]), x34, y34, y34.T.reshape(3, 4)),
     "nan_to_num": (lambda m, F, a: a.nan_to_num(2.0, posinf=3.0, neginf=-1.0) * m.nan_to_num(a, posinf=9.0, neginf=0.0) + 0.0,
                    np.array([1.0, math.nan, inf, -inf, -2.0])),
-    "leaky_relu": (lambda m, F, a: F.leaky_relu(a) + F.leaky_relu(a, 0.3), kinks),
-    "elu selu celu": (lambda m, F, a: F.elu(a) + F.elu(a * 2, 0.3) * F.selu(a) + F.celu(a) - F.celu(a, 0.5), 3 * x34),
-    "hard functions": (
-        lambda m, F, a: F.relu6(a) + F.hardtanh(a) * 2 + F.hardtanh(a, -0.7, 1.2) - F.hardswish(a), 4 * x34),
-    "mish softsign tanhshrink": (lambda m, F, a: F.mish(a) + F.softsign(a) * F.tanhshrink(a), 9 * x34),
-    "activations far out": (lambda m, F, a: F.elu(a) + F.selu(a) + F.celu(a, 0.5) + F.mish(a) + F.softsign(a),
-                            np.array([-500.0, -90.0, 90.0, 500.0])),
-    "softplus": (lambda m, F, a: F.softplus(a * 9) + F.softplus(a, beta=2, threshold=1.0) + F.softplus(a, 0.5), x34),
-    "steps": (lambda m, F, a: a.floor() + a.ceil() * a.round() + a.trunc() * a + a.sign(), 3 * x34),
     "clamp": (lambda m, F, a: a.clamp(-0.5, 1.0) + m.clamp(a, min=0.0) + a.clamp(max=1.0) * 2, kinks),
-    "clamp tensors": (lambda m, F, a, lo, hi: m.clamp(a, lo, hi), x34, x4 - 1, x4 + 0.1),
     "pow of negatives": (lambda m, F, a: a**2 + a**3.0 + a**-1 + a**1 + a**0, x34),
     "pow at zero": (lambda m, F, a: a**2 + a**3 + a**1 + a**0, kinks),
     "pow zero base": (lambda m, F, b: 0.0**b, positive),
     "pow tensor at zero": (lambda m, F, a: a ** m.tensor([2.0, 3.0, 1.0, 4.0, 0.0, 2.0]).to(a.dtype), kinks),
     "maximum with ties": (lambda m, F, a, b: m.maximum(a, b) + m.minimum(a, b) * 2.0, np.array([1.0, 2, 3]), np.array([1.0, 1, 4])),
     "where scalar": (lambda m, F, a: m.where(a > 0, a, 2.0) + m.where(a < 0, -1.0, a) + a.where(a > 1, a * a), x34),
-    "where broadcast": (lambda m, F, a, b: m.where(b.unsqueeze(1) > 0, a, b.unsqueeze(1)), x4, y34[0]),
     "std of equals": (lambda m, F, a: a.std(1), np.array([[2.0, 2.0], [1.0, 4.0]])),
     "prod with zeros": (lambda m, F, a: a.prod(1), np.array([[2.0, 0.0, 3.0], [0.0, 2.0, 0.0], [1.0, 2.0, 3.0]])),
     "prod of nothing": (lambda m, F, a: a.prod(0) + a.T.prod(1, keepdim=True).sum() + a.prod(), normal(0, 3)),
     "norms": (lambda m, F, a: a.norm(1, 1) + a.norm(inf, 1) + a.norm(-inf, 1) + a.norm(3, 1) + a.norm(1.5, 1) + a.norm(0, 1), x34),
     "norm at zero": (lambda m, F, a: a.norm(3, 1) + a.norm(1, 1) * a.norm(2, 1), np.array([[0.0, 0.0], [3.0, -4.0]])),
-    "cosine_similarity broadcast": (
-        lambda m, F, a, b: F.cosine_similarity(a, b, dim=0) + F.cosine_similarity(b, a, 2).sum(), x234, x4),
     "cumprod with zeros": (lambda m, F, a: a.cumprod(1), np.array([[2.0, 0, 3, 4], [0, 2, 0, 5], [1, 2, 3, 0]])),
-    "logcumsumexp": (lambda m, F, a: (2 * a).logcumsumexp(1) + m.logcumsumexp(a, dim=-1), x234),
     "median with ties": (lambda m, F, a: a.median() * a, np.array([1.0, 2, 2, 3])),
     "max()": (lambda m, F, a: a.max() * a.min(), np.array([[1.0, 3.0], [3.0, 0.0]])),
     "max(dim)": (lambda m, F, a: a.max(1).values - a.min(0).values.sum(), np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 0.0]])),
     "amax": (lambda m, F, a: a.amax(1) + a.amin(1), np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 0.0]])),
-    "unflatten": (lambda m, F, a: a.unflatten(2, (2, -1)).flatten(0, 2).unflatten(0, (4, -1)), x234),
-    "pad axes": (lambda m, F, a: F.pad(a, (1, -1, 0, 2, -1, 1), "constant", -2.0), x234),
     "diag": (lambda m, F, a, b: m.diag(a, 1) + m.diag(b).sum() + b.diag(-1).diag(2), x4, normal(4, 4)),
-    "repeat_interleave": (lambda m, F, a: a.repeat_interleave(2)[:18].reshape(2, 3, 3) + m.repeat_interleave(a, m.tensor([1, 0, 2, 0]), -1), x234),
-    "index pairs": (lambda m, F, a: a[m.tensor([0, 2, 2]), m.tensor([1, 1, 1])], x34),
     "index boolean": (lambda m, F, a: a[a > 0], x34),
     "set one item": (lambda m, F, a: set_items(a, (0, 1), a[2, :1] * 2.0), x34),
-    "index after integer": (lambda m, F, a: a[0, :, [1, 2]] + a[1][:, m.tensor([0, 3])], x234),
-    "index integer apart": (lambda m, F, a: a[:, m.tensor([0, 2]), None, 1] * 2.0, x234),
     "index mixed": (lambda m, F, a: a[..., m.tensor([[0, 1], [3, 3]])][1, ::2] * a[m.tensor(1), 0, 0], x234),
     "set items": (lambda m, F, a: set_items(a, (slice(None), 1, slice(1, 3)), a[:, 0, :2]), x234),
     "set items after integer": (lambda m, F, a: set_items(a, (0, slice(None), [1, 2]), a[1, :, 2:]), x234),
@@ -86,29 +64,10 @@ EXPRESSIONS = {
     "remainder": (lambda m, F, a, b: a % (b.abs() + 0.1) + a.detach() // (b.detach().abs() + 0.1), x34, y34),
     "tril of booleans": (lambda m, F, a: m.where((a > 0).tril() | (a < 0).triu(1), a, a * 2.0), x34),
     "index mask and slice": (lambda m, F, a: a[:, m.tensor([True, False, True]), 1:], x234),
-    "take_along_dim": (lambda m, F, a: m.take_along_dim(a, m.tensor([[[0], [2]]]), 1) + m.take_along_dim(a, m.tensor([5])), x234),
     "einsum ellipsis": (lambda m, F, a, b: m.einsum("...ij,...j->...i", a, b) + m.einsum("b...j,j->b...", a, b[0]), x234, normal(2, 4)),
-    "einsum three": (lambda m, F, a, b, c: m.einsum("bij,jk,b->kb", a, b, c), x234, x44, normal(2)),
-    "einsum repeated in two": (lambda m, F, a, b: m.einsum("iij,jk,k->k", a, b, b[0]), normal(3, 3, 4), x44),
-    "layer_norm two axes": (lambda m, F, a, w, b: F.layer_norm(a, (3, 4), w, b), x234, x34, y34),
-    "embedding padding_idx": (lambda m, F, w: F.embedding(m.tensor([[0, 2], [2, 1]]), w, 2)
-                              + F.embedding(m.tensor([0, 2]), w, padding_idx=-2), x34),
-    "cross_entropy vector": (lambda m, F, a: F.cross_entropy(a, m.tensor(2)), x4),
-    "cross_entropy weights in the middle": (
-        lambda m, F, a, w: F.cross_entropy(a, m.tensor([[0, 1, 2, 2], [1, 0, 0, -100]]), w.detach().exp(), reduction="none"), x234, normal(3)),
-    "cross_entropy smoothed sum": (
-        lambda m, F, a: F.cross_entropy(a, m.tensor([[0, 1, 2, 2], [1, 0, 0, -100]]), reduction="sum", label_smoothing=0.3), x234),
     "cross_entropy distributions weights": (
         lambda m, F, a, t, w: F.cross_entropy(a, t.softmax(1), w.detach().exp(), reduction="none"), x234, normal(2, 3, 4), normal(3)),
-    "nll_loss none": (lambda m, F, a: F.nll_loss(a, m.tensor([[0, 1, 2, 2], [1, 0, 0, -100]]), reduction="none"), x234),
     "bce_with_logits": (lambda m, F, a, t: F.binary_cross_entropy_with_logits(a, t.sigmoid()), 30 * x34, y34),
-    "bce_with_logits weights": (lambda m, F, a, t, w: F.binary_cross_entropy_with_logits(
-        a, t.sigmoid(), w.detach().exp(), reduction="none", pos_weight=w.detach().abs()), x34, y34, x4),
-    "bce weights": (lambda m, F, a, w: F.binary_cross_entropy(
-        a.sigmoid(), (a.detach() > 0).to(a.dtype), w.detach().exp(), reduction="none"), x34, x4),
-    "kl_div log": (lambda m, F, a, t: F.kl_div(a, t, reduction="sum", log_target=True) + F.kl_div(a, t.exp(), reduction="none"), x34, y34),
-    "attention bool mask": (lambda m, F, q, k, v: F.scaled_dot_product_attention(q, k, v, m.tensor(bool_mask)),
-                            x34, x44, normal(4, 4)),
     "attention over broadcast batches": (
         lambda m, F, q, k, v: F.scaled_dot_product_attention(q, k, v), normal(2, 3, 4, 6), normal(1, 3, 5, 6), normal(2, 1, 5, 6)),
     "attention over fewer axes": (lambda m, F, q, k, v, b: F.scaled_dot_product_attention(q, k, v, b.detach()),
@@ -194,11 +153,9 @@ def test_dtypes_are_pytorchs(expression):
 
 
 ERRORS = {
-    "dims twice": lambda m, F: m.zeros(2, 3).sum((0, -2)),
     "unflatten": lambda m, F: m.zeros(2, 6).unflatten(1, (4, 2)),
     "movedim": lambda m, F: m.zeros(2, 3).movedim((0, 0), (0, 1)),
     "repeat": lambda m, F: m.zeros(2, 3).repeat(2),
-    "split": lambda m, F: m.zeros(5).split([2, 2]),
     "tril": lambda m, F: m.zeros(5).tril(),
     "diagonal of a vector": lambda m, F: m.zeros(3).diagonal(),
     "pad negative": lambda m, F: F.pad(m.zeros(2), (-2, -2)),
@@ -207,8 +164,6 @@ ERRORS = {
     "gather axes": lambda m, F: m.zeros(2, 3).gather(1, m.tensor([0])),
     "scatter_add": lambda m, F: m.zeros(2, 3).scatter_add(1, m.tensor([[0, 1]]), m.zeros(1, 1)),
     "topk": lambda m, F: m.zeros(3).topk(4),
-    "index_add range": lambda m, F: m.zeros(3).index_add(0, m.tensor([3]), m.ones(1)),
-    "index_add shape": lambda m, F: m.zeros(3, 2).index_add(0, m.tensor([1]), m.ones(1, 1)),
     "index_add matrix": lambda m, F: m.zeros(3).index_add(0, m.tensor([[1]]), m.ones(1)),
     "repeat_interleave numbers": lambda m, F: m.zeros(2).repeat_interleave(m.tensor([1, 2, 3])),
     "repeat_interleave floats": lambda m, F: m.zeros(2).repeat_interleave(m.tensor([1.0, 2.0])),
@@ -234,12 +189,8 @@ ERRORS = {
     "one_hot": lambda m, F: F.one_hot(m.tensor([3]), 3),
     "class weights": lambda m, F: F.cross_entropy(m.zeros(2, 3), m.tensor([0, 1]), m.ones(2)),
     "smoothing": lambda m, F: F.cross_entropy(m.zeros(2, 3), m.tensor([0, 1]), label_smoothing=1.5),
-    "reduction": lambda m, F: F.mse_loss(m.zeros(2), m.zeros(2), reduction="total"),
-    "bce range": lambda m, F: F.binary_cross_entropy(m.tensor([0.5, 1.5]), m.zeros(2)),
-    "bce with too few targets": lambda m, F: F.binary_cross_entropy(m.zeros(2, 3), m.zeros(3)),
     "embedding of a vector": lambda m, F: F.embedding(m.tensor([0]), m.zeros(2)),
     "padding_idx negative": lambda m, F: F.embedding(m.tensor([0]), m.zeros(2, 3), padding_idx=-3),
-    "celu": lambda m, F: F.celu(m.zeros(2), 0.0),
     "bce shapes": lambda m, F: F.binary_cross_entropy_with_logits(m.zeros(2, 3), m.zeros(3)),
 }
 
