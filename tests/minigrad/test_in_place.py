@@ -190,28 +190,6 @@ def test_a_chain_of_products_with_constants_keeps_nothing():
     assert [reference() is None for reference in gone] == [True] * 4 + [False]
 
 
-def test_more_ops():
-    """micrograd's test, word for word; PyTorch computed the results."""
-
-    def Value(number):
-        return mg.tensor(number, dtype=mg.float64, requires_grad=True)
-
-    a = Value(-4.0)
-    b = Value(2.0)
-    c = a + b
-    d = a * b + b**3
-    c += c + 1
-    c += 1 + c + (-a)
-    d += d * 2 + (b + a).relu()
-    d += 3 * d + (b - a).relu()
-    e = c - d
-    f = e**2
-    g = f / 2.0
-    g += 10.0 / f
-    g.backward()
-    np.testing.assert_allclose([g.item(), a.grad.item(), b.grad.item()], [24.70408163265306, 138.83381924198, 645.57725947521])
-
-
 def test_a_change_after_a_use_that_saves_nothing_is_right():
     x = leaf(1.0, 2.0)
     y = x * 1.0

@@ -96,10 +96,6 @@ def test_cosine_similarity_of_zeros_is_zero():
     assert F.cosine_similarity(y, y, eps=6.0).item() == pytest.approx(0.25)  # 9 / (6 * 6)
 
 
-def test_a_module_of_a_function_has_its_docstring():
-    assert nn.ReLU.__doc__ == F.relu.__doc__ and nn.LeakyReLU.__doc__ == F.leaky_relu.__doc__
-
-
 @pytest.mark.parametrize("call", [
     "nn.ReLU(True)", "nn.LeakyReLU(0.1, True)", "nn.ELU(inplace=True)", "nn.CELU(2.0, True)", "nn.SELU(True)", "nn.ReLU6(True)",
     "nn.Hardtanh(-1.0, 1.0, True)", "nn.SiLU(inplace=True)", "nn.Mish(True)", "nn.Dropout(0.0, True)",
