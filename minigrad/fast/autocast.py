@@ -10,7 +10,8 @@
 
 Operands are rounded to nearest, ties to even, while a product packs them, so parameters, activations, gradients and the
 optimizer's state stay float32. Each op remembers whether its products are rounded, so backward runs outside the block.
-Gradients of gradients are computed in float32, and so is everything inside `textbook()`.
+With `create_graph=True`, backward consists of ops too, which are rounded if backward is called inside the block. Everything
+inside `textbook()` is computed in float32.
 """
 from typing import Any
 
