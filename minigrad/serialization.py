@@ -106,7 +106,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         "dict": lambda: {key: _decode(item, arrays) for key, item in content},
         "tuple": lambda: tuple(_decode(content, arrays)),
         "tensor": lambda: tensor(arrays[content]),
-        "bfloat16": lambda: Tensor(BFloat16Array(arrays[content])),
+        "bfloat16": lambda: Tensor(BFloat16Array(arrays[content].astype(np.uint16, casting="equiv"))),
         "array": lambda: arrays[content],
         "scalar": lambda: arrays[content][()],
     }

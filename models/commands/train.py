@@ -235,8 +235,9 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         dataset = task or same_text(checkpoint, given, folder, config.context)
         check_text(dataset, ranks)
         ranks.of_first(check_writable, folder)
-        trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
-                          checkpoint.architecture, ranks)
+        with usage_errors(f"{folder}: "):
+            trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
+                              checkpoint.architecture, ranks)
         trainer.restore(checkpoint, path)
         was, rate = before.learning_rate_at(max(step - 1, 0)), training.learning_rate_at(step)
         if ranks.is_first and steps != before.steps and step < steps and rate > 1.1 * was:
@@ -289,7 +290,8 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
     task = checkpoint.dataset["task"]
     if task:
         refuse_with(f"{path}, which is of task {task}", given, {"text", "tokenizer"})
-    saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
+    saved = vars(model_config(checkpoint, path)) | vars(training_config(checkpoint, path)) | {
+        "task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state: dict[str, Any] = checkpoint.dataset["tokenizer"]
         named: Any = named_tokenizer(given)  # a kind, or a BytePairs

@@ -153,9 +153,9 @@ def test_files_from_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("value", [{"tensor": "5"}, {"pickle": "0"}, {}, {"a": 1, "b": 2}, {"dict": [[[], 1]]}, {"dict": 5},
-                                   {"scalar": []}])
+                                   {"scalar": []}, {"bfloat16": "float32"}])
 def test_headers_that_make_no_sense(value, tmp_path):
     with open(tmp_path / "x", "wb") as file:
-        write_archive(file, {"format": FORMAT, "value": value}, {})
+        write_archive(file, {"format": FORMAT, "value": value}, {"float32": np.ones(2, np.float32)})
     with pytest.raises(ValueError, match="its header makes no sense"):
         mg.load(tmp_path / "x")

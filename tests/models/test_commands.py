@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from minigrad.ops.matmul import MLP
+from minigrad.ops.matmul import MLP, MatMul
 from models import TrainingConfig, TransformerConfig, pictures
 from models import checkpoint as checkpoints
 from models import run as runs
@@ -42,9 +42,20 @@ def test_a_resumed_run_keeps_its_precision(run, text_file, precision):
     for asked in (), ("--precision", "auto"), ("--recipe", DEFAULT):
         assert run("train", "--resume", "r", *asked, "--steps", 2)[0] == 0
         assert checkpoints.load("r").training["precision"] == precision
+    if precision == "float32":  # the only one before there was the field
+        before = checkpoints.load("r")
+        before.training.pop("precision")
+        checkpoints.save("r", before)
     other = {"float32": "bfloat16", "bfloat16": "float32"}[precision]
     code, _, err = run("train", "--resume", "r", "--precision", other)
     assert code == 2 and f"--precision is {other}, but r/checkpoint.npz was trained with {precision}" in err
+
+
+def test_a_run_in_bfloat16_cannot_be_resumed_without_kernels(run, text_file, monkeypatch):
+    run("train", "--text", text_file, "--preset", "micro", "--steps", 1, "--precision", "bfloat16", "--out", "r")
+    monkeypatch.setattr(MatMul, "implementation", None)
+    code, _, err = run("train", "--resume", "r", "--steps", 2)
+    assert code == 2 and re.fullmatch("minigrad: error: r: precision bfloat16: [^\n]* need the kernels, but Numba[^\n]*\n", err)
 
 
 def test_the_recipe_nanogpt_is_the_defaults_of_the_configs():
