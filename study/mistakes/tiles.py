@@ -64,7 +64,16 @@ def position_in_tile(h):
     return row[:, None] >= column
 
 
-family("blockwise_attention", causal_attention, attention_backward, normal(*[(5, 5)] * 3), {
+SQUARE = normal(*[(5, 5)] * 3)
+
+
+def rising(r):
+    """The last query's scores rise from key to key, so that each tile replaces its maximum."""
+    q, k, v = SQUARE(r)
+    return [q, k[np.argsort(k @ q[-1])], v]
+
+
+family("blockwise_attention", causal_attention, attention_backward, SQUARE, {
     "softmax in each tile": ("each tile is a softmax of its own: a row's weights add up to 1 over all tiles",
                              dict(normalise=softmax_of_tiles, total=lambda h: in_each_tile(h, h.weighed))),
     "weights of each tile": ("the weights of each tile add up to 1: those of a row do, over all tiles",
@@ -110,4 +119,4 @@ family("blockwise_attention", causal_attention, attention_backward, normal(*[(5,
         dict(see=position_in_tile)),
     "each tile causal": ("each tile is masked by the positions in it: below the diagonal nothing is masked",
                          dict(see=lambda h: position_in_tile(h) & is_in(h, np.greater_equal))),
-})
+}, telling=rising)

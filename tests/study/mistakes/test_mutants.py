@@ -49,14 +49,13 @@ def test_mutants_give_other_numbers_or_raise_unless_they_break_a_promise():
             return ()
 
     def gives_other_numbers(name, mutant):
-        for seed in range(3):
+        for seed in range(3):  # in each draw: where the numbers are right, no check can notice
             arrays = mutant.inputs(np.random.default_rng(seed))
             dout = np.random.default_rng(seed + 5).normal(size=np.shape(mutant.forward(*arrays)))
             found, right = gradients(mutant, dout, arrays), gradients(mutant.right, dout, arrays)
-            if len(found) != len(right) or not all(
-                    a is b or np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-9, 1e-12) for a, b in zip(found, right)):
-                return
-        assert mutant.equivalent
+            is_other = len(found) != len(right) or not all(
+                a is b or np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-9, 1e-12) for a, b in zip(found, right))
+            assert is_other or mutant.equivalent
 
     each({name: mutant for name, mutant in MUTANTS.items() if mutant.right.name not in PROMISES}, gives_other_numbers)
 
