@@ -39,8 +39,8 @@ ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backw
 class Tensor(ops.Methods):
     """An n-dimensional array with gradients. Data is copied, except that of a Tensor, which is shared.
 
-    As in PyTorch, integers and booleans become float32, which `tensor(data)` keeps. float64 arrays stay float64. TypeError
-    for what may be a shape, which PyTorch also takes.
+    As in PyTorch, lists of integers and booleans become float32; `tensor(data)` keeps these. Arrays and Tensors keep their
+    dtype, which in PyTorch would be float32, too. TypeError for what may be a shape, which PyTorch also takes.
 
     >>> x = Tensor([1, 2], requires_grad=True)
     >>> y = (x * x).sum()
@@ -55,8 +55,6 @@ class Tensor(ops.Methods):
     def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
         given = not_a_shape("Tensor", data)
         is_shared = isinstance(given, Tensor)
-        if is_shared and dtype is None:
-            dtype = given.dtype
         if this_thread.runner is not None and isinstance(given, (Tensor, np.ndarray)):  # each replay reads it again
             self._array = this_thread.runner.compute(as_floats, given, dtype, not is_shared or None)
         else:

@@ -78,9 +78,10 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 
 
 def as_floats(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """as_array, but without a dtype integers and booleans become float32."""
+    """as_array, but without a dtype, integers and booleans in Python's lists become float32."""
+    has_dtype = dtype is not None or hasattr(data, "dtype")
     array = as_array(data, dtype, copy)
-    return converted(array, float32) if dtype is None and array.dtype in {int64, bool_} else array
+    return array if has_dtype or array.dtype not in {int64, bool_} else converted(array, float32)
 
 
 def not_a_shape(name: str, given: tuple[Any, ...]) -> Any:
