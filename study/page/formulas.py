@@ -312,9 +312,9 @@ def placement_in_words(name: str) -> str:
     """What a block of this placement computes.
 
     >>> placement_in_words("pre")
-    'Norms placed as in pre: y = x + attention(norm(x)), output = y + mlp(norm(y))'
+    'Placement pre: y = x + attention(norm(x)), output = y + mlp(norm(y))'
     >>> placement_in_words("post_attention_only")
-    'Norms placed as in post_attention_only: y = norm(x + attention(x)), output = norm(mlp(y))'
+    'Placement post_attention_only: y = norm(x + attention(x)), output = norm(mlp(y))'
     """
     parts = []
     for (x, out, function), rule in zip((("x", "y", "attention"), ("y", "output", "mlp")), PLACEMENTS[name]):
@@ -323,4 +323,4 @@ def placement_in_words(name: str) -> str:
         if rule.residual is not None:
             formula = f"{x if rule.residual == 'x' else inner} + {formula}"
         parts.append(f"{out} = " + (f"norm({formula})" if rule.norm_after else formula))
-    return f"Norms placed as in {name}: {', '.join(parts)}"
+    return f"Placement {name}: {', '.join(parts)}"

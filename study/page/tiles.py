@@ -52,7 +52,7 @@ def parts(head: Head, trace: Trace, size: int) -> list[dict]:
                    f"The rows of `d{V}` that belong to these keys get what these queries send. Other tiles of these keys "
                    "add to them.")
         yield step([head.product, *dropped, "weights"], [*dropped, "weights", "scores"], "softmax, backward",
-                   [f"d{P} = d{out} {V}^T", *(f"dP = d{P} * keep" for _ in dropped), "dS = P (dP - r)"],
+                   [f"d{P} = d{out} {V}^T", *(f"dP = d{P} * keep" for _ in dropped), "dS = P * (dP - r)"],
                    "The row sum `r` runs over all keys, also those of other tiles. But it is known already, from "
                    f"`d{out}` and `{out}`, so a tile needs no other.")
         yield step(["scores"], [k], "to the keys", [f"d{K} += s dS^T {Q}"],

@@ -286,10 +286,9 @@ function drawFormulas() {
       element("summary", {}, "How to read this page"), ...paragraphs([
         ...(computation.seeds.length && !extras.introduction.length
           ? ["Each gradient stands below its value. Forward goes from left to right, backward from right to left."] : []),
-        "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers that it is made of "
-        + "light up.",
+        "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers it comes from light up.",
         "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
-        "Go step by step with the arrows above, with the keys [ and ], or by a click on a step's map. What is hatched is masked.",
+        "Go step by step with the arrows above, with the keys [ and ], or by clicking on the map of steps. Hatched cells are masked.",
       ])));
     return;
   }
