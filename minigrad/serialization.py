@@ -188,7 +188,7 @@ def _read(archive: zipfile.ZipFile, format: str) -> tuple[dict[str, Any], dict[s
     header = json.loads(_read_array(archive, HEADER).tobytes())
     found = header.pop("format", None) if isinstance(header, dict) else None
     if found != format:
-        raise OtherFormat(f"is of another version: its format is {found!r:.40}, not {format!r}")
+        raise OtherFormat(f"is from another version: its format is {found!r:.40}, not {format!r}")
     members, listed = [name.removesuffix(".npy") for name in archive.namelist()], header.pop("arrays", None)
     if not isinstance(listed, list) or members != [HEADER, *listed]:
         raise ValueError("its arrays are not those that its header lists")

@@ -15,7 +15,7 @@ tensor([2., 2., 2.])
 >>> mg.from_dlpack(np.zeros(2, np.int32))
 Traceback (most recent call last):
 ...
-TypeError: from_dlpack: a tensor is of float32, float64, int64, bool or bfloat16, not of int32; convert it first, ...
+TypeError: from_dlpack: tensors hold float32, float64, int64, bool or bfloat16, not int32; convert it first, ...
 """
 import ctypes
 import functools
@@ -64,7 +64,7 @@ def imported(source: Any) -> Any:
     if array.dtype.name == "bfloat16":  # of the package ml_dtypes
         return BFloat16Array(array.view(np.uint16))
     if array.dtype not in (float32, float64, int64, bool_):
-        raise TypeError("from_dlpack: a tensor is of float32, float64, int64, bool or bfloat16, not of "
+        raise TypeError("from_dlpack: tensors hold float32, float64, int64, bool or bfloat16, not "
                         f"{array.dtype}; convert it first, which makes a copy")
     return array
 
@@ -85,7 +85,7 @@ def _taken(source: Any) -> Any:
     try:
         array = np.from_dlpack(relabelled)
     except (RuntimeError, TypeError) as error:
-        raise TypeError(f"from_dlpack: NumPy cannot read this {name}; a tensor is of float32, float64, int64, bool or "
+        raise TypeError(f"from_dlpack: NumPy cannot read this {name}; tensors hold float32, float64, int64, bool or "
                         f"bfloat16 ({error})") from None
     return BFloat16Array(array) if relabelled.is_bfloat16 else array
 

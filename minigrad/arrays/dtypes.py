@@ -37,7 +37,7 @@ def as_dtype(dtype: Any) -> np.dtype:
     if getattr(native, "name", native) == "bfloat16":  # ours, this name, or that of the package ml_dtypes
         return bfloat16
     if native not in (float32, float64, int64, bool_):
-        raise TypeError(f"a tensor is of float32, float64, int64, bool or bfloat16, not of {native}")
+        raise TypeError(f"tensors hold float32, float64, int64, bool or bfloat16, not {native}")
     return native
 
 

@@ -456,7 +456,7 @@ def library(kind: Callable[[ModuleType], Library], module: ModuleType) -> Librar
 
 
 def others() -> list[Library]:
-    """The libraries beside NumPy and minigrad that the user has imported."""
+    """The libraries, apart from NumPy and minigrad, that the user has imported."""
     found = [(kind, sys.modules.get(kind.package)) for kind in (Torch, Jax)]
     return [library(kind, module) for kind, module in found if module is not None]
 

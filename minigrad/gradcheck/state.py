@@ -1,4 +1,4 @@
-"""What a call may change beside its inputs: buffers of modules, and the states of random generators."""
+"""What a call may change apart from its inputs: buffers of modules, and the states of random generators."""
 import contextlib
 import random as python_random
 from typing import Any, Callable, Iterator

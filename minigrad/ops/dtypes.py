@@ -83,11 +83,11 @@ class DtypeMethods:
         return in_dtype(self, bool_)
 
     def int(self: Tensor) -> Tensor:
-        """TypeError: no tensor is of int32; use long()."""
+        """TypeError: tensors do not hold int32; use long()."""
         return self.to(int32)
 
     def half(self: Tensor) -> Tensor:
-        """TypeError: no tensor is of float16."""
+        """TypeError: tensors do not hold float16."""
         return self.to(float16)
 
     def bfloat16(self: Tensor) -> Tensor:

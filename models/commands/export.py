@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     size = shard_size(given["shard_size"]) if "shard_size" in given else hub.SHARD_SIZE
     source = loading.source(options.run, best="best" in given)
     if source.task:
-        raise CheckpointError(f"{source.path} is of task {source.task.name!r}; only models of texts can be exported")
+        raise CheckpointError(f"{source.path} was trained on task {source.task.name!r}; only text models can be exported")
     hub.family_of(source.config)
     hub.check_free(options.to)
     model: Any = loading.model_in(source)

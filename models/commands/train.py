@@ -187,7 +187,7 @@ def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
             if has_checkpoint(name):
                 tokenizer = loading.source(name).tokenizer
                 if tokenizer is None:
-                    raise ValueError(f"{name} is of a task; give a run on a text")
+                    raise ValueError(f"{name} was trained on a task; give a run on a text")
                 return tokenizer
             return (hub.read_tokenizer(name) if hub.is_folder(name) else None) or BytePairs.read(name)
     except OSError as error:
@@ -289,7 +289,7 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
     """UsageError if a flag contradicts the run that is resumed."""
     task = checkpoint.dataset["task"]
     if task:
-        refuse_with(f"{path}, which is of task {task}", given, {"text", "tokenizer"})
+        refuse_with(f"{path}, which was trained on task {task}", given, {"text", "tokenizer"})
     saved = vars(model_config(checkpoint, path)) | vars(training_config(checkpoint, path)) | {
         "task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:

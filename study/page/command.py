@@ -20,7 +20,7 @@ OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
 APART = [  # flags that exclude each other, and why
     ("input", "checkpoint", "both give the numbers"),
     ("block", "checkpoint", "of a trained model, the page shows heads"),
-    ("block", "tiles", "tiles are of attention alone"),
+    ("block", "tiles", "tiles show attention alone"),
     ("checkpoint", "key_value_heads", "each head of a model comes with the keys and values that it reads"),
     ("checkpoint", "rotary", "queries and keys have the model's own positions"),
     ("checkpoint", "dropout", "the gradient that arrives is that of the model without dropout"),

@@ -36,7 +36,7 @@ CONSTANT = "what is drawn is constant here, and has a gradient of zeros in PyTor
 EVERYWHERE = {  # {error or difference: why}, for all operations
     "argument 'memory_format'|memory_format= is left out": "memory is laid out by the library",
     "argument 'layout'|layout= is left out": "tensors are dense",
-    "a tensor is of float32, float64, int64, bool or bfloat16, not of": "dtypes that are left out",
+    "tensors hold float32, float64, int64, bool or bfloat16, not": "dtypes that are left out",
 }
 DIFFERENT = {  # {operation: {error or difference: why}}
     "__rpow__": {"Integers to negative integer powers": "refused, as by NumPy; in PyTorch they are 0"},

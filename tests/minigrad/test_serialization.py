@@ -148,7 +148,7 @@ def test_files_from_elsewhere(tmp_path):
         mg.load(path)
     with open(path, "wb") as file:
         np.savez(file, header=np.frombuffer(b'{"format": "other", "arrays": []}', np.uint8))
-    with pytest.raises(ValueError, match="is of another version: its format is .*, not"):
+    with pytest.raises(ValueError, match="is from another version: its format is .*, not"):
         mg.load(path)
 
 

@@ -127,7 +127,7 @@ def test_other_files(tmp_path):
     with open(tmp_path / "old.npz", "wb") as file:
         write_archive(file, {"format": "minigrad checkpoint 2"}, {})
     assert error_of(tmp_path / "old.npz").endswith(
-        "is of another version: its format is 'minigrad checkpoint 2', not 'minigrad checkpoint 3'; use the version of "
+        "is from another version: its format is 'minigrad checkpoint 2', not 'minigrad checkpoint 3'; use the version of "
         "minigrad that wrote it, or train again")
     assert "does not exist" in error_of(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()

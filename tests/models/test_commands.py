@@ -226,8 +226,8 @@ TASK_RUNS = {  # by name: (flags of a run, rows of (command, error))
     "copy": (COPY, [
         (["train", "--task", "sort"], "--task is sort, but copy/checkpoint.npz was trained with copy; a resumed run cannot change it"),
         (["train", "--model", "rnn"], "--model is rnn, but copy/checkpoint.npz was trained with encoder-decoder"),
-        (["train", "--text", "words.txt"], "--text makes no sense with copy/checkpoint.npz, which is of task copy"),
-        (["train", "--tokenizer", "bytes"], "--tokenizer makes no sense with copy/checkpoint.npz, which is of task copy"),
+        (["train", "--text", "words.txt"], "--text makes no sense with copy/checkpoint.npz, which was trained on task copy"),
+        (["train", "--tokenizer", "bytes"], "--tokenizer makes no sense with copy/checkpoint.npz, which was trained on task copy"),
         (["train", "--muon-lr", "0.02"], "--muon-lr makes no sense with --optimizer adamw"),
         (["train", "--beta2", "0.9"], "--beta2 is 0.9, but copy/checkpoint.npz was trained with 0.98"),
         (["sample", "--prompt", "abz"], "expected symbols of task 'copy', which are a b c d e f g h i j; got 'z'"),

@@ -345,7 +345,7 @@ def test_bad_exports(folder, refused, here, tmp_path):
     path, out = folder(), tmp_path / "out"
     refused([([path, f"--shard-size={size}", "--to", out], "--shard-size must be a size such as 500MB or 5GB")
              for size in ("0", "-1", "5XB", "big", "1e3", "")], "export")
-    refused([([here(*COPY), "--to", out], "is of task 'copy'; only models of texts can be exported")], "export", codes=(1,))
+    refused([([here(*COPY), "--to", out], "was trained on task 'copy'; only text models can be exported")], "export", codes=(1,))
     assert not out.exists()
 
 

@@ -686,7 +686,7 @@ def test_bad_numbers(run, given, says):
     (["--heads", "4", "--rotary"], "--rotary rotates pairs of features, and each head has 1; give an even number"),
     (["--dropout", "1"], "--dropout must be at least 0 and less than 1, got 1.0"),
     (["--tiles", "5"], "--tiles must be a whole number from 1 to 4, got 5"),
-    (["--tiles", "2", "--block"], "--block and --tiles exclude each other: tiles are of attention alone"),
+    (["--tiles", "2", "--block"], "--block and --tiles exclude each other: tiles show attention alone"),
     *[(["--checkpoint", "run", "--text", "abc", f"--{flag}", *value], f"--checkpoint and --{flag} exclude each other: ")
       for flag, *value in (["rotary"], ["dropout", "0.1"], ["cross-entropy"], ["key-value-heads", "1"])],
     (["--out", "."], ". is a folder; name a file with --out"),
