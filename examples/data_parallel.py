@@ -30,7 +30,7 @@ def train(ranks: Alone, steps: int, batch_size: int) -> list[float]:
         optimizer.step()
         losses += ranks.sum([loss.item()]).tolist()
         if ranks.is_first and (step % 50 == 0 or step == steps - 1):
-            print(f"step {step:3}: loss {losses[-1]:.6f}, of {batch_size} digits, {len(own)} of them on rank 0", flush=True)
+            print(f"step {step:3}: loss {losses[-1]:.6f} over {batch_size} digits, {len(own)} on rank 0", flush=True)
     return losses
 
 

@@ -44,7 +44,7 @@ def replaced_by(**functions: Callable[..., Any]) -> None:
 
 
 def ask_threads() -> None:
-    """Let each call check from now on whether its thread is inside `textbook`: not before one is, since that takes time."""
+    """From now on each call checks whether its thread is inside `textbook`; until one is, that would only take time."""
     global asks_threads
     if not asks_threads:
         asks_threads = True

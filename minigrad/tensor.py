@@ -294,7 +294,7 @@ class Tensor(ops.Methods):
         return wrap(self._array.copy(), self.node)
 
     def _renewed(self) -> Tensor:
-        """This tensor at a new place on the tape, which writes in place until now do not make out of date."""
+        """This tensor at a new place on the tape, up to date with all writes in place so far."""
         return wrap(self._array, None if self.node is None else next_place(self.node, self._array))
 
     def detach(self) -> Tensor:

@@ -223,15 +223,15 @@ class Trainer:
 
 
 def precision(asked: str, dtype: str) -> str:
-    """The precision of factors: `auto` means bfloat16 where the processor has an instruction for their products.
+    """The precision of products: `auto` means bfloat16 if the processor has instructions for it.
 
-    ValueError for bfloat16 if the model is of float64, or if there are no kernels.
+    ValueError for bfloat16 if the model is in float64, or if there are no kernels.
     """
     if asked == "auto":
         return "bfloat16" if multiplies_bfloat16() and dtype == "float32" else "float32"
     if asked == "bfloat16":
         if dtype != "float32":
-            raise ValueError(f"precision bfloat16 is for models of float32, and this one is of {dtype}")
+            raise ValueError(f"precision bfloat16 needs a model in float32, and this one is in {dtype}")
         try:
             mg.autocast("cpu")
         except RuntimeError as error:

@@ -42,7 +42,7 @@ class TrainingConfig:
     decay_all: bool = False  # do biases and gains decay as well?
     max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
     label_smoothing: float = 0.0  # the probability spread over wrong answers in training
-    precision: str = "float32"  # of factors in products: float32, bfloat16 (see mg.autocast), or auto: what is faster here
+    precision: str = "float32"  # of products: float32, bfloat16 (as mg.autocast), or auto: bfloat16 if the processor has it
     eval_every: int = 250  # steps between evaluations, which also save a checkpoint
     eval_windows: int = 240  # windows of the validation text, or examples, per evaluation; the last one takes more
     seed: int = 42  # seed of initialisation, dropout and batches

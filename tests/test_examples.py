@@ -29,7 +29,7 @@ RUNS = {  # example: (arguments of main, whether its result is right, part of wh
     "vae": (dict(steps=100), functools.partial(falls_below, 0.5), "drawn from random numbers"),
     "char_rnn": (dict(steps=60), functools.partial(falls_below, 0.8), "invented:"),
     "vit": (dict(steps=130), lambda accuracy: accuracy > 0.5, "read as ["),
-    "data_parallel": (dict(steps=60), functools.partial(falls_below, 0.95), "64 of them on rank 0"),
+    "data_parallel": (dict(steps=60), functools.partial(falls_below, 0.95), "64 on rank 0"),
     "custom_function": (dict(), lambda verdicts: all(pair == ["pass", "fail"] for pair in verdicts.values()),
                         "diagnosis: this is silu(gate) * x: in silu's derivative, the term through the sigmoid is missing"),
 }
@@ -76,7 +76,7 @@ def test_two_ranks_have_the_losses_of_one(mpiexec, example):
     process = started(mpiexec, (2, FOLDER / "data_parallel.py"))
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    shown = [float(loss) for loss in re.findall(r"loss (\S+), of 64 digits, 32 of them on rank 0", out)]
+    shown = [float(loss) for loss in re.findall(r"loss (\S+) over 64 digits, 32 on rank 0", out)]
     assert shown == pytest.approx(example("data_parallel").main()[::50], abs=2e-5)
 
 

@@ -113,7 +113,7 @@ def _age(tensor: Any) -> int:
 
 
 def changed_only_at(item: np.ndarray, tensor: Any) -> bool:
-    """Have all writes on the tape to the tensor's memory, since it is at its place there, been to this item of it?"""
+    """Since the tensor took its place on the tape, did all writes there to its memory go to this item of it?"""
     known, (start, end) = _memories.get(id(owner(tensor._array))), part(tensor._array)
     return known is not None and all(
         on_tape <= _age(tensor) or changed == part(item) or changed[1] <= start or end <= changed[0]

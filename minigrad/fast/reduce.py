@@ -36,8 +36,8 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
 
 
 def _lie_inside(x: np.ndarray, axes: tuple[int, ...]) -> bool:
-    """Are the terms of a sum closer together in memory than the sums? If they are few, NumPy takes 3 to 10 times as long as
-    the kernel then."""
+    """Are the terms of a sum closer together in memory than the sums? Then NumPy takes 3 to 10 times as long as the
+    kernel if they are few."""
     inside = [abs(x.strides[i]) for i in axes if x.shape[i] > 1]
     return bool(inside) and min(inside) < min(abs(x.strides[i]) for i in range(x.ndim) if i not in axes and x.shape[i] > 1)
 

@@ -202,7 +202,7 @@ def test_precision_is_that_of_the_products(make_trainer, monkeypatch):
 
 
 def test_precision_without_a_use_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match="^precision bfloat16 is for models of float32, and this one is of float64$"):
+    with pytest.raises(ValueError, match="^precision bfloat16 needs a model in float32, and this one is in float64$"):
         train.precision("bfloat16", "float64")
     monkeypatch.setattr(mg.ops.matmul.MatMul, "implementation", None)
     with pytest.raises(ValueError, match="^precision bfloat16: autocast: products in bfloat16 need the kernels, but Numba"):

@@ -14,9 +14,9 @@ row of numbers for each of the B x T new tokens of B sequences. In NumPy's notat
     last      out = the last of the T rows of each sequence; only these are left from here on
 
 With one new token, linear is a product of a vector and a matrix, and takes as long as reading all weights from memory. They
-are read in place, once, row by row. A float32 program also takes them in bfloat16, half the bytes, as it does the tokens'
-table: they are widened as they are read, and all else is float32. If it is worth it, threads share linear by pieces of W's
-rows, and attend by heads of keys. Every sum has a fixed order, so no result depends on the number of threads.
+are read in place, once, row by row. A float32 program also takes weights and the table of tokens in bfloat16, half the
+bytes, and widens them as it reads them; all else is in float32. Threads share large steps: linear by pieces of W's rows,
+attend by heads of keys. Every sum has a fixed order, so no result depends on the number of threads.
 """
 import functools
 
