@@ -183,30 +183,55 @@ def method(op: type[Elementary]) -> Callable[[Tensor], Tensor]:
 
 
 class ElementaryMethods:
+    # Editors read docstrings from the file: these repeat those that `method` makes.
     exp: Final = method(Exp)
+    """e^x, elementwise. Backward: dx = dout * out."""
     exp2: Final = method(Exp2)
+    """2^x, elementwise. Backward: dx = dout * log 2 * 2^x."""
     expm1: Final = method(Expm1)
+    """e^x - 1, elementwise. Backward: dx = dout * e^x."""
     log: Final = method(Log)
+    """log x, elementwise. Backward: dx = dout / x."""
     log2: Final = method(Log2)
+    """log x / log 2, elementwise. Backward: dx = dout / (log 2 * x)."""
     log10: Final = method(Log10)
+    """log x / log 10, elementwise. Backward: dx = dout / (log 10 * x)."""
     log1p: Final = method(Log1p)
+    """log(1 + x), elementwise. Backward: dx = dout / (1 + x)."""
     sqrt: Final = method(Sqrt)
+    """sqrt x, elementwise. Backward: dx = dout / (2 * out)."""
     rsqrt: Final = method(Rsqrt)
+    """1 / sqrt x, elementwise. Backward: dx = -dout * out^3 / 2."""
     sigmoid: Final = method(Sigmoid)
+    """1 / (1 + e^-x), elementwise. Backward: dx = dout * out * (1 - out)."""
     erf: Final = method(Erf)
+    """erf x, elementwise. Backward: dx = dout * 2 / sqrt(pi) * e^(-x^2)."""
     erfc: Final = method(Erfc)
+    """1 - erf x, elementwise. Backward: dx = -dout * 2 / sqrt(pi) * e^(-x^2)."""
     sin: Final = method(Sin)
+    """sin x, elementwise. Backward: dx = dout * cos x."""
     cos: Final = method(Cos)
+    """cos x, elementwise. Backward: dx = -dout * sin x."""
     tan: Final = method(Tan)
+    """tan x, elementwise. Backward: dx = dout * (1 + (tan x)^2)."""
     sinh: Final = method(Sinh)
+    """sinh x, elementwise. Backward: dx = dout * cosh x."""
     cosh: Final = method(Cosh)
+    """cosh x, elementwise. Backward: dx = dout * sinh x."""
     tanh: Final = method(Tanh)
+    """tanh x, elementwise. Backward: dx = dout * (1 - out^2)."""
     arcsin: Final = method(Arcsin)
+    """arcsin x, elementwise. Backward: dx = dout / sqrt(1 - x^2)."""
     arccos: Final = method(Arccos)
+    """arccos x, elementwise. Backward: dx = -dout / sqrt(1 - x^2)."""
     arctan: Final = method(Arctan)
+    """arctan x, elementwise. Backward: dx = dout / (1 + x^2)."""
     arcsinh: Final = method(Arcsinh)
+    """arcsinh x, elementwise. Backward: dx = dout / sqrt(1 + x^2)."""
     arccosh: Final = method(Arccosh)
+    """arccosh x, elementwise. Backward: dx = dout / sqrt(x^2 - 1)."""
     arctanh: Final = method(Arctanh)
+    """arctanh x, elementwise. Backward: dx = dout / (1 - x^2)."""
 
     asin = arcsin
     acos = arccos

@@ -1,10 +1,13 @@
 """Every public name has types and a docstring, which editors show."""
+import ast
 import inspect
+import itertools
 
 import pytest
 
 import minigrad
 from minigrad import Tensor
+from minigrad.ops import elementary
 
 
 def public(owner) -> dict[str, object]:
@@ -29,3 +32,12 @@ def test_every_public_name_has_types_and_a_docstring(owner):
     functions = {name: value.fget if isinstance(value, property) else value for name, value in members.items()}
     found = {name: untyped(value) for name, value in functions.items() if inspect.isfunction(value)}
     assert {name: missing for name, missing in found.items() if missing} == {}
+
+
+def test_docstrings_of_methods_from_a_table_stand_in_their_file_too():
+    """Editors show these."""
+    (methods,) = [node for node in ast.parse(inspect.getsource(elementary)).body if getattr(node, "name", "") == "ElementaryMethods"]
+    written = {row.target.id: doc.value.value for row, doc in itertools.pairwise(methods.body)
+               if isinstance(row, ast.AnnAssign) and isinstance(doc, ast.Expr)}
+    made = {name for name, method in vars(elementary.ElementaryMethods).items() if getattr(method, "__qualname__", "") == name}
+    assert written == {name: getattr(Tensor, name).__doc__ for name in made} and len(made) > 20
