@@ -19,7 +19,7 @@ from models.checkpoint import CheckpointError
 from models.commands import compare, train
 from models.commands.grid import Grid, SeveralValues, combinations, name_of
 from models.commands.shared import CheckFailed, UsageError, as_flag, check_writable
-from models.commands.sweep_run import OnRanks, Processes
+from models.commands.sweep_run import LOG, OnRanks, Processes
 from models.distributed import Ranks, connected, own_cores
 from models.extras import extra
 from models.progress import Progress
@@ -69,6 +69,12 @@ class Planned:
         """About how many: the metrics have one line per step."""
         path = self.folder / runs.METRICS
         return min(path.read_bytes().count(b"\n"), self.steps) if path.is_file() else 0
+
+    def notices(self) -> set[str]:
+        """What minigrad has told its log, such as that it compiles kernels."""
+        path = self.folder / LOG
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+        return {line for line in lines if line.startswith("minigrad: ")}
 
     def loss(self) -> float | None:
         """The validation loss at the last step, if that was reached."""
@@ -225,6 +231,7 @@ class SweepProgress:
         self._runs = {run.folder.name: run for run in planned}
         self._to_do = {run.folder.name for run in to_do}
         self._done = {run.folder.name: run.steps_done() for run in planned}
+        self._said: set[str] = set()
         self._best = min(((run.loss(), name) for name, run in self._runs.items()
                           if name not in self._to_do), default=None)
         self._progress = Progress(sum(run.steps for run in planned), sum(self._done.values()),
@@ -243,6 +250,9 @@ class SweepProgress:
             self._progress.say(text, f"{self._text()}; {text}")
         for run in running:
             self._done[run.folder.name] = run.steps_done()
+            for notice in () if run.steps_done() else run.notices() - self._said:  # why the first step takes longer
+                self._said.add(notice)
+                self._progress.say(notice, notice)
         text = self._text()
         self._progress.show(sum(self._done.values()), text, f"{text}; {len(running)} in training")
 

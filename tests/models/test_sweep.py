@@ -76,6 +76,22 @@ def swept(run, here, whole):
     return pathlib.Path("all")
 
 
+def test_what_runs_wait_for_before_their_first_step_is_said_once(tmp_path, capsys):
+    run, other = (sweep.Planned({}, {"steps": 2}, 0, tmp_path / name) for name in ("a", "b"))
+    progress = sweep.SweepProgress([run, other], [run, other])
+    shown = []
+    for log, metrics in (("", ""), ("runs/a: 26,784 parameters\nminigrad: compiling kernels ...\n", ""),
+                         ("minigrad: compiling kernels ...\nminigrad: another\n", "{}\n")):
+        for each in (run, other):
+            each.folder.mkdir(exist_ok=True)
+            (each.folder / sweep_run.LOG).write_text(log)
+            (each.folder / runs.METRICS).write_text(metrics)
+        progress.show([run, other], {})
+        progress.show([run, other], {})
+        shown.append(capsys.readouterr().err)
+    assert shown == ["", "minigrad: compiling kernels ...\n", ""]
+
+
 def table_of(path) -> list[dict[str, str]]:
     """The rows of sweep.csv without times."""
     with open(path, encoding="utf-8") as file:
