@@ -16,11 +16,10 @@ MOVING_FUNCTIONS = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
 
 
 def _refusal(numpy_type: type, name: str) -> Exception:
-    """The error for a missing attribute: TypeError where something would compute with it, which asks for an attribute of
-    NumPy's class, or for a private one, as Numba does. Special names are those that Python probes for."""
+    """The error for a missing attribute: TypeError for one that NumPy's class has, as something would compute with it.
+    Special names are those that Python probes for."""
     is_probed = name.startswith("__") and not name.startswith("__array_")
-    is_unknown = name[0] != "_" and not hasattr(numpy_type, name)
-    return AttributeError(name) if is_probed or is_unknown else TypeError(ONLY_STORES)
+    return TypeError(ONLY_STORES) if hasattr(numpy_type, name) and not is_probed else AttributeError(name)
 
 
 def refuse(name: str, arrays: Iterable[Any]) -> None:
