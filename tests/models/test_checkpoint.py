@@ -184,4 +184,5 @@ def test_pipes_devices_and_long_names(tmp_path):
         assert "is a pipe, socket or device, not a file" in error_of(path)
     os.mkfifo(tmp_path / checkpoints.NAME)
     assert f"holds no {checkpoints.NAME}" in error_of(tmp_path)
-    assert "File name too long" in error_of(tmp_path / ("x" * 300))
+    long = error_of(tmp_path / ("x" * 300))
+    assert "File name too long" in long or "does not exist" in long  # which Path.exists says since Python 3.14
