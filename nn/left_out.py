@@ -145,7 +145,8 @@ OF_OPTIMIZERS = by_name({
 
 WORKERS = "everything runs in this process"
 LENGTHS = "write rows of other lengths to weight.data"
-KEYWORDS = by_name({  # of functions, layers, optimizers and methods: (what to use instead, values that ask for nothing)
+KEYWORDS: dict[str, tuple[str, set[Any]]] = by_name({  # {keyword: (what to use instead, values that ask for nothing)}
+    # of functions and layers
     "size_average reduce": ("use reduction=, which is 'mean', 'sum' or 'none'", {None}),
     "weight": ("multiply the losses of reduction='none' by it", {None}),
     "max_norm": (LENGTHS, {None}),
