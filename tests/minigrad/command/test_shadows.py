@@ -1,14 +1,10 @@
-"""The packages under minigrad's name, and a user's own file beside a script that has the name of one of them."""
-import importlib
+"""A user's own file beside a script that has the name of one of the packages."""
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
 import pytest
-
-from minigrad.command.packages import ABOVE
 
 ROOT = pathlib.Path(__file__).parents[3]
 USES = {"nn": "import minigrad as mg; mg.nn.Linear(2, 3)", "models": "import minigrad as mg; mg.models.PRESETS", "study": "import models"}
@@ -35,14 +31,3 @@ def test_one_line_says_what_shadows_what(tmp_path, use, file, is_refused):
     assert (code, errors.splitlines()[-1:]) == ((1, [f"ImportError: {line}"]) if is_refused else (0, []))
     if use == "models" and is_refused:
         assert output(tmp_path, "-m", "minigrad", "info") == (2, f"minigrad: error: cannot start: {line}")
-
-
-def test_editors_find_the_same_modules_under_minigrads_name_as_python():
-    """The stubs in folders such as minigrad/nn."""
-    root, seen = ROOT / "minigrad", set()
-    for stub in root.rglob("*.pyi"):
-        name = ".".join(("minigrad", *stub.parent.relative_to(root).parts))
-        (module,) = re.findall(r"^from (\S+) import \*$", stub.read_text(encoding="utf-8"), re.MULTILINE)
-        assert importlib.import_module(name) is importlib.import_module(module), name
-        seen.add(name)
-    assert {f"minigrad.{name}" for name in ABOVE} <= seen
