@@ -1,11 +1,15 @@
-"""Functions of JAX are checked as those of minigrad are: callables, custom_vjp and custom_jvp."""
+"""Functions of JAX are checked as those of minigrad are: callables, custom_vjp and custom_jvp. What is wrong although the numbers are right
+has its sentence, by the tables in for_jax/by_hand.py."""
 import numpy as np
 import pytest
-from tables import each
+from tables import each, one_in
 
 from minigrad.gradcheck import depends, gradcheck, gradcheck_report, gradgradcheck, is_causal
+from minigrad.gradcheck.jax_checks import CHECKS
 
 jax = pytest.importorskip("jax")
+from for_jax import by_hand  # noqa: E402
+
 jnp = jax.numpy
 
 
@@ -120,3 +124,22 @@ def test_what_depends_on_what():
     assert is_causal(lambda x: jnp.cumsum(x, 0), jnp.asarray(X)) and not is_causal(lambda x: x - x.mean(0), jnp.asarray(X))
     found = depends(lambda x: x + jax.lax.stop_gradient(x[::-1]), jnp.asarray(drawn(4)))
     assert np.array_equal(found.by_moving, np.eye(4) + np.eye(4)[::-1]) and np.array_equal(found.by_gradient, np.eye(4))
+
+
+# ---- by hand ----
+
+@pytest.mark.parametrize("name", one_in(4, by_hand.WRONG))
+def test_every_mistake_has_its_sentence(name):
+    make, sentence = by_hand.WRONG[name]
+    report = gradcheck_report(make(), by_hand.inputs())
+    assert report.verdict == "fail" and sentence in str(report), report
+
+
+def test_every_check_has_its_mistake():
+    assert CHECKS.keys() <= {sentence.split(":")[0] for _, sentence in by_hand.WRONG.values()}
+
+
+@pytest.mark.parametrize("name", one_in(3, by_hand.RIGHT))
+def test_what_is_right_by_hand_is_not_accused(name):
+    report = gradcheck_report(by_hand.RIGHT[name](), by_hand.inputs())
+    assert report.verdict == "pass", report

@@ -128,14 +128,6 @@ def test_the_template_is_an_exercise(tmp_path):
     assert exercise.source.startswith("def gate_backward(dout, x, gate):")
 
 
-def test_new_overwrites_nothing(tmp_path):
-    path = new("gate", tmp_path)
-    path.write_text("mine")
-    with pytest.raises(ValueError, match="already exists"):
-        new("gate", tmp_path)
-    assert path.read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["", "my-norm", "3d", "../gate", "gate_backward"])
 def test_new_needs_the_name_of_a_function(tmp_path, name):
     with pytest.raises(ValueError, match="cannot name an exercise"):
