@@ -63,23 +63,6 @@ def test_logits_inside_the_context_and_past_it(dtype):
             assert_same_logits(decoder, tokens[:, max(0, end - config.context):end])
 
 
-OPTIONS = {
-    "placement": PLACEMENTS, "activation": nn.functional.ACTIVATIONS, "positions": TABLE_POSITIONS + ATTENTION_POSITIONS,
-    "final_norm": [False], "mlp_ratio": [1, 7], "layers": [0, 1], "heads": [1],
-}
-VARIANTS = [{name: value} for name, values in OPTIONS.items() for value in values]
-VARIANTS += [{"positions": name, "bias": False} for name in ATTENTION_POSITIONS]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_every_choice_of_a_config(dtype):
-    for fields in VARIANTS:
-        config = dataclasses.replace(SMALL, dtype=dtype, **fields)
-        decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, config.context + 2)
-        for end in (3, 4, 5, 8, 9, 10):
-            assert_same_logits(decoder, tokens[:, max(0, end - config.context):end])
-
-
 def test_a_wide_model_and_a_long_prompt():
     for positions, batch_size in [(positions, 2) for positions in ATTENTION_POSITIONS] + [("learned", 1), ("learned", 7)]:
         config = dataclasses.replace(WIDE, positions=positions)
