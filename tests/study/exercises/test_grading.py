@@ -95,16 +95,6 @@ def test_functions_of_a_file(tmp_path, file, content, expected):
     assert [exercise for _, exercise, _ in found(make(tmp_path, {file: content}))] == expected
 
 
-def test_two_students_with_one_name(tmp_path):
-    folder = make(tmp_path, {f"Jane Doe_{number}_assignsubmission_file_/softmax.py": "" for number in (1, 2)})
-    assert [student for student, _, _ in found(folder)] == ["Jane Doe (1)", "Jane Doe (2)"]
-
-
-def test_several_files_of_a_student_on_canvas(tmp_path):
-    folder = make(tmp_path, {f"doejane_123_{i}_{name}.py": "" for i, name in enumerate(("softmax", "layer_norm"))})
-    assert [row[:2] for row in found(folder)] == [("doejane", "softmax"), ("doejane", "layer_norm")]
-
-
 @pytest.mark.parametrize("files, judged", [
     (["softmax.py", "softmax-1.py", "softmax-2.py"], "softmax-2.py"),
     (["softmax (10).py", "softmax (9).py"], "softmax (10).py"),
@@ -119,29 +109,43 @@ def test_one_of_several_files_is_judged_with_a_note(tmp_path, files, judged):
     assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
 
 
-def test_many_files_that_answer_nothing_are_one_row(tmp_path):
-    folder = make(tmp_path, {f"jane/venv/{i}.py": "" for i in range(30)})
-    assert found(folder) == [("jane", "", "answers no known exercise, by its name or its functions, and 29 more such files")]
+HIDDEN = [".jane/softmax.py", ".jane/.old/softmax.py", ".bob/", ".git/softmax.py", ".softmax.py", ".ipynb_checkpoints/softmax.ipynb",
+          ".venv/lib/softmax.py", "eve/.venv/softmax.py"]
+NOTHING = "nothing was handed in: no .py and no .ipynb"
+NO_ANSWER = "answers no known exercise, by its name or its functions"
+FOLDERS = {  # the files of a folder, options of `found`, and what it finds
+    "two students with one name": (
+        [f"Jane Doe_{number}_assignsubmission_file_/softmax.py" for number in (1, 2)], {},
+        [(f"Jane Doe ({number})", "softmax", f"Jane Doe_{number}_assignsubmission_file_/softmax.py") for number in (1, 2)]),
+    "several files of a student on Canvas": (
+        ["doejane_123_0_softmax.py", "doejane_123_1_layer_norm.py"], {},
+        [("doejane", "softmax", "doejane_123_0_softmax.py"), ("doejane", "layer_norm", "doejane_123_1_layer_norm.py")]),
+    "many that answer nothing": (
+        [f"jane/venv/{i}.py" for i in range(30)], {}, [("jane", "", f"{NO_ANSWER}, and 29 more such files")]),
+    "ignored": (
+        ["jane/softmax.py", "jane/.hidden.py", "jane/__pycache__/softmax.py", "jane/.ipynb_checkpoints/softmax.py",
+         "__MACOSX/jane/softmax.py", "jane/notes.txt", "grades/softmax.py", f"grades/{MARKER}", "bob/softmax.zip", "eve/"], {},
+        [("bob", "", NOTHING), ("eve", "", NOTHING), ("jane", "softmax", "jane/softmax.py")]),
+    "a student's folder may be hidden": (HIDDEN, {}, [
+        (".bob", "", NOTHING), (".jane", "softmax", ".jane/softmax.py"), ("eve", "", NOTHING)]),
+    "that of one student may not": (HIDDEN, {"one_student": True}, [("class", "", NOTHING)]),
+    "some exercises": (
+        ["jane/softmax.py", "jane/attention.py", "bob/my_answer.py", "bob/attention.py", "eve/answer.py", "eve/softmax.py",
+         "zoe/attention.py"], {"exercises": ["softmax"], "every": True},
+        [("bob", "softmax", "bob/my_answer.py"), ("eve", "", NO_ANSWER), ("eve", "softmax", "eve/softmax.py"),
+         ("jane", "softmax", "jane/softmax.py"), ("zoe", "softmax", "nothing was handed in")]),
+    "of one student": (
+        ["softmax.py", "src/layer_norm.py", "jane_attention.py"], {"one_student": True},
+        [("class", "softmax", "softmax.py"), ("class", "attention", "jane_attention.py"),
+         ("class", "layer_norm", "src/layer_norm.py")]),
+    "of one student, empty": (
+        ["x/"], {"exercises": ["softmax"], "every": True, "one_student": True}, [("class", "softmax", "nothing was handed in")]),
+}
 
 
-def test_files_that_are_ignored(tmp_path):
-    folder = make(tmp_path / "class", {
-        "jane/softmax.py": "", "jane/.hidden.py": "", "jane/__pycache__/softmax.py": "", "jane/.ipynb_checkpoints/softmax.py": "",
-        "__MACOSX/jane/softmax.py": "", "jane/notes.txt": "", "grades/softmax.py": "", f"grades/{MARKER}": "{}",
-        "bob/softmax.zip": "", "eve/": "",
-    })
-    nothing = "nothing was handed in: no .py and no .ipynb"
-    assert found(folder) == [("bob", "", nothing), ("eve", "", nothing), ("jane", "softmax", "jane/softmax.py")]
-
-
-def test_a_students_folder_may_be_hidden(tmp_path):
-    folder = make(tmp_path / "class", {
-        ".jane/softmax.py": "", ".jane/.old/softmax.py": "", ".bob/": "", ".git/softmax.py": "", ".softmax.py": "",
-        ".ipynb_checkpoints/softmax.ipynb": "", ".venv/lib/softmax.py": "", "eve/.venv/softmax.py": "",
-    })
-    nothing = "nothing was handed in: no .py and no .ipynb"
-    assert found(folder) == [(".bob", "", nothing), (".jane", "softmax", ".jane/softmax.py"), ("eve", "", nothing)]
-    assert found(folder, one_student=True) == [("class", "", nothing)]
+@pytest.mark.parametrize("files, options, expected", FOLDERS.values(), ids=FOLDERS)
+def test_what_a_folder_holds(tmp_path, files, options, expected):
+    assert found(make(tmp_path / "class", dict.fromkeys(files, "")), **options) == expected
 
 
 def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
@@ -180,23 +184,6 @@ def test_files_that_cannot_be_read(tmp_path):
     os.truncate(tmp_path / "c/softmax.py", MOST_BYTES + 1)
     assert [what for _, _, what in found(tmp_path)] == [
         "a/softmax.py", "a pipe, socket or device, not a file", "too large: 20,000,001 bytes, and the limit is 20,000,000"]
-
-
-def test_some_exercises_only(tmp_path):
-    folder = make(tmp_path, {"jane/softmax.py": "", "jane/attention.py": "", "bob/my_answer.py": "", "bob/attention.py": "",
-                             "eve/answer.py": "", "eve/softmax.py": "", "zoe/attention.py": ""})
-    assert found(folder, ["softmax"], every=True) == [
-        ("bob", "softmax", "bob/my_answer.py"), ("eve", "", "answers no known exercise, by its name or its functions"),
-        ("eve", "softmax", "eve/softmax.py"), ("jane", "softmax", "jane/softmax.py"), ("zoe", "softmax", "nothing was handed in")]
-
-
-def test_a_folder_of_one_student(tmp_path):
-    folder = make(tmp_path / "submission", {"softmax.py": "", "src/layer_norm.py": "", "jane_attention.py": ""})
-    assert found(folder, one_student=True) == [
-        ("submission", "softmax", "softmax.py"), ("submission", "attention", "jane_attention.py"),
-        ("submission", "layer_norm", "src/layer_norm.py")]
-    assert found(make(tmp_path / "empty", {"x/": ""}), ["softmax"], every=True, one_student=True) == [
-        ("empty", "softmax", "nothing was handed in")]
 
 
 # judging
