@@ -411,7 +411,7 @@ def as_function(
 
     @functools.wraps(method)
     def function(input, *args, **options):
-        if not OF_FUNCTIONS.keys().isdisjoint(options):
+        if options and not OF_FUNCTIONS.keys().isdisjoint(options):
             left_out = {name: options.pop(name) for name in OF_FUNCTIONS.keys() & options.keys()}
             refuse(method.__name__, left_out, OF_FUNCTIONS)
         return method(Tensor(input) if isinstance(input, np.ndarray) else input, *args, **options)
