@@ -154,13 +154,17 @@ def test_a_grad_scaler_changes_nothing():
 
 @pytest.mark.parametrize("make", [
     lambda **o: nn.Linear(2, 3, **o), lambda **o: nn.Linear(2, 3, True, o.get("device"), o.get("dtype")), lambda **o: nn.Embedding(4, 2, **o), lambda **o: nn.LayerNorm(3, **o),
-    lambda **o: nn.RMSNorm(3, **o), lambda **o: nn.GroupNorm(1, 3, **o),
-], ids=["Linear", "Linear by position", "Embedding", "LayerNorm", "RMSNorm", "GroupNorm"])
+    lambda **o: nn.RMSNorm(3, **o), lambda **o: nn.GroupNorm(1, 3, **o), lambda **o: nn.PReLU(**o), lambda **o: nn.RNN(2, 3, **o),
+    lambda **o: nn.GRU(2, 3, bidirectional=True, **o), lambda **o: nn.LSTM(2, 3, **o), lambda **o: nn.MultiheadAttention(4, 2, **o),
+    lambda **o: nn.TransformerEncoderLayer(4, 2, 8, **o), lambda **o: nn.TransformerDecoderLayer(4, 2, 8, **o),
+    lambda **o: nn.Transformer(4, 2, 1, 1, 8, **o),
+], ids=["Linear", "Linear by position", "Embedding", "LayerNorm", "RMSNorm", "GroupNorm", "PReLU", "RNN", "GRU", "LSTM",
+        "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer", "Transformer"])
 def test_layers_with_parameters_take_a_device_and_a_dtype(make):
     assert {p.dtype for p in make(device="cpu").parameters()} == {mg.float32}
     layer = make(device=mg.device("cpu"), dtype=mg.float64)
     assert {p.dtype for p in layer.parameters()} == {mg.float64}
-    assert all((p.abs().sum() > 0) | (name == "bias") for name, p in layer.named_parameters())
+    assert all((p.abs().sum() > 0) | name.endswith("bias") for name, p in layer.named_parameters())
     with pytest.raises(RuntimeError, match=NO_CUDA):
         make(device="cuda")
     with pytest.raises(TypeError, match="not float16"):
@@ -194,6 +198,10 @@ def test_conversions():
     lambda **o: mg.ones(50).multinomial(4, **o), lambda **o: mg.ones(50).multinomial(4, True, **o),
     lambda **o: mg.bernoulli(mg.full((40,), 0.5), **o), lambda **o: mg.zeros(4).normal_(**o),
     lambda **o: mg.zeros(4).uniform_(1, 2, **o), lambda **o: mg.zeros(4).exponential_(**o),
+    lambda **o: nn.init.uniform_(mg.zeros(4), **o), lambda **o: nn.init.normal_(mg.zeros(4), **o),
+    lambda **o: nn.init.trunc_normal_(mg.zeros(40), a=-0.5, b=0.5, **o), lambda **o: nn.init.orthogonal_(mg.zeros(2, 3), **o),
+    lambda **o: nn.init.xavier_uniform_(mg.zeros(2, 3), **o), lambda **o: nn.init.xavier_normal_(mg.zeros(2, 3), **o),
+    lambda **o: nn.init.kaiming_uniform_(mg.zeros(2, 3), **o), lambda **o: nn.init.kaiming_normal_(mg.zeros(2, 3), **o),
     lambda **o: mg.zeros(40).bernoulli_(0.3, **o), lambda **o: mg.randint_like(mg.ones(4), 100, **o),
 ])
 def test_draws_follow_their_own_generator(draw):

@@ -30,7 +30,11 @@ def test_indexed_containers(container, member, name):
     before = members
     members += [member(6)]
     assert members is before and sizes(members) == [8, 9, 3, 5, 6]
-    del members[4]
+    if container is not nn.ParameterList:  # PyTorch's has no pop either
+        members.insert(2, module(7))
+        assert sizes([members.pop(2), members.pop(-1)]) == [7, 6] and sizes(members) == [8, 9, 3, 5]
+    else:
+        del members[4]
     names = [key for key in nn.ModuleDict({"x": members}).state_dict() if key.endswith(name)]
     assert names == [f"x.{i}{name}" for i in range(4)]
     assert all(parameter.requires_grad for parameter in members.parameters())

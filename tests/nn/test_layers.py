@@ -120,6 +120,41 @@ def test_embedding_and_its_padding(padding_idx, with_positions):
         np.testing.assert_allclose(positions.grad.numpy()[:3], upstream.sum(0), atol=1e-15)
 
 
+@pytest.mark.parametrize("options", [{}, {"freeze": False}, {"padding_idx": 1, "freeze": False}], ids=str)
+def test_a_pretrained_embedding_is_pytorchs(options):
+    torch = pytest.importorskip("torch")
+    weight, ids = X[0, :3], [[0, 1], [2, 1]]
+    found = []
+    for library, names in ((mg, nn), (torch, torch.nn)):
+        layer = names.Embedding.from_pretrained(library.tensor(weight), **options)
+        y = layer(library.tensor(ids))
+        assert layer.weight.requires_grad == y.requires_grad == (options.get("freeze") is False)
+        if y.requires_grad:
+            (y * y).sum().backward()
+        found.append([layer.num_embeddings, layer.embedding_dim, layer.padding_idx, y.tolist(),
+                      layer.weight.grad if layer.weight.grad is None else layer.weight.grad.tolist()])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("text, draws", [
+    ("LayerNorm(3)", False), ("LayerNorm((2, 3), bias=False)", False), ("RMSNorm(3)", False), ("GroupNorm(1, 3)", False),
+    ("PReLU(2, 0.5)", False), ("RNN(2, 3)", True), ("GRU(2, 3, bias=False)", True), ("LSTM(2, 3, 2)", True),
+    ("LayerNorm(3, elementwise_affine=False)", False), ("Linear(2, 3)", True), ("Embedding(4, 2, padding_idx=1)", True),
+])
+def test_reset_parameters_starts_anew(text, draws):
+    mg.manual_seed(0)
+    layer = eval(f"nn.{text}")
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    for parameter in layer.parameters():
+        parameter.data[...] = 9.0
+    mg.manual_seed(0)
+    layer.reset_parameters()
+    assert all(value.equal(before[name]) for name, value in layer.state_dict().items())
+    if draws:
+        layer.reset_parameters()
+        assert not any(value.equal(before[name]) for name, value in layer.state_dict().items())
+
+
 @pytest.mark.parametrize("fill, mean, std, low, high", [
     ("zeros_(t)", 0, 0, 0, 0),
     ("ones_(t)", 1, 0, 1, 1),

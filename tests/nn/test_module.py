@@ -50,6 +50,8 @@ def test_lists_name_shared_members_once_and_state_dict_names_all():
     assert not list(above.buffers(recurse=False))
     assert names(block.named_parameters(remove_duplicate=False))[3:] == [
         "second.weight", "second.bias", "again.weight", "again.bias"]
+    assert [module is block.again for module in block.modules(remove_duplicate=False)] == [False, True, False, True]
+    assert names(block.named_modules(seen := {block.first})) == ["", "second"] and seen == {block, block.first, block.second}
     for plain, named in (("parameters", "named_parameters"), ("buffers", "named_buffers"), ("modules", "named_modules"),
                          ("children", "named_children")):
         assert all(a is b for a, (_, b) in zip(getattr(block, plain)(), getattr(block, named)(), strict=True))
