@@ -41,6 +41,7 @@ KNOWN = {
     "round decimals": "a jump every 1e-3",
     "logcumsumexp": "in float32, the logarithms of gradients lose the digits of inputs of 1e4",
     "nn.functional.grid_sample": "in bfloat16, rounding moves a coordinate across the border of a cell",
+    **dict.fromkeys(("nn.Tanh", "nn.Sigmoid", "nn.GELU"), "in float32, a single large number: little but rounding is left"),
     "nn.functional.cosine_embedding_loss": "in bfloat16, the rounded sum hides the slope",
     "jax.nn.dot_product_attention": "its softmax is in float32, whatever the inputs are",
 }

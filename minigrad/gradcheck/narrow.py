@@ -73,7 +73,8 @@ def against_float64(given: Given, point: Point, eps: float, dtypes: list[str], o
             if not exact.is_wide:
                 return "the function computes in a narrower dtype even if it is given float64"
             values = flat(out.array for out in point.outputs)
-            is_same = np.abs(values - exact.values) <= WRONG * exact.rounding
+            inputs = max(map(largest, problem.before))  # x * (1 + erf(x)) loses all its digits where erf(x) is nearly -1
+            is_same = np.abs(values - exact.values) <= WRONG * (exact.rounding + eps * inputs)
             if not np.all(is_same | ~np.isfinite(values)):
                 return "the function computes something else in float64"
             report = check(problem, options)
@@ -88,7 +89,7 @@ def against_float64(given: Given, point: Point, eps: float, dtypes: list[str], o
         found = rows([rounding + np.sqrt(np.mean(extra)) for rounding, extra in zip(exact.roundings, more)])
     if any(row.verdict == FAIL for row in found):
         with given.library.wide(), bridge.state.preserved(), problem.preserved():
-            excuse_kinks(problem, point.upstream, eps, found, generator_for(options.seed))
+            excuse(problem, point.upstream, eps, found, generator_for(options.seed))
     wrong = dict.fromkeys(dtype for row, dtype in zip(found, dtypes) if row.verdict == FAIL)
     if report and wrong:
         report.warnings.append(f"the gradients are right in float64: what is wrong is in {' and '.join(wrong)} alone")
@@ -132,11 +133,12 @@ def differentiated(problem: Problem, upstream: np.ndarray) -> list[np.ndarray]:
     return [flat(out.array for out in outputs), *gradients]
 
 
-def excuse_kinks(problem: Problem, upstream: np.ndarray, eps: float, rows: list[InputReport],
-                 generator: np.random.Generator) -> None:
-    """Turn failures into open questions where float64 gives such gradients nearby.
+def excuse(problem: Problem, upstream: np.ndarray, eps: float, rows: list[InputReport], generator: np.random.Generator
+           ) -> None:
+    """Turn failures into open questions where rounding on the way may be to blame.
 
-    x + 1 rounds a small x by as much as 1, perhaps across a kink: every input moves by a rounding of its largest number.
+    x + 1 rounds a small x by as much as 1, perhaps across a kink: float64 then gives such gradients where every input moves
+    by a rounding of its largest number. Where tanh(x) is nearly 1, 1 - tanh(x)^2 has the rounding of 1.
     """
     lowest = highest = differentiated(problem, upstream)
     for _ in range(NEIGHBOURS):
@@ -148,7 +150,8 @@ def excuse_kinks(problem: Problem, upstream: np.ndarray, eps: float, rows: list[
             continue
         lowest, highest = list(map(np.fmin, lowest, there)), list(map(np.fmax, highest, there))
     for row, low, high in zip(rows, lowest[1:], highest[1:]):
-        is_between = (low.reshape(1, -1) - row.bound <= row.analytic) & (row.analytic <= high.reshape(1, -1) + row.bound)
+        slack = np.maximum(row.bound, 2 * eps * largest(upstream))
+        is_between = (low.reshape(1, -1) - slack <= row.analytic) & (row.analytic <= high.reshape(1, -1) + slack)
         row.verdicts[is_between & (row.verdicts == FAIL)] = INCONCLUSIVE
 
 
