@@ -1,4 +1,4 @@
-"""Generation with GPT-2 of 124 million parameters, in float32 and bfloat16, beside transformers:
+"""Generation with GPT-2 of 124 million parameters, in float32 and bfloat16, compared with transformers:
 
     python -m benchmarks.gpt2 FOLDER [--rounds 5] [--tokens 64] [--prompt 16] [--threads 2]
 

@@ -1,6 +1,6 @@
 """Training on several ranks: the time of a step and of its communication here, and an estimate for 2 to 64 machines.
 
-    mpiexec -n 2 python -m benchmarks.many_machines step --preset nano --threads 1  # beside: one process, --threads 2
+    mpiexec -n 2 python -m benchmarks.many_machines step --preset nano --threads 1  # compare: one process, --threads 2
     mpiexec -n 2 python -m benchmarks.many_machines allreduce
     python -m benchmarks.many_machines paper
 

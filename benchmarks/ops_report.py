@@ -71,7 +71,7 @@ def draw(rows: list[dict], title: str, path: pathlib.Path) -> None:
 
 
 def title(machine: dict) -> str:
-    return f"All public ops beside PyTorch's ({machine['threads']} threads, {machine['cpu']})"
+    return f"All public ops next to PyTorch's ({machine['threads']} threads, {machine['cpu']})"
 
 
 def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:

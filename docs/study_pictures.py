@@ -53,6 +53,7 @@ def take(browser: Browser, page: pages.Page, touch: Callable[[Browser], None], n
     """The page after it was touched, wide and narrow."""
     with tempfile.TemporaryDirectory() as folder:
         path = write(page.trace, pathlib.Path(folder) / "page.html", extras=page.extras)
+        browser.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         for size, height in HEIGHTS.items():
             browser.resize(size)
             browser.open(path)

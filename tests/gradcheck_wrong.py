@@ -1,10 +1,10 @@
-"""What does the gradient check catch and name of wrong backwards in PyTorch or JAX, beside that library's own check?
+"""What does the gradient check catch and name of wrong backwards in PyTorch or JAX, next to that library's own check?
 
     python tests/gradcheck_wrong.py --library torch [--count 200] [--seed 0] [--only NAME]
     python tests/gradcheck_wrong.py --library jax --by-hand
 
-The wrong backwards are mutants of `minigrad.gradcheck.mutants`: as torch.autograd.Functions, beside torch.autograd.gradcheck;
-as jax.custom_vjp, or with `--library jvp` as jax.custom_jvp, beside jax.test_util.check_grads. It prints those that either
+The wrong backwards are mutants of `minigrad.gradcheck.mutants`: as torch.autograd.Functions, next to torch.autograd.gradcheck;
+as jax.custom_vjp, or with `--library jvp` as jax.custom_jvp, next to jax.test_util.check_grads. It prints those that either
 check misses, those that the diagnosis does not name as the table of mutants does, and those that are right in this library.
 With --by-hand, they are those of for_pytorch/by_hand.py or for_jax/by_hand.py.
 """

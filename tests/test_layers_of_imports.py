@@ -12,7 +12,7 @@ from minigrad.command.packages import ABOVE
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
-PUBLIC = (  # beside its names
+PUBLIC = (  # apart from its names
     "minigrad.drawing", "minigrad.extend", "minigrad.gradcheck", "minigrad.ops", "minigrad.random", "minigrad.serialization",
     "minigrad.tracing",
 )
