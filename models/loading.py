@@ -158,8 +158,8 @@ def _make_config(config_class: type[Any], values: dict[str, Any], path: str | os
             raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
         return config_class(**values)
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is not of a model that this version knows ({one_line(error)}); use a checkpoint of "
-                              "this version, or train again") from None
+        raise CheckpointError(f"{path} holds a model that this version does not know ({one_line(error)}); use a checkpoint "
+                              "of this version, or train again") from None
 
 
 def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike[str] = "the checkpoint") -> None:

@@ -17,7 +17,7 @@ class device:
     >>> device("cuda:0")
     Traceback (most recent call last):
     ...
-    RuntimeError: device 'cuda:0' is not there: "cpu" is the only one
+    RuntimeError: device 'cuda:0' is not available: "cpu" is the only one
     """
 
     type: Final = "cpu"
@@ -26,7 +26,7 @@ class device:
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         if not isinstance(type, device) and type not in ("cpu", "cpu:0") or index not in (None, 0):
             named = type if index is None else f"{type}:{index}"
-            raise RuntimeError(f'device {named!r} is not there: "cpu" is the only one')
+            raise RuntimeError(f'device {named!r} is not available: "cpu" is the only one')
 
     def __enter__(self) -> "device":
         """New tensors are on this device, inside `with` as elsewhere."""
@@ -104,7 +104,7 @@ class NoAccelerator:
     def empty_cache(self) -> None: pass
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f'{name!r} is not there: "cpu" is the only device', name=name, obj=self)
+        raise AttributeError(f'{name!r} is not available: "cpu" is the only device', name=name, obj=self)
 
 
 cuda: Final = NoAccelerator()

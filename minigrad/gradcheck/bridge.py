@@ -187,7 +187,7 @@ class Given(NamedTuple):
         found = {known for known in (library, *map(library_of_value, items_of(inputs))) if known is not None}
         if len(found) > 1:
             came = " and ".join(sorted(known.name for known in found))
-            raise TypeError(f"gradcheck: the function and its inputs are of {came}; use one library's")
+            raise TypeError(f"gradcheck: the function and its inputs come from {came}; use one library")
         if not (given.leaves or library is MINIGRAD and library.owns(fn)):
             items = items_of(inputs)
             came = ", ".join(map(described, items[:3])) or "nothing"

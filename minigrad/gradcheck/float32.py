@@ -25,8 +25,8 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
     """
     inputs, library = as_inputs(inputs), library_of(fn, as_inputs(inputs))
     if library is not MINIGRAD or not callable(fn):
-        raise TypeError("compare_float32: expected a function of minigrad; of others, gradcheck compares the gradients of "
-                        "float32 inputs with float64's")
+        raise TypeError("compare_float32: expected a minigrad function; for other libraries, gradcheck compares the "
+                        "gradients of float32 inputs with float64's")
     single, double = (point_in(np.dtype(dtype), fn, inputs, seed) for dtype in (np.float32, np.float64))
     largest = max(np.max(np.abs(g), initial=0.0) for g in double.gradients)
     reports, warnings_found = [], []

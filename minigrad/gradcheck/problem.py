@@ -102,7 +102,7 @@ class Problem:
         with enable_grad():
             outputs = floats(self.function())
         if any(getattr(node, "rounds", False) for node in nodes_below(outputs)):
-            raise ValueError("gradcheck: the function runs under autocast, whose rounding no difference can judge; check "
+            raise ValueError("gradcheck: the function runs under autocast, and its rounding hides the derivative; check "
                              "it outside, or inside autocast('cpu', enabled=False)")
         return outputs
 

@@ -93,7 +93,7 @@ def without_ellipsis(equation: str, operands: Sequence[Tensor]) -> tuple[list[st
     left, arrow, output = equation.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(operands):
-        raise ValueError(f"einsum: {equation!r} is for {len(inputs)} operands, got {len(operands)}")
+        raise ValueError(f"einsum: {equation!r} takes {len(inputs)} operands, got {len(operands)}")
     free = "".join(label for label in LABELS if label not in equation)
     longest = ""
     for i, (labels, x) in enumerate(zip(inputs, operands)):

@@ -465,7 +465,7 @@ def _split(x: Tensor, parts: int | Sequence[int], dim: int = 0) -> list[Tensor]:
 def _pad(x: Tensor, widths: Any, mode: str = "constant", *, constant_values: float = 0) -> Tensor:
     """NumPy's pad with a constant: the widths (before, after) of all axes, or of each, the first one first."""
     if mode != "constant":
-        raise TypeError(f"np.pad: of Tensors only with mode 'constant', got {mode!r}; use x.flip and mg.cat")
+        raise TypeError(f"np.pad: Tensors take mode 'constant' only, got {mode!r}; use x.flip and mg.cat")
     return pad(x, np.broadcast_to(widths, (x.ndim, 2))[::-1].reshape(-1).tolist(), constant_values)
 
 

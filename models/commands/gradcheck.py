@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         return run_file(options.function, getattr(options, "inputs", ()), getattr(options, "dtype", "float64"),
                         getattr(options, "device", None), options.seed, "json" in options)
     if given := [name for name in ("inputs", "dtype", "device", "json") if name in options]:
-        raise UsageError(f"--{given[0]} is for a function; say which one before it, as in {EXAMPLE}")
+        raise UsageError(f"--{given[0]} is for a function; name it first, as in {EXAMPLE}")
     reports = []
     for name, recipe in RECIPES.items():
         print(f"recipe {name}, {recipe.description}")

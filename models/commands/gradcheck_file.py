@@ -55,7 +55,7 @@ def run_file(target: str, inputs: Sequence[str], dtype: str, device: str | None,
 
 def checked(target: str, inputs: Sequence[str], dtype: str, device: str | None, seed: int) -> GradcheckReport:
     if not inputs:
-        raise UsageError(f"--inputs is missing; say what to call {target} with, as in {EXAMPLE}")
+        raise UsageError(f"--inputs is missing; give the arguments of {target}, as in {EXAMPLE}")
     fn, library = loaded(target, seed)
     if library in (NUMPY, MINIGRAD) and dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype} is for functions of PyTorch and JAX; {library.name} has float64 and float32")
@@ -97,7 +97,7 @@ def loaded(target: str, seed: int) -> tuple[Any, Library]:
     if re.fullmatch(r"\w+(,\w+)+", name):
         pair = [member(module, part, file) for part in name.split(",")]
         if len(pair) != 2:
-            raise UsageError(f"{target} names {len(pair)} functions; say one, or FORWARD,BACKWARD in NumPy")
+            raise UsageError(f"{target} names {len(pair)} functions; give one, or FORWARD,BACKWARD in NumPy")
         return pair, NUMPY
     fn = made(module, name, file) if "(" in name else member(module, name, file)
     with user_errors(f"{target} cannot be checked"):
@@ -135,7 +135,7 @@ def made(module: ModuleType, name: str, file: str) -> Any:
         call = ast.parse(name, mode="eval").body
         maker = member(module, call.func.id, file)
     except (SyntaxError, ValueError, AttributeError):
-        raise UsageError(f"{name!r} is no call of something in {file}; say it as Layer(8, bias=False)") from None
+        raise UsageError(f"{name!r} is not a call of a name in {file}; write it like Layer(8, bias=False)") from None
     with user_errors(f"{file}:{name} cannot be made"):
         return called(maker, call)
 
@@ -146,7 +146,7 @@ def called(function: Callable, call: ast.Call, *first: Any) -> Any:
         arguments = list(map(ast.literal_eval, call.args))
         keywords = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
     except ValueError:
-        raise UsageError(f"{ast.unparse(call)}: say its arguments as numbers, strings, True, False or None") from None
+        raise UsageError(f"{ast.unparse(call)}: its arguments must be numbers, strings, True, False or None") from None
     return function(*first, *arguments, **keywords)
 
 
@@ -155,7 +155,7 @@ def parsed(text: str, generator: np.random.Generator) -> dict[str, Any]:
     stand between two values, too."""
     unnamed, *parts = re.split(rf"(?:^|[\s,]+)({NAME}(?:,\s*{NAME})*)\s*=", text)
     if unnamed or not parts:
-        raise UsageError(f"--inputs has {unnamed!r} without a name; say NAME=VALUE, as in {EXAMPLE}")
+        raise UsageError(f"--inputs has {unnamed!r} without a name; write NAME=VALUE, as in {EXAMPLE}")
     found: dict[str, Any] = {}
     for names, value in zip(parts[::2], parts[1::2]):
         for name in re.findall(NAME, names):
@@ -171,4 +171,4 @@ def drawn(text: str, generator: np.random.Generator) -> Any:
         value = ast.parse(text.strip(), mode="eval").body
         return called(DRAWN[value.func.id], value, generator) if isinstance(value, ast.Call) else ast.literal_eval(value)
     except Exception:  # noqa: BLE001  whatever the text does not mean, it raises something else
-        raise UsageError(f"{text!r} is no value; say {MAKERS}, a number, True, False or None") from None
+        raise UsageError(f"{text!r} is not a value; write {MAKERS}, a number, True, False or None") from None

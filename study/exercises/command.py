@@ -99,7 +99,7 @@ def requested(options: argparse.Namespace) -> Exercise:
     if seed and (not seed.isprintable() or set(seed) & set("\"\\")):
         raise UsageError(f"--seed: expected a name without quotes and backslashes, got {seed!r}")
     if not seed and course and course.variants and has_variants(exercise):
-        raise UsageError(f"{course.name} has a variant of {exercise.name} for each student: say whose, --seed NAME")
+        raise UsageError(f"{course.name} has a variant of {exercise.name} for each student: add --seed NAME")
     with usage_errors("--seed: "):
         return variant_of(exercise, course.variant(seed) if course else seed) if seed else exercise
 

@@ -22,7 +22,7 @@ MAKERS = {  # of tensors, given options
     "randint": lambda **o: mg.randint(5, (2,), **o), "randperm": lambda **o: mg.randperm(3, **o),
     "randint_like": lambda **o: mg.randint_like(mg.ones(2), 5, **o),
 }
-NO_CUDA = re.escape("device 'cuda' is not there: \"cpu\" is the only one")
+NO_CUDA = re.escape("device 'cuda' is not available: \"cpu\" is the only one")
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -64,10 +64,10 @@ def test_devices():
             with pytest.raises(RuntimeError, match=NO_CUDA):
                 move(y)
     for other in ("cuda:1", "mps", "meta", 0):
-        with pytest.raises(RuntimeError, match=re.escape(f'device {other!r} is not there: "cpu" is the only one')):
+        with pytest.raises(RuntimeError, match=re.escape(f'device {other!r} is not available: "cpu" is the only one')):
             x.to(other)
     for kind in ("cuda", "cpu"):
-        with pytest.raises(RuntimeError, match=f"device '{kind}:1' is not there"):
+        with pytest.raises(RuntimeError, match=f"device '{kind}:1' is not available"):
             mg.device(kind, 1)
     for kind in (mg.cuda, mg.mps, mg.xpu, mg.accelerator, mg.backends.mps, mg.backends.cuda):
         assert not kind.is_available() and kind.device_count() == 0
@@ -76,7 +76,7 @@ def test_devices():
     assert not hasattr(mg.cuda, "Stream")
     mg.backends.cuda.matmul.allow_tf32 = mg.backends.cudnn.allow_tf32 = True
     mg.set_float32_matmul_precision("high")
-    with pytest.raises(RuntimeError, match="device 'mps' is not there"):
+    with pytest.raises(RuntimeError, match="device 'mps' is not available"):
         mg.Generator(device="mps")
 
 

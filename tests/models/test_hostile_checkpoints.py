@@ -274,7 +274,7 @@ def test_fields_that_older_checkpoints_lack_have_their_defaults(trained):
     assert model_config(older) == model_config(trained) and training_config(older) == training_config(trained)
     del older.training["lr"], older.config["heads"]
     for make, lacking in ((training_config, "lr"), (model_config, "heads")):
-        all_refused(make, [(older, f"is not of a model that this version knows (it lacks {lacking})")], CheckpointError)
+        all_refused(make, [(older, f"holds a model that this version does not know (it lacks {lacking})")], CheckpointError)
 
 
 def test_damaged_tasks_and_architectures(tmp_path):

@@ -134,7 +134,7 @@ def test_pytorch():
         "integers": (lambda x: x * 2, torch.arange(3), "got torch.Tensor of int64"),
         "all frozen": (module().requires_grad_(False), constant, "no input or parameter requires a gradient"),
         "NumPy's arrays": (Square, (X, 2), "Square takes tensors of PyTorch; got numpy.ndarray of float64"),
-        "two libraries": (lambda x, y: x, (x, mg.ones(3)), "are of PyTorch and minigrad; use one library's"),
+        "two libraries": (lambda x, y: x, (x, mg.ones(3)), "come from PyTorch and minigrad; use one library"),
         "a class": (Callback, x, "Callback is a class, and not an autograd Function; give a function, or an instance that can "
                     "be called, as Callback(...)"),
         "a class of modules": (torch.nn.Linear, x, "Linear is a class, and not an autograd Function"),
@@ -196,7 +196,7 @@ def test_jax():
         "returns complex numbers": (lambda x: x * 1j, x, "what the function returns is complex, which is not supported: use real"),
         "integers": (lambda x: x, jnp.arange(3), "give an array of floating-point numbers; got jaxlib.ArrayImpl of int32"),
         "NumPy's arrays": (jax.jit(jnp.tanh), X, "tanh takes tensors of JAX; got numpy.ndarray of float64"),
-        "two libraries": (lambda x, y: x, (x, mg.ones(3)), "are of JAX and minigrad; use one library's"),
+        "two libraries": (lambda x, y: x, (x, mg.ones(3)), "come from JAX and minigrad; use one library"),
         "a GPU that is not there": (lambda x: jax.device_put(x, jax.devices("gpu")[0]), x, "gpu"),
         "no backward": (jax.custom_vjp(jnp.tanh), x, "No VJP defined for custom_vjp function"),
         "writes to its input": (lambda x: x.__setitem__(0, 1), x, "JAX arrays are immutable"),
@@ -232,8 +232,8 @@ def test_other_checks():
         assert words in str(caught.value) and "\n" not in str(caught.value)
 
     each({
-        "compare_float32": (lambda: compare_float32(torch.tanh, x), "expected a function of minigrad; of others, gradcheck compares"),
-        "compare_float32 of a pair": (lambda: compare_float32(pair, X), "expected a function of minigrad"),
+        "compare_float32": (lambda: compare_float32(torch.tanh, x), "expected a minigrad function; for other libraries, gradcheck compares"),
+        "compare_float32 of a pair": (lambda: compare_float32(pair, X), "expected a minigrad function"),
         "taylor and chance": (lambda: taylor(lambda x: x * np.random.random(), x), f"taylor: {NOT_DETERMINISTIC}"),
         "depends on a pair": (lambda: depends(pair, X), "expected a function, got tuple; in NumPy, give a pair"),
         "is a class causal": (lambda: is_causal(torch.nn.Linear, x), "Linear is a class, and not an autograd Function"),

@@ -55,7 +55,7 @@ def test_the_file_counts_in_all_folders_below_it(exercises, in_this_process, mon
 
 def test_a_student_begins_with_a_variant_of_the_course(exercises, in_this_process, monkeypatch):
     exercises("course", "dl-2026", "--variants")
-    one_line(exercises("start", "tanh"), "dl-2026 has a variant of tanh for each student: say whose, --seed NAME", (2,))
+    one_line(exercises("start", "tanh"), "dl-2026 has a variant of tanh for each student: add --seed NAME", (2,))
     with monkeypatch.context() as elsewhere:
         elsewhere.chdir("..")
         one_line(exercises("start", "tanh", "--to", "here/new"), "dl-2026 has a variant of tanh for each student", (2,))
