@@ -12,6 +12,8 @@ follows; `square` is the number of a tile's keys before the diagonal:
 - A mask may be added to the scores; if it hides everything from a query, its weights are zeros.
 - Backward goes through the keys in spans of SPAN, with all queries that see them, so k, v, dk, dv stay in the cache.
 - k is packed times the scale, for scores and dq, and so is q in backward, for dk.
+- In bfloat16, operands are pairs along the axis of a sum (bfloat16.py), packed once: k and v for each head, q and dout for
+  each block of queries, the weights and their gradients for each tile.
 - With rotary positions, q and k are turned when they are packed, and dq and dk are turned back when they are complete.
 - Weights may be dropped, the same ones in backward: dropout.py makes the mask of a tile from its position. The sum over a
   row is still that of all weights; so is sum(out * dout), as dropped weights have no part in out.
@@ -25,15 +27,17 @@ import numba
 import numpy as np
 from numba import types
 
+from . import bfloat16
 from .attention_passes import (
     BLOCK, STRIP, dots, drop_weights, drop_weights_backward, hide_future, online_softmax, pack, scale_rows,
     softmax_backward, transpose, turn,
 )
 from .buffers import empty, workspace
 from .dropout import LANES, SLOTS, threshold_and_scale
-from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, Matrix, at, gemm, gemm_workspaces, register
+from .gemm import gemm, register
 from .internals import entry_point
 from .jit import jit, kernel, library, ready
+from .matrix import ACCUMULATE, ADD_BIAS, PACKED, Matrix, at
 from .parallel import parallel_for
 from .simd import (
     INDEX, call, consecutive, constant, constant_like, fields, instructions, log, pointer, pointers, shift, shift_each,
@@ -46,6 +50,24 @@ ARRAYS = 11  # arguments of the kernels
 
 
 @jit
+def _pairs_in_rows(x, rows, columns, pack_pairs, target):
+    """x, or if operands are rounded, its numbers at columns 2p and 2p + 1 as pairs, in the target, which may be x."""
+    if pack_pairs == 0:
+        return x
+    call(pack_pairs, (x, rows, columns, target, 0))
+    return target
+
+
+@jit
+def _pairs_in_columns(x, rows, columns, pack_pairs, target):
+    """The same for rows 2p and 2p + 1."""
+    if pack_pairs == 0:
+        return x
+    call(pack_pairs, (x, rows, columns, target, 1))
+    return target
+
+
+@jit
 def _strip(row, square, keys):
     """(first query, number of keys) of the strip of a tile that begins at key `row`."""
     if row < square:
@@ -54,40 +76,45 @@ def _strip(row, square, keys):
 
 
 @jit
-def _tile(x, y, keys, square, columns, size, bias, flags, future, tile, work):
+def _tile(x, y, keys, square, columns, size, bias, flags, future, tile):
     """tile [+]= x @ y [+ bias] for x (keys, size), y (size, queries); keys that a query cannot see become `future`."""
     row = 0
     while row < keys:
         c, rows = _strip(row, square, keys)
         strip = at(tile, row, c)
-        gemm(at(x, row, 0), at(y, 0, c), strip, rows, columns - c, size, shift(bias, c), flags, work)
+        gemm(at(x, row, 0), at(y, 0, c), strip, rows, columns - c, size, shift(bias, c), flags, tile.start)
         if row >= square:
             hide_future(strip.start, rows, future)
         row += rows
 
 
 @jit
-def _sum_over_queries(tile, keys, square, x, queries, size, out, flags, work):
+def _sum_over_queries(tile, keys, square, x, queries, size, out, flags, numbers):
     """out [+]= tile @ x for x (queries, size), out (keys, size)"""
     row = 0
     while row < keys:
         c, rows = _strip(row, square, keys)
-        gemm(at(tile, row, c), at(x, c, 0), at(out, row, 0), rows, size, queries - c, out.start, flags, work)
+        first = c // numbers
+        gemm(at(tile, row, first), at(x, first, 0), at(out, row, 0), rows, size, queries - c, out.start, flags, tile.start)
         row += rows
 
 
 @jit
-def _sum_over_keys(tile, keys, square, x, all_finite, queries, size, out, flags, work):
+def _sum_over_keys(tile, keys, square, x, unpaired, all_finite, queries, size, out, flags, pack_pairs):
     """out [+]= tile.T @ x for x (keys, size), out (queries, size)
 
     A strip of queries takes the keys that its last one sees. For the others some are in the future, with weights of zero,
     and zero times NaN is NaN: if x is not all finite, the queries are computed one by one. That gives the same bits, as the
-    sum over a tile runs along the keys, and zeros at its end change nothing.
+    sum over a tile runs along the keys, and zeros at its end change nothing. The last pair may hold a key in the future, so
+    it is packed anew.
     """
     step = queries if square == keys else STRIP if all_finite else 1
     for c in range(0, queries, step):
         count, seen = min(step, queries - c), min(keys, square + c + step)
-        gemm(Matrix(at(tile, 0, c).start, 1, tile.row), x, at(out, c, 0), count, size, seen, out.start, flags, work)
+        if step < queries and not all_finite:
+            last = (seen - 1) // 2
+            _pairs_in_columns(at(unpaired, 2 * last, 0), seen - 2 * last, size, pack_pairs, at(x, last, 0))
+        gemm(Matrix(at(tile, 0, c).start, 1, tile.row), x, at(out, c, 0), count, size, seen, out.start, flags, tile.start)
 
 
 @jit
@@ -135,10 +162,12 @@ def _of_head(given, head):
 
 
 @library
-def _forward_portion(begin, end, given, space, work):
+def _forward_portion(begin, end, given, space):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted across all heads."""
-    _, strides, (_, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated, product), scale, dropping = given
+    _, strides, sizes, scale, dropping = given
+    _, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated, product, pack_pairs = sizes
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
+    numbers = 2 if pack_pairs != 0 else 1  # in an element of an operand
     packed, block = Tk * row_size, BLOCK * row_size
     memory = consecutive(space, (packed, packed, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK))
     k_packed, v_packed, q_packed, queries, tile = _matrices(memory, (row_size, row_size, row_size, BLOCK, BLOCK))
@@ -154,17 +183,18 @@ def _forward_portion(begin, end, given, space, work):
             turn(k_packed, seen, D, rotation, one, total)
         pack(v, seen, D, one, v_packed, total)
         all_finite = total[0] == 0
+        _pairs_in_rows(k_packed, seen, D, pack_pairs, k_packed)
+        _pairs_in_columns(v_packed, seen, D, pack_pairs, v_packed)
         for first in range(start_of_queries, end_of_queries, BLOCK):
             count = min(BLOCK, Tq - first)
             columns = -(-count // STRIP) * STRIP
             seen = min(Tk, first + count) if is_causal else Tk
-            block_of_out = at(out, first, 0)
+            block_of_q, block_of_out = at(q, first, 0), at(out, first, 0)
             if is_rotated:
-                pack(at(q, first, 0), count, D, one, q_packed, total)
+                pack(block_of_q, count, D, one, q_packed, total)
                 turn(q_packed, count, D, at(rotation, first, 0), one, total)
-                transpose(q_packed, count, D, queries)
-            else:
-                transpose(at(q, first, 0), count, D, queries)
+                block_of_q = q_packed
+            transpose(_pairs_in_rows(block_of_q, count, D, pack_pairs, q_packed), count, -(-D // numbers), queries)
             for c in range(BLOCK):
                 largest[c], total[c] = minus_infinity, zero
             for start in range(0, seen, TILE):
@@ -174,8 +204,8 @@ def _forward_portion(begin, end, given, space, work):
                 adding = ACCUMULATE if is_masked else 0
                 if is_masked:
                     _copy_mask(at(mask, first, start), count, keys, tile)
-                _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, product | B_IN_PLACE | adding,
-                      minus_infinity, tile, work)
+                _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, product | adding,
+                      minus_infinity, tile)
                 # 2. weights = softmax(scores), not yet divided by the sums
                 online_softmax(scores, keys, square, columns, largest, total, shrinking)
                 if dropping[0] != 0:
@@ -184,8 +214,9 @@ def _forward_portion(begin, end, given, space, work):
                 adding = ACCUMULATE if start > 0 else 0
                 if start > 0:
                     scale_rows(block_of_out, count, D, shrinking)
-                _sum_over_keys(tile, keys, square, at(v_packed, start, 0), all_finite, count, D, block_of_out,
-                               product | B_IN_PLACE | adding, work)
+                _pairs_in_columns(tile, keys, columns, pack_pairs, tile)
+                _sum_over_keys(tile, keys, square, at(v_packed, start // numbers, 0), at(v, start, 0), all_finite, count, D,
+                               block_of_out, product | adding, pack_pairs)
             for c in range(count):
                 logsumexp.start[first + c] = largest[c] + log(total[c])
             for c in range(count):
@@ -194,15 +225,18 @@ def _forward_portion(begin, end, given, space, work):
 
 
 @library
-def _backward_portion(begin, end, given, space, work):
+def _backward_portion(begin, end, given, space):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. are the lines of forward that are differentiated."""
-    _, strides, (_, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated, product), scale, dropping = given
+    _, strides, sizes, scale, dropping = given
+    _, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated, product, pack_pairs = sizes
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
+    numbers = 2 if pack_pairs != 0 else 1  # in an element of an operand
     packed, block, of_scores = Tk * row_size, BLOCK * row_size, BLOCK * TILE
-    memory = consecutive(space, (packed, packed, block, block, block, block, of_scores, of_scores, BLOCK, BLOCK, BLOCK))
-    k_packed, v_packed, q_packed, dout_packed, queries, douts, tile, dtile = _matrices(
-        memory, (row_size, row_size, row_size, row_size, BLOCK, BLOCK, BLOCK, BLOCK))
-    scores, dscores, subtracted, minus_delta, check = memory[6:]
+    memory = consecutive(space, (
+        packed, packed, packed, packed, block, block, block, block, of_scores, of_scores, BLOCK, BLOCK, BLOCK))
+    k_packed, k_in_rows, k_in_columns, v_packed, q_packed, dout_packed, queries, douts, tile, dtile = _matrices(
+        memory, (row_size, row_size, row_size, row_size, row_size, row_size, BLOCK, BLOCK, BLOCK, BLOCK))
+    scores, dscores, subtracted, minus_delta, check = memory[8:]
     last = (Tq - 1) // BLOCK * BLOCK
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
@@ -213,6 +247,9 @@ def _backward_portion(begin, end, given, space, work):
         if is_rotated:
             turn(k_packed, seen, D, rotation, one, check)
         all_finite = check[0] == 0
+        _pairs_in_rows(v_packed, seen, D, pack_pairs, v_packed)
+        k_in_rows = _pairs_in_rows(k_packed, seen, D, pack_pairs, k_in_rows)
+        k_in_columns = _pairs_in_columns(k_packed, seen, D, pack_pairs, k_in_columns)
         for j in range(seen, Tk):
             for c in range(D):
                 at(dk, j, c).start[0] = at(dv, j, c).start[0] = zero
@@ -225,11 +262,14 @@ def _backward_portion(begin, end, given, space, work):
                 pack(at(q, first, 0), count, D, one, q_packed, check)
                 if is_rotated:
                     turn(q_packed, count, D, at(rotation, first, 0), one, check)
-                transpose(q_packed, count, D, queries)
-                transpose(at(dout, first, 0), count, D, douts)
+                size = -(-D // numbers)
+                transpose(_pairs_in_rows(q_packed, count, D, pack_pairs, dout_packed), count, size, queries)
+                transpose(_pairs_in_rows(at(dout, first, 0), count, D, pack_pairs, dout_packed), count, size, douts)
                 pack(q_packed, count, D, scale, q_packed, check)
                 pack(at(dout, first, 0), count, D, one, dout_packed, check)
                 dots(at(out, first, 0), dout_packed, count, D, -one, minus_delta)
+                _pairs_in_columns(q_packed, count, D, pack_pairs, q_packed)
+                _pairs_in_columns(dout_packed, count, D, pack_pairs, dout_packed)
                 for c in range(count):  # a query that sees nothing gets weights of zero
                     value = logsumexp.start[first + c]
                     subtracted[c] = value if value != minus_infinity else -minus_infinity
@@ -240,43 +280,46 @@ def _backward_portion(begin, end, given, space, work):
                     adding = ACCUMULATE if is_masked else 0
                     if is_masked:
                         _copy_mask(at(mask, first, start), count, keys, tile)
-                    _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, product | B_IN_PLACE | adding,
-                          minus_infinity, tile, work)
+                    _tile(at(k_in_rows, start, 0), queries, keys, square, columns, D, scores, product | adding,
+                          minus_infinity, tile)
                     # 3. dweights - rowsum(out * dout), dweights = dout @ v.T; dropout subtracts the sum later
                     adding = ADD_BIAS if dropping[0] == 0 else 0
-                    _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta,
-                          product | B_IN_PLACE | adding, zero, dtile, work)
+                    _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta, product | adding, zero,
+                          dtile)
                     # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - rowsum(out * dout))
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
                     if dropping[0] != 0:
                         _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
-                    flags = product | B_IN_PLACE | (ACCUMULATE if first < last else 0)
-                    _sum_over_queries(tile, keys, square, dout_packed, count, D, at(dv, start, 0), flags, work)
-                    _sum_over_queries(dtile, keys, square, q_packed, count, D, at(dk, start, 0), flags, work)
+                    flags = product | (ACCUMULATE if first < last else 0)
+                    weights = _pairs_in_rows(tile, keys, count, pack_pairs, tile)
+                    _sum_over_queries(weights, keys, square, dout_packed, count, D, at(dv, start, 0), flags, numbers)
+                    in_rows = _pairs_in_rows(dtile, keys, count, pack_pairs, tile)
+                    _sum_over_queries(in_rows, keys, square, q_packed, count, D, at(dk, start, 0), flags, numbers)
                     # 1. dq += dscores @ k * scale
                     adding = ACCUMULATE if start > 0 else 0
-                    _sum_over_keys(dtile, keys, square, at(k_packed, start, 0), all_finite, count, D, at(dq, first, 0),
-                                   product | B_IN_PLACE | adding, work)
+                    _pairs_in_columns(dtile, keys, columns, pack_pairs, dtile)
+                    _sum_over_keys(dtile, keys, square, at(k_in_columns, start // numbers, 0), at(k_packed, start, 0),
+                                   all_finite, count, D, at(dq, first, 0), product | adding, pack_pairs)
         if is_rotated:
             turn(dq, Tq, D, rotation, -one, check)
             turn(dk, seen, D, rotation, -one, check)
 
 
 @jit
-def _part(part, portion, given, cuts, space, spaces, works):
-    call(portion, (cuts[part], cuts[part + 1], given, pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
+def _part(part, portion, given, cuts, space, spaces):
+    call(portion, (cuts[part], cuts[part + 1], given, pointer(spaces, part * space)))
 
 
 @kernel(parallel=True)
-def _on_threads(portion, arrays, strides, sizes, scale, dropping, cuts, space, spaces, works):
+def _on_threads(portion, arrays, strides, sizes, scale, dropping, cuts, space, spaces):
     """Call the machine code of `_forward_portion` or `_backward_portion`, from cut to cut, one portion per thread."""
     _, Tq, Tk = sizes[:3]
     drop, key, threshold, keep_scale = dropping
     strips, per_strip = (Tq + LANES - 1) // LANES, (Tk + SLOTS - 1) // SLOTS * LANES
     dropping_at = drop, key[0], key[1], threshold, strips, per_strip, keep_scale
     given = pointers(arrays, 0), strides, sizes, scale, dropping_at
-    parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (portion, given, cuts, space, spaces, works))
+    parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (portion, given, cuts, space, spaces))
 
 
 @functools.cache
@@ -287,9 +330,9 @@ def _machine_code(function, dtype: np.dtype) -> int:
     array, strides = types.CPointer(number), types.UniTuple(types.UniTuple(INDEX, ARRAYS), 4)
     if function is _drop:
         return entry_point(_drop, (*[array] * 3, *[INDEX] * 4, types.Tuple([INDEX] * 4 + [number])))
-    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, types.UniTuple(INDEX, 10), number,
+    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, types.UniTuple(INDEX, 11), number,
                          types.Tuple([INDEX] * 6 + [number])])
-    return entry_point(function, (INDEX, INDEX, given, array, array))
+    return entry_point(function, (INDEX, INDEX, given, array))
 
 
 CORNER = (slice(1),) * 4
@@ -352,20 +395,20 @@ def _launch(portion, inputs, is_causal, scale, dropout, product, out, logsumexp,
         strides[3] = tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
     corners = [x[CORNER] for x in arrays]
     corners += corners[-1:] * (ARRAYS - len(corners))  # forward has no gradients
+    product = product if dtype == np.float32 else 0  # float64 is not rounded
     blocks = 1 if gradients else -(-Tq // BLOCK)  # as all queries of a head add to its dk and dv
     threads = 1 if B * H * Tq * Tk * D < ATTENTION_ON_THREADS else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
-    space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # for all that `_backward_portion` packs
+    space = 4 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # for all that `_backward_portion` packs
     dropout_p, key = dropout
     drop, key = (_machine_code(_drop, dtype), key) if dropout_p > 0 else (0, NO_KEY)
     threshold, keep_scale = threshold_and_scale(dropout_p, dtype)
     _on_threads.ungated(  # corners would pass the gate
         _machine_code(portion, dtype), tuple(corners), _in_elements(dtype.itemsize, *strides),
         (H, Tq, Tk, D, row_size, blocks, int(mask is not None), int(is_causal), int(rotation is not None),
-         product),
+         product | PACKED, bfloat16.pack_pairs() if product else 0),
         dtype.type(scale), (drop, key, threshold, keep_scale),
         cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
-        gemm_workspaces(dtype),
     )
 
 

@@ -20,19 +20,20 @@ from numba.core import cgutils
 from .internals import context, entry_point
 from .jit import jit, library
 from .matrix import (
-    ACCUMULATE, ADD_BIAS, BLOCK_ROWS, MAX_DEPTH, PACKED_B, STRIP_COLUMNS, Matrix, Operand, Sum, at, depth_of_panels,
+    ACCUMULATE, ADD_BIAS, BLOCK_ROWS, MAX_DEPTH, PACKED, PACKED_B, STRIP_COLUMNS, Matrix, Operand, Sum, at, depth_of_panels,
     signature_of_product, source_of, sum_at,
 )
 from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_square
-from .simd import BIT, INT32, constant, has_feature, shift, vector_pass, vector_shape
+from .simd import BIT, INT32, constant, fields, has_feature, shift, vector_pass, vector_shape
 
 DEPTH = 256  # pairs in a panel
 SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
 
 
-def _for_each_piece(builder, rows, row_step, columns, column_step, emit):
+def _for_each_piece(vectors, rows, row_step, columns, column_step, emit):
     """Emit emit(row, column, end) for each piece of a matrix, which begins at (row, column). `end` is None, or in a ragged
     piece at the end of a row the number of its columns."""
+    builder = vectors.builder
     whole = builder.and_(columns, constant(-column_step))
     with cgutils.for_range_slice(builder, constant(0), rows, constant(row_step)) as (row, _):
         with cgutils.for_range_slice(builder, constant(0), whole, constant(column_step)) as (column, _):
@@ -64,9 +65,10 @@ def _to_bfloat16(vectors, low, high):
 
 
 @vector_pass
-def _pack_pairs_in_rows(vectors, source, rows, row_source, columns, target, row_target):
-    """target[i, p] = the pair (source[i, 2p], source[i, 2p + 1]); 0 follows the last column."""
+def _pack_pairs_in_rows(vectors, source, rows, columns, target):
+    """target[i, p] = the pair (source[i, 2p], source[i, 2p + 1]); 0 follows the last column. In place, too."""
     builder, lanes = vectors.builder, vectors.lanes
+    (source, row_source), (target, row_target) = fields(builder, source, 2), fields(builder, target, 2)
 
     def emit(row, column, end):
         start = builder.gep(source, [builder.add(builder.mul(row, row_source), column)])
@@ -76,13 +78,14 @@ def _pack_pairs_in_rows(vectors, source, rows, row_source, columns, target, row_
         place = builder.add(builder.mul(row, row_target), builder.ashr(column, constant(1)))
         vectors.store(builder.bitcast(pairs, vectors.type), builder.gep(target, [place]))
 
-    _for_each_piece(builder, rows, 1, columns, 2 * lanes, emit)
+    _for_each_piece(vectors, rows, 1, columns, 2 * lanes, emit)
 
 
 @vector_pass
-def _pack_pairs_in_columns(vectors, source, rows, row_source, columns, target, row_target):
-    """target[p, j] = the pair (source[2p, j], source[2p + 1, j]); 0 follows the last row and the last column."""
+def _pack_pairs_in_columns(vectors, source, rows, columns, target):
+    """target[p, j] = the pair (source[2p, j], source[2p + 1, j]); 0 follows the last row and column. In place, too."""
     builder, lanes = vectors.builder, vectors.lanes
+    (source, row_source), (target, row_target) = fields(builder, source, 2), fields(builder, target, 2)
     interleaved = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
 
     def emit(row, column, end):
@@ -95,7 +98,17 @@ def _pack_pairs_in_columns(vectors, source, rows, row_source, columns, target, r
         pairs = builder.bitcast(vectors.shuffle(pairs, pairs, interleaved), vectors.type)
         vectors.store(pairs, builder.gep(target, [place]))
 
-    _for_each_piece(builder, rows, 2, columns, lanes, emit)
+    _for_each_piece(vectors, rows, 2, columns, lanes, emit)
+
+
+@library
+def _pack_pairs(source, rows, columns, target, in_columns):
+    """Pack pairs for kernels whose operands are PACKED: a separate library, so that only rounding ones compile it."""
+    source, target = Matrix(source[0], source[1], 1), Matrix(target[0], target[1], 1)
+    if in_columns:
+        _pack_pairs_in_columns(source, rows, columns, target)
+    else:
+        _pack_pairs_in_rows(source, rows, columns, target)
 
 
 @jit
@@ -104,10 +117,11 @@ def _pack_block(A, rows, depth, packed):
     lanes, _, _ = shape(packed)
     if A.column == 1:
         width = -(-depth // (2 * lanes)) * lanes
-        _pack_pairs_in_rows(A.start, rows, A.row, depth, packed, width)
-        return Matrix(packed, width, 1)
+        block = Matrix(packed, width, 1)
+        _pack_pairs_in_rows(A, rows, depth, block)
+        return block
     width = -(-rows // lanes) * lanes
-    _pack_pairs_in_columns(A.start, depth, A.column, rows, packed, width)
+    _pack_pairs_in_columns(Matrix(A.start, A.column, 1), depth, rows, Matrix(packed, width, 1))
     return Matrix(packed, 1, width)
 
 
@@ -118,24 +132,34 @@ def _pack_panel(B, depth, columns, packed, square):
     lanes, _, _ = shape(packed)
     width = -(-columns // lanes) * lanes
     if B.column == 1:
-        _pack_pairs_in_columns(B.start, depth, B.row, columns, packed, width)
+        _pack_pairs_in_columns(B, depth, columns, Matrix(packed, width, 1))
         return
     pairs = -(-depth // (2 * lanes)) * lanes
     for j in range(0, columns, lanes):
         count = min(lanes, columns - j)
-        _pack_pairs_in_rows(at(B, 0, j).start, count, B.column, depth, square, pairs)
+        _pack_pairs_in_rows(Matrix(at(B, 0, j).start, B.column, 1), count, depth, Matrix(square, pairs, 1))
         for p in range(0, pairs, lanes):
             transpose_square(shift(square, p), pairs, count, lanes, shift(packed, p * width + j), width)
 
 
+@jit
+def _multiply_panel(A, B, C, rows, columns, pairs):
+    """A block of rows of A times a panel of B, one tile wide, in pairs."""
+    lanes, tile_rows, _ = shape(A.start)
+    panel = Operand(B, 0, B.start)
+    for i in range(0, rows, tile_rows):
+        multiply_tile_of_pairs(min(tile_rows, rows - i), -(-columns // lanes), pairs, columns,
+                               Operand(at(A, i, 0), 0, A.start), panel, sum_at(C, i, 0), Matrix(A.start, 0, 1))
+
+
 @library
 def _multiply(A, B, C, M, N, K, bias, flags, workspace):
-    """`gemm._multiply_serial` with rounded operands."""
+    """`gemm._multiply_serial` with rounded operands. PACKED ones are in pairs already, along k."""
     A, B, C = Matrix(A[0], A[1], A[2]), Matrix(B[0], B[1], B[2]), Matrix(C[0], C[1], 1)
-    lanes, tile_rows, tile_vectors = shape(A.start)
+    lanes, _, tile_vectors = shape(A.start)
     tile_columns = lanes * tile_vectors
     first_source = source_of(C, M, N, bias, flags)
-    packed_b, nothing = shift(workspace, PACKED_B), Matrix(A.start, 0, 1)
+    packed_b = shift(workspace, PACKED_B)
     most = depth_of_panels(K, 2 * DEPTH, 2 * UNROLLED)
     for column in range(0, N, STRIP_COLUMNS):
         columns = min(STRIP_COLUMNS, N - column)
@@ -144,19 +168,20 @@ def _multiply(A, B, C, M, N, K, bias, flags, workspace):
             pairs = -(-depth // 2)
             adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
             panels_of_c = Sum(C, C if k > 0 else first_source, adding)
+            if flags & PACKED:
+                for j in range(column, column + columns, tile_columns):
+                    _multiply_panel(at(A, 0, k // 2), at(B, k // 2, j), sum_at(panels_of_c, 0, j), M,
+                                    min(tile_columns, N - j), pairs)
+                continue
             for row in range(0, M, BLOCK_ROWS):
                 rows = min(BLOCK_ROWS, M - row)
                 block = _pack_block(at(A, row, k), rows, depth, workspace)
                 for j in range(0, columns, tile_columns):
                     n = min(tile_columns, columns - j)
-                    panel, vectors = shift(packed_b, j * pairs), -(-n // lanes)
+                    panel = Matrix(shift(packed_b, j * pairs), -(-n // lanes) * lanes, 1)
                     if row == 0:
-                        _pack_panel(at(B, k, column + j), depth, n, panel, shift(workspace, SQUARE))
-                    for i in range(0, rows, tile_rows):
-                        multiply_tile_of_pairs(
-                            min(tile_rows, rows - i), vectors, pairs, n, Operand(at(block, i, 0), 0, workspace),
-                            Operand(Matrix(panel, vectors * lanes, 1), 0, panel), sum_at(panels_of_c, row + i, column + j),
-                            nothing)
+                        _pack_panel(at(B, k, column + j), depth, n, panel.start, shift(workspace, SQUARE))
+                    _multiply_panel(block, panel, sum_at(panels_of_c, row, column + j), rows, n, pairs)
 
 
 def is_native() -> bool:
@@ -168,3 +193,10 @@ def is_native() -> bool:
 def product(rounds: bool) -> int:
     """The `product` of `gemm.matmul`: 0, or to round operands the address of `_multiply`, compiled or loaded first."""
     return entry_point(_multiply, signature_of_product(types.float32)) if rounds else 0
+
+
+@functools.cache
+def pack_pairs() -> int:
+    """The address of `_pack_pairs`, compiled or loaded first."""
+    matrix, _, _, size, *_ = signature_of_product(types.float32)
+    return entry_point(_pack_pairs, (matrix, size, size, matrix, size))

@@ -25,7 +25,7 @@ from .buffers import empty, workspace
 from .internals import entry_point
 from .jit import jit, kernel, library, ready, resolved
 from .matrix import (
-    ACCUMULATE, ADD_BIAS, ADDRESS, B_IN_PLACE, BLOCK_ROWS, PACKED_B, STRIP_COLUMNS, WORKSPACE, Matrix, Operand, Sum, at,
+    ACCUMULATE, ADD_BIAS, ADDRESS, BLOCK_ROWS, PACKED, PACKED_B, STRIP_COLUMNS, WORKSPACE, Matrix, Operand, Sum, at,
     depth_of_panels, signature_of_product, source_of, sum_at,
 )
 from .microkernel import (
@@ -141,10 +141,9 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
         return
     first_source = source_of(C, M, N, bias, flags)
 
-    # Tiles read whole vectors. They may read past B's last column if the caller says so, or if vectors are aligned and so
-    # lie in one page of memory.
+    # Tiles read whole vectors. They may read past B's last column if vectors are aligned and so lie in one page of memory.
     aligned = B.row % lanes == 0 and address(B.start) % 64 == 0
-    ragged_b_stays = B.column == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
+    ragged_b_stays = B.column == 1 and aligned and N <= tile_columns
     b_stays = ragged_b_stays or B.column == 1 and M <= 3 * tile_rows
     a_state = TO_PACK if A.column > 64 and N > tile_columns else STAYS
     most = depth_of_panels(K, panel_depth(), UNROLLED)
@@ -154,6 +153,12 @@ def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
             depth = min(most, K - k)
             adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
             panels_of_c = Sum(C, C if k > 0 else first_source, adding)
+            if flags & PACKED:
+                block, nothing = Operand(at(A, 0, k), STAYS, workspace), Matrix(workspace, 0, 1)
+                for j in range(column, column + columns, tile_columns):
+                    panel = Operand(at(B, k, j), STAYS, workspace)
+                    _multiply_panel(block, panel, sum_at(panels_of_c, 0, j), M, min(tile_columns, N - j), depth, nothing, 0)
+                continue
             for row in range(0, M, BLOCK_ROWS):
                 rows = min(BLOCK_ROWS, M - row)
                 state = TO_PACK if row == 0 else IS_PACKED

@@ -6,9 +6,9 @@ from numba import types
 from .jit import jit
 from .simd import INDEX, shift
 
-# Bits of `flags`. With B_IN_PLACE, rows of B may be read to the end of their last vector. From ADDRESS on, the bits are the
-# address of the function that multiplies; machine code begins at multiples of 16.
-ACCUMULATE, ADD_BIAS, B_IN_PLACE, ADDRESS = 1, 2, 4, 16
+# Bits of `flags`. PACKED operands go to the tiles as they are; rows of B may be read to the end of their last vector. From
+# ADDRESS on, the bits are the address of the function that multiplies; machine code begins at multiples of 16.
+ACCUMULATE, ADD_BIAS, PACKED, ADDRESS = 1, 2, 4, 16
 
 MAX_DEPTH = 384  # of a panel on any processor, see simd.py
 STRIP_COLUMNS = 512  # columns in a packed strip of B

@@ -1,4 +1,5 @@
 """autocast: which operations round their operands, forward and backward, when, and what it refuses."""
+import functools
 import math
 import pickle
 import threading
@@ -45,11 +46,12 @@ def mlp(dout, x, expand, expand_bias, project, project_bias):
             product(dout.T, activated), dout.sum(0))
 
 
-def attention(dout, q, k, v):
+def attention(dout, q, k, v, is_causal=False):
     """One tile: the scale is multiplied into k for scores and dq, and into q for dk, before rounding; weights are divided by their
     sum after the product with v."""
     scale = np.float32(1 / math.sqrt(q.shape[-1]))
     scores = product(q, (k * scale).T)
+    scores[~np.tri(*scores.shape, dtype=bool) & is_causal] = -np.inf
     e = np.exp(scores - scores.max(-1, keepdims=True))
     weights, out = e / e.sum(-1, keepdims=True), product(e, v) / e.sum(-1, keepdims=True)
     dscores = weights * (product(dout, v.T) - np.sum(dout * out, -1, keepdims=True))
@@ -63,6 +65,9 @@ ROUNDED = {  # (the operation, its reference: values and gradients, shapes)
     "einsum": (lambda a, b: mg.einsum("ij,jk->ik", a, b), matmul, [(30, 40), (40, 20)]),
     "mlp": (F.mlp, mlp, [(30, 16), (64, 16), (64,), (16, 64), (16,)]),
     "attention": (F.scaled_dot_product_attention, attention, [(24, 16), (24, 16), (24, 16)]),
+    "attention with odd sizes": (F.scaled_dot_product_attention, attention, [(65, 33), (127, 33), (127, 33)]),
+    "causal attention": (functools.partial(F.scaled_dot_product_attention, is_causal=True),
+                         functools.partial(attention, is_causal=True), [(77, 17), (77, 17), (77, 17)]),
 }
 
 

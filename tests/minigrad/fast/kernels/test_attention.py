@@ -8,6 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.fast.kernels.attention import SPAN, TILE, attention_backward, attention_forward, cuts
+from minigrad.fast.kernels.bfloat16 import product
 from minigrad.ops.attention import ScaledDotProductAttention
 
 SCALE = 0.3
@@ -32,11 +33,12 @@ def arrays(B, H, Tq, Tk, D, dtype=np.float32):
     return [random(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate(shapes)]
 
 
-def run(q, k, v, dout, mask=None, is_causal=False, rotation=None):
+def run(q, k, v, dout, mask=None, is_causal=False, rotation=None, rounds=False):
     """out, dq, dk, dv from the kernels; anything they do not write stays NaN."""
-    out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE, rotation)
+    out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE, rotation, product=product(rounds))
     gradients = [np.full(x.shape, np.nan, out.dtype) for x in (q, k, v)]
-    attention_backward(q, k, v, mask, is_causal, SCALE, (out, logsumexp), dout, gradients, rotation)
+    attention_backward(
+        q, k, v, mask, is_causal, SCALE, (out, logsumexp), dout, gradients, rotation, product=product(rounds))
     return out, *gradients
 
 
@@ -174,24 +176,35 @@ def test_gradients_into_arrays_with_gaps():
         assert np.array_equal(actual, wanted)
 
 
+@pytest.mark.parametrize("size", [(1, 2, 70, 300, 32), (2, 1, 300, 300, 18)], ids=str)
+def test_rounded_operands_over_several_tiles(size):
+    """tests/minigrad/fast/test_autocast.py compares a single tile closely."""
+    for is_causal in (False, True):
+        results = (run(*arrays(*size), is_causal=is_causal, rounds=rounds) for rounds in (True, False))
+        for actual, wanted in zip(*results):
+            np.testing.assert_allclose(actual, wanted, rtol=0, atol=0.01 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("rounds", [False, True])
 @pytest.mark.parametrize("T", [5, 64, 130, 260])
-def test_the_future_never_reaches_an_earlier_query(T):
+def test_the_future_never_reaches_an_earlier_query(T, rounds):
     q, k, v, dout = arrays(1, 2, T, T, 16)
-    out, dq, _, _ = run(q, k, v, dout, is_causal=True)
+    out, dq, _, _ = run(q, k, v, dout, is_causal=True, rounds=rounds)
     for j in (1, T // 2, T - 1):
         for poison in (5.0, np.nan, np.inf):
             changed_k, changed_v = k.copy(), v.copy()
             changed_k[:, :, j, 3] = changed_v[:, :, j, 5] = poison
-            changed_out, changed_dq, _, _ = run(q, changed_k, changed_v, dout, is_causal=True)
+            changed_out, changed_dq, _, _ = run(q, changed_k, changed_v, dout, is_causal=True, rounds=rounds)
             assert np.array_equal(changed_out[:, :, :j], out[:, :, :j])
             assert np.array_equal(changed_dq[:, :, :j], dq[:, :, :j])
             assert not np.array_equal(changed_out[:, :, j], out[:, :, j], equal_nan=True)
 
 
+@pytest.mark.parametrize("rounds", [False, True])
 @pytest.mark.parametrize("size", [(3, 2, 70, 70, 32), (1, 1, 300, 300, 16), (1, 3, 200, 90, 8)], ids=str)
-def test_same_bits_for_any_number_of_threads(size, thread_counts):
+def test_same_bits_for_any_number_of_threads(size, rounds, thread_counts):
     for is_causal in (False, True):
-        results = [run(*arrays(*size), is_causal=is_causal) for _ in thread_counts()]
+        results = [run(*arrays(*size), is_causal=is_causal, rounds=rounds) for _ in thread_counts()]
         assert all(np.array_equal(x, y) for x, y in zip(results[0], results[-1]))
 
 
