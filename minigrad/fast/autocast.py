@@ -1,15 +1,14 @@
-"""Products in bfloat16: `autocast`, also called `amp.autocast`, and what it does to which operation.
+"""Products in bfloat16: `autocast`, also called `amp.autocast`, and which operations it changes.
 
-| operation | operands | sums, results | gradients |
-|---|---|---|---|
-| `matmul`, `@`, `bmm`, `einsum`, `tensordot`, `Linear`, the MLP | bfloat16 | float32 | products, also rounded |
-| attention: q @ k^T and weights @ v | bfloat16 | float32 | products, also rounded |
-| products of tiny matrices in batches (at most 4,096 multiply-adds), `dot` | float32 | float32 | float32 |
-| norms, softmax, activations, losses, embeddings, everything else | float32 | float32 | float32 |
-| anything in float64 | float64 | float64 | float64 |
+    operation                                               operands    sums, results    gradients
+    matmul, @, bmm, einsum, tensordot, Linear, the MLP      bfloat16    float32          products, also rounded
+    attention: q @ k^T and weights @ v                      bfloat16    float32          products, also rounded
+    batches of tiny products (up to 4,096 multiply-adds),
+    dot, norms, softmax, losses, everything else            float32     float32          float32
+    anything in float64                                     float64     float64          float64
 
 Operands are rounded to nearest, ties to even, while a product packs them, so parameters, activations, gradients and the
-optimizer's state stay float32. Each op remembers whether its products are rounded, so backward runs outside the block.
+optimizer's state stay float32. Each op remembers whether its products are rounded, so backward may run outside the block.
 With `create_graph=True`, backward consists of ops too, which are rounded if backward is called inside the block. Everything
 inside `textbook()` is computed in float32.
 """
