@@ -6,7 +6,7 @@ readers; its code may use another form that keeps more digits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Callable, ClassVar, Final
+from typing import TYPE_CHECKING, Callable, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .operands import floating, of_floats
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor, TensorLike
+
+Method = TypeVar("Method", bound=Callable)
 
 
 class Elementwise(Op):
@@ -171,67 +173,64 @@ class LogAddExp(Elementwise):
     function, gradients = np.logaddexp, (logaddexp_backward_a, logaddexp_backward_b)
 
 
-def method(op: type[Elementary]) -> Callable[[Tensor], Tensor]:
-    """The method of a row, also called by the row's function for Tensors."""
+def method(op: type[Elementary]) -> Callable[[Method], Method]:
+    """Decorate a definition that has only a docstring: it applies the op, and NumPy's function calls it for Tensors."""
 
-    @answers(op.function)
     def of_self(self: Tensor) -> Tensor:
         return self.apply_op(op, floating(self))
 
-    value, gradient = (op.__doc__ or "").removeprefix("out = ").split(":  ")
-    return named(of_self, op.function.__name__, f"{value}, elementwise. Backward: {gradient}.")
+    return lambda written: answers(op.function)(named(of_self, written.__name__, written.__doc__))  # type: ignore[return-value]
 
 
 class ElementaryMethods:
-    # Editors read docstrings from the file: these repeat those that `method` makes.
-    exp: Final = method(Exp)
-    """e^x, elementwise. Backward: dx = dout * out."""
-    exp2: Final = method(Exp2)
-    """2^x, elementwise. Backward: dx = dout * log 2 * 2^x."""
-    expm1: Final = method(Expm1)
-    """e^x - 1, elementwise. Backward: dx = dout * e^x."""
-    log: Final = method(Log)
-    """log x, elementwise. Backward: dx = dout / x."""
-    log2: Final = method(Log2)
-    """log x / log 2, elementwise. Backward: dx = dout / (log 2 * x)."""
-    log10: Final = method(Log10)
-    """log x / log 10, elementwise. Backward: dx = dout / (log 10 * x)."""
-    log1p: Final = method(Log1p)
-    """log(1 + x), elementwise. Backward: dx = dout / (1 + x)."""
-    sqrt: Final = method(Sqrt)
-    """sqrt x, elementwise. Backward: dx = dout / (2 * out)."""
-    rsqrt: Final = method(Rsqrt)
-    """1 / sqrt x, elementwise. Backward: dx = -dout * out^3 / 2."""
-    sigmoid: Final = method(Sigmoid)
-    """1 / (1 + e^-x), elementwise. Backward: dx = dout * out * (1 - out)."""
-    erf: Final = method(Erf)
-    """erf x, elementwise. Backward: dx = dout * 2 / sqrt(pi) * e^(-x^2)."""
-    erfc: Final = method(Erfc)
-    """1 - erf x, elementwise. Backward: dx = -dout * 2 / sqrt(pi) * e^(-x^2)."""
-    sin: Final = method(Sin)
-    """sin x, elementwise. Backward: dx = dout * cos x."""
-    cos: Final = method(Cos)
-    """cos x, elementwise. Backward: dx = -dout * sin x."""
-    tan: Final = method(Tan)
-    """tan x, elementwise. Backward: dx = dout * (1 + (tan x)^2)."""
-    sinh: Final = method(Sinh)
-    """sinh x, elementwise. Backward: dx = dout * cosh x."""
-    cosh: Final = method(Cosh)
-    """cosh x, elementwise. Backward: dx = dout * sinh x."""
-    tanh: Final = method(Tanh)
-    """tanh x, elementwise. Backward: dx = dout * (1 - out^2)."""
-    arcsin: Final = method(Arcsin)
-    """arcsin x, elementwise. Backward: dx = dout / sqrt(1 - x^2)."""
-    arccos: Final = method(Arccos)
-    """arccos x, elementwise. Backward: dx = -dout / sqrt(1 - x^2)."""
-    arctan: Final = method(Arctan)
-    """arctan x, elementwise. Backward: dx = dout / (1 + x^2)."""
-    arcsinh: Final = method(Arcsinh)
-    """arcsinh x, elementwise. Backward: dx = dout / sqrt(1 + x^2)."""
-    arccosh: Final = method(Arccosh)
-    """arccosh x, elementwise. Backward: dx = dout / sqrt(x^2 - 1)."""
-    arctanh: Final = method(Arctanh)
-    """arctanh x, elementwise. Backward: dx = dout / (1 - x^2)."""
+    @method(Exp)
+    def exp(self: Tensor) -> Tensor: """e^x, elementwise. Backward: dx = dout * out."""
+    @method(Exp2)
+    def exp2(self: Tensor) -> Tensor: """2^x, elementwise. Backward: dx = dout * log 2 * 2^x."""
+    @method(Expm1)
+    def expm1(self: Tensor) -> Tensor: """e^x - 1, elementwise. Backward: dx = dout * e^x."""
+    @method(Log)
+    def log(self: Tensor) -> Tensor: """log x, elementwise. Backward: dx = dout / x."""
+    @method(Log2)
+    def log2(self: Tensor) -> Tensor: """log x / log 2, elementwise. Backward: dx = dout / (log 2 * x)."""
+    @method(Log10)
+    def log10(self: Tensor) -> Tensor: """log x / log 10, elementwise. Backward: dx = dout / (log 10 * x)."""
+    @method(Log1p)
+    def log1p(self: Tensor) -> Tensor: """log(1 + x), elementwise. Backward: dx = dout / (1 + x)."""
+    @method(Sqrt)
+    def sqrt(self: Tensor) -> Tensor: """sqrt x, elementwise. Backward: dx = dout / (2 * out)."""
+    @method(Rsqrt)
+    def rsqrt(self: Tensor) -> Tensor: """1 / sqrt x, elementwise. Backward: dx = -dout * out^3 / 2."""
+    @method(Sigmoid)
+    def sigmoid(self: Tensor) -> Tensor: """1 / (1 + e^-x), elementwise. Backward: dx = dout * out * (1 - out)."""
+    @method(Erf)
+    def erf(self: Tensor) -> Tensor: """erf x, elementwise. Backward: dx = dout * 2 / sqrt(pi) * e^(-x^2)."""
+    @method(Erfc)
+    def erfc(self: Tensor) -> Tensor: """1 - erf x, elementwise. Backward: dx = -dout * 2 / sqrt(pi) * e^(-x^2)."""
+    @method(Sin)
+    def sin(self: Tensor) -> Tensor: """sin x, elementwise. Backward: dx = dout * cos x."""
+    @method(Cos)
+    def cos(self: Tensor) -> Tensor: """cos x, elementwise. Backward: dx = -dout * sin x."""
+    @method(Tan)
+    def tan(self: Tensor) -> Tensor: """tan x, elementwise. Backward: dx = dout * (1 + (tan x)^2)."""
+    @method(Sinh)
+    def sinh(self: Tensor) -> Tensor: """sinh x, elementwise. Backward: dx = dout * cosh x."""
+    @method(Cosh)
+    def cosh(self: Tensor) -> Tensor: """cosh x, elementwise. Backward: dx = dout * sinh x."""
+    @method(Tanh)
+    def tanh(self: Tensor) -> Tensor: """tanh x, elementwise. Backward: dx = dout * (1 - out^2)."""
+    @method(Arcsin)
+    def arcsin(self: Tensor) -> Tensor: """arcsin x, elementwise. Backward: dx = dout / sqrt(1 - x^2)."""
+    @method(Arccos)
+    def arccos(self: Tensor) -> Tensor: """arccos x, elementwise. Backward: dx = -dout / sqrt(1 - x^2)."""
+    @method(Arctan)
+    def arctan(self: Tensor) -> Tensor: """arctan x, elementwise. Backward: dx = dout / (1 + x^2)."""
+    @method(Arcsinh)
+    def arcsinh(self: Tensor) -> Tensor: """arcsinh x, elementwise. Backward: dx = dout / sqrt(1 + x^2)."""
+    @method(Arccosh)
+    def arccosh(self: Tensor) -> Tensor: """arccosh x, elementwise. Backward: dx = dout / sqrt(x^2 - 1)."""
+    @method(Arctanh)
+    def arctanh(self: Tensor) -> Tensor: """arctanh x, elementwise. Backward: dx = dout / (1 - x^2)."""
 
     asin = arcsin
     acos = arccos
