@@ -15,11 +15,12 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from .dropout import LANES, SLOTS, Factors
-from .microkernel import emit_transpose_square
+from .microkernel import BYTES, L1, emit_transpose_square
 from .simd import EXP, EXP_2, INT32, LN_2_HIGH, LN_2_LOW, LOG2_E, SMALLEST_EXPONENT, constant, fields, vector_pass
 
 BLOCK = 64  # queries
 STRIP = 16
+ROWS_AHEAD = 8  # are prefetched
 
 
 def _address(vectors, base, row, row_stride, column):
@@ -44,6 +45,14 @@ def _each_vector(vectors, columns):
         yield column, vectors.first(builder.sub(columns, column))
 
 
+def _load_row(vectors, matrix, row, column, mask):
+    """A vector of a matrix that is read row by row. The processor does not foresee later rows of a head, which lie in other
+    pages: prefetching them takes 3 to 8% less time if the inputs are not in L2."""
+    later = _at(vectors, matrix, vectors.builder.add(row, constant(ROWS_AHEAD)), column)
+    vectors.prefetch(vectors.builder.bitcast(later, BYTES), L1)
+    return vectors.load(_at(vectors, matrix, row, column), mask)
+
+
 @vector_pass
 def pack(vectors, source, rows, columns, factor, target, check):
     """target = source * factor, rows padded with zeros to whole vectors; check[0] = 0, or NaN if not all is finite."""
@@ -51,8 +60,7 @@ def pack(vectors, source, rows, columns, factor, target, check):
     factor, zero = vectors.splat(factor), vectors.full(0.0)
     total = cgutils.alloca_once_value(builder, zero)
     with cgutils.for_range(builder, rows) as row, _each_vector(vectors, columns) as (column, mask):
-        x = vectors.load(_at(vectors, source, row.index, column), mask)
-        x = builder.fmul(x, factor)
+        x = builder.fmul(_load_row(vectors, source, row.index, column, mask), factor)
         vectors.store(x, _at(vectors, target, row.index, column))
         builder.store(vectors.multiply_add(x, zero, builder.load(total)), total)
     builder.store(vectors.fold(builder.load(total), builder.fadd), check)
@@ -114,7 +122,7 @@ def dots(vectors, x, y, rows, columns, factor, out):
     with cgutils.for_range(builder, rows) as row:
         total = cgutils.alloca_once_value(builder, vectors.full(0.0))
         with _each_vector(vectors, columns) as (column, mask):
-            a = vectors.load(_at(vectors, x, row.index, column), mask)
+            a = _load_row(vectors, x, row.index, column, mask)
             b = vectors.load(_at(vectors, y, row.index, column), mask)
             builder.store(vectors.multiply_add(a, b, builder.load(total)), total)
         result = builder.fmul(vectors.fold(builder.load(total), builder.fadd), factor)
