@@ -27,7 +27,7 @@ def scaled_dot_product_attention(
     dropout_p = probability("scaled_dot_product_attention", "dropout_p", dropout_p)
     q, k, v = query, key, value
     if enable_gqa:
-        if min(q.ndim, k.ndim, v.ndim) < 3 or q.shape[-3] % k.shape[-3] or q.shape[-3] % v.shape[-3]:
+        if q.ndim < 3 or any(x.ndim < 3 or not x.shape[-3] or q.shape[-3] % x.shape[-3] for x in (k, v)):
             raise ValueError("scaled_dot_product_attention: with enable_gqa, axis -3 of query must be a multiple of those "
                              f"of key and value, got {q.shape}, {k.shape} and {v.shape}")
         k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))

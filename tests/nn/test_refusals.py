@@ -97,6 +97,7 @@ REFUSED = {
     BCELoss()(zeros(2, 3), zeros(3))  # ValueError: target size must be the same as input size
     MSELoss(reduction="total")(zeros(2), zeros(2))  # ValueError: mse_loss: reduction is
     F.scaled_dot_product_attention(zeros(1, 3, 4), zeros(2, 3, 4), zeros(2, 3, 4), enable_gqa=True)  # ValueError: a multiple of
+    F.scaled_dot_product_attention(zeros(2, 3, 4), zeros(2, 3, 4), zeros(0, 3, 4), enable_gqa=True)  # ValueError: a multiple of
     init.orthogonal_(ones(3))  # ValueError: expected at least 2 dimensions, got shape (3,)
     F.glu(zeros(3))  # ValueError: halving size must be even, but dimension -1 of (3,)
     F.prelu(zeros(2, 3), ones(2))  # ValueError: one per channel of the input (2, 3), got shape (2,)
