@@ -85,7 +85,9 @@ class Tensor(ops.Methods):
         return self._array
 
     @array.setter
-    def array(self, array: np.ndarray) -> None: self._array = array
+    def array(self, array: np.ndarray) -> None:
+        self._array = array
+        versions.note_write()  # of no memory, but what reads parameters by address, as decoding does, must look again
 
     def _values(self) -> np.ndarray:
         """The array, for Python code that reads its values; the runner is told."""

@@ -77,7 +77,7 @@ class ConversionMethods:
             raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
         is_same_memory = array.__array_interface__ == self._array.__array_interface__  # as after `data += ...`
         if not is_same_memory:
-            self._array = array
+            self.array = array
 
     def item(self: Tensor) -> int | float | bool:
         """The one element, as a Python number."""

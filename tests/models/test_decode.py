@@ -250,6 +250,16 @@ def test_an_optimizer_step_takes_effect_at_the_next_token():
     assert_same_logits(decoder, tokens[:, :5])
 
 
+@pytest.mark.parametrize("change", [lambda model: setattr(model.token_embedding.weight, "data", model.token_embedding.weight.data * 2),
+                                    nn.Module.double])
+def test_parameters_with_other_memory_take_effect_at_the_next_token(change):
+    model, tokens = make_model(SMALL), random_tokens(SMALL, 2, 8)
+    decoder = CachedDecoder(model, 2)
+    assert_same_logits(decoder, tokens[:, :4])
+    change(model)
+    assert_same_logits(decoder, tokens[:, :5])
+
+
 def test_parameters_that_a_kernel_takes_as_copies():
     model, tokens = make_model(SMALL).double(), random_tokens(SMALL, 1, 8)
     weight = model.blocks[1].mlp.expand.weight
