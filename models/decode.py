@@ -118,7 +118,7 @@ class CachedDecoder:
         return self.logits(seen_after_one_more(self.model, np.concatenate((self.tokens, chosen), axis=1)))
 
     def _checked(self, tokens: np.ndarray) -> np.ndarray:
-        tokens, vocabulary_size = np.asarray(tokens), self.model.token_embedding.num_embeddings
+        tokens, vocabulary_size = np.asarray(tokens), len(self.model.token_embedding.weight)
         is_known = tokens.dtype == np.int64 and tokens.size <= FEW and all(
             0 <= token < vocabulary_size for token in tokens.ravel().tolist())
         if not is_known:

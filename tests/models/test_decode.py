@@ -324,6 +324,25 @@ def test_a_model_of_two_dtypes_is_refused():
         CachedDecoder(model, 1)
 
 
+def test_a_table_that_has_become_shorter_is_not_read_past_its_end():
+    model = make_model(SMALL)
+    decoder = CachedDecoder(model, 1)
+    decoder.logits([[10]])
+    for change in (lambda rows: setattr(model.token_embedding.weight, "data", rows),
+                   lambda rows: setattr(model.token_embedding, "weight", nn.Parameter(mg.tensor(rows)))):
+        model.token_embedding.weight.requires_grad = False
+        change(model.token_embedding.weight.detach().numpy()[:-1].copy())
+        size = len(model.token_embedding.weight)
+        all_refused(decoder.logits, [([[size]], f"index {size} is out of range; expected 0 to {size - 1}")], IndexError)
+        assert decoder.logits([[size - 1]]).shape == (1, size)
+
+
+def test_layers_without_inputs_are_not_decoded():
+    model = make_model(SMALL)
+    model.blocks[0].mlp.expand.weight = nn.Parameter(mg.zeros(80, 0))
+    all_refused(lambda model: CachedDecoder(model, 1), [(model, "a step cannot take arrays of shapes [(80, 0), (80,)]")])
+
+
 def test_only_new_tokens_are_computed(monkeypatch):
     """One a step while the window grows; all of them when it moves or an earlier token changes."""
     counts, run = [], Program.run

@@ -303,7 +303,7 @@ class Program:
         With one of `activations.ACTIVATIONS`, also activated = activation(out); with "product", activated *= out.
         """
         outputs, inputs = weight.shape
-        fits = self._held.get(out) == outputs or not accumulate
+        fits = weight.size > 0 and (self._held.get(out) == outputs or not accumulate)
         fits = fits and (activation != "product" or self._held.get(activated) == outputs)
         _check(fits and (bias is None or bias.shape == (outputs,)), weight, bias)
         flags = (0 if bias is None else ADD_BIAS) | (ACCUMULATE if accumulate else 0)
@@ -361,7 +361,7 @@ class Program:
             raise ValueError(f"a step takes {inputs} columns of a register that holds {self._held.get(x)}")
         self._hold(out, outputs)
         at_weight = self._address(weight, may_be_bfloat16=kind in (EMBED, LINEAR))
-        row = 0 if weight is None else weight.nbytes // len(weight)
+        row = 0 if weight is None else weight[:1].nbytes
         self._steps.append((kind, x, inputs, out, outputs, at_weight, self._address(bias), row, *own))
         self._numbers.append(number)
 
