@@ -101,7 +101,7 @@ ERRORS = {
     "load": (lambda: mg.load("no file"), FileNotFoundError, f"no such file to load; the current folder is {os.getcwd()}: 'no file'"),
     "load a number": (lambda: mg.load(3), TypeError, "os.PathLike object, not int"),
     "np.split": (lambda: np.split(a23, 2, 1), ValueError, "axis 1 of (2, 3) has no 2 equal parts"),
-    "np.pad": (lambda: np.pad(a23, 1, "reflect"), TypeError, "only with mode 'constant', got 'reflect'"),
+    "np.pad": (lambda: np.pad(a23, 1, "reflect"), TypeError, "Tensors take mode 'constant' only, got 'reflect'"),
     "rounding_mode": (lambda: a23.div(2, rounding_mode="up"), ValueError, "None, 'floor' or 'trunc', got 'up'"),
     "decimals of integers": (lambda: mg.arange(3).round(decimals=1), TypeError, "decimals=1 needs floats, got int64"),
     "scatter and reduce": (lambda: scatter([[0]], 1.0, reduce="add"), ValueError, "reduce='add' is left out; use scatter_add"),
