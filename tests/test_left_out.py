@@ -250,9 +250,10 @@ def test_pytorchs_keywords_of_compile_change_nothing_or_say_so():
             compiled(nonsense=1)
 
 
-INTERNAL_METHODS = {  # of recurrent layers, attention and DataLoader; and those that read an argument's dtype
+INTERNAL_METHODS = {  # of recurrent layers, attention and DataLoader; those that read an argument's dtype; transformers adds smart_apply
     "check_forward_args", "check_hidden_size", "check_input", "get_expected_cell_size", "get_expected_hidden_size", "merge_masks",
     "permute_hidden", "check_worker_number_rationality", "cumsum", "recursive_undo", "profile_hook_step", "OptimizerPostHook", "OptimizerPreHook",
+    "smart_apply",
 }
 
 

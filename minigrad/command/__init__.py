@@ -6,6 +6,7 @@ does not exist; 1 for a run or check that failed, or a damaged file; 130 after C
 Before `minigrad.__main__`, Python imports `minigrad`, which takes half a second and may fail. So that import starts the
 command first (`begin`), which prints help before anything else is imported, and reports a failed import in one line.
 """
+import atexit
 import contextlib
 import gc
 import os
@@ -135,6 +136,7 @@ def starting() -> Iterator[None]:
         word.cancel()
         signal.signal(signal.SIGINT, before)
         gc.freeze()
+        atexit.register(gc.freeze)  # matplotlib's, for example
         if is_collecting:
             gc.enable()
 
