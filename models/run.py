@@ -230,7 +230,8 @@ def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
     if not rows:
         return []
     measured = [row for row in rows if row.get("layers")]
-    figure, panels = new_figure(*((2, 2, 10, 8) if measured else (1, 1, 7, 4.5)), layout=None, squeeze=False)
+    side, width, height = (2, 10, 8) if measured else (1, 7, 4.5)
+    figure, panels = new_figure(side, side, width, height, layout=None, squeeze=False)
     figure.subplots_adjust(left=0.1, right=0.9, bottom=0.08 if measured else 0.12, top=0.97, wspace=0.35, hspace=0.2)
     _plot_losses(panels[0, 0], rows)
     if measured:
