@@ -9,6 +9,7 @@ from .kernels import copying
 from .kernels.buffers import empty
 from .pool import lasting
 
+
 @typeof_impl.register(BFloat16Array)
 def refuse(array: BFloat16Array, context: Any) -> NoReturn:
     """Called when a kernel gets such an array."""

@@ -32,6 +32,7 @@ from .attention_passes import (
     BLOCK, STRIP, dots, drop_weights, drop_weights_backward, hide_future, online_softmax, pack, scale_rows,
     softmax_backward, transpose, turn,
 )
+from .bfloat16 import COLUMNS, ROWS
 from .buffers import empty, workspace
 from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import gemm, register
@@ -50,20 +51,11 @@ ARRAYS = 11  # arguments of the kernels
 
 
 @jit
-def _pairs_in_rows(x, rows, columns, pack_pairs, target):
-    """x, or if operands are rounded, its numbers at columns 2p and 2p + 1 as pairs, in the target, which may be x."""
+def _as_pairs(x, rows, columns, axis, pack_pairs, target):
+    """x, or if operands are rounded, its numbers at 2p and 2p + 1 along an axis as pairs, in the target, which may be x."""
     if pack_pairs == 0:
         return x
-    call(pack_pairs, (x, rows, columns, target, 0))
-    return target
-
-
-@jit
-def _pairs_in_columns(x, rows, columns, pack_pairs, target):
-    """The same for rows 2p and 2p + 1."""
-    if pack_pairs == 0:
-        return x
-    call(pack_pairs, (x, rows, columns, target, 1))
+    call(pack_pairs, (x, rows, columns, target, axis))
     return target
 
 
@@ -113,7 +105,7 @@ def _sum_over_keys(tile, keys, square, x, unpaired, all_finite, queries, size, o
         count, seen = min(step, queries - c), min(keys, square + c + step)
         if step < queries and not all_finite:
             last = (seen - 1) // 2
-            _pairs_in_columns(at(unpaired, 2 * last, 0), seen - 2 * last, size, pack_pairs, at(x, last, 0))
+            _as_pairs(at(unpaired, 2 * last, 0), seen - 2 * last, size, ROWS, pack_pairs, at(x, last, 0))
         gemm(Matrix(at(tile, 0, c).start, 1, tile.row), x, at(out, c, 0), count, size, seen, out.start, flags, tile.start)
 
 
@@ -183,8 +175,8 @@ def _forward_portion(begin, end, given, space):
             turn(k_packed, seen, D, rotation, one, total)
         pack(v, seen, D, one, v_packed, total)
         all_finite = total[0] == 0
-        _pairs_in_rows(k_packed, seen, D, pack_pairs, k_packed)
-        _pairs_in_columns(v_packed, seen, D, pack_pairs, v_packed)
+        _as_pairs(k_packed, seen, D, COLUMNS, pack_pairs, k_packed)
+        _as_pairs(v_packed, seen, D, ROWS, pack_pairs, v_packed)
         for first in range(start_of_queries, end_of_queries, BLOCK):
             count = min(BLOCK, Tq - first)
             columns = -(-count // STRIP) * STRIP
@@ -194,7 +186,7 @@ def _forward_portion(begin, end, given, space):
                 pack(block_of_q, count, D, one, q_packed, total)
                 turn(q_packed, count, D, at(rotation, first, 0), one, total)
                 block_of_q = q_packed
-            transpose(_pairs_in_rows(block_of_q, count, D, pack_pairs, q_packed), count, -(-D // numbers), queries)
+            transpose(_as_pairs(block_of_q, count, D, COLUMNS, pack_pairs, q_packed), count, -(-D // numbers), queries)
             for c in range(BLOCK):
                 largest[c], total[c] = minus_infinity, zero
             for start in range(0, seen, TILE):
@@ -214,7 +206,7 @@ def _forward_portion(begin, end, given, space):
                 adding = ACCUMULATE if start > 0 else 0
                 if start > 0:
                     scale_rows(block_of_out, count, D, shrinking)
-                _pairs_in_columns(tile, keys, columns, pack_pairs, tile)
+                _as_pairs(tile, keys, columns, ROWS, pack_pairs, tile)
                 _sum_over_keys(tile, keys, square, at(v_packed, start // numbers, 0), at(v, start, 0), all_finite, count, D,
                                block_of_out, product | adding, pack_pairs)
             for c in range(count):
@@ -247,9 +239,9 @@ def _backward_portion(begin, end, given, space):
         if is_rotated:
             turn(k_packed, seen, D, rotation, one, check)
         all_finite = check[0] == 0
-        _pairs_in_rows(v_packed, seen, D, pack_pairs, v_packed)
-        k_in_rows = _pairs_in_rows(k_packed, seen, D, pack_pairs, k_in_rows)
-        k_in_columns = _pairs_in_columns(k_packed, seen, D, pack_pairs, k_in_columns)
+        _as_pairs(v_packed, seen, D, COLUMNS, pack_pairs, v_packed)
+        k_in_rows = _as_pairs(k_packed, seen, D, COLUMNS, pack_pairs, k_in_rows)
+        k_in_columns = _as_pairs(k_packed, seen, D, ROWS, pack_pairs, k_in_columns)
         for j in range(seen, Tk):
             for c in range(D):
                 at(dk, j, c).start[0] = at(dv, j, c).start[0] = zero
@@ -263,13 +255,13 @@ def _backward_portion(begin, end, given, space):
                 if is_rotated:
                     turn(q_packed, count, D, at(rotation, first, 0), one, check)
                 size = -(-D // numbers)
-                transpose(_pairs_in_rows(q_packed, count, D, pack_pairs, dout_packed), count, size, queries)
-                transpose(_pairs_in_rows(at(dout, first, 0), count, D, pack_pairs, dout_packed), count, size, douts)
+                transpose(_as_pairs(q_packed, count, D, COLUMNS, pack_pairs, dout_packed), count, size, queries)
+                transpose(_as_pairs(at(dout, first, 0), count, D, COLUMNS, pack_pairs, dout_packed), count, size, douts)
                 pack(q_packed, count, D, scale, q_packed, check)
                 pack(at(dout, first, 0), count, D, one, dout_packed, check)
                 dots(at(out, first, 0), dout_packed, count, D, -one, minus_delta)
-                _pairs_in_columns(q_packed, count, D, pack_pairs, q_packed)
-                _pairs_in_columns(dout_packed, count, D, pack_pairs, dout_packed)
+                _as_pairs(q_packed, count, D, ROWS, pack_pairs, q_packed)
+                _as_pairs(dout_packed, count, D, ROWS, pack_pairs, dout_packed)
                 for c in range(count):  # a query that sees nothing gets weights of zero
                     value = logsumexp.start[first + c]
                     subtracted[c] = value if value != minus_infinity else -minus_infinity
@@ -292,13 +284,13 @@ def _backward_portion(begin, end, given, space):
                         _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
                     flags = product | (ACCUMULATE if first < last else 0)
-                    weights = _pairs_in_rows(tile, keys, count, pack_pairs, tile)
+                    weights = _as_pairs(tile, keys, count, COLUMNS, pack_pairs, tile)
                     _sum_over_queries(weights, keys, square, dout_packed, count, D, at(dv, start, 0), flags, numbers)
-                    in_rows = _pairs_in_rows(dtile, keys, count, pack_pairs, tile)
+                    in_rows = _as_pairs(dtile, keys, count, COLUMNS, pack_pairs, tile)
                     _sum_over_queries(in_rows, keys, square, q_packed, count, D, at(dk, start, 0), flags, numbers)
                     # 1. dq += dscores @ k * scale
                     adding = ACCUMULATE if start > 0 else 0
-                    _pairs_in_columns(dtile, keys, columns, pack_pairs, dtile)
+                    _as_pairs(dtile, keys, columns, ROWS, pack_pairs, dtile)
                     _sum_over_keys(dtile, keys, square, at(k_in_columns, start // numbers, 0), at(k_packed, start, 0),
                                    all_finite, count, D, at(dq, first, 0), product | adding, pack_pairs)
         if is_rotated:

@@ -27,6 +27,7 @@ from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_squa
 from .simd import BIT, INT32, constant, fields, has_feature, shift, vector_pass, vector_shape
 
 DEPTH = 256  # pairs in a panel
+ROWS, COLUMNS = 0, 1  # axes of a matrix, along which numbers are paired
 SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
 
 
@@ -102,10 +103,10 @@ def _pack_pairs_in_columns(vectors, source, rows, columns, target):
 
 
 @library
-def _pack_pairs(source, rows, columns, target, in_columns):
+def _pack_pairs(source, rows, columns, target, axis):
     """Pack pairs for kernels whose operands are PACKED: a separate library, so that only rounding ones compile it."""
     source, target = Matrix(source[0], source[1], 1), Matrix(target[0], target[1], 1)
-    if in_columns:
+    if axis == ROWS:
         _pack_pairs_in_columns(source, rows, columns, target)
     else:
         _pack_pairs_in_rows(source, rows, columns, target)
