@@ -120,7 +120,8 @@ class Trainer:
         (loss,) = self.ranks.sum([sum(losses) / len(losses)]).tolist()
         self._check_finite("loss", loss)
         before = LayerNorms(self._layers) if self.is_measured(self.step + 1) else None
-        self.optimizer.step()
+        with self._rounding:
+            self.optimizer.step()
         self._check_finite("norm of the gradient", self.optimizer.grad_norm)
         layers = before.measured() if before else None
         self.optimizer.zero_grad()

@@ -3,6 +3,7 @@
     operation                                               operands    sums, results    gradients
     matmul, @, bmm, einsum, tensordot, Linear, the MLP      bfloat16    float32          products, also rounded
     attention: q @ k^T and weights @ v                      bfloat16    float32          products, also rounded
+    a step of Muon: the products of its iteration           bfloat16    float32
     batches of tiny products (up to 4,096 multiply-adds),
     dot, norms, softmax, losses, everything else            float32     float32          float32
     anything in float64                                     float64     float64          float64

@@ -7,6 +7,8 @@ import numpy as np
 
 from ..arrays.versions import note_write
 from ..tensor import Tensor
+from ..per_thread import this_thread
+from .kernels import bfloat16
 from .kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
 from .kernels.buffers import workspace
 from .kernels.gemm import gemm_workspaces
@@ -161,10 +163,11 @@ class MultiTensorMuon(MultiTensorStep):
             rows[: len(own)] = np.reshape(own, (-1, 3))
         scales = np.array([self.scale_of(param_groups[group], (rows, columns))
                            for _, _, rows, columns, _, group in self.matrices.tolist()])
+        rounds = this_thread.rounds_products and not this_thread.is_textbook and self.dtype == np.float32
         shares = len(self.starts) - 1
         memory = workspace("muon", shares * self.memory_size, self.dtype)[: shares * self.memory_size]
         muon_step(self.starts, self.matrices, self.table, settings, rows_of_polynomials, scales, self.moments, clip,
-                  self.tiny, memory.reshape(shares, -1), gemm_workspaces(self.dtype))
+                  self.tiny, bfloat16.product(rounds), memory.reshape(shares, -1), gemm_workspaces(self.dtype))
 
 
 def shared(work: Sequence[float], shares: int) -> list[list[int]]:

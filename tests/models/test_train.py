@@ -191,8 +191,11 @@ def test_bad_configs():
 
 def test_precision_is_that_of_the_products(make_trainer, monkeypatch):
     plain, low = make_trainer(), make_trainer(precision="bfloat16")
+    stepped, step = [], low.optimizer.step  # under autocast?
+    monkeypatch.setattr(low.optimizer, "step", lambda: stepped.append(mg.is_autocast_enabled()) or step())
     rows = [(plain.train_step()["loss"], low.train_step()["loss"]) for _ in range(10)]
     assert all(0 < abs(a - b) < 2e-3 for a, b in rows), rows
+    assert stepped == [True] * 10
     assert low.evaluate() != plain.evaluate() and not mg.is_autocast_enabled()
     for native, expected in ((True, "bfloat16"), (False, "float32")):
         monkeypatch.setattr(train, "multiplies_bfloat16", lambda native=native: native)

@@ -543,6 +543,30 @@ def test_muon_ignores_the_size_of_gradients(size):
         np.testing.assert_allclose(p.data, value, atol=2e-5)
 
 
+@pytest.mark.parametrize("shape", [(32, 64), (64, 32), (16, 64), (40, 40)])
+def test_muon_under_autocast(shape):
+    """Its products are rounded. Of these singular values three steps of the iteration at once, rounded, would make thousands."""
+    pytest.importorskip("numba")
+    generator, size = np.random.default_rng(0), min(shape)
+    left, right = (np.linalg.qr(generator.standard_normal((side, size)))[0] for side in shape)
+    gradient = (left * [0.95, *[0.045] * (size - 1)] @ right.T).astype(np.float32)
+    expected = muon(np.zeros(shape), gradient.astype(float), {}, lr=0.1)
+
+    def stepped(dtype=np.float32):
+        p = nn.Parameter(mg.zeros(*shape, dtype=dtype))
+        p.grad = mg.Tensor(gradient.astype(dtype))
+        Muon([p], lr=0.1).step()
+        return p.data
+
+    plain, plain64 = stepped(), stepped(np.float64)
+    with mg.autocast("cpu"):
+        low = stepped()
+        np.testing.assert_array_equal(stepped(np.float64), plain64)
+        with mg.textbook():
+            np.testing.assert_array_equal(stepped(), plain)
+    assert 1e-3 < np.linalg.norm(low - expected) / np.linalg.norm(expected) < 0.05
+
+
 def test_muon_without_gradients_and_with_zero_or_nan():
     parameters = make_parameters([(3, 3)] * 3)
     before = values(parameters)

@@ -31,7 +31,7 @@ import numpy as np
 
 from ...arrays.versions import tick
 from ...backend import is_tensor
-from ...per_thread import this_thread
+from ...per_thread import Block, this_thread
 from ...runner import EAGER, READS, SWITCHES, WRITES, Runner, outdate
 from ...tape import taken
 from ...tensor import Tensor
@@ -236,7 +236,8 @@ class Capture(Runner):
         return result
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
-        self.transcript.note(function.__qualname__, arguments, options)
+        rounds = this_thread.rounds_products
+        self.transcript.note(function.__qualname__, arguments, options, rounds)
         for value in (*arguments, *options.values()):
             self.undo.save(value)
             if not any(value is known for known in self.opaque_arguments):
@@ -245,7 +246,8 @@ class Capture(Runner):
             self.changed += self.around.changed()
         if len(self.calls) == self.opening:
             self.opening += 1
-        self.calls.append((functools.partial(function, **options) if options else function, arguments))
+        in_mode = Block("rounds_products", rounds)(functools.partial(function, **options))
+        self.calls.append((in_mode, arguments))
         with self._suspended():
             result = function(*arguments, **options)
         if self.around is not None:

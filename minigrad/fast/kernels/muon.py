@@ -8,6 +8,11 @@ commutes with it, so its effect on x can be computed without x:
 These products have the size of the smaller side, and are symmetric: their lower left is copied from the upper right. If x
 is nearly square this saves nothing, and x is multiplied in each step. For a tall x, A = x^T x, multiplied from the right.
 
+Under autocast the factors of all products are rounded to bfloat16. Each P raises a small singular value by up to a = 3.4
+and a large one by about 1, so an error of 2^-9 of Q's largest numbers grows with each P in Q, and beyond 1.26 a singular
+value would no longer come back. So after each two steps x is multiplied by Q, and A computed anew: then the result is as
+close to the formula's as PyTorch's, whose x is in bfloat16 all the time.
+
 Each matrix is computed by one thread, in its caches, with the product of gemm.py, so no result depends on their number.
 """
 import numpy as np
@@ -19,6 +24,8 @@ from .parallel import parallel_for
 from .simd import constant_like, pointer, pointer_like, shift
 
 PANEL = 32  # columns of a symmetric product computed together: half a tile, to compute less of the lower left
+ROUNDED_PANEL = 64  # a whole one, as rounding packs the left factor again for each panel
+ROUNDED_STEPS = 2  # of the iteration, before x is multiplied
 
 
 @jit
@@ -67,14 +74,15 @@ def _scale(x, row_x, rows, columns, factor):
 
 
 @jit
-def _symmetric_product(A, B, C, size, depth, packed):
-    """C = A @ B for matrices whose product (size, size) is symmetric."""
+def _symmetric_product(A, B, C, size, depth, product, packed):
+    """C = A @ B for matrices whose product (size, size) is symmetric. `product` as in `gemm.matmul`."""
     lanes, _, _ = shape(C.start)
-    for j in range(0, size, PANEL):
-        end = min(j + PANEL, size)
-        gemm(A, at(B, 0, j), at(C, 0, j), end, end - j, depth, C.start, 0, packed)
-    for i in range(PANEL, size, lanes):
-        for j in range(0, i // PANEL * PANEL, lanes):
+    panel = ROUNDED_PANEL if product else PANEL
+    for j in range(0, size, panel):
+        end = min(j + panel, size)
+        gemm(A, at(B, 0, j), at(C, 0, j), end, end - j, depth, C.start, product, packed)
+    for i in range(panel, size, lanes):
+        for j in range(0, i // panel * panel, lanes):
             transpose_square(at(C, j, i).start, C.row, lanes, lanes, at(C, i, j).start, C.row)
 
 
@@ -89,7 +97,7 @@ def _polynomial(A, square, size, a, b, c):
 
 
 @jit
-def _iterate(A, P, Q, other, size, polynomials, first, end, factor, packed):
+def _iterate(A, P, Q, other, size, polynomials, first, end, factor, product, packed):
     """Q = factor times what steps `first` to `end` of the iteration multiply x by, with A = x x^T; returns Q's memory."""
     if first == end:
         for i in range(size):
@@ -98,22 +106,22 @@ def _iterate(A, P, Q, other, size, polynomials, first, end, factor, packed):
     for step in range(first, end):
         a, b, c = polynomials[step]
         scale = factor if step == end - 1 else constant_like(A.start, 1.0)
-        _symmetric_product(A, A, P, size, size, packed)
+        _symmetric_product(A, A, P, size, size, product, packed)
         _polynomial(A, P, size, scale * constant_like(A.start, a), scale * constant_like(A.start, b),
                     scale * constant_like(A.start, c))
         if step < end - 1:
-            _symmetric_product(A, P, other, size, size, packed)
-            _symmetric_product(other, P, A, size, size, packed)
+            _symmetric_product(A, P, other, size, size, product, packed)
+            _symmetric_product(other, P, A, size, size, product, packed)
         if step == first:
             Q, P = P, Q
         else:
-            _symmetric_product(Q, P, other, size, size, packed)
+            _symmetric_product(Q, P, other, size, size, product, packed)
             Q, other = other, Q
     return Q
 
 
 @jit
-def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, factor, packed):
+def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, factor, product, packed):
     """p += factor times the result of the iteration for x. y is a matrix for intermediate results, `squares` memory for
     four squares of the smaller side."""
     size, depth = (rows, columns) if rows < columns else (columns, rows)
@@ -121,20 +129,22 @@ def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, fac
     A = Matrix(squares, row, 1)
     P, Q, other = at(A, row, 0), at(A, 2 * row, 0), at(A, 3 * row, 0)
     at_once = steps if 4 * depth > 5 * size else 1  # if nearly square, x itself takes less work than Q and A
+    if product:
+        at_once = min(at_once, ROUNDED_STEPS)
     step = 0
     while True:
         end = min(step + at_once, steps)
         is_last = end == steps
         transposed = Matrix(x.start, 1, x.row)
         if rows <= columns:
-            _symmetric_product(x, transposed, A, size, depth, packed)
+            _symmetric_product(x, transposed, A, size, depth, product, packed)
         else:
-            _symmetric_product(transposed, x, A, size, depth, packed)
+            _symmetric_product(transposed, x, A, size, depth, product, packed)
         scale = factor if is_last else constant_like(x.start, 1.0)
-        found = _iterate(A, P, Q, other, size, polynomials, step, end, scale, packed)
+        found = _iterate(A, P, Q, other, size, polynomials, step, end, scale, product, packed)
         target, flags = (p, ACCUMULATE) if is_last else (y, 0)
         left, right = (x, found) if rows > columns else (found, x)
-        gemm(left, right, target, rows, columns, size, target.start, flags, packed)
+        gemm(left, right, target, rows, columns, size, target.start, product | flags, packed)
         if is_last:
             return
         x, y, step = y, x, end
@@ -142,7 +152,7 @@ def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, fac
 
 @jit
 def _step_matrix(i, given, memory, packed):
-    matrices, table, settings, polynomials, scales, moments, clip, tiny = given
+    matrices, table, settings, polynomials, scales, moments, clip, tiny, product = given
     which, first, rows, columns, stride, group = matrices[i]
     _, offset, _, parameter, gradient = table[:, which]
     if gradient == 0:
@@ -159,7 +169,7 @@ def _step_matrix(i, given, memory, packed):
     _scale(x, row_x, rows, columns, real(1.0 / (eps if length < eps else length)))
     _scale(p, stride, rows, columns, real(1.0 - lr * decay))
     _add_orthogonalised(Matrix(p, stride, 1), Matrix(x, row_x, 1), Matrix(shift(x, elements), row_x, 1), rows, columns,
-                        shift(x, 2 * elements), polynomials[group], np.int64(steps), real(-lr * scales[i]), packed)
+                        shift(x, 2 * elements), polynomials[group], np.int64(steps), real(-lr * scales[i]), product, packed)
 
 
 @jit
@@ -169,13 +179,13 @@ def _step_share(share, starts, given, memory, packed):
 
 
 @kernel(parallel=True)
-def muon_step(starts, matrices, table, settings, polynomials, scales, moments, clip, tiny, memory, packed):
+def muon_step(starts, matrices, table, settings, polynomials, scales, moments, clip, tiny, product, memory, packed):
     """One step of Muon on all matrices.
 
     matrices (J, 6): parameter, first element, rows, columns, row stride, group. `starts` (S + 1,) divides them into shares;
     those of a share are computed one after the other. table: as in `adamw_step`. settings (G, 6): lr, decay, momentum,
     nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all arrays. `clip`
-    multiplies gradients; moments below `tiny` become 0. With g = clip g:
+    multiplies gradients; moments below `tiny` become 0. `product` as in `gemm.matmul`. With g = clip g:
 
         m = momentum m + (1 - momentum) g
         x = (1 - momentum) g + momentum m, or m;    x = x / max(|x|, eps)
@@ -186,5 +196,5 @@ def muon_step(starts, matrices, table, settings, polynomials, scales, moments, c
     - |x| is summed in float64, and x is divided by it before anything is squared in float32.
     - The last product is added directly to p, with -lr scale in Q.
     """
-    given = matrices, table, settings, polynomials, scales, moments, clip, tiny
+    given = matrices, table, settings, polynomials, scales, moments, clip, tiny, product
     parallel_for(_step_share, len(starts) - 1, 2 ** 40, (starts, given, memory, packed))

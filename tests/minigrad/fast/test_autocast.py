@@ -1,5 +1,6 @@
 """autocast: which operations round their operands, forward and backward, when, and what it refuses."""
 import functools
+import itertools
 import math
 import pickle
 import threading
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 import nn.functional as F
 from minigrad.fast.autocast import is_autocast_enabled
 from minigrad.extend import from_bfloat16, to_bfloat16
@@ -203,6 +205,45 @@ def test_a_compiled_step_follows():
     assert results["low"][0] != results["plain"][0] and results["low"][1] != results["plain"][1]
 
 
+def test_muons_products_are_rounded():
+    """All of one step of its iteration; test_optim.py has the whole."""
+    a, b, c = 1.5, -0.5, 0.25
+    p = nn.Parameter(mg.zeros(24, 40))
+    p.grad = mg.tensor(random(24, 40))
+    with mg.autocast("cpu"):
+        nn.optim.Muon([p], lr=1.0, momentum=0.0, ns_steps=1, ns_coefficients=(a, b, c)).step()
+    x = p.grad.numpy() / np.linalg.norm(p.grad.numpy())
+    gram = product(x, x.T)
+    expected = -product(a * np.eye(24) + b * gram + c * product(gram, gram), x)
+    np.testing.assert_allclose(p.data, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_an_optimizers_step_follows():
+    """In a compiled step too, where the optimizer's step is called with the precision that it had."""
+    gradient = mg.tensor(random(16, 16))
+
+    def values(around, inside, compiles):
+        p = nn.Parameter(mg.zeros(16, 16))
+        muon = nn.optim.Muon([p])
+
+        def step(x):
+            p.grad = None
+            (p * x).sum().backward()
+            with mg.autocast("cpu", enabled=inside):
+                muon.step()
+
+        step = mg.compile(step) if compiles else step
+        for _ in range(6):
+            with mg.autocast("cpu", enabled=around):
+                step(gradient)
+        return p.data.tobytes()
+
+    low, plain = (values(rounds, rounds, compiles=False) for rounds in (True, False))
+    assert low != plain
+    for around, inside in itertools.product((True, False), repeat=2):
+        assert values(around, inside, compiles=True) == (low if inside else plain)
+
+
 class Product(mg.Function):
     @staticmethod
     def forward(ctx, a, b):
@@ -233,20 +274,29 @@ def test_a_users_function_remembers():
         assert out.detach().equal(expected[0]) and b.grad.equal(expected[1]), call
 
 
-@pytest.mark.parametrize("multiply", [mg.matmul, Product.apply])
-def test_a_replay_in_another_precision_is_noticed(multiply):
+def step_of(optimizer):
+    """An op that steps."""
+    def compute(a, b):
+        optimizer.step()
+        return a * 1
+
+    return compute
+
+
+@pytest.mark.parametrize("compute", [mg.matmul, Product.apply, step_of(nn.optim.SGD([nn.Parameter(mg.ones(2))]))])
+def test_a_replay_in_another_precision_is_noticed(compute):
     modes = [True] * 200_000  # too long a list to be checked before each replay
 
     @mg.compile
     def step(a, b):
         with mg.autocast("cpu", enabled=modes[7]):
-            return multiply(a, b)
+            return compute(a, b)
 
     a, b = mg.tensor(random(30, 40)), mg.tensor(random(40, 20))
     for _ in range(7):
         step(a, b)
     modes[7] = False
-    with pytest.raises(RuntimeError, match="compile: at call 8 .* gave (MatMul|Product) .*, where it had given"):
+    with pytest.raises(RuntimeError, match="compile: at call 8 .* gave (MatMul|Product|Optimizer.step) .*, where it had given"):
         step(a, b)
 
 
