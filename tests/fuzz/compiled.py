@@ -80,6 +80,7 @@ class World:
         self.clears = draw.choice(["start", "end", "between", "outside", "never", "by hand"])
         self.steps = draw.choice(["inside", "outside", "never"])
         self.returns = draw.choice(["loss", "all", "nothing"])
+        self.precisions = [draw.random() < 0.5 for _ in range(2)]  # is the loss computed under autocast, does the optimizer step so?
         self.kept = []  # references that somebody keeps
 
     def _draw_formula(self, draw: random.Random) -> list[tuple]:
@@ -111,12 +112,14 @@ class World:
             if self.clears == "by hand":
                 for p in self.parameters[:2]:
                     p.grad = None
-            losses.append(self.loss(x, formula))
+            with mg.autocast("cpu", enabled=self.precisions[0]):
+                losses.append(self.loss(x, formula))
             losses[-1].backward()
             if self.clears == "between":
                 self.optimizer.zero_grad()
         if self.steps == "inside":
-            self.optimizer.step()
+            with mg.autocast("cpu", enabled=self.precisions[1]):
+                self.optimizer.step()
         if self.clears == "end":
             self.optimizer.zero_grad()
         return {"loss": losses[0], "all": (*losses, losses[0] * x), "nothing": None}[self.returns]
@@ -161,7 +164,7 @@ EVENTS = [
     lambda world: world.ids.data.sort(), lambda world: world.array.fill(0.7), lambda world: world.optimizer.zero_grad(),
     lambda world: world.optimizer.zero_grad(set_to_none=False), lambda world: world.optimizer.param_groups[0].update(lr=1e-3),
     lambda world: setattr(world.parameters[2], "grad", mg.ones(world.rows, world.width)),
-    lambda world: setattr(world, "clears", "start"), lambda world: setattr(world, "returns", "all"),
+    lambda world: world.precisions.reverse(), lambda world: setattr(world, "clears", "start"), lambda world: setattr(world, "returns", "all"),
     lambda world: setattr(world, "array", np.full(world.width, 0.2, np.float32)),
     lambda world: setattr(world, "constants", world.constants[::-1][::-1]), lambda world: mg.set_num_threads(1),
     lambda world: mg.set_num_threads(2) if mg.get_num_threads() < 2 and THREADS > 1 else None,
