@@ -543,19 +543,26 @@ def test_muon_ignores_the_size_of_gradients(size):
         np.testing.assert_allclose(p.data, value, atol=2e-5)
 
 
+POLAR_EXPRESS = [  # arXiv:2505.16932, for five steps: they raise small singular values more
+    (8.2051, -22.9019, 16.4607), (4.0664, -2.8612, 0.5184), (3.9096, -2.8234, 0.5250), (3.2856, -2.4153, 0.4853),
+    (2.3007, -1.6690, 0.4188)]
+
+
+@pytest.mark.parametrize("coefficients, large, small", [(COEFFICIENTS, 1, 0.045), (POLAR_EXPRESS, 1, 0.1), (POLAR_EXPRESS, 6, 0.06)])
 @pytest.mark.parametrize("shape", [(32, 64), (64, 32), (16, 64), (40, 40)])
-def test_muon_under_autocast(shape):
-    """Its products are rounded. Of these singular values three steps of the iteration at once, rounded, would make thousands."""
+def test_muon_under_autocast(coefficients, large, small, shape):
+    """Its products are rounded. One step more of the iteration at once would make thousands of these singular values."""
     pytest.importorskip("numba")
     generator, size = np.random.default_rng(0), min(shape)
     left, right = (np.linalg.qr(generator.standard_normal((side, size)))[0] for side in shape)
-    gradient = (left * [0.95, *[0.045] * (size - 1)] @ right.T).astype(np.float32)
-    expected = muon(np.zeros(shape), gradient.astype(float), {}, lr=0.1)
+    gradient = (left * [*[1] * large, *[small] * (size - large)] @ right.T).astype(np.float32)
+    options = dict(lr=0.1, ns_coefficients=coefficients)
+    expected = muon(np.zeros(shape), gradient.astype(float), {}, **options)
 
     def stepped(dtype=np.float32):
         p = nn.Parameter(mg.zeros(*shape, dtype=dtype))
         p.grad = mg.Tensor(gradient.astype(dtype))
-        Muon([p], lr=0.1).step()
+        Muon([p], **options).step()
         return p.data
 
     plain, plain64 = stepped(), stepped(np.float64)
@@ -564,7 +571,7 @@ def test_muon_under_autocast(shape):
         np.testing.assert_array_equal(stepped(np.float64), plain64)
         with mg.textbook():
             np.testing.assert_array_equal(stepped(), plain)
-    assert 1e-3 < np.linalg.norm(low - expected) / np.linalg.norm(expected) < 0.05
+    assert 1e-3 < np.linalg.norm(low - expected) / np.linalg.norm(expected) < 0.12
 
 
 def test_muon_without_gradients_and_with_zero_or_nan():

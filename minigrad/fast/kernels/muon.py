@@ -8,10 +8,11 @@ commutes with it, so its effect on x can be computed without x:
 These products have the size of the smaller side, and are symmetric: their lower left is copied from the upper right. If x
 is nearly square this saves nothing, and x is multiplied in each step. For a tall x, A = x^T x, multiplied from the right.
 
-Under autocast the factors of all products are rounded to bfloat16. Each P raises a small singular value by up to a = 3.4
-and a large one by about 1, so an error of 2^-9 of Q's largest numbers grows with each P in Q, and beyond 1.26 a singular
-value would no longer come back. So after each two steps x is multiplied by Q, and A computed anew: then the result is as
-close to the formula's as PyTorch's, whose x is in bfloat16 all the time.
+Under autocast the factors of all products are rounded to bfloat16. P raises small singular values by a factor of a and
+keeps those near 1, so Q has numbers that are larger than its effect on these by the product of all a, and their rounding
+moves large singular values by 2^-9 of that. Where it takes them too far above 1 (with the usual coefficients, to 1.26), the
+iteration diverges. So x is multiplied by Q, and A computed anew, before the product of all a exceeds MOST_GAIN. Then the
+result is about as close to the formula's as PyTorch's, whose x is in bfloat16.
 
 Each matrix is computed by one thread, in its caches, with the product of gemm.py, so no result depends on their number.
 """
@@ -25,7 +26,7 @@ from .simd import constant_like, pointer, pointer_like, shift
 
 PANEL = 32  # columns of a symmetric product computed together: half a tile, to compute less of the lower left
 ROUNDED_PANEL = 64  # a whole one, as rounding packs the left factor again for each panel
-ROUNDED_STEPS = 2  # of the iteration, before x is multiplied
+MOST_GAIN = 12.0  # of rounded steps computed without x
 
 
 @jit
@@ -121,6 +122,20 @@ def _iterate(A, P, Q, other, size, polynomials, first, end, factor, product, pac
 
 
 @jit
+def _end_without_x(polynomials, first, steps, size, depth, rounds):
+    """Up to which step, from `first`, the iteration is computed without x."""
+    if 4 * depth <= 5 * size:  # nearly square: x itself takes less work than Q and A
+        return min(first + 1, steps)
+    end, gain = first, 1.0
+    while end < steps:
+        gain *= abs(polynomials[end, 0])
+        if rounds and end > first and gain > MOST_GAIN:
+            break
+        end += 1
+    return end
+
+
+@jit
 def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, factor, product, packed):
     """p += factor times the result of the iteration for x. y is a matrix for intermediate results, `squares` memory for
     four squares of the smaller side."""
@@ -128,12 +143,9 @@ def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, fac
     row = padded(size)
     A = Matrix(squares, row, 1)
     P, Q, other = at(A, row, 0), at(A, 2 * row, 0), at(A, 3 * row, 0)
-    at_once = steps if 4 * depth > 5 * size else 1  # if nearly square, x itself takes less work than Q and A
-    if product:
-        at_once = min(at_once, ROUNDED_STEPS)
     step = 0
     while True:
-        end = min(step + at_once, steps)
+        end = _end_without_x(polynomials, step, steps, size, depth, product != 0)
         is_last = end == steps
         transposed = Matrix(x.start, 1, x.row)
         if rows <= columns:
