@@ -124,7 +124,7 @@ class _FunctionOp(Op):
     is_fixed = False
 
     def described(self):
-        return self.run.function, self.run.inputs, self.run.rounds
+        return self.run.function, self.run.inputs, "bfloat16" if self.run.rounds else "float32"
 
     def forward(self, *arrays):
         run, arrays = self.run, iter(arrays)

@@ -46,6 +46,11 @@ class autocast(Block):
         super().__init__("rounds_products", bool(enabled))
 
 
+def precision() -> str:
+    """What this Python thread multiplies float32 matrices in."""
+    return "bfloat16" if this_thread.rounds_products else "float32"
+
+
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
     """Does this Python thread round the operands of products?"""
     return this_thread.rounds_products

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from ..arrays.versions import note_write
-from ..tensor import Tensor
 from ..per_thread import this_thread
+from ..tensor import Tensor
 from .kernels import bfloat16
 from .kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
 from .kernels.buffers import workspace
@@ -163,7 +163,7 @@ class MultiTensorMuon(MultiTensorStep):
             rows[: len(own)] = np.reshape(own, (-1, 3))
         scales = np.array([self.scale_of(param_groups[group], (rows, columns))
                            for _, _, rows, columns, _, group in self.matrices.tolist()])
-        rounds = this_thread.rounds_products and not this_thread.is_textbook and self.dtype == np.float32
+        rounds = this_thread.rounds_products and not this_thread.is_textbook and self.dtype == np.float32  # as ops do
         shares = len(self.starts) - 1
         memory = workspace("muon", shares * self.memory_size, self.dtype)[: shares * self.memory_size]
         muon_step(self.starts, self.matrices, self.table, settings, rows_of_polynomials, scales, self.moments, clip,

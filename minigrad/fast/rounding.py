@@ -1,6 +1,6 @@
 """The operands of an op's products, rounded under autocast."""
 from ..per_thread import this_thread
-from .autocast import autocast
+from .autocast import autocast, precision
 from .kernels import bfloat16
 
 
@@ -11,7 +11,7 @@ class RoundsOperands:
     rounds: bool | None = None
 
     def described(self) -> tuple[str]:
-        return "bfloat16" if this_thread.rounds_products else "float32",
+        return precision(),
 
     def product(self) -> int:
         """The `product` of `gemm.matmul` and other kernels."""

@@ -29,7 +29,7 @@ class Muon(MultiTensorOptimizer):
     `ns_coefficients` are a, b, c, or such a triple for each step. The scale of a matrix of A rows and B columns is
     sqrt(max(1, A / B)) for adjust_lr_fn "original", the default, and 0.2 sqrt(max(A, B)) for "match_rms_adamw", with which
     AdamW's lr and weight decay work (arXiv:2502.16982). PyTorch iterates in bfloat16, this in the parameter's dtype;
-    `step` under `minigrad.autocast` rounds the factors of products to bfloat16.
+    under `minigrad.autocast`, `step` rounds the factors of its products to bfloat16 if that is float32.
 
     `blocks` cuts each matrix of a group by rows into this many equal blocks, or by rows and columns with a pair, which are
     orthogonalised and scaled separately: 3 separates queries, keys and values in a packed projection, 3 * heads also the

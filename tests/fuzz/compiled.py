@@ -3,8 +3,9 @@
     python tests/fuzz/compiled.py [--minutes 30] [--seed 0] [--threads 3]
 
 A `World` is a small network with everything that a step may touch, and a step, all drawn from a seed: what it computes, how
-often it calls backward, where gradients are cleared, whether an optimizer steps inside. Two worlds with the same seed run in
-parallel, one with the plain and one with the compiled step; between calls, events change something or keep a reference.
+often it calls backward, where gradients are cleared, whether an optimizer steps inside, in which precisions. Two worlds with
+the same seed run in parallel, one with the plain and one with the compiled step; between calls, events change something or
+keep a reference.
 After each call all results, gradients and parameters must have the same bits. Sizes are below and above 32 kB, from which on
 a captured step reuses memory. A short form is tests/minigrad/test_fuzz.py.
 """

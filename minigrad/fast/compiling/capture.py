@@ -6,7 +6,7 @@ engine hands it every computation:
 - an op that is `by_kernels` is captured as the kernels that it launches, forward and backward;
 - any other op as its `forward` and `backward`, which a replay calls, copying the results into the captured memory;
 - sums on the tape, and other functions of arrays, as calls of these functions;
-- what is opaque, such as an optimizer's step, as a call of the whole, Python included.
+- what is opaque, such as an optimizer's step, as a call of the whole, Python included, in the precision that it had.
 
 Results lie in the capture's own pool and are freed as usual, so memory is reused within the step; captured calls refer to
 it by address only. What outlives the step is copied out: results at once, gradients when somebody looks at them (see
@@ -35,6 +35,7 @@ from ...per_thread import Block, this_thread
 from ...runner import EAGER, READS, SWITCHES, WRITES, Runner, outdate
 from ...tape import taken
 from ...tensor import Tensor
+from ..autocast import precision
 from ..elementwise import BY_FORMULAS
 from ..kernels.buffers import with_strides_of
 from ..kernels.copying import are_contiguous
@@ -103,6 +104,7 @@ class Capture(Runner):
         self.transcript = Transcript(tick())
         self.undo = Undo(places=around.places.values() if around else ())
         self.opaque_arguments: list = []
+        self.modes = {name: getattr(this_thread, name) for name in ("rounds_products", "grad_enabled")}  # at first
         self.inputs: list[CapturedTensor] = []
         self.changed: list = []  # places that Python changed
         self.refusal: Refused | None = None
@@ -236,8 +238,7 @@ class Capture(Runner):
         return result
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
-        rounds = this_thread.rounds_products
-        self.transcript.note(function.__qualname__, arguments, options, rounds)
+        self.transcript.note(function.__qualname__, arguments, options, precision())
         for value in (*arguments, *options.values()):
             self.undo.save(value)
             if not any(value is known for known in self.opaque_arguments):
@@ -246,8 +247,8 @@ class Capture(Runner):
             self.changed += self.around.changed()
         if len(self.calls) == self.opening:
             self.opening += 1
-        in_mode = Block("rounds_products", rounds)(functools.partial(function, **options))
-        self.calls.append((in_mode, arguments))
+        called = functools.partial(function, **options) if options else function
+        self.calls.append((self._in_present_mode(called), arguments))
         with self._suspended():
             result = function(*arguments, **options)
         if self.around is not None:
@@ -288,6 +289,14 @@ class Capture(Runner):
         if type(value) is not CapturedTensor:
             self.sources.setdefault(id(value), (value, value._array, value.node))
         return value._array
+
+    def _in_present_mode(self, function: Callable) -> Callable:
+        """The function in this thread's precision and grad mode. A replay is in the mode in which the step began."""
+        for name, at_first in self.modes.items():
+            now = getattr(this_thread, name)
+            if now != at_first:
+                function = Block(name, now)(function)
+        return function
 
     def lent(self, value: Any) -> Any:
         """The array, or a tuple of arrays, for a captured call: memory of the pool is not kept alive by it."""

@@ -62,8 +62,9 @@ def compile(function: Callable[..., Any] | None = None, *, check: bool = False, 
     - It may call backward(), optimizers and schedulers, draw random numbers with minigrad, and clear gradients.
     - Tensors and NumPy arrays from outside are read again in each call, like inputs.
     - Variables, attributes, and the contents of lists, dicts, arrays and objects are read when the step is captured. When
-      one of them changes, or a module, the grad mode, the number of threads, or a shape, the step is captured again. (Lists
-      of more than 131,072 items and arrays of more than 16 MB are not checked; the last but one point holds for them.)
+      one of them changes, or a module, the grad mode, the precision, the number of threads, or a shape, the step is
+      captured again. (Lists of more than 131,072 items and arrays of more than 16 MB are not checked; the last but one
+      point holds for them.)
     - What a replay would not do is refused at the first call, by name, with nothing changed: setting a variable or an
       attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators.
     - Decisions of Python that nothing else reveals are noticed at calls 2, 3, 4, 8, 16, ...: Python runs the step again,
@@ -332,8 +333,8 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
         if step.refusal is not None:  # the step has caught it
             raise step.refusal
         if _modes() != modes:
-            raise Refused("compile: this step leaves another grad mode or number of threads behind, which a replay would "
-                          "not; set them outside, or in a with block")
+            raise Refused("compile: this step leaves another grad mode, precision or number of threads behind, which a "
+                          "replay would not; set them outside, or in a with block")
         known = _Captured(step, arrays, results, compiled.calls)
         _refuse_changes(around, step.changed)
     except Refused:

@@ -8,11 +8,11 @@ commutes with it, so its effect on x can be computed without x:
 These products have the size of the smaller side, and are symmetric: their lower left is copied from the upper right. If x
 is nearly square this saves nothing, and x is multiplied in each step. For a tall x, A = x^T x, multiplied from the right.
 
-Under autocast the factors of all products are rounded to bfloat16. P raises small singular values by a factor of a and
-keeps those near 1, so Q has numbers that are larger than its effect on these by the product of all a, and their rounding
-moves large singular values by 2^-9 of that. Where it takes them too far above 1 (with the usual coefficients, to 1.26), the
-iteration diverges. So x is multiplied by Q, and A computed anew, before the product of all a exceeds MOST_GAIN. Then the
-result is about as close to the formula's as PyTorch's, whose x is in bfloat16.
+Under autocast the factors of all products are rounded to bfloat16. Each P multiplies small singular values by about a, and
+keeps those near 1. So the largest numbers in Q are about the product of all a, and rounding them disturbs the large
+singular values by 2^-9 of that product or more. One that is pushed above 1.26 (with the usual coefficients) grows from step
+to step. So x is multiplied by Q and A computed anew before the product exceeds MOST_GAIN. Then the error is one to a few
+times that of PyTorch, whose x is in bfloat16.
 
 Each matrix is computed by one thread, in its caches, with the product of gemm.py, so no result depends on their number.
 """
@@ -25,8 +25,8 @@ from .parallel import parallel_for
 from .simd import constant_like, pointer, pointer_like, shift
 
 PANEL = 32  # columns of a symmetric product computed together: half a tile, to compute less of the lower left
-ROUNDED_PANEL = 64  # a whole one, as rounding packs the left factor again for each panel
-MOST_GAIN = 12.0  # of rounded steps computed without x
+ROUNDED_PANEL = 64  # a whole tile: each panel rounds and packs the left factor again
+MOST_GAIN = 12.0  # of rounded steps without x: two with the usual coefficients, 3.4445²; from 15 on some spectra diverge
 
 
 @jit
@@ -128,7 +128,7 @@ def _end_without_x(polynomials, first, steps, size, depth, rounds):
         return min(first + 1, steps)
     end, gain = first, 1.0
     while end < steps:
-        gain *= abs(polynomials[end, 0])
+        gain *= max(1.0, abs(polynomials[end, 0]))
         if rounds and end > first and gain > MOST_GAIN:
             break
         end += 1
