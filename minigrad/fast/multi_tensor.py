@@ -157,7 +157,8 @@ class MultiTensorMuon(MultiTensorStep):
             self._cut(param_groups)
         polynomials = [self.polynomials_of(group) for group in param_groups]
         settings = np.array([(group["lr"], group["weight_decay"], group["momentum"], group["nesterov"], group["eps"],
-                              len(own)) for group, own in zip(param_groups, polynomials)], np.float64)
+                              len(own), clip, self.tiny)
+                             for group, own in zip(param_groups, polynomials)], np.float64)
         rows_of_polynomials = np.zeros((len(polynomials), max(map(len, polynomials)), 3))
         for own, rows in zip(polynomials, rows_of_polynomials):
             rows[: len(own)] = np.reshape(own, (-1, 3))
@@ -166,8 +167,8 @@ class MultiTensorMuon(MultiTensorStep):
         rounds = this_thread.rounds_products and not this_thread.is_textbook and self.dtype == np.float32  # as ops do
         shares = len(self.starts) - 1
         memory = workspace("muon", shares * self.memory_size, self.dtype)[: shares * self.memory_size]
-        muon_step(self.starts, self.matrices, self.table, settings, rows_of_polynomials, scales, self.moments, clip,
-                  self.tiny, bfloat16.product(rounds), memory.reshape(shares, -1), gemm_workspaces(self.dtype))
+        muon_step(self.starts, self.matrices, self.table, settings, rows_of_polynomials, scales, self.moments,
+                  bfloat16.product(rounds), memory.reshape(shares, -1), gemm_workspaces(self.dtype))
 
 
 def shared(work: Sequence[float], shares: int) -> list[list[int]]:

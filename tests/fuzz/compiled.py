@@ -5,9 +5,8 @@
 A `World` is a small network with everything that a step may touch, and a step, all drawn from a seed: what it computes, how
 often it calls backward, where gradients are cleared, whether an optimizer steps inside, in which precisions. Two worlds with
 the same seed run in parallel, one with the plain and one with the compiled step; between calls, events change something or
-keep a reference.
-After each call all results, gradients and parameters must have the same bits. Sizes are below and above 32 kB, from which on
-a captured step reuses memory. A short form is tests/minigrad/test_fuzz.py.
+keep a reference. After each call all results, gradients and parameters must have the same bits. Sizes are below and above
+32 kB, from which on a captured step reuses memory. A short form is tests/minigrad/test_fuzz.py.
 """
 import contextlib
 import gc
@@ -165,7 +164,8 @@ EVENTS = [
     lambda world: world.ids.data.sort(), lambda world: world.array.fill(0.7), lambda world: world.optimizer.zero_grad(),
     lambda world: world.optimizer.zero_grad(set_to_none=False), lambda world: world.optimizer.param_groups[0].update(lr=1e-3),
     lambda world: setattr(world.parameters[2], "grad", mg.ones(world.rows, world.width)),
-    lambda world: world.precisions.reverse(), lambda world: setattr(world, "clears", "start"), lambda world: setattr(world, "returns", "all"),
+    lambda world: world.precisions.reverse(), lambda world: setattr(world, "clears", "start"),
+    lambda world: setattr(world, "returns", "all"),
     lambda world: setattr(world, "array", np.full(world.width, 0.2, np.float32)),
     lambda world: setattr(world, "constants", world.constants[::-1][::-1]), lambda world: mg.set_num_threads(1),
     lambda world: mg.set_num_threads(2) if mg.get_num_threads() < 2 and THREADS > 1 else None,

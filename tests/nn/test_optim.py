@@ -577,18 +577,21 @@ def test_muon_under_autocast(coefficients, large, small, bound, shape, kernels):
 def test_matrices_under_autocast_are_stepped_separately(kernels):
     """The bits of each block do not depend on the others or on where it lies."""
     wholes = make_parameters([(96, 140), (140, 96), (66, 70)], np.float32)
-    parts = [nn.Parameter(block.copy()) for whole in wholes for block in cut(whole.data, (2, 2))]
-    together, options = Muon(wholes, blocks=(2, 2), weight_decay=0.5), dict(weight_decay=0.5)
-    alone = [Muon([part], **options) for part in parts]
+
+    def blocks_of(tensors):
+        return [block.copy() for tensor in tensors for block in cut(tensor.data, (2, 2))]
+
+    parts = [nn.Parameter(block) for block in blocks_of(wholes)]
+    together, alone = Muon(wholes, blocks=(2, 2), weight_decay=0.5), [Muon([part], weight_decay=0.5) for part in parts]
     for t in range(2):
         set_gradients(wholes, seed=t)
-        for part, gradient in zip(parts, [block for whole in wholes for block in cut(whole.grad.data, (2, 2))], strict=True):
-            part.grad = mg.Tensor(gradient.copy())
+        for part, gradient in zip(parts, blocks_of(whole.grad for whole in wholes), strict=True):
+            part.grad = mg.Tensor(gradient)
         with mg.autocast("cpu"):
             for optimizer in alone:
                 optimizer.step()
             together.step()
-    for part, block in zip(parts, [block for whole in wholes for block in cut(whole.data, (2, 2))], strict=True):
+    for part, block in zip(parts, blocks_of(wholes), strict=True):
         np.testing.assert_array_equal(part.data, block)
 
 

@@ -6,7 +6,7 @@ engine hands it every computation:
 - an op that is `by_kernels` is captured as the kernels that it launches, forward and backward;
 - any other op as its `forward` and `backward`, which a replay calls, copying the results into the captured memory;
 - sums on the tape, and other functions of arrays, as calls of these functions;
-- what is opaque, such as an optimizer's step, as a call of the whole, Python included, in the precision that it had.
+- what is opaque, such as an optimizer's step, as a call of the whole, Python included, in its precision and grad mode.
 
 Results lie in the capture's own pool and are freed as usual, so memory is reused within the step; captured calls refer to
 it by address only. What outlives the step is copied out: results at once, gradients when somebody looks at them (see

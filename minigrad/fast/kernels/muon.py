@@ -164,12 +164,12 @@ def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, fac
 
 @jit
 def _step_matrix(i, given, memory, packed):
-    matrices, table, settings, polynomials, scales, moments, clip, tiny, product = given
+    matrices, table, settings, polynomials, scales, moments, product = given
     which, first, rows, columns, stride, group = matrices[i]
     _, offset, _, parameter, gradient = table[:, which]
     if gradient == 0:
         return
-    lr, decay, momentum, nesterov, eps, steps = settings[group]
+    lr, decay, momentum, nesterov, eps, steps, clip, tiny = settings[group]
     real = moments.dtype.type
     m = pointer(moments, offset + first)
     p = pointer_like(m, parameter + first * moments.itemsize)
@@ -191,13 +191,13 @@ def _step_share(share, starts, given, memory, packed):
 
 
 @kernel(parallel=True)
-def muon_step(starts, matrices, table, settings, polynomials, scales, moments, clip, tiny, product, memory, packed):
+def muon_step(starts, matrices, table, settings, polynomials, scales, moments, product, memory, packed):
     """One step of Muon on all matrices.
 
     matrices (J, 6): parameter, first element, rows, columns, row stride, group. `starts` (S + 1,) divides them into shares;
-    those of a share are computed one after the other. table: as in `adamw_step`. settings (G, 6): lr, decay, momentum,
-    nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all arrays. `clip`
-    multiplies gradients; moments below `tiny` become 0. `product` as in `gemm.matmul`. With g = clip g:
+    those of a share are computed one after the other. table: as in `adamw_step`. settings (G, 8): lr, decay, momentum,
+    nesterov, eps, steps, clip, tiny; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all
+    arrays. `clip` multiplies gradients; moments below `tiny` become 0. `product` as in `gemm.matmul`. With g = clip g:
 
         m = momentum m + (1 - momentum) g
         x = (1 - momentum) g + momentum m, or m;    x = x / max(|x|, eps)
@@ -208,5 +208,5 @@ def muon_step(starts, matrices, table, settings, polynomials, scales, moments, c
     - |x| is summed in float64, and x is divided by it before anything is squared in float32.
     - The last product is added directly to p, with -lr scale in Q.
     """
-    given = matrices, table, settings, polynomials, scales, moments, clip, tiny, product
+    given = matrices, table, settings, polynomials, scales, moments, product
     parallel_for(_step_share, len(starts) - 1, 2 ** 40, (starts, given, memory, packed))
