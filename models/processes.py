@@ -63,6 +63,8 @@ def workers(function: Callable[..., Any],
             for worker in all_workers:
                 worker.process.kill()  # nothing is lost, and the thread waiting for it continues
             threads.shutdown(cancel_futures=True)
+            for worker in all_workers:
+                worker.close()
 
 
 class Worker:
@@ -88,6 +90,12 @@ class Worker:
         if error:
             raise error
         return result
+
+    def close(self) -> None:
+        """Give back the descriptors of a process that ends. The garbage collector would, some time later."""
+        self._connection.close()
+        self.process.join()
+        self.process.close()
 
 
 def serve(connection: Connection, function: Callable[..., Any]) -> None:

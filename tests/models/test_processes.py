@@ -1,6 +1,7 @@
 """in_order: results in order, exceptions, and killed processes. (`faulthandler_timeout` ends a test that hangs.)"""
 import itertools
 import operator
+import os
 
 import pytest
 
@@ -44,3 +45,12 @@ def test_closing_ends_the_processes():
     results = in_order(exec, [(0, ("",)), *[(1, ("import time; time.sleep(10_000)",))] * 9], 2)
     next(results)
     results.close()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_nothing_stays_open():
+    list(in_order(abs, [(0, (-1,))], 2))  # starts the server that forks, which stays
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(TypeError) as caught:  # its traceback keeps the frames
+        list(in_order(abs, [(0, ("",))], 2))
+    assert os.listdir("/proc/self/fd") == before, caught

@@ -127,9 +127,9 @@ DEEDS = {
     "interrupts": Deed("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
     # It lies.
     "prints a verdict": Deed("print('{\"verdict\": \"right\"}'); return dout * x", "returned", right=True),
-    "closes everything": Deed("os.closerange(0, 100); return x", "died", "instead of returning"),
-    "closes everything, and loops": Deed("os.closerange(0, 100)\nwhile True: pass", "died", "closed the pipe"),
-    "writes to all descriptors": Deed("for fd in range(3, 30):\n    try: os.write(fd, b'right' * 100)\n    except OSError: pass\nreturn x", "died", "it wrote to the pipe"),
+    "closes everything": Deed("os.closerange(0, 1000); return x", "died", "instead of returning"),
+    "closes everything, and loops": Deed("os.closerange(0, 1000)\nwhile True: pass", "died", "closed the pipe"),
+    "writes to all descriptors": Deed("for fd in range(3, 1000):\n    try: os.write(fd, b'right' * 100)\n    except OSError: pass\nreturn x", "died", "it wrote to the pipe"),
     "patches numpy": Deed("np.ndarray = np.asarray = np.array = np.frombuffer = None\nreturn dout * x", "returned", right=True),
     "patches the library": Deed("import json, struct\njson.dumps = json.loads = json.JSONEncoder.encode = os.write = os.read = struct.pack = None\nreturn dout * x", "returned", right=True),
     "traces": Deed("def trace(*event): raise ValueError('traced')\nsys.settrace(trace); return x", "raised", "traced"),
