@@ -29,7 +29,7 @@ class MultiTensorStep:
                  names: list[tuple[str, ...]]):
         members = [(parameter, group) for group, options in enumerate(param_groups)
                    for parameter in options["params"] if parameter.dtype == dtype and parameter.numel()]
-        self.dtype, self.state, self.names = dtype, state, names
+        self.dtype = dtype
         self.tiny = 16 * float(np.finfo(dtype).tiny)  # smaller moments become 0
         self.parameters = [parameter for parameter, _ in members]
         sizes = [parameter.numel() for parameter in self.parameters]
@@ -54,10 +54,6 @@ class MultiTensorStep:
         self.gradient_arrays: list[Callable] = [lambda: None] * len(sizes)  # weak references: gradients are freed early
         self.held: list[np.ndarray | None] = []  # the gradients, from collect() to update()
         self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
-
-    def fits(self, state: dict[Tensor, dict], names: list[tuple[str, ...]]) -> bool:
-        """Does it hold this state, for these groups?"""
-        return self.state is state and self.names == names
 
     def collect(self) -> None:
         """Look up where parameters and gradients are in memory now."""

@@ -1,5 +1,7 @@
 """Optimisers that update all parameters by one kernel, alone or several as one."""
+import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ class MultiTensorOptimizer(Optimizer):
         self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
         self.grad_norm: float | Any = None  # before the first step, and without max_grad_norm
         self._steps: list[MultiTensorStep] = []  # one per dtype
+        self._made_for: list[Any] = []  # what they were made for, see `_parts`
         super().__init__(params, defaults)
 
     def make_step(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> MultiTensorStep:
@@ -30,18 +33,29 @@ class MultiTensorOptimizer(Optimizer):
         raise NotImplementedError(f"{type(self).__name__} has no make_step()")
 
     def steps(self) -> list[MultiTensorStep]:
-        """The steps for all dtypes, with the groups as they are now."""
-        names = [self.state_names(group) for group in self.param_groups]
-        if not self._steps or not self._steps[0].fits(self.state, names):
+        """The steps for all dtypes, with groups and states as they are now."""
+        parts, known = self._parts(), self._made_for
+        if len(parts) != len(known) or not all(map(operator.is_, parts, known)):
+            for group in self.param_groups:
+                self.check_group(group)
+            names = [self.state_names(group) for group in self.param_groups]
             dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype.kind == "f")
             self._steps = [self.make_step(dtype, names) for dtype in dtypes]
+            self._made_for = self._parts()
         return self._steps
+
+    def _parts(self) -> list[Any]:
+        """The objects that steps refer to: users may replace each of them between two steps."""
+        parts: list[Any] = [self.state, *itertools.chain.from_iterable(map(dict.values, self.state.values()))]
+        for group in self.param_groups:
+            parts += group, *self.state_names(group), *group["params"]
+        return parts
 
     def step_all(self) -> None:
         self.grad_norm = step_together([self], self.max_grad_norm)
 
     def __getstate__(self) -> dict[str, Any]:  # for copies and pickles, where the addresses do not hold
-        return {**self.__dict__, "_steps": []}
+        return {**self.__dict__, "_steps": [], "_made_for": []}
 
 
 class Joined(Optimizer):

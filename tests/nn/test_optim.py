@@ -105,7 +105,7 @@ def assert_equal(parameters, others):
 @dtypes
 @case
 def test_steps_are_those_of_the_formula(optimizer, options, dtype, tolerance):
-    """`step` may run a kernel over all parameters at once, and `Optimizer.step` calls `update` for each."""
+    """`step` may run a kernel over all parameters at once, and `step_one_by_one` calls `update` for each."""
     formula = FORMULAS[optimizer]
     parameters, others = parameters_of(optimizer, dtype), parameters_of(optimizer, dtype)
     expected, states = values(parameters), [{} for _ in parameters]
@@ -113,7 +113,7 @@ def test_steps_are_those_of_the_formula(optimizer, options, dtype, tolerance):
     for t in range(4):
         step(steps[0], parameters, seed=t)
         set_gradients(others, seed=t)
-        Optimizer.step(steps[1])
+        steps[1].step_one_by_one(1.0)
         for i, (p, q) in enumerate(zip(parameters, others)):
             np.testing.assert_array_equal(p.grad.data, q.grad.data)  # a step leaves them alone
             expected[i] = formula(expected[i].astype(float), p.grad.data.astype(float), states[i], **options)
@@ -305,6 +305,46 @@ def test_parameters_added_later_copied_or_replaced():
         step(copied, copies, seed=t)
     assert_equal(parameters, twins)
     assert_equal(parameters, copies)
+
+
+def take_state(optimizer, parameter, name, value):
+    optimizer.state[parameter][name] = value
+
+
+EDITS = {  # of an optimizer with two groups, the parameters a, b and c, d; e is in none
+    "forget one": lambda o, a, b, c, d, e: o.state.pop(a),
+    "forget all": lambda o, *_: o.state.clear(),
+    "a new state": lambda o, a, b, c, d, e: setattr(o, "state", {b: o.state[b]}),
+    "exchanged states": lambda o, a, b, c, d, e: o.state.update({a: o.state[b], b: o.state[a]}),
+    "another moment": lambda o, a, b, c, d, e: take_state(o, c, [*o.state[c]][-1], np.ones((4, 4))),
+    "a count of steps": lambda o, a, b, c, d, e: "step" in o.state[c] and take_state(o, c, "step", np.array(0)),
+    "a parameter in another's place": lambda o, a, b, c, d, e: o.param_groups[0]["params"].__setitem__(0, e),
+    "one more parameter": lambda o, a, b, c, d, e: o.param_groups[1]["params"].append(e),
+    "one parameter less": lambda o, a, b, c, d, e: o.param_groups[0]["params"].remove(a),
+    "another list": lambda o, a, b, c, d, e: o.param_groups[0].update(params=[b, e]),
+    "to the other group": lambda o, *_: o.param_groups[1]["params"].insert(0, o.param_groups[0]["params"].pop()),
+    "exchanged groups": lambda o, *_: o.param_groups.reverse(),
+    "one group less": lambda o, *_: o.param_groups.pop(),
+    "groups replaced": lambda o, *_: o.param_groups.__setitem__(0, {**o.param_groups[0], "lr": 0.5}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("optimizer", [AdamW, functools.partial(Adam, amsgrad=True), Muon], ids=["AdamW", "amsgrad", "Muon"])
+def test_states_and_groups_may_be_edited_between_steps(optimizer, edit):
+    def stepped(step):
+        parameters = make_parameters([(4, 4)] * 5)
+        steps = optimizer([{"params": parameters[:2]}, {"params": parameters[2:4], "lr": 0.2}], lr=0.1)
+        for t in range(4):
+            if t == 2:
+                EDITS[edit](steps, *parameters)
+            set_gradients(parameters, seed=t)
+            step(steps)
+        return parameters
+
+    expected = stepped(lambda steps: steps.step_one_by_one(1.0))
+    for p, q in zip(stepped(lambda steps: steps.step()), expected, strict=True):
+        np.testing.assert_allclose(p.data, q.data, rtol=1e-10, atol=1e-10)
 
 
 @each_optimizer
