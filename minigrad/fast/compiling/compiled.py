@@ -119,10 +119,11 @@ class Compiled(Generic[Arguments, Result]):
         """The step as a method: each object keeps its own compiled step."""
         if owner is None:
             return self
-        own = getattr(owner, "__dict__", None)
-        steps, key = (own, f"{self.__qualname__}, compiled") if type(own) is dict else (self._of_objects, id(owner))
-        if key not in steps or steps[key].function.__self__ is not owner:  # a copied object has the original's
-            steps[key] = Compiled(self.function.__get__(owner, kind), self.check)
+        own, name = getattr(owner, "__dict__", None), f"{self.__qualname__}, compiled {id(self):x}"
+        steps, key = (own, name) if type(own) is dict else (self._of_objects, id(owner))
+        method = self.function.__get__(owner, kind)
+        if key not in steps or steps[key].function != method:  # a copied object has the original's
+            steps[key] = Compiled(method, self.check)
         return steps[key]
 
     def __call__(self, *inputs: Arguments.args, **named: Arguments.kwargs) -> Result:

@@ -432,6 +432,25 @@ def test_methods_of_a_class_compile():
     assert isinstance(Owner.step, type(of_a_file))
 
 
+@pytest.mark.parametrize("slots", [{}, {"__slots__": ()}], ids=["with a dict", "with slots"])
+def test_methods_of_the_same_name_are_kept_apart(slots):
+    class Steps:
+        locals().update(slots)
+        double, triple = mg.compile(lambda self, x: x * 2), mg.compile(lambda self, x: x * 3)
+
+    def with_step(base, change):
+        class Derived(base):
+            locals().update(slots)
+            step = mg.compile(change)
+        return Derived
+
+    inner = with_step(Steps, lambda self, x: x * 5)
+    outer = with_step(inner, lambda self, x: super(type(self), self).step(x) + 1)()
+    for _ in range(3):
+        assert outer.double(mg.ones(1)).item() == 2 and outer.triple(mg.ones(1)).item() == 3
+        assert outer.step(mg.ones(1)).item() == 6 and inner.step.__get__(outer)(mg.ones(1)).item() == 5
+
+
 def test_steps_are_copied_and_pickled():
     of_a_file(mg.ones(1))
     assert copy.deepcopy(of_a_file)(mg.ones(1)).item() == copy.copy(of_a_file)(mg.ones(1)).item() == 2.0
