@@ -8,6 +8,7 @@ import contextlib
 import functools
 import math
 import os
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,14 +22,7 @@ from .runner import notice, opaque
 if TYPE_CHECKING:
     from .arrays.annotations import Device, Tensor
 
-_generator = np.random.default_rng()
 _rank = 0  # see `portion`
-
-if hasattr(os, "register_at_fork"):
-    # A fork waits until no other thread draws, or the child would inherit a lock that is never released. Parent and child
-    # continue from the same state, as with NumPy's and PyTorch's global generators.
-    _lock = _generator.bit_generator.lock
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Generator:
@@ -50,12 +44,15 @@ class Generator:
     @opaque
     def manual_seed(self, seed: int) -> "Generator":
         """Restart from `seed`: later draws are the same as after `mg.manual_seed(seed)`."""
-        _start(self.numpy_generator, seed)
+        if not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise ValueError(f"manual_seed expects a non-negative int, got {seed!r}")
+        self.numpy_generator.bit_generator.state = np.random.PCG64(int(seed)).state
         self._seed = int(seed)
         return self
 
     def initial_seed(self) -> int:
         """The last seed."""
+        notice("looks at the generator's state")
         return self._seed
 
     def get_state(self) -> Mapping[str, Any]:
@@ -69,43 +66,45 @@ class Generator:
         return self
 
 
+_shared = Generator().manual_seed(secrets.randbits(64))
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits until no other thread draws, or the child would inherit a lock that is never released. Parent and child
+    # continue from the same state, as with NumPy's and PyTorch's global generators.
+    _lock = _shared.numpy_generator.bit_generator.lock
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
 def generator(own: Generator | None = None) -> np.random.Generator:
     """The NumPy generator to draw from: the shared one, or that of `own`."""
     notice("draws from the generator in Python")
     if own is None:
-        return _generator
+        return _shared.numpy_generator
     if not isinstance(own, Generator):
         raise TypeError(f"generator: expected a minigrad.Generator, got {type(own).__name__}")
     return own.numpy_generator
 
 
-def _start(numpy_generator: np.random.Generator, seed: int) -> None:
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"manual_seed expects a non-negative int, got {seed!r}")
-    numpy_generator.bit_generator.state = np.random.PCG64(int(seed)).state
-
-
-@opaque
-def manual_seed(seed: int) -> np.random.Generator:
+def manual_seed(seed: int) -> Generator:
     """Restart the generator from `seed`, a non-negative int: later draws are the same every time.
 
-    >>> a = manual_seed(7).random(); b = manual_seed(7).random(); a == b
+    >>> import minigrad as mg
+    >>> a, b = (mg.rand(3, generator=manual_seed(7)) for _ in range(2))
+    >>> a.equal(b)
     True
     """
-    _start(_generator, seed)
-    return _generator
+    return _shared.manual_seed(seed)
 
 
 def get_state() -> Mapping[str, Any]:
     """The state of the generator, as a dict that JSON can hold."""
     notice("looks at the generator's state")
-    return _generator.bit_generator.state
+    return _shared.get_state()
 
 
-@opaque
 def set_state(state: Mapping[str, Any]) -> None:
     """Continue from where `get_state` was called."""
-    _generator.bit_generator.state = state
+    _shared.set_state(state)
 
 
 @contextlib.contextmanager

@@ -128,6 +128,9 @@ class Capture(Runner):
         own.pool, this_thread.runner = self._pool_before, None
         try:
             yield
+        except Exception as error:
+            self._refuse_to_catch(error)
+            raise
         finally:
             own.pool, this_thread.runner = self.pool, self
 
@@ -279,6 +282,12 @@ class Capture(Runner):
         self.refusal = self.refusal or Refused(message)
         raise self.refusal
 
+    def _refuse_to_catch(self, error: Exception) -> None:
+        """Refuse a step that goes on after an error: it may depend on values."""
+        self.refusal = self.refusal or Refused(
+            f"compile: this step catches an error ({type(error).__name__}: {error}), and would be replayed as if it came "
+            "in each call; check the inputs outside, or don't compile this step")
+
     # ------------------------------------------------------------------------------------------------ how it works
 
     def array_of(self, value: Any) -> Any:
@@ -335,6 +344,9 @@ class Capture(Runner):
         own.observe_launch = self.note
         try:
             return function(*arguments, **options)
+        except Exception as error:
+            self._refuse_to_catch(error)
+            raise
         finally:
             own.observe_launch = None
 

@@ -285,6 +285,12 @@ def enters_the_textbook(x):
         return x * 2
 
 
+def catching(x, function):
+    with contextlib.suppress(IndexError, ValueError):
+        function()
+    return x * 2
+
+
 REFUSED = {
     "item": (lambda x: x * x.sum().item(), "reads the values"),
     "if": (lambda x: x if (x > 0).all() else -x, "reads the values"),
@@ -312,6 +318,10 @@ REFUSED = {
     "a graph from outside": (with_graph_from_outside, "Mul, which made a tensor .* outside this step"),
     "an observer inside": (under_an_observer, "observes operations"),
     "the textbook": (enters_the_textbook, r"enters or leaves textbook\(\).*enter it outside"),
+    "an error of a kernel": (lambda x: catching(x, lambda: F.embedding(mg.tensor([3]), TABLE)), "catches an error .IndexError"),
+    "an error in NumPy": (lambda x: catching(x, lambda: mg.tensor([-1.0]).multinomial(1)), "catches an error .ValueError"),
+    "an error of an opaque call": (lambda x: catching(x, lambda: mg.manual_seed(-1)), "catches an error .ValueError"),
+    "a seed": (lambda x: x * mg.manual_seed(3).initial_seed(), "looks at the generator's state"),
     "a draw in Python": (lambda x: x * mg.random.generator().random(), "draws from the generator in Python"),
     "a mask as index": (lambda x, mask=mg.tensor([True, False]): x[mask], "reads the values"),
     "a mask to select": (lambda x, mask=mg.tensor([True, False]): x.masked_select(mask), "reads the values"),
