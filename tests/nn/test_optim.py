@@ -431,6 +431,21 @@ def test_the_number_of_threads_changes_no_bit(optimizer):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("optimizer, options", [(Adam, {}), (AdamW, dict(amsgrad=True)), (Muon, {})])
+def test_one_large_gradient(optimizer, options):
+    """Its square overflows, 1 - beta2 times the square does not."""
+    parameters, others = (make_parameters([(1, 2)], np.float32) for _ in range(2))
+    steps = optimizer(parameters, **options), optimizer(others, **options)
+    for size in (1.0, 2e19, 1.0):
+        for p in (*parameters, *others):
+            p.grad = mg.tensor([[size, -size]])
+        steps[0].step()
+        steps[1].step_one_by_one(1.0)
+    for name, entry in steps[1].state[others[0]].items():
+        np.testing.assert_allclose(steps[0].state[parameters[0]][name], entry, rtol=1e-5, err_msg=name)
+        assert np.isfinite(entry).all()
+
+
 @pytest.mark.parametrize("dtype, amsgrad", [(np.float32, False), (np.float64, False), (np.float64, True)])
 def test_vanishing_moments_become_zero_and_nan_stays_nan(dtype, amsgrad):
     dead, live, broken = parameters = make_parameters([(5,)] * 3, dtype)

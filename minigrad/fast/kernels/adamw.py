@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .jit import address, jit, kernel, ready
+from .jit import address, exact, jit, kernel, ready
 from .parallel import parallel_for
 from .simd import pointer, pointer_like
 
@@ -59,12 +59,18 @@ def norm(arrays: list[np.ndarray]) -> float:
     return math.sqrt(total)
 
 
+@exact
+def _scaled_square(gradient, gamma):
+    """In this order: the square alone may overflow."""
+    return gamma * gradient * gradient
+
+
 @jit
 def _moments(m, v, i, gradient, beta1, beta2, gamma1, gamma2, tiny):
     """The new means of gradients and of their squares, also stored in m and v."""
     zero = tiny - tiny  # of the same dtype
     mean = beta1 * m[i] + gamma1 * gradient
-    square = beta2 * v[i] + gamma2 * gradient * gradient
+    square = beta2 * v[i] + _scaled_square(gradient, gamma2)
     mean = zero if abs(mean) < tiny else mean  # keeps NaN
     square = zero if square < tiny else square
     m[i] = mean
