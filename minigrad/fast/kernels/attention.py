@@ -2,11 +2,12 @@
 
 It keeps only tiles of TILE keys x BLOCK queries: memory is linear in the keys (k and v, packed), and causal attention takes
 half the time. Forward goes along the keys with a running softmax: if a tile has a larger score than all before, the sum and
-out so far are scaled down. The logsumexp of each query is saved; backward recomputes the weights from it.
+out so far are scaled down. The largest score and the sum of each query are saved; backward recomputes the weights from them.
 
 The guide (study/guide/) has the algorithm in NumPy, `flash_forward` and `flash_backward`. The kernels differ as
 follows; `square` is the number of a tile's keys before the diagonal:
 
+- The largest score and the sum are not saved as one logsumexp: if a mask of -1e9 hides all keys, that has lost the sum.
 - Tiles are transposed, (keys, queries), so that everything that belongs to a query is in one lane: see attention_passes.py.
 - On the diagonal a product takes STRIP keys or queries at a time, and only what they see.
 - A mask may be added to the scores; if it hides everything from a query, its weights are zeros.
@@ -32,7 +33,7 @@ from .attention_passes import (
     BLOCK, STRIP, dots, drop_weights, drop_weights_backward, hide_future, online_softmax, pack, scale_rows,
     softmax_backward, transpose, turn,
 )
-from .bfloat16 import COLUMNS, ROWS
+from .bfloat16 import COLUMNS, NEITHER, ROWS
 from .buffers import empty, workspace
 from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import gemm, register
@@ -41,7 +42,7 @@ from .jit import jit, kernel, library, ready
 from .matrix import ACCUMULATE, ADD_BIAS, PACKED, Matrix, at
 from .parallel import parallel_for
 from .simd import (
-    INDEX, call, consecutive, constant, constant_like, fields, instructions, log, pointer, pointers, shift, shift_each,
+    INDEX, call, consecutive, constant, constant_like, fields, instructions, pointer, pointers, shift, shift_each,
 )
 from .thresholds import ATTENTION_ON_THREADS, WORTH_A_THREAD
 
@@ -52,7 +53,8 @@ ARRAYS = 11  # arguments of the kernels
 
 @jit
 def _as_pairs(x, rows, columns, axis, pack_pairs, target):
-    """x, or if operands are rounded, its numbers at 2p and 2p + 1 along an axis as pairs, in the target, which may be x."""
+    """x, or if operands are rounded, its numbers at 2p and 2p + 1 along an axis as pairs, in the target, which may be x.
+    Along NEITHER axis, x itself is rounded."""
     if pack_pairs == 0:
         return x
     call(pack_pairs, (x, rows, columns, target, axis))
@@ -155,7 +157,7 @@ def _of_head(given, head):
 
 @library
 def _forward_portion(begin, end, given, space):
-    """out and logsumexp for the blocks of queries from `begin` to `end`, counted across all heads."""
+    """out and normalisers for the blocks of queries from `begin` to `end`, counted across all heads."""
     _, strides, sizes, scale, dropping = given
     _, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated, product, pack_pairs = sizes
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
@@ -165,7 +167,7 @@ def _forward_portion(begin, end, given, space):
     k_packed, v_packed, q_packed, queries, tile = _matrices(memory, (row_size, row_size, row_size, BLOCK, BLOCK))
     scores, largest, total, shrinking = memory[4:]
     for head in range(begin // blocks, -(-end // blocks)):
-        q, k, v, mask, rotation, out, logsumexp = _of_head(given, head)[:7]
+        q, k, v, mask, rotation, out, normalisers = _of_head(given, head)[:7]
         mask = Matrix(mask.start, mask.row, strides[3][3])
         start_of_queries = max(0, begin - head * blocks) * BLOCK
         end_of_queries = min(Tq, (end - head * blocks) * BLOCK)
@@ -209,10 +211,10 @@ def _forward_portion(begin, end, given, space):
                 _as_pairs(tile, keys, columns, ROWS, pack_pairs, tile)
                 _sum_over_keys(tile, keys, square, at(v_packed, start // numbers, 0), at(v, start, 0), all_finite, count, D,
                                block_of_out, product | adding, pack_pairs)
-            for c in range(count):
-                logsumexp.start[first + c] = largest[c] + log(total[c])
-            for c in range(count):
+            for c in range(count):  # a query that sees nothing gets weights of zero
                 total[c] = one / total[c] if total[c] != 0 else zero
+                at(normalisers, first + c, 0).start[0] = largest[c] if largest[c] != minus_infinity else zero
+                at(normalisers, first + c, 1).start[0] = total[c]
             scale_rows(block_of_out, count, D, total)
 
 
@@ -225,14 +227,14 @@ def _backward_portion(begin, end, given, space):
     numbers = 2 if pack_pairs != 0 else 1  # in an element of an operand
     packed, block, of_scores = Tk * row_size, BLOCK * row_size, BLOCK * TILE
     memory = consecutive(space, (
-        packed, packed, packed, packed, block, block, block, block, of_scores, of_scores, BLOCK, BLOCK, BLOCK))
+        packed, packed, packed, packed, block, block, block, block, of_scores, of_scores, BLOCK, BLOCK, BLOCK, BLOCK))
     k_packed, k_in_rows, k_in_columns, v_packed, q_packed, dout_packed, queries, douts, tile, dtile = _matrices(
         memory, (row_size, row_size, row_size, row_size, row_size, row_size, BLOCK, BLOCK, BLOCK, BLOCK))
-    scores, dscores, subtracted, minus_delta, check = memory[8:]
+    scores, dscores, largest, factors, minus_delta, check = memory[8:]
     last = (Tq - 1) // BLOCK * BLOCK
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
-        q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv = _of_head(given, head)
+        q, k, v, mask, rotation, out, normalisers, dout, dq, dk, dv = _of_head(given, head)
         mask = Matrix(mask.start, mask.row, strides[3][3])
         pack(v, seen, D, one, v_packed, check)
         pack(k, seen, D, scale, k_packed, check)
@@ -259,12 +261,12 @@ def _backward_portion(begin, end, given, space):
                 transpose(_as_pairs(at(dout, first, 0), count, D, COLUMNS, pack_pairs, dout_packed), count, size, douts)
                 pack(q_packed, count, D, scale, q_packed, check)
                 pack(at(dout, first, 0), count, D, one, dout_packed, check)
+                _as_pairs(dout_packed, count, D, NEITHER, pack_pairs, dout_packed)  # as in dweights: dscores sum to zero
                 dots(at(out, first, 0), dout_packed, count, D, -one, minus_delta)
                 _as_pairs(q_packed, count, D, ROWS, pack_pairs, q_packed)
                 _as_pairs(dout_packed, count, D, ROWS, pack_pairs, dout_packed)
-                for c in range(count):  # a query that sees nothing gets weights of zero
-                    value = logsumexp.start[first + c]
-                    subtracted[c] = value if value != minus_infinity else -minus_infinity
+                for c in range(count):
+                    largest[c], factors[c] = at(normalisers, first + c, 0).start[0], at(normalisers, first + c, 1).start[0]
                 for start in range(low, high, TILE):
                     keys = min(TILE, high - start)
                     square = min(keys, first - start) if is_causal else keys
@@ -278,8 +280,8 @@ def _backward_portion(begin, end, given, space):
                     adding = ADD_BIAS if dropping[0] == 0 else 0
                     _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta, product | adding, zero,
                           dtile)
-                    # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - rowsum(out * dout))
-                    softmax_backward(scores, dscores, keys, square, columns, subtracted)
+                    # 2. weights = softmax(scores);  dscores = weights * (dweights - rowsum(out * dout))
+                    softmax_backward(scores, dscores, keys, square, columns, largest, factors)
                     if dropping[0] != 0:
                         _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
@@ -373,7 +375,7 @@ def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, .
     return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(ARRAYS))))
 
 
-def _launch(portion, inputs, is_causal, scale, dropout, product, out, logsumexp, *gradients):
+def _launch(portion, inputs, is_causal, scale, dropout, product, out, normalisers, *gradients):
     """Run a portion on all threads. Arrays are passed as corners and strides, so that there is one specialisation."""
     q, k, v, mask, rotation = inputs
     (B, H, Tq, D), Tk, dtype = q.shape, k.shape[2], q.dtype
@@ -381,7 +383,7 @@ def _launch(portion, inputs, is_causal, scale, dropout, product, out, logsumexp,
         mask = _readable(mask.astype(dtype, copy=False), rows_only=False)
         mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     arrays = [q, k, v, q if mask is None else mask, q if rotation is None else _readable(rotation)[None, None], out,
-              logsumexp[..., None], *gradients]
+              normalisers, *gradients]
     strides = [x.strides for x in arrays]
     if mask is not None:
         strides[3] = tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
@@ -391,7 +393,7 @@ def _launch(portion, inputs, is_causal, scale, dropout, product, out, logsumexp,
     blocks = 1 if gradients else -(-Tq // BLOCK)  # as all queries of a head add to its dk and dv
     threads = 1 if B * H * Tq * Tk * D < ATTENTION_ON_THREADS else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
-    space = 4 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # for all that `_backward_portion` packs
+    space = 4 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 4)  # for all that `_backward_portion` packs
     dropout_p, key = dropout
     drop, key = (_machine_code(_drop, dtype), key) if dropout_p > 0 else (0, NO_KEY)
     threshold, keep_scale = threshold_and_scale(dropout_p, dtype)
@@ -408,12 +410,13 @@ def attention_forward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
     rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), *, product: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the logsumexp of the scores.
+    """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the normalisers, from which backward computes the softmax.
 
     q (B, H, Tq, D), k and v (B, H, Tk, D) with any strides but contiguous rows; mask: None, or floats that broadcast to
     (B, H, Tq, Tk); rotation: None, or alternating cosines and sines (at least Tq and Tk, D), by which pairs of features of
     queries and keys are turned first. Causal: query i sees keys 0 to i. out (B, H, Tq, D) has the memory layout
-    (B, Tq, H, D) if q has it, as heads split from rows do; logsumexp (B, H, Tq). A row with everything masked gives zeros.
+    (B, Tq, H, D) if q has it, as heads split from rows do; normalisers (B, H, Tq, 2): the largest score of a query, and
+    1 / sum of e^(score - largest). A row with everything masked gives zeros.
     dropout: (probability of dropping a weight, key (2,) for dropout.py). product: see `gemm.matmul`.
     """
     _check(q, k, v, mask, rotation)
@@ -421,28 +424,28 @@ def attention_forward(
     is_split = _is_readable(q) and 0 < q.strides[1] < q.strides[2]
     q, k, v = _readable(q), _readable(k), _readable(v)
     out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2) if is_split else empty(q.shape, q.dtype)
-    logsumexp = empty((B, H, Tq), q.dtype)
+    normalisers = empty((B, H, Tq, 2), q.dtype)
     if q.size == 0 or k.size == 0:
-        out[...], logsumexp[...] = 0, -np.inf
-        return out, logsumexp
-    _launch(_forward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, logsumexp)
-    return out, logsumexp
+        out[...] = normalisers[...] = 0
+        return out, normalisers
+    _launch(_forward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, normalisers)
+    return out, normalisers
 
 
 def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
-    saved: tuple[np.ndarray, np.ndarray], dout: np.ndarray, gradients: tuple[np.ndarray, np.ndarray, np.ndarray],
+    results: tuple[np.ndarray, np.ndarray], dout: np.ndarray, gradients: tuple[np.ndarray, np.ndarray, np.ndarray],
     rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None), *, product: int = 0,
 ) -> None:
-    """The gradients of `attention_forward`, which returned `saved`, written into dq, dk, dv, with any strides."""
+    """The gradients of `attention_forward`, which returned `results`, written into dq, dk, dv, with any strides."""
     _check(q, k, v, mask, rotation)
     if q.size == 0 or k.size == 0:
         for gradient in gradients:
             gradient[...] = 0
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
-    q, k, v, out, dout = map(_readable, (q, k, v, saved[0], dout))
-    _launch(_backward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, saved[1], dout, *written)
+    q, k, v, out, dout = map(_readable, (q, k, v, results[0], dout))
+    _launch(_backward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, results[1], dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

@@ -225,14 +225,14 @@ def online_softmax(vectors, scores, keys, square, columns, largest, total, shrin
 
 
 @vector_pass
-def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp):
-    """scores = weights = exp(scores - logsumexp);  dscores = weights * dscores"""
+def softmax_backward(vectors, scores, dscores, keys, square, columns, largest, factors):
+    """scores = weights = exp(scores - largest) * factors;  dscores = weights * dscores"""
     builder = vectors.builder
     with _each_column(vectors, keys, square, columns) as (column, rows):
-        subtracted = vectors.load(builder.gep(logsumexp, [column]))
+        subtracted, factor = (vectors.load(builder.gep(x, [column])) for x in (largest, factors))
         with cgutils.for_range(builder, rows) as row:
             address, daddress = (_address(vectors, x, row.index, constant(BLOCK), column) for x in (scores, dscores))
-            weight = _exp(vectors, builder.fsub(vectors.load(address), subtracted))
+            weight = builder.fmul(_exp(vectors, builder.fsub(vectors.load(address), subtracted)), factor)
             vectors.store(weight, address)
             vectors.store(builder.fmul(weight, vectors.load(daddress)), daddress)
 

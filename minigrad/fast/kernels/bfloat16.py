@@ -27,7 +27,7 @@ from .microkernel import UNROLLED, multiply_tile_of_pairs, shape, transpose_squa
 from .simd import BIT, INT32, constant, fields, has_feature, shift, vector_pass, vector_shape
 
 DEPTH = 256  # pairs in a panel
-ROWS, COLUMNS = 0, 1  # axes of a matrix, along which numbers are paired
+ROWS, COLUMNS, NEITHER = 0, 1, 2  # axes of a matrix, along which numbers are paired
 SQUARE = PACKED_B + MAX_DEPTH * STRIP_COLUMNS  # where rounded rows that will be transposed begin in the workspace
 
 
@@ -63,6 +63,21 @@ def _to_bfloat16(vectors, low, high):
     parts = [builder.trunc(builder.lshr(_rounded_bits(vectors, x), places), ir.VectorType(ir.IntType(16), lanes))
              for x in (low, high)]
     return vectors.shuffle(*parts, list(range(2 * lanes)))
+
+
+@vector_pass
+def _round_rows(vectors, x, rows, columns):
+    """x = bfloat16(x), in float32; rows have room for whole vectors."""
+    builder = vectors.builder
+    x, row_of_x = fields(builder, x, 2)
+    upper = ir.Constant(ir.VectorType(INT32, vectors.lanes), [-1 << 16] * vectors.lanes)
+
+    def emit(row, column, _):
+        place = builder.gep(x, [builder.add(builder.mul(row, row_of_x), column)])
+        nearest = builder.and_(_rounded_bits(vectors, vectors.load(place)), upper)
+        vectors.store(builder.bitcast(nearest, vectors.type), place)
+
+    _for_each_piece(vectors, rows, 1, columns, vectors.lanes, emit)
 
 
 @vector_pass
@@ -104,10 +119,13 @@ def _pack_pairs_in_columns(vectors, source, rows, columns, target):
 
 @library
 def _pack_pairs(source, rows, columns, target, axis):
-    """Pack pairs for kernels whose operands are PACKED: a separate library, so that only rounding ones compile it."""
+    """Pack pairs for kernels whose operands are PACKED: a separate library, so that only rounding ones compile it. Along
+    NEITHER axis, the source is rounded in place."""
     source, target = Matrix(source[0], source[1], 1), Matrix(target[0], target[1], 1)
     if axis == ROWS:
         _pack_pairs_in_columns(source, rows, columns, target)
+    elif axis == NEITHER:
+        _round_rows(source, rows, columns)
     else:
         _pack_pairs_in_rows(source, rows, columns, target)
 

@@ -35,10 +35,10 @@ def arrays(B, H, Tq, Tk, D, dtype=np.float32):
 
 def run(q, k, v, dout, mask=None, is_causal=False, rotation=None, rounds=False):
     """out, dq, dk, dv from the kernels; anything they do not write stays NaN."""
-    out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE, rotation, product=product(rounds))
+    out, normalisers = attention_forward(q, k, v, mask, is_causal, SCALE, rotation, product=product(rounds))
     gradients = [np.full(x.shape, np.nan, out.dtype) for x in (q, k, v)]
     attention_backward(
-        q, k, v, mask, is_causal, SCALE, (out, logsumexp), dout, gradients, rotation, product=product(rounds))
+        q, k, v, mask, is_causal, SCALE, (out, normalisers), dout, gradients, rotation, product=product(rounds))
     return out, *gradients
 
 
@@ -155,9 +155,9 @@ def test_packed_projections_are_read_and_written_in_place():
     q, k, v = (packed[:, :, i].swapaxes(1, 2) for i in range(3))
     dq, dk, dv = (dpacked[:, :, i].swapaxes(1, 2) for i in range(3))
     dout = random(B, T, H, D).swapaxes(1, 2)
-    out, logsumexp = attention_forward(q, k, v, None, True, SCALE)
+    out, normalisers = attention_forward(q, k, v, None, True, SCALE)
     assert out.swapaxes(1, 2).flags.c_contiguous  # so that merging the heads is free
-    attention_backward(q, k, v, None, True, SCALE, (out, logsumexp), dout, (dq, dk, dv))
+    attention_backward(q, k, v, None, True, SCALE, (out, normalisers), dout, (dq, dk, dv))
     expected = run(*(np.ascontiguousarray(x) for x in (q, k, v, dout)), is_causal=True)
     for actual, wanted in zip((out, dq, dk, dv), expected):
         assert np.array_equal(actual, wanted)
@@ -169,9 +169,9 @@ def with_gaps(x):
 
 def test_gradients_into_arrays_with_gaps():
     q, k, v, dout = arrays(1, 1, 5, 5, 4)
-    out, logsumexp = attention_forward(q, k, v, None, True, SCALE)
+    out, normalisers = attention_forward(q, k, v, None, True, SCALE)
     gradients = [with_gaps(np.zeros_like(x)) for x in (q, k, v)]
-    attention_backward(q, k, v, None, True, SCALE, (out, logsumexp), dout, gradients)
+    attention_backward(q, k, v, None, True, SCALE, (out, normalisers), dout, gradients)
     for actual, wanted in zip(gradients, run(q, k, v, dout, is_causal=True)[1:]):
         assert np.array_equal(actual, wanted)
 
@@ -183,6 +183,17 @@ def test_rounded_operands_over_several_tiles(size):
         results = (run(*arrays(*size), is_causal=is_causal, rounds=rounds) for rounds in (True, False))
         for actual, wanted in zip(*results):
             np.testing.assert_allclose(actual, wanted, rtol=0, atol=0.01 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize("size", [(2, 2, 70, 1, 33), (1, 1, 17, 17, 17), (1, 1, 70, 70, 96)], ids=str)
+def test_scores_of_certain_weights_have_no_gradient(size, rounds):
+    """Each query sees one key, or one has all the weight: dweights must cancel rowsum(dout * out)."""
+    q, k, v, dout = arrays(*size)
+    if size[3] > 1:
+        q[...] = k[...] = 40 * np.eye(*q.shape[2:])
+    _, dq, dk, _ = run(q, k, v, dout, rounds=rounds)
+    assert max(np.abs(dq).max(), np.abs(dk).max()) < 40 * 2e-6
 
 
 @pytest.mark.parametrize("rounds", [False, True])

@@ -112,7 +112,7 @@ def test_the_bits_of_attention_do_not_depend_on_where_arrays_are(time, size, dty
         for array, value in zip(arrays, values):
             array[...] = value
         q, k, v, dout, *gradients = arrays
-        out, logsumexp = attention.attention_forward(q, k, v, None, True, 0.3)
-        attention.attention_backward(q, k, v, None, True, 0.3, (out, logsumexp), dout, gradients)
+        out, normalisers = attention.attention_forward(q, k, v, None, True, 0.3)
+        attention.attention_backward(q, k, v, None, True, 0.3, (out, normalisers), dout, gradients)
         results.add(b"".join(array.tobytes() for array in (out, *gradients)))
     assert len(results) == 1
