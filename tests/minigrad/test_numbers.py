@@ -58,15 +58,42 @@ def test_extreme_numbers(name, dtype):
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: F.layer_norm(x, 64), lambda x: x.std(1), lambda x: x.softmax(1), lambda x: x.log_softmax(1),
+    lambda x: F.cross_entropy(x, mg.arange(5), reduction="none"), lambda x: F.cross_entropy(x, x.detach().softmax(1), reduction="none"),
+    lambda x: F.cross_entropy(x, mg.arange(5), reduction="none", label_smoothing=0.1),
+    lambda x: F.kl_div(x.log_softmax(1), mg.full((5, 64), 1 / 64, dtype=x.dtype)),
+], ids=["layer_norm", "std", "softmax", "log_softmax", "cross_entropy", "probabilities", "smoothed", "kl_div"])
 @by_kernels
-def test_layer_norm_of_rows_far_from_zero(random):
-    for mean in (0.0, 1e4, 1e6):
+def test_rows_far_from_zero(function, random):
+    """Adding a number to a row changes nothing."""
+    for mean in (0.0, 1e4, 1e6, -1e9):
         x = (random.standard_normal((5, 64)) + mean).astype(np.float32)
-        upstream = random.standard_normal((5, 64))
-        out, dx = gradient(lambda x: F.layer_norm(x, 64), x, upstream)
-        exact, exact_dx = gradient(lambda x: F.layer_norm(x, 64), x.astype(np.float64), upstream)
-        np.testing.assert_allclose(out, exact, atol=1e-6)
-        np.testing.assert_allclose(dx, exact_dx, atol=5e-6 * np.abs(exact_dx).max())
+        upstream = random.standard_normal(function(mg.tensor(x)).shape)
+        out, dx = gradient(function, x, upstream)
+        exact, exact_dx = gradient(function, x.astype(np.float64), upstream)
+        np.testing.assert_allclose(out, exact, rtol=1e-6, atol=2e-6)
+        np.testing.assert_allclose(dx, exact_dx, atol=5e-6 * np.abs(exact_dx).max() + 1e-7)
+
+
+@pytest.mark.parametrize("dtype, hidden", [(np.float32, -1e9), (np.float32, -3.4e38), (np.float64, -1e300)])
+@by_kernels
+def test_queries_hidden_by_a_finite_mask_see_all_keys_alike(dtype, hidden, random):
+    """As the scores vanish in the sum with the mask."""
+    for keys in (5, 200):
+        mask = np.zeros((70, keys), dtype)
+        mask[[0, 3, 69]] = hidden
+        inputs = [random.standard_normal((length, 8)).astype(dtype) for length in (70, keys, keys)]
+        dout = mg.tensor(random.standard_normal((70, 8)).astype(dtype))
+        found = []
+        for block in (contextlib.nullcontext, mg.textbook):
+            q, k, v = (mg.tensor(x, requires_grad=True) for x in inputs)
+            with block():
+                out = F.scaled_dot_product_attention(q, k, v, attn_mask=mg.tensor(mask))
+                out.backward(dout)
+            found.append([out.data, q.grad.data, k.grad.data, v.grad.data])
+        for got, expected in zip(*found):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("function", [

@@ -1,5 +1,5 @@
 """Softmax and log-softmax over rows. Both subtract the row's maximum first, so that no exponential overflows."""
-from .jit import jit
+from .jit import exact, jit
 from .rows import row_dot, row_kernel, row_sum
 from .simd import exp, exp_nonpositive, log, row_max, shift
 
@@ -35,6 +35,12 @@ def softmax_backward(row, size, dout, out, dx):
         dx[j] = out[j] * (dout[j] - dot)
 
 
+@exact
+def _subtract_both(x, largest, log_total):
+    """In this order: in largest + log_total, much of a small logarithm would be rounded away."""
+    return x - largest - log_total
+
+
 @row_kernel
 def log_softmax_forward(row, size, x, out):
     """x, out (N, C), C > 0: out = x - max - log(sum of e^(x - max))"""
@@ -42,7 +48,7 @@ def log_softmax_forward(row, size, x, out):
     largest, total = exponentials(x, out, size)
     log_total = log(total)
     for j in range(size):
-        out[j] = x[j] - largest - log_total
+        out[j] = _subtract_both(x[j], largest, log_total)
 
 
 @row_kernel
