@@ -11,7 +11,7 @@ from minigrad import Tensor
 from minigrad.extend import MultiTensorStep, norm
 from nn.checks import positive
 from nn.optim.clip import clip_coefficient
-from nn.optim.optimizer import Optimizer, Parameters
+from nn.optim.optimizer import FLOATS, Optimizer, Parameters
 
 
 class MultiTensorOptimizer(Optimizer):
@@ -39,7 +39,7 @@ class MultiTensorOptimizer(Optimizer):
             for group in self.param_groups:
                 self.check_group(group)
             names = [self.state_names(group) for group in self.param_groups]
-            dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype.kind == "f")
+            dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype in FLOATS)
             self._steps = [self.make_step(dtype, names) for dtype in dtypes]
             self._made_for = self._parts()
         return self._steps

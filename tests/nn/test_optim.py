@@ -719,9 +719,11 @@ def test_a_bad_group_is_not_kept(optimizer, group):
 
 
 @pytest.mark.parametrize("kind", [SGD, Adam, AdamW, Muon])
-def test_a_parameter_of_booleans_such_as_a_mask_is_skipped(kind):
+def test_parameters_in_which_nothing_is_computed_are_skipped(kind):
+    """Such as a mask, or frozen weights."""
     results = []
-    for masks in ([], [nn.Parameter(mg.tensor([[True, False]]), requires_grad=False)]):
+    given = mg.tensor([[True, False]]), mg.tensor([[1.0, 0.0]], dtype=mg.bfloat16)
+    for masks in ([], [nn.Parameter(tensor, requires_grad=False) for tensor in given]):
         weight = nn.Parameter(mg.tensor([[2.0, 3.0]]))
         optimizer = kind([*masks, weight], lr=0.1)
         for _ in range(2):
@@ -729,5 +731,5 @@ def test_a_parameter_of_booleans_such_as_a_mask_is_skipped(kind):
             optimizer.step()
             optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
         results.append(weight.tolist())
-        assert all(mask.tolist() == [[True, False]] for mask in masks)
+        assert all(mask.tolist() == [[1, 0]] for mask in masks)
     assert results[0] == results[1] != [[2.0, 3.0]]
