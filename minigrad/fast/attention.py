@@ -1,8 +1,8 @@
 """Attention with kernels that never hold a (Tq, Tk) array.
 
-They save out, and for each row its largest score and the sum of exponentials, recompute the weights block by block, and use
-rowsum(dout * out) in place of rowsum(dweights * weights). Packed heads are read and written in place. A NaN or infinity in a
-value that a query cannot see does not reach its row; in the textbook it does, as 0 * NaN.
+They save out and, for each row, its largest score and sum of exponentials, recompute the weights block by block, and use
+rowsum(dout * out) in place of rowsum(dweights * weights). Packed heads are read and written in place. A NaN or infinity in
+a value that a query cannot see does not reach its row; in the textbook it does, as 0 * NaN.
 """
 import numpy as np
 

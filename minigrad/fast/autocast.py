@@ -1,7 +1,7 @@
 """Products in bfloat16: `autocast`, also called `amp.autocast`, and which operations it changes.
 
     operation                                               operands    sums, results    gradients
-    matmul, @, bmm, einsum, tensordot, Linear, the MLP      bfloat16    float32          products, also rounded
+    matmul, @, bmm, einsum of two, tensordot, Linear, MLP   bfloat16    float32          products, also rounded
     attention: q @ k^T and weights @ v                      bfloat16    float32          products, also rounded
     a step of Muon: the products of its iteration           bfloat16    float32
     batches of tiny products (up to 4,096 multiply-adds),
@@ -10,8 +10,8 @@
 
 Operands are rounded to nearest, ties to even, while a product packs them, so parameters, activations, gradients and the
 optimizer's state stay float32. Each op remembers whether its products are rounded, so backward may run outside the block.
-With `create_graph=True`, backward consists of ops too, which are rounded if backward is called inside the block. Everything
-inside `textbook()` is computed in float32.
+With `create_graph=True`, backward consists of ops too, which are rounded if backward is called inside the block. Ops
+applied inside `textbook()` are computed in float32, and so is their backward.
 """
 from typing import Any
 

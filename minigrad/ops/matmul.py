@@ -209,7 +209,7 @@ class MatmulMethods:
         """out_ij = self_i vec2_j, of two vectors."""
         if self.ndim != 1 or vec2.ndim != 1:
             raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {vec2.shape}")
-        return matmul(self.unsqueeze(1), vec2.unsqueeze(0)) if self.dtype == vec2.dtype else self.unsqueeze(1) * vec2
+        return self.unsqueeze(1) * vec2
 
     @answers(np.kron)
     def kron(self: Tensor, other: Tensor) -> Tensor:

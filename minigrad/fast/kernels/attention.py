@@ -2,7 +2,7 @@
 
 It keeps only tiles of TILE keys x BLOCK queries: memory is linear in the keys (k and v, packed), and causal attention takes
 half the time. Forward goes along the keys with a running softmax: if a tile has a larger score than all before, the sum and
-out so far are scaled down. The largest score and the sum of each query are saved; backward recomputes the weights from them.
+out so far are scaled down. Each query's largest score and sum are saved; backward recomputes the weights from them.
 
 The guide (study/guide/) has the algorithm in NumPy, `flash_forward` and `flash_backward`. The kernels differ as
 follows; `square` is the number of a tile's keys before the diagonal:
@@ -444,8 +444,10 @@ def attention_backward(
             gradient[...] = 0
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
-    q, k, v, out, dout = map(_readable, (q, k, v, results[0], dout))
-    _launch(_backward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, product, out, results[1], dout, *written)
+    out, normalisers = results
+    q, k, v, out, dout = map(_readable, (q, k, v, out, dout))
+    inputs = q, k, v, mask, rotation
+    _launch(_backward_portion, inputs, is_causal, scale, dropout, product, out, normalisers, dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result
