@@ -87,7 +87,7 @@ class _Run:
         self.function = function
         self.rounds = this_thread.rounds_products  # in backward and in replays too, as other ops do
         self.inputs = inputs
-        self.ctx = Context(tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs))
+        self.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs)
 
     def precision(self) -> Block:
         """The one that forward was first called in."""
@@ -128,6 +128,7 @@ class _FunctionOp(Op):
 
     def forward(self, *arrays):
         run, arrays = self.run, iter(arrays)
+        run.ctx = Context(run.needs_input_grad)  # a replay calls forward again: attributes that it set last time are gone
         inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]
         given = [x.array for x in inputs if isinstance(x, Tensor)]
         with run.precision(), no_grad():

@@ -504,6 +504,30 @@ def test_a_function_that_sometimes_returns_a_view_is_followed():
         assert got == step(mg.ones(2)).tolist() and gradient == w.grad.tolist(), call
 
 
+def test_a_function_that_keeps_attributes_only_sometimes_is_followed():
+    class Clip(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            if (low := x.data < 0).any():
+                ctx.low = low
+            return mg.clamp(x, min=0.0)
+
+        @staticmethod
+        def backward(ctx, dout):
+            return dout * mg.tensor(1.0 - ctx.low).float() if hasattr(ctx, "low") else dout * 1
+
+    w = mg.ones(2, requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        w.grad = None
+        Clip.apply(w * x).sum().backward()
+
+    for call in range(1, 8):
+        step(mg.tensor([-1.0, 1.0]) if call == 5 else mg.ones(2))
+        assert w.grad.tolist() == ([0.0, 1.0] if call == 5 else [1.0, 1.0]), call
+
+
 # ---------------------------------------------------------------------------------------------------- surroundings
 
 def test_places_have_names():
