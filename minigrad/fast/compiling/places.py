@@ -2,6 +2,7 @@
 import collections
 import functools
 import inspect
+import io
 import itertools
 import math
 import operator
@@ -131,8 +132,10 @@ def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] |
     for types_of, read, write, kind in INSIDE:
         if isinstance(value, types_of):
             return read(value), functools.partial(write, value), kind
-    if hasattr(type(value), "__next__") and hasattr(type(value), "__length_hint__"):
-        return value.__length_hint__, functools.partial(_leave, value), DRAWN
+    if whose(next((base for base in type(value).__mro__ if "__next__" in vars(base)), None)) is not USERS:
+        is_output = isinstance(value, io.IOBase) and (value.closed or value.writable())
+        position = getattr(value, "__length_hint__", object)  # without one it is new each time: to reach it is to draw
+        return None if is_output else (position, functools.partial(_leave, value), DRAWN)
     return None
 
 
@@ -199,6 +202,5 @@ INSIDE = [  # types, how to read the contents, how to restore them, the kind of 
      lambda value, before: value.cache_clear(), DRAWN),
     (types.GeneratorType, lambda value: lambda: (getattr(value.gi_frame, "f_lasti", None),
                                                  repr(inspect.getgeneratorlocals(value))), _leave, DRAWN),
-    (tuple(kind for kind in vars(itertools).values() if isinstance(kind, type)),
-     lambda value: functools.partial(repr, value), _leave, DRAWN),
+    ((itertools.count, itertools.repeat), lambda value: functools.partial(repr, value), _leave, DRAWN),
 ]

@@ -139,7 +139,7 @@ class Surroundings:
         if isinstance(value, types.FunctionType):
             self._function(value, MISSING, name)
             self._opens(value, name)
-        elif isinstance(value, types.BuiltinFunctionType):
+        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
             if not isinstance(value.__self__, (types.ModuleType, type(None), type)):
                 self._follow(value.__self__, name.rpartition(".")[0] or name)
         elif isinstance(value, (staticmethod, classmethod)):

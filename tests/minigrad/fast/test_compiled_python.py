@@ -234,6 +234,14 @@ REFUSED = {  # top, body, the name that the error gives
                                   "it "),
     "generator": ("def f():\n    yield 1.0\n    yield 2.0\nit = f()", "y = y * next(it)", "it "),
     "count": ("it = itertools.count()", "y = y * next(it)", "it "),
+    **{f"iterator {it}": (f"import csv, io\nit = {it}", "next(it)", "it ") for it in [
+        "zip([1, 2])", "map(float, [1, 2])", "filter(None, [1, 2])", "enumerate([1, 2])", "reversed([1, 2])", "iter({1, 2})", "iter(int, 1)",
+        "itertools.chain([1], [2])", "itertools.islice([1, 2], 2)", "itertools.accumulate([1, 2])", "itertools.cycle([1, 2])",
+        "itertools.starmap(pow, [(1, 2), (1, 3)])", "itertools.takewhile(bool, [1, 2])", "itertools.compress([1, 2], [1, 1])",
+        "itertools.pairwise([1, 2, 3])", "itertools.tee([1, 2])[0]", "itertools.repeat(1, 3)", "np.ones(3).flat", "np.ndenumerate([1, 2])",
+        "csv.reader('12')", "csv.DictReader('123')", "io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'1\\n2')))", "type('It', (zip,), {})([1, 2])"]},
+    "next of an iterator": ("it = map(float, [1, 2]).__next__", "y = y * it()", "it "),
+    "partial of next": ("it = functools.partial(next, map(float, [1, 2]))", "y = y * it()", r"it\[0\] "),
     "np.random": ("", "y = y * np.random.random()", "np.random"),
     "NumPy's generator": ("r = np.random.default_rng(0)", "y = y * r.random()", "r "),
     "random": ("", "y = y * random.random()", "random"),
@@ -245,6 +253,23 @@ REFUSED = {  # top, body, the name that the error gives
     "cache": ("@functools.lru_cache\ndef f(n): return n * 2.0", "y = y * f(2)", "f "),
     "cached property": ("class A:\n    @functools.cached_property\n    def p(self): return 2.0\na = A()", "y = y * a.p", "a.p "),
 }  # fmt: skip
+
+
+LEFT_ALONE = {  # what may seem to be an iterator
+    "in an attribute that the step does not name": ("class A: k = 2.0\na = A()\na.it = zip([1, 2])", "y = y * a.k"),
+    "in another variable": ("it = zip([1, 2])\ndef f():\n    global it\n    it = None", "y = y * 2"),
+    "a file to write to": ("import io\nlog = io.TextIOWrapper(io.BytesIO())", "log.write('here')"),
+    "made by the step": ("", "for i, z in enumerate(map(float, [1.0, 2.0])): y = y * z + i"),
+    "the class of iterators": ("kind = zip", "for a, b in kind([1.0], [2.0]): y = y * b"),
+    "a class that follows its own numbers": (
+        "class It:\n    k = 2.0\n    def __iter__(self): return self\n    def __next__(self): return self.k\nit = It()", "y = y * next(it)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_only_iterators_that_the_step_can_reach_are_refused(name):
+    top, body = LEFT_ALONE[name]
+    assert lives({}, calls=6, top=top, body=body) is None
 
 
 def held(value):
