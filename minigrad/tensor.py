@@ -50,6 +50,7 @@ class Tensor(ops.Methods):
     """
 
     frozen: Node | None = None  # the node of a leaf while it does not require a gradient
+    thaws: bool = False  # in bfloat16: did it require a gradient before? Then Module.float() makes it do so again
     made: int = 0  # the age of a tensor without a node, as `node.order` is with one
 
     def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
@@ -107,6 +108,7 @@ class Tensor(ops.Methods):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this a leaf whose gradient is wanted, or not."""
         if requires_grad == (self.node is not None):
+            self.thaws = False
             return self
         notice(SWITCHES, self)
         if not requires_grad:

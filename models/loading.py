@@ -101,7 +101,7 @@ def model_in(source: Source, dtype: Any = None) -> nn.Module:
     model = skip_init(make_model, source.task, source.architecture, source.config, seed=None)
     if dtype == mg.bfloat16:
         for parameter in model.parameters():  # the memory of those in float32 was never touched
-            parameter.requires_grad = False
+            parameter.requires_grad, parameter.thaws = False, True
             parameter.array = mg.empty(parameter.shape, dtype=dtype).array
     source.load_into(model)
     model.tokenizer = source.task or source.tokenizer

@@ -355,7 +355,7 @@ class Module:
 
         Shared parameters stay shared. Create the optimiser afterwards. to("cpu") changes nothing: it is the only device.
         A model in bfloat16 can be saved and loaded in half the memory, but neither called nor trained: its parameters have
-        no gradients. After float() it computes again, and requires_grad_() makes it learn.
+        no gradients. After float() it computes again, and the parameters that were trainable before learn.
         """
         dtype = dtype_of_to(target.dtype if isinstance(target, Tensor) else target, dtype, device)
         if dtype is None:
@@ -364,11 +364,11 @@ class Module:
             raise TypeError(f"Module.to takes float32, float64 or bfloat16, got {dtype}")
         for tensor in chain(self.parameters(), self.buffers()):
             if tensor.is_floating_point() and tensor.dtype != dtype:
-                gradient, wanted = tensor.grad, tensor.requires_grad
+                gradient, wanted = tensor.grad, tensor.requires_grad or tensor.thaws
                 tensor.requires_grad = False
                 tensor.array = tensor.to(dtype).array
                 if dtype is minigrad.bfloat16:
-                    tensor.frozen = None
+                    tensor.frozen, tensor.thaws = None, wanted
                 elif wanted or gradient is not None:
                     tensor.requires_grad = True  # a new leaf: the old one has the old dtype
                     tensor.grad = None if gradient is None else gradient.to(dtype)

@@ -161,5 +161,5 @@ class ConversionMethods:
         copy.__dict__.update(self.__dict__)
         copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
-        memo[id(self)] = copy.requires_grad_(self.requires_grad)
+        memo[id(self)] = copy.requires_grad_() if self.requires_grad else copy
         return copy

@@ -112,6 +112,7 @@ def test_a_run_is_loaded(text_run):
     for (name, own), parameter in zip(stored.named_parameters(), expected.parameters()):
         np.testing.assert_array_equal(own.array.bits, parameter.array.bits, err_msg=name)
     assert models.respond(stored, "a", tokens=30, seed=1) == models.respond(expected.float(), "a", tokens=30, seed=1)
+    assert all(parameter.requires_grad for parameter in stored.float().parameters())
 
 
 def test_other_dtypes(text_run):

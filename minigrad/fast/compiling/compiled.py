@@ -194,7 +194,7 @@ def _form(x: Tensor) -> tuple:
     if type(x) is not Tensor:
         raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
                         "minigrad.tensor, detach() a parameter, or let the step read them from outside")
-    if len(x.__dict__) > 3 and x.__dict__.keys() - {"_array", "node", "made", "frozen"}:
+    if len(x.__dict__) > 3 and x.__dict__.keys() - {"_array", "node", "made", "frozen", "thaws"}:
         raise TypeError("compile: an input of a compiled step has attributes of its own, which a replay would not see; let "
                         "the step read them from outside")
     if x.requires_grad:

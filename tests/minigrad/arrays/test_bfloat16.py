@@ -213,11 +213,27 @@ def test_a_module_keeps_its_parameters_which_store_numbers_and_learn_again_in_fl
     assert {p.dtype for p in layer.parameters()} == {mg.bfloat16} and layer[0].ids.dtype == mg.int64
     assert type(weight) is nn.Parameter and not weight.requires_grad and weight.grad is None
     assert same(weight, np.float32(mg.tensor(before).bfloat16().tolist()))
-    assert layer.float()[0].weight is weight and weight.dtype == mg.float32 and not weight.requires_grad
-    layer.requires_grad_()
+    assert layer.float()[0].weight is weight and weight.dtype == mg.float32 and weight.requires_grad
     (layer(drawn(2, 3)) * drawn(2, 4)).sum().backward()
     assert weight.grad.abs().sum() > 0 and weight.grad.dtype == mg.float32
     assert {p.dtype for p in layer.to(mg.bfloat16).to(mg.float64).parameters()} == {mg.float64}
+
+
+FROM_BFLOAT16 = {"float": lambda layer: layer.float(), "double": lambda layer: layer.double(), "twice": lambda layer: layer.bfloat16().float(),
+                 "there and back": lambda layer: layer.float().bfloat16().float(), "a copy": lambda layer: copy.deepcopy(layer).float(),
+                 "pickled": lambda layer: pickle.loads(pickle.dumps(layer)).float()}
+
+
+@pytest.mark.parametrize("convert", FROM_BFLOAT16.values(), ids=FROM_BFLOAT16)
+def test_what_was_trainable_before_bfloat16_is_so_afterwards(convert):
+    layer = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5))
+    layer[0].weight.requires_grad = False
+    layer.bfloat16()
+    layer[1].bias.requires_grad = False
+    layer = convert(layer)
+    assert [p.requires_grad for p in layer.parameters()] == [False, True, True, False]
+    assert [p.requires_grad for p in layer.requires_grad_().requires_grad_(False).parameters()] == 4 * [False]
+    assert not any(p.requires_grad for p in layer.bfloat16().float().parameters())
 
 
 @pytest.mark.parametrize("theirs", ["float32", "float64", "bfloat16"])
