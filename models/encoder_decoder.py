@@ -12,7 +12,7 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.attention_maps import attention_maps, has_attention
-from models.transformer import Block, TransformerConfig, initialise, make_norm, refuse, with_positions
+from models.transformer import Block, Model, TransformerConfig, initialise, make_norm, refuse, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 # Config fields that some models do not use, and therefore refuse:
@@ -76,7 +76,7 @@ def looks_at_source(name: str) -> bool:
     return name == "attention" or name.endswith(".cross_attention")
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(Model):
     """Base class of models from sequence to sequence.
 
     Subclasses define encode(source), which returns a memory, and decode(memory, padding, inputs), which returns the logits
@@ -137,7 +137,7 @@ class EncoderDecoder(Seq2Seq):
         return F.linear(x, self.decoder.token_embedding.weight) if self.read_out is None else self.read_out(x)
 
 
-class Classifier(nn.Module):
+class Classifier(Model):
     """An encoder with a linear head: logits (B, classes) from the mean over the tokens, or the last one (pooling="last").
 
     `make_tokens` turns other inputs, such as images, into vectors (B, T, C) first.

@@ -7,7 +7,7 @@ import math
 import numbers
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -361,7 +361,24 @@ def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
     return x * scale_of_tokens(config) + Tensor(FIXED[config.positions](x.shape[1], config.width), dtype=x.dtype)
 
 
-class CausalTransformer(nn.Module):
+class Model(nn.Module):
+    """A network made from a config, which it and its parts hold."""
+
+    config: TransformerConfig
+
+    def to(self, *target: Any, **options: Any) -> Self:
+        """As for every module; the config follows, except to bfloat16, in which nothing is computed."""
+        super().to(*target, **options)
+        dtype, before = str(next(self.parameters()).dtype), self.config
+        if dtype != before.dtype and dtype in CHOICES["dtype"]:
+            config = dataclasses.replace(before, dtype=dtype)
+            for module in self.modules():
+                if getattr(module, "config", None) is before:
+                    module.config = config
+        return self
+
+
+class CausalTransformer(Model):
     """A decoder-only transformer: it predicts each token from those before it.
 
     >>> import minigrad as mg

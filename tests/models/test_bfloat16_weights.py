@@ -116,8 +116,9 @@ def test_a_run_is_loaded(text_run):
 
 
 def test_other_dtypes(text_run):
-    assert models.load(text_run, dtype=mg.float64).ln_f.weight.dtype == mg.float64
-    assert models.load(text_run, dtype="float32").ln_f.weight.requires_grad
+    for dtype in "float64", "float32":
+        model = models.load(text_run, dtype=dtype)
+        assert model.ln_f.weight.dtype == model.config.dtype == dtype and model.ln_f.weight.requires_grad
     with pytest.raises(TypeError, match="float32, float64 or bfloat16"):
         models.load(text_run, dtype=mg.int64)
 

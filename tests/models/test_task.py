@@ -7,7 +7,9 @@ import pytest
 from matplotlib.image import imread
 
 import minigrad as mg
+import models
 import nn
+from models import checkpoint as checkpoints
 from models import task as task_module
 from models.architectures import ARCHITECTURES, CausalSeq2Seq, make_model
 from models.encoder_decoder import PAD, START, STOP, Classifier, EncoderDecoder, Seq2Seq
@@ -123,6 +125,20 @@ def test_each_architecture_makes_its_model():
                 assert [block.attends for block in model.encoder.blocks] == [attends] and model.pooling == task.pooling
                 assert model.head.out_features == len(task.classes)
     assert {task.name for task in TASKS.values() if task.pooling == "last"} == {"induction", "bank"}
+
+
+@pytest.mark.parametrize("task, name", [("copy", name) for name in ARCHITECTURES["sequence"]] +
+                         [("sentiment", name) for name in ARCHITECTURES["class"]])
+def test_the_config_follows_the_dtype(task, name, tmp_path):
+    """So a run of a converted model is a run of a model in that dtype."""
+    model = make_model(TASKS[task], name, dataclasses.replace(TINY, dtype="float32"))
+    configs = [vars(module)["config"] for module in model.to("cpu").double().modules() if "config" in vars(module)]
+    assert {config.dtype for config in configs} == {"float64"} and model.config is configs[0]
+    trainer = Trainer(model, TASKS[task], TrainingConfig(steps=1, batch_size=2, precision="auto"), name)
+    assert trainer.config.precision == "float32"
+    checkpoints.save(tmp_path, trainer.checkpoint())
+    assert models.load(tmp_path).config == model.config
+    assert [model.to(dtype).config.dtype for dtype in ("bfloat16", "float32", "bfloat16")] == ["float64", "float32", "float32"]
 
 
 def test_the_seed_decides_the_parameters():
