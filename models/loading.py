@@ -14,6 +14,7 @@ from models.architectures import architecture_for, make_model
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, find, remedy
 from models.checkpoint import load as load_checkpoint
 from models.extras import one_line
+from models.hub.weights import is_finite
 from models.task import Task
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, tokenizer_of
@@ -105,7 +106,11 @@ def model_in(source: Source, dtype: Any = None) -> nn.Module:
             parameter.array = mg.empty(parameter.shape, dtype=dtype).array
     source.load_into(model)
     model.tokenizer = source.task or source.tokenizer
-    return (model if dtype is None else model.to(dtype)).eval()
+    if dtype is not None:
+        for name, parameter in model.to(dtype).named_parameters():
+            if not is_finite(parameter.array):
+                raise CheckpointError(f"{source.path} is unusable: {name} contains NaN or infinity in {parameter.dtype}")
+    return model.eval()
 
 
 def respond(model: nn.Module, prompt: str | None = None, **sampling: Any) -> str:

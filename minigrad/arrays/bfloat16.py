@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from . import float_errors
+
 ONLY_STORES = "a bfloat16 tensor only stores numbers: minigrad computes in float32, so convert it with .float()"
 ATTRIBUTES_OF_BITS = "shape", "ndim", "size", "strides", "flags", "nbytes", "ctypes"
 MOVING_FUNCTIONS = {np.broadcast_to, np.copy, np.reshape, np.may_share_memory}
@@ -90,6 +92,7 @@ class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
         self.bits = bits
 
     @classmethod
+    @float_errors.ignored
     def rounded(cls, numbers: Any) -> "BFloat16Array":
         """Numbers of any dtype, rounded to nearest, ties to even; a BFloat16Array itself."""
         return numbers if isinstance(numbers, cls) else cls(to_bfloat16(np.asarray(numbers, np.float32)))

@@ -57,7 +57,7 @@ class Folder:
         self._check_names(rows, parameters)
         for row in rows:
             given: Any = self.tensors[row.theirs].read(parameters[row.ours].dtype)
-            if not weights.is_finite(given.array.bits if given.dtype == mg.bfloat16 else given.array):
+            if not weights.is_finite(given.array):
                 raise CheckpointError(f"{self.path} is unusable: {row.theirs} contains NaN or infinity in {given.dtype}")
             with mg.no_grad():
                 given = row.change.read(given, self.config.head_width)

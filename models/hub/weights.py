@@ -191,8 +191,9 @@ def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     return stored
 
 
-def is_finite(numbers: np.ndarray) -> bool:
-    """Are all numbers, or bits of bfloat16 numbers, finite?"""
+def is_finite(numbers: Any) -> bool:
+    """Are all numbers in an array of floats, a BFloat16Array, or its bits, finite?"""
+    numbers = getattr(numbers, "bits", numbers)
     return bool(((numbers & 0x7F80) != 0x7F80 if numbers.dtype == np.uint16 else np.isfinite(numbers)).all())
 
 

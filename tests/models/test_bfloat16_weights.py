@@ -3,6 +3,7 @@ import dataclasses
 import itertools
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import models
 import nn
 from configs import random_config
 from models import CausalTransformer, TransformerConfig, generate, hub
+from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from models.decode import CachedDecoder, CannotDecode
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
@@ -137,6 +139,24 @@ def test_what_bfloat16_cannot_hold_is_refused(tmp_path):
             models.load(tmp_path, dtype="bfloat16")
         tensors[f"transformer.{name}"].flat[3] = before
         save_file(tensors, tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("kind, value, dtype", [("run", 3.4e38, "bfloat16"), ("float32", 3.4e38, "bfloat16"),
+                                                ("float64", 1e39, "bfloat16"), ("float64", 1e39, "float32")])
+def test_a_conversion_that_overflows_is_refused(kind, value, dtype, text_run, tmp_path):
+    if kind == "run":
+        path, stored = text_run, checkpoints.load(text_run)
+        stored.model["ln_f.weight"][3] = value
+        checkpoints.save(path, stored)
+    else:
+        pytest.importorskip("safetensors")
+        path, model = tmp_path / "folder", CausalTransformer(dataclasses.replace(GPT2, dtype=kind))
+        model.ln_f.weight.data[3] = value
+        hub.write(model, path)
+    assert np.isclose(models.load(path).ln_f.weight[3].item(), value)
+    with warnings.catch_warnings(), pytest.raises(CheckpointError, match=rf"ln_f\.weight contains NaN or infinity in {dtype}$"):
+        warnings.simplefilter("error")
+        models.load(path, dtype=dtype)
 
 
 def test_anything_but_generation_asks_for_float32():
