@@ -301,7 +301,8 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
     for flag, fields in stands_for(given).items():
         asked += [(flag, f"has {as_flag(name)} {fields[name]}", name, fields[name]) for name in fields if name not in given]
     for flag, what, name, value in asked:
-        if name in saved and name not in MAY_CHANGE and value not in (saved[name], "auto"):
+        is_same = value == saved.get(name, value) or (name, value) == ("precision", "auto")
+        if name not in MAY_CHANGE and not is_same:
             raise UsageError(f"{flag} {what}, but {path} was trained with {saved[name]}; a resumed run cannot change it: "
                              f"leave {flag} out, or start a new run")
 

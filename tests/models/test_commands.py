@@ -191,6 +191,7 @@ RESUMING_A_TEXT = [
     (["--steps", "5"], "--steps is 5, but"), (["--steps", "0"], "steps must be"),
     (["--text", "other.txt"], "is not the text that"), (["--out", "elsewhere"], "; drop --out"),
     (["--tokenizer", "bytes"], "--tokenizer is bytes, but here/checkpoint.npz was trained with characters"),
+    *((["--" + name, "auto"], f"--{name} is auto, but") for name in ("positions", "dtype", "rotary-scaling", "model")),
 ]
 LOOKING_AT_A_TEXT = [
     (["--prompt", ""], "there is no text to read; give at least one character with --prompt"),
