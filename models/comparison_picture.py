@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.drawing.figures import new_figure, save
+from minigrad.drawing.figures import new_figure
 from minigrad.drawing.palette import CURVES, MARKERS
 from models.comparison import BITS, Comparison, Group
+from models.pictures import save
 
 PICTURE = "minigrad: comparison of runs"  # in the metadata of the file
 MOST_GROUPS = 24  # in one plot

@@ -1,7 +1,8 @@
-"""Attention maps as pictures: a row for each layer, a panel for each head, with the tokens on the axes."""
+"""Pictures of attention maps, a row for each layer, a panel for each head, tokens on the axes; the files of pictures."""
 import dataclasses
 import functools
 import os
+import pathlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -9,14 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.drawing.figures import has_glyph, new_figure, save
+from minigrad.drawing.figures import has_glyph, new_figure
 from minigrad.drawing.palette import sizes
+from minigrad.serialization import replacing
 
 PICTURE = "attention.png"  # in a run's folder
 MOST_LABELS = 64  # tokens on an axis; longer ones show positions instead
 LONGEST_NAME = 20  # characters of a label
 MOST_PANELS = 144  # heads in one picture; further layers are left out
 LARGEST = 8000  # pixels per side
+FORMATS = {  # {ending: (how such a file begins, the key of a note in its metadata, how the note looks in the file)}
+    ".png": (b"\x89PNG", "Description", "{}"), ".pdf": (b"%PDF", "Subject", "/Subject ({})"),
+    ".svg": (b"<?xml", "Description", "<dc:description>{}</dc:description>"),
+}
 OURS = "minigrad: attention maps"  # in the metadata of the file
 NUMBERED = re.compile(r"(?:(.+)\.)?\w+\.(\d+)(?:\.(.+))?")  # the path of a block, or of a layer in it
 VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
@@ -187,3 +193,19 @@ def where_heads_look(layer: LabelledMap) -> list[str]:
         place, (mean, share) = max(means.items(), key=lambda item: item[1][0] - item[1][1])
         lines.append(f"{title}: looks most at {place}, weight {mean:.2f} on average (evenly spread {share:.2f})")
     return lines
+
+
+def save(figure: Any, path: str | os.PathLike[str], kind: str, dpi: float) -> None:
+    """Write a figure in the format that the path ends with, a key of FORMATS; its metadata note its kind. The old file
+    stays until the new one is complete."""
+    ending = pathlib.Path(path).suffix
+    _, key, _ = FORMATS[ending]
+    with replacing(os.path.realpath(path)) as file:
+        figure.savefig(file, format=ending[1:], dpi=dpi, metadata={key: kind})
+
+
+def is_of_kind(path: pathlib.Path, kind: str) -> bool:
+    """Is this file such a figure, written by `save`?"""
+    begins, _, note = FORMATS[path.suffix]
+    content = path.read_bytes() if path.is_file() else b""
+    return content.startswith(begins) and note.format(kind).encode() in content

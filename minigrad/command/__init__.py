@@ -88,7 +88,7 @@ def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
         code = 1
     except OSError as error:
         code = stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
-                    "place with --out", 1)
+                    "place", 1)
     finish_output()
     return code
 

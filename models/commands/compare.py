@@ -1,7 +1,9 @@
 """`minigrad compare`: runs side by side, as a table and optionally as a plot."""
 import argparse
+import os
 import pathlib
 
+from minigrad.serialization import replacing
 from models import comparison, comparison_picture
 from models.commands.shared import CheckFailed, check_output
 from models.progress import saying
@@ -30,10 +32,10 @@ def run(options: argparse.Namespace) -> int:
 
 def write(compared: comparison.Comparison, paths: dict[str, pathlib.Path]) -> None:
     """Write the comparison as files, {kind: path}, and say where they are."""
-    if "csv" in paths:
-        paths["csv"].write_text(compared.as_csv(), encoding="utf-8")
-    if "json" in paths:
-        paths["json"].write_text(compared.as_json(), encoding="utf-8")
+    for kind, content in ("csv", compared.as_csv), ("json", compared.as_json):
+        if kind in paths:
+            with replacing(os.path.realpath(paths[kind])) as file:
+                file.write(content().encode())
     with saying("drawing the picture"):
         is_empty = "plot" in paths and not comparison_picture.draw(compared, paths["plot"])
     if is_empty:

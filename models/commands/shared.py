@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import minigrad as mg
-from minigrad.drawing.figures import FORMATS, is_of_kind
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra, extra
+from models.pictures import FORMATS, is_of_kind
 from models.progress import Progress
 from models.shards import ShardError, Show
 from models.train import TrainingError

@@ -1,5 +1,6 @@
 """`minigrad train`, `sample`, `look` and `gradcheck`: what their flags do, and the one-line errors of bad input."""
 import dataclasses
+import errno
 import os
 import pathlib
 import re
@@ -221,6 +222,20 @@ def test_bad_input_with_a_run_on_a_text(refused, text_run):
     refused([(["nowhere"], "nowhere does not exist; give the folder of a run"),
              (["."], ". holds no checkpoint.npz; give the folder of a run")], "look")
     assert before == {path: path.read_bytes() for path in text_run.iterdir()}
+
+
+@pytest.mark.parametrize("command", [["look", "here", "--out", "x.png"], ["compare", "here", "--plot", "x.svg"],
+                                     ["compare", "here", "--csv", "x.csv"], ["compare", "here", "--json", "x.json"]])
+def test_what_a_full_disk_cuts_short_is_not_in_the_way(command, run, text_run, monkeypatch):
+    path, kept = pathlib.Path(command[-1]), pathlib.Path("kept").resolve()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        code, _, err = run(*command)
+    assert (code, err) == (1, f"minigrad: error: {path.resolve()}: No space left on device; make room or choose another place\n")
+    assert not path.exists() and run(*command)[0] == 0
+    path.rename(kept)
+    path.symlink_to(kept)  # which stays
+    assert run(*command)[0] == 0 and path.resolve() == kept and kept.stat().st_size > 100
 
 
 TASK_RUNS = {  # by name: (flags of a run, rows of (command, error))

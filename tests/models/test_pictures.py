@@ -4,12 +4,11 @@ import os
 import numpy as np
 import pytest
 
-from minigrad.drawing.figures import save
 from models import Vocabulary
 from models import pictures
 from models.architectures import make_model
 from models.commands.shared import UsageError, check_output
-from models.pictures import OURS, LabelledMap, draw_maps, labelled, visible, where_heads_look
+from models.pictures import OURS, LabelledMap, draw_maps, labelled, save, visible, where_heads_look
 from models.tasks import TASKS
 from refusals import all_refused
 
