@@ -94,7 +94,7 @@ class BFloat16Array(NDArrayOperatorsMixin):  # operators are ufuncs too
     @classmethod
     @float_errors.ignored
     def rounded(cls, numbers: Any) -> "BFloat16Array":
-        """Numbers of any dtype, rounded to nearest, ties to even; a BFloat16Array itself."""
+        """Numbers of any dtype, in float32, rounded to nearest, ties to even, as in PyTorch; a BFloat16Array itself."""
         return numbers if isinstance(numbers, cls) else cls(to_bfloat16(np.asarray(numbers, np.float32)))
 
     def widened(self) -> np.ndarray:

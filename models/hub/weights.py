@@ -179,7 +179,8 @@ def _write_file(path: pathlib.Path, shapes: Mapping[str, tuple[int, ...]], make:
 
 
 def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array in a dtype of a file, rounded to nearest; CheckpointError if a number is too large for it."""
+    """The array in a dtype of a file, rounded to nearest, for bfloat16 from float32; CheckpointError if a number is too
+    large for it."""
     target = np.float32 if dtype == "bfloat16" else np.dtype(dtype)
     with np.errstate(over="ignore"):
         stored = array.astype(target)
