@@ -61,9 +61,9 @@ def seen_after_one_more(model: CausalTransformer, tokens: np.ndarray) -> np.ndar
 class CachedDecoder:
     """Next-token logits of B sequences, with a cache of their keys and values.
 
-    logits(tokens) is model(tokens)[0][:, -1] in evaluation mode. It reuses the cache for the tokens that equal those of the
-    previous call, unless a tensor was written to or a module changed since. next_logits(chosen) adds one token to each
-    sequence, see `seen_after_one_more`:
+    logits(tokens) is model(tokens)[0][:, -1] in evaluation mode, without autocast. It reuses the cache for the tokens that
+    equal those of the previous call, unless a tensor was written to or a module changed since. next_logits(chosen) adds one
+    token to each sequence, see `seen_after_one_more`:
 
     - Without a table of positions, cached keys and values stay valid while the window slides over them, so a token takes as
       long past the context as within it. The cache has 2 * context slots; when they are full, the last ones move to the

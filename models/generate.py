@@ -39,7 +39,8 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     - Any other model sees the last `model.config.context` tokens, or all if it has no such number.
 
     In the first two cases a token takes as long past the context as within it. For a model with parts that cached decoding
-    does not know, such as a hook or a subclass, each token takes a whole forward; the logits are the same.
+    does not know, such as a hook or a subclass, each token takes a whole forward; the logits are the same, except under
+    autocast, for which cached decoding rounds nothing.
 
     ValueError names an argument that makes no sense.
     """
