@@ -24,7 +24,6 @@ from nn.utils import skip_init
 
 LARGEST = 20  # the most parameters that a config may describe, in multiples of the checkpoint's numbers
 NEWER = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum", "precision"}  # fields that older checkpoints lack
-POSITIONS = "position_embedding.weight"  # has fewer rows with a shorter context
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +65,21 @@ def source(run: str | os.PathLike[str], best: bool = False) -> Source:
         if others:
             raise CheckpointError(f"{path} is from another architecture: its model has {', '.join(others)}; leave out "
                                   "flags that change the model")
-        arrays = dict(checkpoint.model)
-        if POSITIONS in arrays:
-            arrays[POSITIONS] = arrays[POSITIONS][: model.config.context]
+        arrays = {name: shortened(name, array, model.config.context) for name, array in checkpoint.model.items()}
         load_parameters(model, dataclasses.replace(checkpoint, model=arrays), path)
 
     return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, config.dtype,
                   load_into)
+
+
+def shortened(name: str, array: np.ndarray, context: int) -> np.ndarray:
+    """What a parameter keeps with a shorter context: of learned positions the first, of relative ones the nearest."""
+    if name == "position_embedding.weight" and array.ndim:
+        return array[:context]
+    if name.endswith(".relative_bias") and array.ndim:
+        middle = array.shape[-1] // 2
+        return array[..., max(middle - context, 0) : middle + context + 1]
+    return array
 
 
 def load(run: str | os.PathLike[str], best: bool = False, dtype: Any = None) -> nn.Module:

@@ -13,6 +13,7 @@ import termios
 import numpy as np
 import pytest
 
+import minigrad as mg
 import models
 from models import TASKS, TrainingError, data, generate, load
 from models import checkpoint as checkpoints
@@ -23,6 +24,7 @@ from models.run import locked, read_metrics
 from models.task import Task
 from models.train import Trainer
 from models.training_config import CHOICES
+from models.transformer import ATTENTION_POSITIONS, TABLE_POSITIONS
 from refusals import all_refused
 from small_runs import COPY, SIZES, STEPS, TEXT, assert_same_runs, metrics_of
 
@@ -328,6 +330,21 @@ def test_a_new_run_starts_from_the_parameters_of_another(run, flags, trained):
         code, _, err = run("train", *data, flag, value, "--out", "wrong")
         assert code == 1 and f"is from another architecture: its model has {says}; leave out flags that change" in err
     assert not pathlib.Path("wrong").exists()
+
+
+@pytest.mark.parametrize("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)
+def test_a_shorter_context_reads_the_same_in_short_texts(positions, text_file, run, refused, here):
+    old, flags = here("--text", text_file, *TEXT, "--positions", positions), ["--text", text_file, "--init-from", "here"]
+    checkpoint = checkpoints.load(old)
+    for array in checkpoint.model.values():
+        array += 0.3 * np.random.default_rng(1).standard_normal(array.shape)
+    checkpoints.save(old, checkpoint)
+    assert run("train", *flags, "--steps", 1, "--context", 8, "--lr", 1e-9, "--optimizer", "adamw", "--out", "new")[0] == 0
+    tokens = mg.tensor([[1, 2, 3, 4, 5, 6, 7, 8]])
+    logits, expected = (models.load(folder)(tokens)[0].array for folder in ("new", old))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    if positions in ("learned", "relative"):
+        refused([([*flags, "--context", 17], "is from another architecture: its model/")], "train", codes=(1,))
 
 
 def test_a_run_on_a_task_starts_from_one_on_another_task(run, refused, here):
