@@ -233,10 +233,12 @@ def test_a_model_of_other_sizes_than_the_arrays_is_not_built(use, trained, monke
         assert use(dataclasses.replace(trained, config=trained.config | fields))
 
 
-def test_arrays_of_other_shapes_are_another_architecture(use, trained):
+def test_arrays_of_other_shapes_are_another_architecture(use, trained, tmp_path):
     for name, shape in ("ln_f.weight", 4), ("token_embedding.weight", 92), ("position_embedding.weight", ()):
         model = trained.model | {name: np.ones(shape, np.float32)}
         assert "is from another architecture" in use(dataclasses.replace(trained, model=model))
+        with pytest.raises(CheckpointError, match="is from another architecture"):
+            models.load(tmp_path)
 
 
 def test_bad_vocabularies(use, trained):
