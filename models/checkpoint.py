@@ -123,6 +123,8 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
 
 def find(run: str | os.PathLike[str], best: bool = False) -> pathlib.Path:
     """The last or best checkpoint file in a run's folder, the file itself, or STARTER's; NoCheckpoint if there is none."""
+    if run == "":
+        raise NoCheckpoint("the name of the run is empty; give the folder of a run")
     run = pathlib.Path(run)
     if str(run) == STARTER and not os.path.lexists(run):
         return STARTER_FILE
@@ -143,7 +145,7 @@ def find(run: str | os.PathLike[str], best: bool = False) -> pathlib.Path:
 def hint(run: pathlib.Path) -> str:
     """What to do with a folder that has no checkpoint."""
     if (run / "config.json").is_file():
-        return "it is a Hugging Face folder, for `minigrad train --init-from` and `minigrad sample --checkpoint`"
+        return "it is a Hugging Face folder, for `minigrad train --init-from` and `minigrad sample`, without --best"
     if (run / "index.json").is_file():
         return "it holds a prepared text, for `minigrad train --text`"
     return "give the folder of a run, or train one with `minigrad train`"

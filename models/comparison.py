@@ -172,6 +172,8 @@ def read_runs(names: Sequence[str]) -> list[Run]:
             runs += [_read_planned(pathlib.Path(name, run), settings) for run, settings in read_plan(name).items()]
         else:
             folder = checkpoints.find(name).parent
+            if not checkpoints.has_checkpoint(folder):
+                raise checkpoints.NoCheckpoint(f"{name} is not in the folder of a run; give that, or the folder of a sweep")
             plan = read_plan(folder.parent) if is_sweep(folder.parent) else {}
             runs.append(_read_planned(folder, plan.get(folder.name, {})))
     return list({run.folder.resolve(): run for run in runs}.values())

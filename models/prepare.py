@@ -89,7 +89,7 @@ def prepare(request: Request, folder: str | os.PathLike[str], workers: int = 1, 
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with locked(folder, "is preparing a text", "--to"):
+        with locked(folder, "is preparing a text"):
             return prepare_in(folder, request, workers, show)
     except ProcessLost as error:
         raise ShardError(f"{error}; what has been written is intact: give the same command again, with fewer --workers if "

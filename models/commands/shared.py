@@ -99,14 +99,15 @@ def as_flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
-def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
-    """Make the folder if necessary; UsageError if no file can be written there."""
+def check_writable(folder: pathlib.Path, flag: str | None = "--out") -> None:
+    """Make the folder if necessary; UsageError if no file can be written there. `flag` can name another folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with {flag}") from None
+        remedy = f"choose another folder with {flag}" if flag else "make it writable"
+        raise UsageError(f"cannot write to {folder} ({error.strerror}); {remedy}") from None
 
 
 @contextlib.contextmanager

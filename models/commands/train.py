@@ -234,7 +234,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; give more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
         check_text(dataset, ranks)
-        ranks.of_first(check_writable, folder)
+        ranks.of_first(check_writable, folder, None)
         with usage_errors(f"{folder}: "):
             trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
                               checkpoint.architecture, ranks)
@@ -273,8 +273,6 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 def named_run(given: dict[str, Any]) -> str | pathlib.Path:
     """The run named by --resume or --out, or else the last one."""
     names = [name for name in (given["resume"], given.get("out")) if name is not None]
-    if "" in names:
-        raise UsageError("the name of the run to resume is empty; name one, or give --resume alone for the last one")
     run = names[0] if names else last_run()
     if run is None:
         raise UsageError(f"there is no run in {RUNS}{os.sep}; name one: --resume RUN")

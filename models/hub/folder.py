@@ -30,7 +30,7 @@ SHARD_SIZE = 5_000_000_000  # bytes
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
     """Does this folder have a config.json and no checkpoint?"""
-    return os.path.exists(os.path.join(path, CONFIG)) and not has_checkpoint(path)
+    return path != "" and os.path.exists(os.path.join(path, CONFIG)) and not has_checkpoint(path)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -115,8 +115,8 @@ BAD_TRAINING = [
     (["--out", "empty.txt/run"], "cannot write to empty.txt/run (Not a directory)"),
     (["--out", "old"], "old already holds attention.png; continue with --resume old"),
     (["--resume"], "there is no run in runs/; name one: --resume RUN"),
-    (["--resume", ""], "the name of the run to resume is empty"),
-    (["--resume", "--out", ""], "the name of the run to resume is empty"),
+    (["--resume", ""], "the name of the run is empty"), (["--init-from", ""], "the name of the run is empty"),
+    (["--resume", "--out", ""], "the name of the run is empty"),
     (["--resume", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
     (["--resume", "nowhere"], "nowhere does not exist"),
     (["--resume", "old"], "old holds no checkpoint.npz"),
@@ -150,7 +150,7 @@ BAD_TRAINING = [
 ]
 BAD_SAMPLING = [
     (["--checkpoint", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
-    (["--checkpoint", ""], "holds no checkpoint.npz"), (["--checkpoint", "nowhere"], "nowhere does not exist"),
+    (["--checkpoint", ""], "the name of the run is empty"), (["--checkpoint", "nowhere"], "nowhere does not exist"),
 ]
 
 

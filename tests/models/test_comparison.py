@@ -200,11 +200,13 @@ def test_bad_input(refused, here):
     folder = copied(here, "a")
     (folder / "loss.png").write_text("precious")
     pathlib.Path("empty").mkdir()
+    pathlib.Path("some.csv").touch()
     before = {path: path.read_bytes() for path in folder.iterdir()}
     refused([
         ([], "the following arguments are required: RUN"),
         (["nowhere"], "nowhere does not exist; give the folder of a run"),
-        (["empty"], "empty holds no checkpoint.npz"), ([""], "holds no checkpoint.npz"),
+        (["empty"], "empty holds no checkpoint.npz"), ([""], "the name of the run is empty; give the folder"),
+        (["a", "some.csv"], "some.csv is not in the folder of a run; give that, or the folder of a sweep"),
         (["a", "--plot", "a.jpg"], "--plot is 'a.jpg', but pictures are PNG, PDF or SVG"),
         (["a", "--plot", "a/loss.png"], "a/loss.png exists and is not a comparison of runs; choose another --plot"),
         (["a", "--csv", "a/metrics.jsonl"], "a/metrics.jsonl exists and is not a comparison"),

@@ -292,6 +292,13 @@ def test_no_tokenizer(folder, refused, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_name_of_the_current_folder_is_not_empty(folder, monkeypatch):
+    monkeypatch.chdir(folder())
+    assert models.load(".").config == SMALL
+    with pytest.raises(CheckpointError, match="the name of the run is empty; give the folder of a run"):
+        models.load("")
+
+
 def test_without_the_library(folder, refused, monkeypatch):
     path = folder()
     monkeypatch.setitem(sys.modules, "safetensors", None)

@@ -19,6 +19,7 @@ from models import TASKS, TrainingError, data, generate, load
 from models import checkpoint as checkpoints
 from models import run as runs
 from models.architectures import ARCHITECTURES
+from models.commands import shared
 from models.pictures import PICTURE
 from models.run import locked, read_metrics
 from models.task import Task
@@ -371,8 +372,11 @@ def test_a_run_on_another_text_keeps_the_vocabulary(run, refused, here, text_fil
 
 def test_a_folder_is_locked_while_it_is_trained_in(refused, text_run, monkeypatch):
     with locked(text_run):
-        refused([([], "another process is training in here; wait until it ends, or choose another --out")],
+        refused([([], "another process is training in here; wait until it ends\n")],
                 "train", "--resume", "here", "--steps", "9", codes=(1,))
+    with monkeypatch.context() as patch:
+        patch.setattr(shared.tempfile, "TemporaryFile", lambda **_: (_ for _ in ()).throw(OSError(errno.EROFS, os.strerror(errno.EROFS))))
+        refused([([], "cannot write to here (Read-only file system); make it writable\n")], "train", "--resume", "here", "--steps", "9")
     monkeypatch.setattr(runs.fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError("no locks here")))
     with locked(text_run), locked(text_run):
         pass
