@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from minigrad.extend import opaque
+from minigrad.extend import notice, opaque
 from nn.checks import one_of
 from nn.left_out import check_left_out, say_what_is_left_out as _say_what_is_left_out
 from nn.optim.optimizer import Optimizer, check_option
@@ -78,6 +78,7 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[float]:
         """The rates in use."""
+        notice("reads learning rates in Python", instead="read them outside")
         return [group["lr"] for group in self.optimizer.param_groups]
 
     @opaque
@@ -94,6 +95,7 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """The epoch, the initial rates, and the options but functions, ready for JSON."""
+        notice("reads the state of a scheduler in Python", instead="read it outside")
         return {name: value for name, value in vars(self).items() if name not in ("optimizer", "lr_lambdas")}
 
     @opaque

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import MultiTensorStep, norm
+from minigrad.extend import MultiTensorStep, norm, notice
 from nn.checks import positive
 from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import FLOATS, Optimizer, Parameters
@@ -94,11 +94,13 @@ class Joined(Optimizer):
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The groups of all optimisers."""
+        notice("reads the groups of joined optimizers in Python", instead="read them outside")
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:  # type: ignore[override]
         """The states of all parameters."""
+        notice("reads the state of an optimizer in Python", instead="read it outside")
         return {parameter: entries for optimizer in self.optimizers for parameter, entries in optimizer.state.items()}
 
     @state.setter

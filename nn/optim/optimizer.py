@@ -146,6 +146,7 @@ class Optimizer:
         Parameters are numbered in the order of the groups. Arrays are shared: copy what must not change. All else is ready
         for JSON.
         """
+        notice("reads the state of an optimizer in Python", instead="read it outside")
         numbers = {parameter: i for i, parameter in enumerate(self._parameters())}
         state = {numbers[parameter]: {name: _plain(value) for name, value in entries.items()}
                  for parameter, entries in self.state.items()}

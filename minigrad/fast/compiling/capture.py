@@ -106,7 +106,6 @@ class Capture(Runner):
         self.opaque_arguments: list = []
         self.modes = {name: getattr(this_thread, name) for name in ("rounds_products", "grad_enabled")}  # at first
         self.inputs: list[CapturedTensor] = []
-        self.changed: list = []  # places that Python changed
         self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
         self.opening = 0  # the number of opaque calls before anything is computed
@@ -246,17 +245,12 @@ class Capture(Runner):
             self.undo.save(value)
             if not any(value is known for known in self.opaque_arguments):
                 self.opaque_arguments.append(value)
-        if self.around is not None:
-            self.changed += self.around.changed()
         if len(self.calls) == self.opening:
             self.opening += 1
         called = functools.partial(function, **options) if options else function
         self.calls.append((self._in_present_mode(called), arguments))
         with self._suspended():
-            result = function(*arguments, **options)
-        if self.around is not None:
-            self.around.allow()
-        return result
+            return function(*arguments, **options)
 
     def notice(self, deed: str, tensor: Tensor | None = None, instead: str | None = None) -> None:
         """Refuse what a replay would not do."""

@@ -230,14 +230,16 @@ class _Captured:
         self.generation = changes()  # counting modules that the step itself makes
         places = around.to_check({id(tensor) for tensor, _, _ in self.sources})
         self.reads, self.values = [place.read for place in places], [place.value for place in places]
+        writes = self.opaque or self.arrivals  # are there optimizers, or perhaps hooks?
+        inside = [place for place in places if writes and _is_quickly_compared(place.value)]  # see `replay`
+        self.reads_after, self.values_after = [place.read for place in inside], [place.value for place in inside]
 
     def is_current(self) -> bool:
         """Is everything as it was when the step was captured?"""
         if self.generation != changes():
             return False
-        for now, value in zip(map(operator.call, self.reads), self.values):
-            if now is not value and not same(now, value):
-                return False
+        if not _are_same(self.reads, self.values):
+            return False
         for tensor, array, node in self.sources:
             if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:
                 return False
@@ -268,6 +270,8 @@ class _Captured:
         self.leave()
         for function, arguments in self.calls:
             function(*arguments)
+        if not _are_same(self.reads_after, self.values_after):  # a scheduler has changed a rate that Python may read
+            _refuse_changes(self.around)
         return copied(self.results)
 
     def leave(self) -> None:
@@ -300,6 +304,17 @@ class _Captured:
             if hasattr(value, "state_dict"):
                 found += _leaves(value.state_dict(), f"the state of {type(value).__name__}")
         return found
+
+
+def _are_same(reads: Sequence[Callable], values: Sequence) -> bool:
+    for now, value in zip(map(operator.call, reads), values):
+        if now is not value and not same(now, value):
+            return False
+    return True
+
+
+def _is_quickly_compared(value: Any) -> bool:
+    return len(value) < 100 if type(value) is tuple else isinstance(value, (int, float, str, type(None)))
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
@@ -337,7 +352,7 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
             raise Refused("compile: this step leaves another grad mode, precision or number of threads behind, which a "
                           "replay would not; set them outside, or in a with block")
         known = _Captured(step, arrays, results, compiled.calls)
-        _refuse_changes(around, step.changed)
+        _refuse_changes(around)
     except Refused:
         step.undo.restore()
         raise
@@ -380,12 +395,11 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
     return result
 
 
-def _refuse_changes(around: Surroundings, changed: list) -> None:
-    changed = {place.name: place for place in (*changed, *around.changed())}
-    if changed:
+def _refuse_changes(around: Surroundings) -> None:
+    if changed := around.changed():
         names = ", ".join(f"{name} ({line_of(around.codes, place.key)})" for name, place in changed.items())
-        raise Refused(f"compile: this step changes {names}, which a replay would not; change it outside, pass it as an "
-                      "input, or don't compile this step")
+        raise Refused(f"compile: this step changes {names}, which a replay would not, or would not read again after its "
+                      "optimizer does; change and read it outside, pass it as an input, or don't compile this step")
 
 
 class NoTensors(Refused, TypeError):

@@ -37,13 +37,13 @@ class Place:
 
     def __init__(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = CHECKED):
         self.within, self.key, self.name, self.read, self.write, self.kind = within, key, name, read, write, kind
-        self.value = self.latest = read()  # when the function began; after the last change that was allowed
+        self.value = read()  # when the function began
 
     def has_changed(self) -> bool:
-        return not same(self.read(), self.latest)
+        return not same(self.read(), self.value)
 
     def restore(self) -> None:
-        if not same(self.read(), self.value):
+        if self.has_changed():
             self.write(self.value)
 
 

@@ -67,16 +67,11 @@ class Surroundings:
         generator = own_random.generator()
         self._note(generator, "state", "minigrad's generator", *inside(generator)[:2], REPLAYED)
         for place in self.places.values():
-            place.value = place.latest = place.read()
+            place.value = place.read()
 
-    def changed(self) -> list[Place]:
-        """The places that have changed since `allow`, or since the beginning."""
-        return [place for place in self.places.values() if place.kind is not REPLAYED and place.has_changed()]
-
-    def allow(self) -> None:
-        """Accept all changes so far: a replay makes them too."""
-        for place in self.places.values():
-            place.latest = place.read()
+    def changed(self) -> dict[str, Place]:
+        """The places that have changed since the beginning, by name."""
+        return {place.name: place for place in self.places.values() if place.kind is not REPLAYED and place.has_changed()}
 
     def to_check(self, apart: set[int]) -> list[Place]:
         """The places to check before a replay, except those in objects with these ids."""

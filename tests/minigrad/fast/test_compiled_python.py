@@ -5,6 +5,7 @@ import copy
 import functools
 import gc
 import pickle
+import re
 import sys
 import types
 
@@ -253,6 +254,37 @@ REFUSED = {  # top, body, the name that the error gives
     "cache": ("@functools.lru_cache\ndef f(n): return n * 2.0", "y = y * f(2)", "f "),
     "cached property": ("class A:\n    @functools.cached_property\n    def p(self): return 2.0\na = A()", "y = y * a.p", "a.p "),
 }  # fmt: skip
+
+
+CHANGED_BY_CALLS = {  # top, what follows backward, the error
+    "norm of the gradients": ("optimizer.max_grad_norm = 1.0", "optimizer.step(); loss = loss * optimizer.grad_norm", "changes optimizer.grad_norm "),
+    "state": ("", "optimizer.step(); loss = loss * int(optimizer.state[w]['step'])", "changes optimizer.state "),
+    "state_dict": ("", "optimizer.step(); loss = loss * optimizer.state_dict()['state'][0]['step']", "reads the state of an optimizer"),
+    "rates": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)", "scheduler.step(); loss = loss * scheduler.get_last_lr()[0]",
+              "reads learning rates"),
+    "state of a scheduler": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)",
+                             "scheduler.step(); loss = loss * scheduler.state_dict()['last_epoch']", "reads the state of a scheduler"),
+    "epoch": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)", "scheduler.step(); loss = loss * scheduler.last_epoch",
+              "changes scheduler.last_epoch "),
+    "groups": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)",
+               "scheduler.step(); loss = loss * optimizer.param_groups[0]['lr']", r"changes optimizer.param_groups\[0\] "),
+    "groups, changed in a replay": ("scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 7)",
+                                    "scheduler.step(); loss = loss * optimizer.param_groups[0]['lr']",
+                                    r"call 7: .*changes optimizer.param_groups\[0\] "),
+    "joined groups": ("optimizer = nn.optim.Joined([optimizer])", "loss = loss * optimizer.param_groups[0]['lr']", "reads the groups"),
+    "joined state": ("optimizer = nn.optim.Joined([optimizer])", "loss = loss * len(optimizer.state)", "reads the state"),
+    "variable, by an optimizer": ("k = 0\nclass O(nn.optim.SGD):\n    def update(self, p, g, state, group):\n        global k\n"
+                                  "        state['step'] = state.get('step', 0) + 1\n        k = state['step'] // 5\no = O([w], lr=0.1)",
+                                  "o.step(); loss = loss * k", "call 5: .*changes k "),
+    "variable, by a hook": ("k = 0\ndef hook(p):\n    global k\n    k += 1\nw.register_post_accumulate_grad_hook(hook)", "loss = loss * k",
+                            "call 1: .*changes k "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED_BY_CALLS)
+def test_what_a_replayed_call_changes_is_not_read_in_the_step(name):
+    top, end, error = CHANGED_BY_CALLS[name]
+    assert re.match(error if error.startswith("call") else f"call 1: .*{error}", lives({}, top=top, end=end))
 
 
 LEFT_ALONE = {  # what may seem to be an iterator
