@@ -221,9 +221,6 @@ class _Captured:
         self.look_at(step.around)
         self.count = 1  # calls; Python verifies number 2, 3, 4, 8, ...
         self.last_run = call  # the last call that Python made
-        # Memory that the step may write to: where spans begin, and where all spans up to there have ended.
-        spans = sorted(span for span in (_span(array) for _, array, _ in self.sources if self.opaque) if span[0] < span[1])
-        self.starts, self.ends = [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
     def look_at(self, around: Surroundings) -> None:
         """`is_current` compares with the present state from now on."""
@@ -233,6 +230,12 @@ class _Captured:
         writes = self.opaque or self.arrivals  # are there optimizers, or perhaps hooks?
         inside = [place for place in places if writes and _is_quickly_compared(place.value)]  # see `replay`
         self.reads_after, self.values_after = [place.read for place in inside], [place.value for place in inside]
+        # Memory that optimizers and hooks may write to: where spans begin, and where all spans up to there have ended.
+        arrays = [array for _, array, _ in self.sources] if writes else []
+        for value in self.opaque:
+            each(getattr(value, "state", None), arrays.append)
+        spans = sorted(_span(array) for array in arrays if isinstance(array, np.ndarray) and array.size)
+        self.starts, self.ends = [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
     def is_current(self) -> bool:
         """Is everything as it was when the step was captured?"""
@@ -248,11 +251,12 @@ class _Captured:
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Might the step write to an input's memory, through a tensor from outside, before it reads the input?"""
         known, starts = self.around.known, self.starts
+        held = [gradient for arrival in self.arrivals if isinstance(gradient := arrival.node.grad, Tensor)]  # by users
         for tensor in inputs:
             array = tensor._array
             if id(tensor) in known:  # the step may compare the two by identity
                 return True
-            if array.dtype.kind == "f" and any(tensor is arrival.node.grad for arrival in self.arrivals):
+            if array.dtype.kind == "f" and any(np.may_share_memory(array, gradient._array) for gradient in held):
                 return True  # integers are no gradients
             if starts:
                 start, end = _span(array)
@@ -363,6 +367,9 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
         around.add(step.ran)
     elif known.may_write_to(inputs):  # it has read copies: run it again on the inputs themselves
         step.undo.restore()
+        if any(arrival.node.accumulation_hooks for arrival in known.arrivals):  # which would be called twice
+            raise Refused("compile: an input shares memory with a tensor or gradient of this step, whose hooks may write "
+                          "there; pass a copy, as clone() makes")
         return each(function(*inputs), _off_the_tape), None
     return copied(results), known
 

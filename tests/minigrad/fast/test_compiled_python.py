@@ -212,6 +212,46 @@ def test_an_input_may_share_memory_with_a_parameter(end):
     assert after[0] == after[2] and after[1] == after[3]
 
 
+SHARED = {  # the input, given the parameter and its optimizer; does the step call the optimizer?
+    "gradient": (lambda w, optimizer: w.grad, False),
+    "gradient, detached": (lambda w, optimizer: w.grad.detach(), False),
+    "gradient, in another shape": (lambda w, optimizer: w.grad.view(-1), False),
+    "part of a gradient": (lambda w, optimizer: w.grad[1:], False),
+    "state": (lambda w, optimizer: mg.from_numpy(optimizer.state[w]["exp_avg"]), True),
+    "part of a state": (lambda w, optimizer: mg.from_numpy(optimizer.state[w]["exp_avg_sq"][1:]), True),
+}  # fmt: skip
+
+
+def shared(given, with_optimizer, compile, hook=False):
+    """Results of a step whose input shares memory with the parameter, its gradient, or the optimizer's state."""
+    w = nn.Parameter(mg.tensor([1.0, -2.0]))
+    optimizer = nn.optim.AdamW([w], lr=0.1)
+    w.sum().backward()
+    optimizer.step()
+    step = compile(lambda x: ((w * w).sum().backward(), optimizer.step() if with_optimizer else None) and x * 2)
+    results = [step(mg.ones(2)).tolist()] if hook else []
+    if hook:
+        w.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+    return results + [step(given(w, optimizer)).tolist() for _ in range(7)]
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_an_input_may_share_memory_with_what_the_step_writes(name):
+    assert shared(*SHARED[name], lambda step: step) == shared(*SHARED[name], mg.compile)
+
+
+def test_an_input_may_share_memory_with_a_parameter_that_a_hook_steps():
+    of_w = (lambda w, optimizer: w.detach()), False
+    assert shared(*of_w, lambda step: step, hook=True) == shared(*of_w, mg.compile, hook=True)
+
+
+def test_a_first_input_that_shares_memory_with_what_a_hook_may_write_is_refused():
+    w = nn.Parameter(mg.ones(2))
+    w.register_post_accumulate_grad_hook(lambda w: None)
+    with pytest.raises(RuntimeError, match="shares memory .* pass a copy"):
+        mg.compile(lambda x: w.sum().backward() or x * 2)(w.detach())
+
+
 # ---------------------------------------------------------------------------------------------------- refused
 
 REFUSED = {  # top, body, the name that the error gives
