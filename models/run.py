@@ -270,7 +270,7 @@ def _plot_layers(axes, rows: list[dict[str, Any]], measure: str, label: str) -> 
     every = math.ceil(len(names) / MOST_NAMES)
     for i, (name, colour) in enumerate(zip(names, colours)):
         points = [(row["step"], row["layers"][name][measure]) for row in rows if name in row["layers"]]
-        steps, values = zip(*[(step, math.nan if value is None else value) for step, value in points])
+        steps, values = zip(*[(step, value or math.nan) for step, value in points])  # on a log scale, zero has no place
         axes.plot(steps, values, color=colour, marker=".", linewidth=1, label=in_words(name) if i % every == 0 else None)
     axes.set(xlabel="step", ylabel=label, yscale="log")
     axes.locator_params(axis="x", integer=True)

@@ -147,6 +147,12 @@ def test_the_plot_of_many_layers_and_of_none(tmp_path, figures):
     assert none.shape == (1, 1)
 
 
+def test_the_plot_of_layers_that_do_not_move(tmp_path, recwarn):
+    layers = {"ln_f": {"grad_norm": 0.0, "update_to_weight": 0.0}}
+    (tmp_path / "metrics").write_text(json.dumps({"step": 1, "loss": 0.0, "val_loss": 0.0, "layers": layers}) + "\n")
+    assert runs.plot_losses(tmp_path / "metrics", tmp_path / "plot.png") == ["plot.png"] and not recwarn.list
+
+
 def test_numbered_folders_and_samples(run, text_file):
     for folder in ("runs/nano", "runs/nano-2"):
         assert run("train", "--text", text_file, *TEXT)[0] == 0 and os.path.exists(folder)
