@@ -1,5 +1,8 @@
-"""Optional libraries, imported when they are needed, and their errors in one line."""
+"""Optional libraries, imported when they are needed; errors in one line, and paths for the next command."""
 import importlib
+import os
+import pathlib
+import shlex
 import textwrap
 import types
 
@@ -11,6 +14,15 @@ class MissingExtra(ImportError):
 def one_line(error: BaseException, most: int = 160) -> str:
     """An error's message in one line of at most so many characters."""
     return textwrap.shorten(str(error), most, placeholder=" ...") or type(error).__name__
+
+
+def quoted(path: str | os.PathLike[str]) -> str:
+    """A path as a shell takes it.
+
+    >>> quoted("runs/nano"), quoted("my run")
+    ('runs/nano', "'my run'")
+    """
+    return shlex.quote(pathlib.Path(path).as_posix())
 
 
 def extra(name: str, library: str) -> types.ModuleType:

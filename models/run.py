@@ -22,6 +22,7 @@ from minigrad.drawing.figures import new_figure
 from minigrad.drawing.palette import CURVES
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
+from models.extras import quoted
 from models.pictures import PICTURE, in_words
 from models.progress import Progress, saying
 from models.task import ALIGNMENT
@@ -90,7 +91,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
                 if ranks.size == 1:  # Open MPI's mpiexec allows less than a second
                     draw(trainer, folder)
                 raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: continue with "
-                                  f"--resume {folder}")
+                                  f"--resume {quoted(folder)}")
     ranks.of_first(report, trainer, folder, row or trainer.evaluate(), time.perf_counter() - started)
 
 
@@ -129,7 +130,7 @@ def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], sec
         sample = trainer.dataset.sample(trainer.model, trainer.config.seed)
     (folder / SAMPLE).write_text(sample + "\n", encoding="utf-8")
     print(f"{sample}\n\n{trainer.step} steps in {seconds:.1f} s; {trainer.dataset.summary(measured)}")
-    print(f"{folder}{os.sep} holds {', '.join(files)} and {SAMPLE}; next: minigrad sample --checkpoint {folder}")
+    print(f"{folder}{os.sep} holds {', '.join(files)} and {SAMPLE}; next: minigrad sample --checkpoint {quoted(folder)}")
 
 
 @contextlib.contextmanager
@@ -187,7 +188,7 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list[Any
         if ranks.size == 1:
             signal.signal(number, signal.default_int_handler)
             if trainer.step == first:
-                raise Interrupted(f"stopped before step {first + 1}; continue with --resume {folder}")
+                raise Interrupted(f"stopped before step {first + 1}; continue with --resume {quoted(folder)}")
             words.enter_context(saying("finishing this step, to save it; another Ctrl-C stops at once"))
 
     numbers = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]

@@ -22,7 +22,7 @@ import numpy as np
 
 from minigrad.serialization import replacing
 from models.data import Corpus, dtype_for
-from models.extras import one_line
+from models.extras import one_line, quoted
 from models.tokenizers import Tokenizer, tokenizer_of
 
 INDEX, FORMAT = "index.json", "minigrad tokens 1"
@@ -123,7 +123,7 @@ class Index:
         OSError if it cannot be read."""
         path = pathlib.Path(folder) / INDEX
         if not path.exists():
-            raise ValueError(f"{folder} holds no {INDEX}; write one with `minigrad prepare FILES --to {folder}`")
+            raise ValueError(f"{folder} holds no {INDEX}; write one with `minigrad prepare FILES --to {quoted(folder)}`")
         if not path.is_file():
             raise ValueError(f"{path} is a folder, pipe, socket or device, not a file")
         try:

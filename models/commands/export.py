@@ -7,6 +7,7 @@ from typing import Any
 from models import hub, loading
 from models.checkpoint import CheckpointError
 from models.commands.shared import UsageError
+from models.extras import quoted
 
 UNITS = {"": 1, "K": 10 ** 3, "M": 10 ** 6, "G": 10 ** 9}
 
@@ -29,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
     hub.check_free(options.to)
     model: Any = loading.model_in(source)
     family = hub.write(model, options.to, source.tokenizer, given.get("dtype"), size)
-    print(f"{options.to}{os.sep} holds a {family.architecture}; load it with: minigrad sample --checkpoint {options.to}, "
-          f"or transformers.AutoModelForCausalLM.from_pretrained({options.to!r})")
+    print(f"{options.to}{os.sep} holds a {family.architecture}; load it with: minigrad sample --checkpoint "
+          f"{quoted(options.to)}, or transformers.AutoModelForCausalLM.from_pretrained({options.to!r})")
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from models.commands.shared import UsageError, show_progress, usage_errors
 from models.commands.train import named_tokenizer
 from models.distributed import own_cores
+from models.extras import quoted
 from models.prepare import SHARD_TOKENS, Request, prepare
 from models.shards import SPLITS, Index, ShardError, check_content
 from models.text_files import TextFile
@@ -91,5 +92,5 @@ def report(index: Index, folder: pathlib.Path) -> None:
     counts = " and ".join(f"{index.tokens(split):,} tokens of {index.bytes(split):,} bytes for {purpose}"
                           for split, purpose in zip(SPLITS, ("training", "validation")))
     files = sum(map(len, index.shards.values()))
-    state = f"next: minigrad train --text {folder}" if index.is_whole else "unfinished: the same command resumes it"
+    state = f"next: minigrad train --text {quoted(folder)}" if index.is_whole else "unfinished: the same command resumes it"
     print(f"{folder}{os.sep} holds {counts}, {index.dtype}, in {files} shards; {state}")

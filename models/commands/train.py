@@ -19,6 +19,7 @@ from models.checkpoint import STARTER, Checkpoint, find, has_checkpoint, load
 from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress, usage_errors
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
+from models.extras import quoted
 from models.loading import model_config, task_of, training_config
 from models.recipes import DEFAULT, NANOGPT, RECIPES
 from models.shards import Index, MappedTokens, check_content, load_shards, no_show
@@ -229,7 +230,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         step, steps = checkpoint.step, training.steps
         if step and not checkpoint.optimizer:
             raise UsageError(f"{path} cannot be resumed: it holds a finished model without its optimizer; start a new run "
-                             f"from it with --init-from {given['resume'] or folder}")
+                             f"from it with --init-from {quoted(given['resume'] or folder)}")
         if steps < step:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; give more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
@@ -341,7 +342,8 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
         folder = pathlib.Path(out)
         taken = next((file for file in runs.TAKEN if (folder / file).exists()), None)
         if taken:
-            raise UsageError(f"{folder} already holds {taken}; continue with --resume {folder}, or choose another --out")
+            raise UsageError(f"{folder} already holds {taken}; continue with --resume {quoted(folder)}, or choose another "
+                             "--out")
     else:
         numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
         folder = next(folder for folder in numbered if not folder.exists())

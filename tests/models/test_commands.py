@@ -4,6 +4,7 @@ import errno
 import os
 import pathlib
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -222,6 +223,15 @@ def test_bad_input_with_a_run_on_a_text(refused, text_run):
     refused([(["nowhere"], "nowhere does not exist; give the folder of a run"),
              (["."], ". holds no checkpoint.npz; give the folder of a run")], "look")
     assert before == {path: path.read_bytes() for path in text_run.iterdir()}
+
+
+def test_the_next_command_is_for_a_shell(run, text_file):
+    pytest.importorskip("safetensors")
+    for command in (["train", "--text", text_file, *TEXT, "--out", "a run's"], ["export", "a run's", "--to", "a folder"],
+                    ["prepare", text_file, "--to", "a text"]):
+        out = run(*command)[1]
+        _, flag, name = shlex.split(re.search("minigrad ((sample|train) --[^,\n]*)", out)[1])
+        assert name == command[-1] and flag in ("--checkpoint", "--text")
 
 
 @pytest.mark.parametrize("command", [["look", "here", "--out", "x.png"], ["compare", "here", "--plot", "x.svg"],

@@ -229,10 +229,10 @@ def test_a_run_interrupted_in_its_first_step_can_be_resumed(run, text_file, monk
 
     with monkeypatch.context() as first_step:
         first_step.setattr(Trainer, "_part_of_loss", interrupted)
-        code, out, err = run("train", "--text", text_file, *TEXT, "--out", "here")
-    assert (code, out) == (130, "") and checkpoints.load("here").step == 0
-    assert err.endswith("minigrad: stopped before step 1; continue with --resume here\n")
-    assert run("train", "--resume", "here")[0] == 0
+        code, out, err = run("train", "--text", text_file, *TEXT, "--out", "my run")
+    assert (code, out) == (130, "") and checkpoints.load("my run").step == 0
+    assert err.endswith("minigrad: stopped before step 1; continue with --resume 'my run'\n")
+    assert run("train", "--resume", "my run")[0] == 0
 
 
 def test_a_run_resumed_for_more_steps(run, text_run):
