@@ -26,10 +26,16 @@ SET_VARIABLES = ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_GLOBAL", "
 ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
 SET_ATTRIBUTES = ("STORE_ATTR", "DELETE_ATTR")
 LEFT_OUT = {"EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "COPY"}  # which may interrupt a chain of names
-BY_STRING = {"getattr", "setattr", "hasattr", "delattr", "globals", "attrgetter", "methodcaller", "getattr_static"}
+BY_STRING = {"getattr", "setattr", "hasattr", "delattr", "globals", "attrgetter", "methodcaller", "getattr_static",
+             "__getattribute__"}
 READS_ALL = {"vars", "__dict__", "eval", "exec", "asdict", "astuple", "replace", "copy", "deepcopy"}  # all attributes
 CHANGING = {"append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "update", "setdefault", "add",
             "discard", "sort", "reverse", "fill", "popitem"}  # methods of containers
+
+
+def is_a(value: Any, kinds: Any) -> bool:
+    """isinstance by the type alone, which runs no code of the user's, as a `__getattribute__` of its class."""
+    return issubclass(type(value), kinds)
 
 
 def whose(part: Any) -> str:

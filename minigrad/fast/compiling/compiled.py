@@ -24,7 +24,7 @@ from ..kernels import ahead
 from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, CapturedTensor
-from .code import line_of
+from .code import is_a, line_of
 from .places import OUTDATING, REPLAYED, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
@@ -318,7 +318,7 @@ def _are_same(reads: Sequence[Callable], values: Sequence) -> bool:
 
 
 def _is_quickly_compared(value: Any) -> bool:
-    return len(value) < 100 if type(value) is tuple else isinstance(value, (int, float, str, type(None)))
+    return len(value) < 100 if type(value) is tuple else is_a(value, (int, float, str, type(None)))
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:

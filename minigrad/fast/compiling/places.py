@@ -18,7 +18,7 @@ import numpy as np
 from ... import random as own_random
 from ...tape import Node
 from ...tensor import Tensor
-from .code import OURS, USERS, whose
+from .code import OURS, USERS, is_a, whose
 
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
@@ -121,19 +121,19 @@ def each(results: Any, function: Callable) -> Any:
 
 def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] | None:
     """How to read the contents of a value, if they can change, how to restore them, and what kind of place it is."""
-    if isinstance(value, Tensor):
+    if is_a(value, Tensor):
         return _attributes(value, "_array", "node", "frozen")
-    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+    if is_a(value, np.ndarray) and value.dtype.hasobject:
         return None
-    if isinstance(value, own_random.Generator):
+    if is_a(value, own_random.Generator):
         return *inside(value.numpy_generator)[:2], REPLAYED
-    if isinstance(value, np.random.Generator):
+    if is_a(value, np.random.Generator):
         return inside(value.bit_generator)
     for types_of, read, write, kind in INSIDE:
-        if isinstance(value, types_of):
+        if is_a(value, types_of):
             return read(value), functools.partial(write, value), kind
     if whose(next((base for base in type(value).__mro__ if "__next__" in vars(base)), None)) is not USERS:
-        is_output = isinstance(value, io.IOBase) and (value.closed or value.writable())
+        is_output = is_a(value, io.IOBase) and (value.closed or value.writable())
         position = getattr(value, "__length_hint__", object)  # without one it is new each time: to reach it is to draw
         return None if is_output else (position, functools.partial(_leave, value), DRAWN)
     return None

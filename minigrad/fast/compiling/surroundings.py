@@ -24,7 +24,7 @@ import numpy as np
 
 from ... import random as own_random
 from ...backend import is_tensor
-from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, named, whose
+from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, is_a, named, whose
 from .places import CHECKED, CONTAINERS, MISSING, OUTDATING, REPLAYED, SIMPLE, Place, inside, is_ours
 
 MOST_PLACES = MOST_OBJECTS = 10_000  # of one function
@@ -104,47 +104,47 @@ class Surroundings:
 
     def _inside(self, value: Any, name: str) -> bool:
         """Follow the contents of a value, if they can change. Can they?"""
-        is_container, look = isinstance(value, CONTAINERS), inside(value)
+        is_container, look = is_a(value, CONTAINERS), inside(value)
         if is_container:
             self._opens(value, name)  # its class may be a user's
-        is_large_array = isinstance(value, np.ndarray) and value.nbytes > LARGEST_ARRAY
+        is_large_array = is_a(value, np.ndarray) and value.nbytes > LARGEST_ARRAY
         if is_large_array or is_container and len(value) > LARGEST_CONTAINER:
             return True
         if look:
             self._note(value, name.rpartition(".")[2].partition("[")[0], name, *look)
-            wrapped = value.get(None) if isinstance(value, ContextVar) else _attributes_of(value).get("__wrapped__")
+            wrapped = value.get(None) if is_a(value, ContextVar) else _attributes_of(value).get("__wrapped__")
             self._follow(wrapped, name)
         for key, item in _items(value) if is_container else ():
-            self._follow(item, f"{name}[{key!r}]" if isinstance(key, SIMPLE) else f"an item of {name}")
+            self._follow(item, f"{name}[{key!r}]" if is_a(key, SIMPLE) else f"an item of {name}")
         return is_container or look is not None
 
     # ------------------------------------------------------------------------------------------------ values
 
     def _follow(self, value: Any, name: str) -> None:
         """Follow a value that the function can reach: it may call it, look into it, or pass it on."""
-        is_simple = isinstance(value, (*SIMPLE, types.CodeType, weakref.WeakKeyDictionary))  # the latter is a cache
+        is_simple = is_a(value, (*SIMPLE, types.CodeType, weakref.WeakKeyDictionary))  # the latter is a cache
         if value is MISSING or is_simple or id(value) in self._seen or len(self._seen) > MOST_OBJECTS:
             return
-        if isinstance(value, types.MethodType):  # a new one at each look-up
+        if is_a(value, types.MethodType):  # a new one at each look-up
             if inside(value.__self__):
                 self._follow(value.__self__, name)
             self._function(value.__func__, value.__self__, name)
             return
         self._seen[id(value)] = self.known[id(value)] = value
-        if isinstance(value, types.FunctionType):
+        if is_a(value, types.FunctionType):
             self._function(value, MISSING, name)
             self._opens(value, name)
-        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
-            if not isinstance(value.__self__, (types.ModuleType, type(None), type)):
+        elif is_a(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
+            if not is_a(value.__self__, (types.ModuleType, type(None), type)):
                 self._follow(value.__self__, name.rpartition(".")[0] or name)
-        elif isinstance(value, (staticmethod, classmethod)):
+        elif is_a(value, (staticmethod, classmethod)):
             self._follow(value.__func__, name)
         elif not self._inside(value, name):
             self._object(value, name)
 
     def _object(self, value: Any, name: str) -> None:
-        if isinstance(value, (type, types.ModuleType)):
-            if isinstance(value, type):
+        if is_a(value, (type, types.ModuleType)):
+            if is_a(value, type):
                 self._methods(value, ("__init__", "__new__", "__post_init__"), MISSING, name)
         else:
             own = _attributes_of(value)
@@ -163,7 +163,7 @@ class Surroundings:
 
     def _opens(self, value: Any, name: str) -> None:
         """The names in the code may be attributes of this value, unless it reports changes or is a library's."""
-        is_library = isinstance(value, (type, types.ModuleType)) and whose(value) is not USERS
+        is_library = is_a(value, (type, types.ModuleType)) and whose(value) is not USERS
         if not (is_library or _outdates_steps(value)):
             self._open.setdefault(id(value), (value, name, set()))
 
@@ -172,10 +172,10 @@ class Surroundings:
         count = -1
         while count != (count := len(self._seen) + len(self.places) + len(self._loose)):
             for value, name, followed in list(self._open.values()):
-                own, kind = _attributes_of(value), value if isinstance(value, type) else type(value)
+                own, kind = _attributes_of(value), value if is_a(value, type) else type(value)
                 is_foreign = whose(type(value)) is not USERS and not is_ours(type(value))
                 reads_all = id(value) in self._read_whole or is_foreign
-                reads_all = reads_all and not isinstance(value, (type, types.ModuleType))
+                reads_all = reads_all and not is_a(value, (type, types.ModuleType))
                 if reads_all and own and len(own) <= LARGEST_CONTAINER:
                     self._note(own, name, f"vars({name})", functools.partial(tuple, own), lambda before: None)
                 for key in ({*self._loose, *own} if reads_all else self._loose) - followed:
@@ -187,31 +187,31 @@ class Surroundings:
         """The value of an attribute, if it exists and needs no code to run. The places where it could change are noted."""
         path = f"{name}.{key}"
         self.known[id(value)] = value
-        if _outdates_steps(value) or inside(value) or isinstance(value, CONTAINERS):
+        if _outdates_steps(value) or inside(value) or is_a(value, CONTAINERS):
             self._follow(value, name)  # a method may change it
         if key == "__class__":
             return type(value)
-        if isinstance(value, types.ModuleType):
+        if is_a(value, types.ModuleType):
             found = self._variable(vars(value), key, path)
             if found is MISSING:
                 self._follow(vars(value).get("__getattr__"), path)
             return found
-        if isinstance(value, type):
+        if is_a(value, type):
             found = self._of_class(value, key, path)
             if found is not MISSING:
                 return _bound(found, value, value)
             self._opens(value, name)  # a property of its class, perhaps
-        if isinstance(value, types.MethodType):
+        if is_a(value, types.MethodType):
             value = value.__func__
         own, kind = _attributes_of(value), type(value)
         of_class = _in_class(kind, key) if key in own else self._of_class(kind, key, path)
-        if isinstance(of_class, property):
+        if is_a(of_class, property):
             for function in (of_class.fget, of_class.fset):
                 self._function(function, value, path)
             return MISSING
-        if isinstance(of_class, types.MemberDescriptorType):  # of __slots__
+        if is_a(of_class, types.MemberDescriptorType):  # of __slots__
             return self._slot(value, key, path)
-        if isinstance(of_class, (functools.partialmethod, functools.cached_property)):
+        if is_a(of_class, (functools.partialmethod, functools.cached_property)):
             self._function(of_class.func, value, path)
         elif "__get__" in _operators(type(of_class)):
             self._follow(of_class, path)
@@ -224,8 +224,7 @@ class Surroundings:
             found = self._variable(own, key, path, kind=OUTDATING if _outdates_steps(value) else CHECKED)
         if found is MISSING and of_class is not MISSING:
             return _bound(of_class, value, kind)
-        if found is MISSING:
-            self._methods(kind, ("__getattr__",), value, name)
+        self._methods(kind, ("__getattr__", "__getattribute__") if found is MISSING else ("__getattribute__",), value, name)
         return found
 
     def _of_class(self, kind: type, key: str, name: str) -> Any:
@@ -241,15 +240,15 @@ class Surroundings:
         """Follow methods that are called without being named."""
         for key in names:
             method = _in_class(kind, key)
-            method = method.fget if isinstance(method, property) else _attributes_of(method).get("__wrapped__", method)
-            if isinstance(method, types.FunctionType) and whose(method) is USERS:
+            method = method.fget if is_a(method, property) else _attributes_of(method).get("__wrapped__", method)
+            if is_a(method, types.FunctionType) and whose(method) is USERS:
                 self._of_class(kind, key, f"{name}.{key}")
                 self._function(method, owner, f"{name}.{key}")
 
     # ------------------------------------------------------------------------------------------------ code
 
     def _function(self, function: Any, owner: Any, name: str) -> None:
-        if not isinstance(function, types.FunctionType):
+        if not is_a(function, types.FunctionType):
             self._follow(function, name)
             return
         if (function, id(owner)) in self._seen:
@@ -320,9 +319,9 @@ def _first(code: types.CodeType, owner: Any) -> dict[str, Any]:
 
 def _items(container: Any) -> list[tuple[Any, Any]]:
     """A container's items, with keys or indices."""
-    if isinstance(container, dict):
+    if is_a(container, dict):
         return list(dict.items(container))
-    return list(container.items() if isinstance(container, types.MappingProxyType) else enumerate(container))
+    return list(container.items() if is_a(container, types.MappingProxyType) else enumerate(container))
 
 
 def _set_item(scope: dict, key: str, value: Any) -> None:
@@ -339,10 +338,10 @@ def _set_attribute(owner: Any, key: str, value: Any) -> None:
 def _attributes_of(value: Any) -> dict:
     """An object's own attributes."""
     try:
-        own = value.__dict__ if isinstance(value, threading.local) else object.__getattribute__(value, "__dict__")
+        own = value.__dict__ if is_a(value, threading.local) else object.__getattribute__(value, "__dict__")
     except AttributeError:
         return NOTHING
-    return own if isinstance(own, dict) else NOTHING
+    return own if is_a(own, dict) else NOTHING
 
 
 def _in_class(kind: type, key: str) -> Any:
@@ -352,7 +351,7 @@ def _in_class(kind: type, key: str) -> Any:
 def _outdates_steps(value: Any) -> bool:
     """Does setting an attribute outdate captured steps, as in nn.Module?"""
     setter = type(value).__setattr__
-    return isinstance(setter, types.FunctionType) and whose(setter) is OURS
+    return is_a(setter, types.FunctionType) and whose(setter) is OURS
 
 
 def _operators(kind: type) -> list[str]:
@@ -364,7 +363,7 @@ def _operators(kind: type) -> list[str]:
 
 def _bound(found: Any, value: Any, kind: type) -> Any:
     """A class's attribute, bound to the object or to the class itself."""
-    is_method = isinstance(found, (types.FunctionType, staticmethod, classmethod))
+    is_method = is_a(found, (types.FunctionType, staticmethod, classmethod))
     return found.__get__(None if value is kind else value, kind) if is_method else found
 
 

@@ -101,6 +101,8 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "property": ("class A:\n    k = 2.0\n    @property\n    def p(self): return self.k\na = A()", "y = y * a.p", "a.k = 3.0"),
     "getattr": ("class A: pass\na = A()\na.k = 2.0", 'y = y * getattr(a, "k")', "a.k = 3.0"),
     "__getattr__": ("k = 2.0\nclass A:\n    def __getattr__(self, name): return k\na = A()", "y = y * a.anything", "k = 3.0"),
+    "__getattribute__": ("class A:\n    def __init__(self): self.d = {'k': 2.0}\n    def __getattribute__(self, name): "
+                         "return object.__getattribute__(self, 'd')[name]\na = A()", "y = y * a.k", "object.__getattribute__(a, 'd')['k'] = 3.0"),
     "another name": ("class A: pass\na = A()\na.k = 2.0", "me = a\ny = y * me.k", "a.k = 3.0"),
     "argument": ("class A: pass\na = A()\na.k = 2.0\ndef f(x, me): return x * me.k", "y = f(y, a)", "a.k = 3.0"),
     "inner function": ("class A: pass\na = A()\na.k = 2.0", "def f(x): return x * a.k\ny = f(y)", "a.k = 3.0"),
@@ -281,6 +283,7 @@ REFUSED = {  # top, body, the name that the error gives
         "itertools.starmap(pow, [(1, 2), (1, 3)])", "itertools.takewhile(bool, [1, 2])", "itertools.compress([1, 2], [1, 1])",
         "itertools.pairwise([1, 2, 3])", "itertools.tee([1, 2])[0]", "itertools.repeat(1, 3)", "np.ones(3).flat", "np.ndenumerate([1, 2])",
         "csv.reader('12')", "csv.DictReader('123')", "io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'1\\n2')))", "type('It', (zip,), {})([1, 2])"]},
+    "proxy, which is not followed": ("import weakref\nclass A: k = 2.0\nkept = A()\nit = weakref.proxy(kept)", "y = y * it.k", "it "),
     "next of an iterator": ("it = map(float, [1, 2]).__next__", "y = y * it()", "it "),
     "partial of next": ("it = functools.partial(next, map(float, [1, 2]))", "y = y * it()", r"it\[0\] "),
     "np.random": ("", "y = y * np.random.random()", "np.random"),
