@@ -15,6 +15,7 @@ import types
 from typing import Any, Iterable, Iterator, NamedTuple
 
 LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: they report what they read
+COMPILED: set[str] = set()  # installed packages that compile a step of their own: they are followed like the user's
 OURS, OTHERS, USERS = "ours", "others'", "the user's"
 HEAP_TYPE = 1 << 9  # a flag of classes made at run time
 
@@ -51,6 +52,13 @@ def whose(part: Any) -> str:
     return OURS if package in LIBRARIES else _whose_package(package)
 
 
+def follow_package(function: Any) -> None:
+    """A function is compiled: its package is the user's from now on, even if it is installed."""
+    module = getattr(getattr(function, "func", function), "__module__", None)  # of a partial's function
+    COMPILED.add((module or "").partition(".")[0])
+    _whose_package.cache_clear()
+
+
 @functools.lru_cache(maxsize=4096)
 def _whose_package(package: str) -> str:
     """`OTHERS` for the standard library and installed packages, else `USERS`."""
@@ -58,7 +66,8 @@ def _whose_package(package: str) -> str:
         return USERS
     folder = str(getattr(sys.modules.get(package), "__file__", None))
     is_library = package in sys.stdlib_module_names or package.startswith("namedtuple_")
-    return OTHERS if is_library or "site-packages" in folder or "dist-packages" in folder else USERS
+    is_installed = "site-packages" in folder or "dist-packages" in folder
+    return OTHERS if is_library or is_installed and package not in COMPILED else USERS
 
 
 class Chain(NamedTuple):

@@ -24,7 +24,7 @@ from ..kernels import ahead
 from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, CapturedTensor
-from .code import is_a, line_of
+from .code import follow_package, is_a, line_of
 from .places import OUTDATING, REPLAYED, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
@@ -114,6 +114,7 @@ class Compiled(Generic[Arguments, Result]):
         self._ran: dict[Any, Any] = {}  # the user's code that has run: see `Rehearsal.ran`
         self._of_objects: dict[int, Compiled] = {}  # as a method of objects without a __dict__, by id
         functools.update_wrapper(self, function)
+        follow_package(function)
 
     def __get__(self, owner: Any, kind: type | None = None) -> "Compiled[..., Result]":
         """The step as a method: each object keeps its own compiled step."""

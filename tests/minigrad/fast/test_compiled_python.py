@@ -4,6 +4,7 @@ import collections
 import copy
 import functools
 import gc
+import importlib
 import pickle
 import re
 import sys
@@ -166,6 +167,24 @@ def test_main_is_the_users_even_if_an_installed_program_runs_it(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "/lib/site-packages/pytest/__main__.py", raising=False)
     code._whose_package.cache_clear()
     assert code.whose("__main__") is code.USERS
+
+
+def test_an_installed_package_that_has_a_step_is_followed(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "an_installed_recipe.py").write_text("scale = 2.0\ndef step(x):\n    return x * scale\ndef count(x):\n    global scale\n"
+                                                   "    scale += 1\n    return x\n")
+    monkeypatch.syspath_prepend(folder)
+    recipe = importlib.import_module("an_installed_recipe")
+    assert code.whose(recipe) is code.OTHERS
+    for function in (recipe.step, functools.partial(recipe.step)):
+        step, recipe.scale = mg.compile(function), 2.0
+        assert [step(mg.ones(1)).item() for _ in range(6)] == [2.0] * 6
+        recipe.scale = 3.0
+        assert step(mg.ones(1)).item() == 3.0
+    with pytest.raises(RuntimeError, match="this step changes scale"):
+        mg.compile(recipe.count)(mg.ones(1))
+    assert code.whose(functools) is code.OTHERS
 
 
 SOURCES = ["NumPy array as a tensor", "Tensor of an array", "from_numpy", "as_tensor, converted", "labels", "Tensor of a tensor"]
