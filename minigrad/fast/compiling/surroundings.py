@@ -27,7 +27,7 @@ from ...backend import is_tensor
 from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, is_a, named, whose
 from .places import CHECKED, CONTAINERS, MISSING, OUTDATING, REPLAYED, SIMPLE, Place, inside, is_ours
 
-MOST_PLACES = MOST_OBJECTS = 10_000  # of one function
+MOST_OBJECTS = 10_000  # of one function; items of containers, which come last, are not followed beyond
 LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; larger ones are not checked
 OF_DATACLASSES = {"__eq__", "__repr__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__"}
 NOTHING: dict = {}
@@ -57,6 +57,7 @@ class Surroundings:
         self._loose: set[str] = set()  # names of attributes of objects known only when the code runs
         self._strings: set[str] = set()  # those named by strings
         self._read_whole: set[int] = set()  # ids of objects whose attributes may all be read
+        self._items: list[tuple[Any, str]] = []  # of containers, with their names: to be followed once all names are
         self._open: dict[int, tuple[Any, str, set]] = {}  # (object, its name, names of attributes followed), by id
         self._follow(function, getattr(function, "__name__", type(function).__name__))
         self._settle()
@@ -87,7 +88,7 @@ class Surroundings:
     # ------------------------------------------------------------------------------------------------ places
 
     def _note(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = CHECKED) -> None:
-        if (id(within), key) not in self.places and len(self.places) < MOST_PLACES:
+        if (id(within), key) not in self.places:
             self.places[id(within), key] = Place(within, key, name, read, write, kind)
 
     def _variable(self, scope: Mapping, key: str, name: str, owner: Any = None, kind: str = CHECKED) -> Any:
@@ -115,7 +116,8 @@ class Surroundings:
             wrapped = value.get(None) if is_a(value, ContextVar) else _attributes_of(value).get("__wrapped__")
             self._follow(wrapped, name)
         for key, item in _items(value) if is_container else ():
-            self._follow(item, f"{name}[{key!r}]" if is_a(key, SIMPLE) else f"an item of {name}")
+            if not is_a(item, SIMPLE):
+                self._items.append((item, f"{name}[{key!r}]" if is_a(key, SIMPLE) else f"an item of {name}"))
         return is_container or look is not None
 
     # ------------------------------------------------------------------------------------------------ values
@@ -168,7 +170,15 @@ class Surroundings:
             self._open.setdefault(id(value), (value, name, set()))
 
     def _settle(self) -> None:
-        """Follow attributes by name until nothing new is found."""
+        """Follow what is named until nothing new is found; then items of containers, and what is named in them."""
+        self._follow_attributes()
+        while self._items:
+            items, self._items = self._items, []
+            for item, name in items:
+                self._follow(item, name)
+            self._follow_attributes()
+
+    def _follow_attributes(self) -> None:
         count = -1
         while count != (count := len(self._seen) + len(self.places) + len(self._loose)):
             for value, name, followed in list(self._open.values()):

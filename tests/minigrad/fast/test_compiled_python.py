@@ -665,6 +665,24 @@ def test_places_have_names():
     assert not any("step_number" in name or "other" in name for name in names)
 
 
+def test_names_are_followed_before_the_contents_of_containers(monkeypatch):
+    monkeypatch.setattr(surroundings, "MOST_OBJECTS", 50)
+
+    class Trainer:
+        def __init__(self):
+            self.data, self.scale = {"all": [[i] for i in range(100)]}, 2.0
+
+        def step(self, x):
+            n = len(self.data["all"])
+            return self.scaled(x) * n
+
+        def scaled(self, x):
+            return x * self.scale
+
+    names = [place.name for place in Surroundings(Trainer().step).places.values()]
+    assert {"self.data", "self.data['all'][0]", "self.scale", "self.scaled.__code__"} <= set(names) and "self.data['all'][99]" not in names
+
+
 def test_wrappers_are_seen_through():
     scale = 2.0
 
