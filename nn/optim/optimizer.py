@@ -22,7 +22,7 @@ class PyTorchs(TypedDict, total=False):
     differentiable: bool
 
 
-FLOATS = np.float32, np.float64  # what is computed in; a Parameter of another dtype is skipped
+FLOATS = np.float32, np.float64  # what is computed in; a Parameter of another dtype is skipped if it is frozen
 
 # What options of optimisers and schedulers must be: a test, which NaN fails, and its description for the error.
 REQUIREMENTS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -86,7 +86,8 @@ class Optimizer:
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"{name}: can only optimise Tensors, got {type(parameter).__name__}; "
                                 "pass model.parameters(), not named_parameters()")
-            if not parameter.is_leaf or not isinstance(parameter, Parameter) and parameter.dtype not in FLOATS:
+            must_learn = parameter.thaws or not isinstance(parameter, Parameter)
+            if not parameter.is_leaf or must_learn and parameter.dtype.kind != "f":  # bfloat16 raises an error itself
                 raise ValueError(f"{name}: can't optimise a non-leaf or non-float Tensor, got {parameter!r:.100}")
             if parameter in seen:
                 raise ValueError(f"{name}: a parameter of shape {parameter.shape} was given twice, within a group or "
