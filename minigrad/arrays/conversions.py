@@ -137,7 +137,8 @@ class ConversionMethods:
     def __format__(self: Tensor, spec: str) -> str: return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
     def _shown(self: Tensor) -> np.ndarray:
-        return as_array(self._array, float32) if self.dtype is bfloat16 else self._array
+        values = self._values()
+        return as_array(values, float32) if self.dtype is bfloat16 else values
 
     def __repr__(self: Tensor) -> str:
         text = np.array2string(self._shown(), separator=", ", precision=4, prefix="tensor(")

@@ -32,6 +32,7 @@ from .transcript import same_bits
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+OF_TENSORS = {"_array", "node", "made", "frozen", "thaws", "_memory", "_capture", "number"}  # not set by the user
 MOST_CAPTURED = 8  # captures of one step, such as for different shapes; then the oldest goes
 
 
@@ -195,7 +196,7 @@ def _form(x: Tensor) -> tuple:
     if type(x) is not Tensor:
         raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
                         "minigrad.tensor, detach() a parameter, or let the step read them from outside")
-    if len(x.__dict__) > 3 and x.__dict__.keys() - {"_array", "node", "made", "frozen", "thaws"}:
+    if len(x.__dict__) > 3 and x.__dict__.keys() - OF_TENSORS:
         raise TypeError("compile: an input of a compiled step has attributes of its own, which a replay would not see; let "
                         "the step read them from outside")
     if x.requires_grad:
@@ -353,6 +354,9 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
             results = each(results, lambda value: _array_of(value, step))
         if step.refusal is not None:  # the step has caught it
             raise step.refusal
+        if own := {name for tensor in tensors for name in vars(tensor).keys() - OF_TENSORS}:
+            raise Refused(f"compile: this step sets the attribute {min(own)} of an input, which a replay would not; set it "
+                          "outside, on what the step reads from there")
         if _modes() != modes:
             raise Refused("compile: this step leaves another grad mode, precision or number of threads behind, which a "
                           "replay would not; set them outside, or in a with block")

@@ -300,6 +300,8 @@ REFUSED = {
     "a parameter's value": (lambda x: x * W.sum(0).detach() * W[0].item(), "reads the values"),
     "a parameter's item": (lambda x: x * SCALE.item(), "reads the values"),
     "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "reads the values"),
+    "a parameter's text": (lambda x: x * len(f"{W}"), "reads the values"),
+    "an attribute of an input": (lambda x: setattr(x, "uses", 1) or x, "sets the attribute uses of an input"),
     "list": (lambda x: mg.tensor(x.tolist()), "reads the values"),
     "index": (lambda x: x[(x > 0)], "reads the values"),
     "nonzero": (lambda x: x.nonzero(), "reads the values"),
