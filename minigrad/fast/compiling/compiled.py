@@ -25,14 +25,13 @@ from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, CapturedTensor
 from .code import follow_package, is_a, line_of
-from .places import OUTDATING, REPLAYED, Undo, each, same
+from .places import OF_TENSORS, OUTDATING, REPLAYED, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-OF_TENSORS = {"_array", "node", "made", "frozen", "thaws", "_memory", "_capture", "number"}  # not set by the user
 MOST_CAPTURED = 8  # captures of one step, such as for different shapes; then the oldest goes
 
 

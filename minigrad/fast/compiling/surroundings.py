@@ -25,7 +25,7 @@ import numpy as np
 from ... import random as own_random
 from ...backend import is_tensor
 from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, is_a, named, whose
-from .places import CHECKED, CONTAINERS, MISSING, OUTDATING, REPLAYED, SIMPLE, Place, inside, is_ours
+from .places import CHECKED, CONTAINERS, MISSING, OF_TENSORS, OUTDATING, REPLAYED, SIMPLE, Place, inside, is_ours
 
 MOST_OBJECTS = 10_000  # of one function; items of containers, which come last, are not followed beyond
 LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; larger ones are not checked
@@ -106,7 +106,7 @@ class Surroundings:
     def _inside(self, value: Any, name: str) -> bool:
         """Follow the contents of a value, if they can change. Can they?"""
         is_container, look = is_a(value, CONTAINERS), inside(value)
-        if is_container:
+        if is_container or is_tensor(value):
             self._opens(value, name)  # its class may be a user's
         is_large_array = is_a(value, np.ndarray) and value.nbytes > LARGEST_ARRAY
         if is_large_array or is_container and len(value) > LARGEST_CONTAINER:
@@ -155,10 +155,12 @@ class Surroundings:
                 if key in own or type(value).__module__ == "functools":
                     self._follow(getattr(value, key, None), name)
             if _outdates_steps(value):
+                self._opens(type(value), type(value).__name__)
                 for key in [key for key in own if not key.startswith("_")]:
                     part = self._variable(own, key, f"{name}.{key}", kind=OUTDATING)
                     if is_tensor(part):
                         self.known[id(part)] = part
+                        self._opens(part, f"{name}.{key}")
                     else:
                         self._follow(part, f"{name}.{key}")
         self._opens(value, name)
@@ -166,7 +168,8 @@ class Surroundings:
     def _opens(self, value: Any, name: str) -> None:
         """The names in the code may be attributes of this value, unless it reports changes or is a library's."""
         is_library = is_a(value, (type, types.ModuleType)) and whose(value) is not USERS
-        if not (is_library or _outdates_steps(value)):
+        is_plain = is_tensor(value) and not _attributes_of(value).keys() - OF_TENSORS
+        if not (is_library or is_plain or _outdates_steps(value)):
             self._open.setdefault(id(value), (value, name, set()))
 
     def _settle(self) -> None:
