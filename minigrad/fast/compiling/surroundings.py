@@ -312,8 +312,12 @@ class Surroundings:
     def _root(self, chain: Chain, scope: Scope) -> Any:
         """The value of the variable at which a chain begins."""
         name = chain.name
-        if chain.kind is IMPORT:
-            return sys.modules.get(name, MISSING)
+        if chain.kind is IMPORT:  # absolute or relative; `import a.b as c` makes the module itself a variable
+            names = name, f"{scope.variables.get('__package__')}.{name}".rstrip(".")
+            modules = [sys.modules[name] for name in names if name in sys.modules]
+            for module in modules:
+                self._follow(module, name)
+            return modules[0] if modules else MISSING
         if chain.kind is GLOBAL:
             is_builtin = name not in scope.variables and hasattr(builtins, name)
             return getattr(builtins, name) if is_builtin else self._variable(scope.variables, name, name)

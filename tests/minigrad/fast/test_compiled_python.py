@@ -167,6 +167,21 @@ def test_what_changes_outside_is_followed(name):
         assert lives({after: change}, calls=after + 4, top=top, body=body) is None
 
 
+@pytest.mark.parametrize("line", ["import a_package.settings as s", "from . import settings as s", "from .settings import box as s",
+                                  "import a_package; s = a_package.settings", "from a_package import settings as s"])
+def test_modules_that_a_function_imports_are_followed(line, monkeypatch):
+    package, settings = types.ModuleType("a_package"), types.ModuleType("a_package.settings")
+    package.__path__, package.settings, package.__package__, settings.k = [], settings, "a_package", 2.0
+    settings.box = types.SimpleNamespace(k=2.0)
+    for module in (package, settings):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(f"def step(x):\n    {line}\n    return x * s.k", vars(package))
+    step = mg.compile(package.step)
+    assert [step(mg.ones(1)).item() for _ in range(5)] == [2.0] * 5
+    settings.k = settings.box.k = 3.0
+    assert step(mg.ones(1)).item() == 3.0
+
+
 def test_main_is_the_users_even_if_an_installed_program_runs_it(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "/lib/site-packages/pytest/__main__.py", raising=False)
     code._whose_package.cache_clear()
