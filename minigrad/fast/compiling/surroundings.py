@@ -229,6 +229,7 @@ class Surroundings:
         elif "__get__" in _operators(type(of_class)):
             self._follow(of_class, path)
             self._follow(value, name)
+            self._read_whole.add(id(value))  # its code is given the object
             return MISSING
         if key in own and getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):
             return own[key]  # which can't be set

@@ -100,6 +100,9 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
               "y = a.f(y)", "k = 3.0"),
     "slots": ("class A: __slots__ = ('k',)\na = A()\na.k = 2.0", "y = y * a.k", "a.k = 3.0"),
     "property": ("class A:\n    k = 2.0\n    @property\n    def p(self): return self.k\na = A()", "y = y * a.p", "a.k = 3.0"),
+    "descriptor": ("class D:\n    def __set_name__(self, owner, name): self.private = '_' + name\n"
+                   "    def __get__(self, a, kind=None): return getattr(a, self.private)\nclass A: k = D()\na = A()\na._k = 2.0", "y = y * a.k",
+                   "a._k = 3.0"),
     "getattr": ("class A: pass\na = A()\na.k = 2.0", 'y = y * getattr(a, "k")', "a.k = 3.0"),
     "__getattr__": ("k = 2.0\nclass A:\n    def __getattr__(self, name): return k\na = A()", "y = y * a.anything", "k = 3.0"),
     "__getattribute__": ("class A:\n    def __init__(self): self.d = {'k': 2.0}\n    def __getattribute__(self, name): "
