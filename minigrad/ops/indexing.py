@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from ..arrays import versions
+from ..arrays import float_errors, versions
 from ..arrays.dtypes import as_array
 from ..arrays.versions import changed_only_at, check_current
 from .. import backend
@@ -166,6 +166,7 @@ class IndexingMethods:
         x = self if basic is None else self.apply_op(Index, self, index=basic)
         return self.apply_op(Index, x, index=advanced)
 
+    @float_errors.ignored
     def __setitem__(self: Tensor, index: Any, value: TensorLike) -> None:
         self._check_writable()
         value = value if is_tensor(value) else self.constant(as_array, value, None, True)

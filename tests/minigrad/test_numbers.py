@@ -202,6 +202,12 @@ def test_numbers_too_large_for_a_dtype_are_converted_without_warning():
     with np.errstate(all="raise"):
         assert mg.tensor([1e300]).tolist() == [inf] == mg.tensor([1e300], dtype=mg.float64).float().tolist()
         assert mg.tensor([nan]).long().dtype == mg.int64
+        x, large = mg.zeros(3, dtype=mg.bfloat16), mg.tensor(1e300, dtype=mg.float64)
+        x[0], x[1:] = large.bfloat16(), large
+        assert x.tolist() == 3 * [inf]
+        x = mg.zeros(3)
+        x[0], x[1:] = large, [1e300, large]
+        assert x.tolist() == 3 * [inf]
 
 
 def test_an_operation_that_fails_leaves_numpys_warnings_on():
