@@ -63,12 +63,16 @@ def compile(function: Callable[..., Any] | None = None, *, check: bool = False, 
     - Tensors and NumPy arrays from outside are read again in each call, like inputs.
     - Variables, attributes, and the contents of lists, dicts, arrays and objects are read when the step is captured. When
       one of them changes, or a module, the grad mode, the precision, the number of threads, or a shape, the step is
-      captured again. (Lists of more than 131,072 items and arrays of more than 16 MB are not checked; the last but one
-      point holds for them.)
+      captured again.
     - What a replay would not do is refused at the first call, by name, with nothing changed: setting a variable or an
-      attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators.
+      attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators,
+      an iterator that the code can reach. So is reading what optimizers, schedulers and hooks change inside the step,
+      such as grad_norm or a learning rate; if they change it only later, the error comes then.
     - Decisions of Python that nothing else reveals are noticed at calls 2, 3, 4, 8, 16, ...: Python runs the step again,
-      and a RuntimeError says what it did differently. The replays before that were wrong.
+      and a RuntimeError says what it did differently. The replays before that were wrong. These depend on what other
+      libraries and Python keep (a clock, the environment, a queue, an array.array), on attributes whose names are computed,
+      on lists of more than 131,072 items and arrays of more than 16 MB, or on items of containers after 10,000 objects.
+    - type(x) is Tensor does not hold for an input while the step is captured; isinstance does.
     - Prints and other side effects happen only when Python runs the step.
 
     `constants()` of the result lists what is taken as constant. With `check`, Python also makes each call, from the same
@@ -409,8 +413,8 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
 def _refuse_changes(around: Surroundings) -> None:
     if changed := around.changed():
         names = ", ".join(f"{name} ({line_of(around.codes, place.key)})" for name, place in changed.items())
-        raise Refused(f"compile: this step changes {names}, which a replay would not, or would not read again after its "
-                      "optimizer does; change and read it outside, pass it as an input, or don't compile this step")
+        raise Refused(f"compile: this step changes {names}, which a replay would not do, or not read again; change and "
+                      "read it outside, pass it as an input, or don't compile this step")
 
 
 class NoTensors(Refused, TypeError):
