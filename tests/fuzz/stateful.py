@@ -65,6 +65,7 @@ OPTIMIZING = [
     "optimizer.step(); optimizer.zero_grad()", "optimizer.step()", "scheduler.step(); optimizer.step(); optimizer.zero_grad()", "",
     "(optimizer if {number} > 1.2 else other).step(); optimizer.zero_grad()",
     "if int({number} * 4) % 2: optimizer.step(); optimizer.zero_grad()",
+    "scheduler.step(); loss = loss * optimizer.param_groups[0]['lr']; optimizer.step(); w.grad = None",
     "for group in optimizer.param_groups: group['lr'] = 0.01 * {number}\noptimizer.step(); w.grad = None",
 ]  # fmt: skip
 FORMS = {
