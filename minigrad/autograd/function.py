@@ -83,6 +83,8 @@ class _Run:
     which have no gradient, are kept separately.
     """
 
+    ctx: Context  # of the last forward
+
     def __init__(self, function: type[Function], inputs: tuple[Any, ...]):
         self.function = function
         self.rounds = this_thread.rounds_products  # in backward and in replays too, as other ops do
