@@ -92,7 +92,8 @@ def named(code: types.CodeType) -> Named:
     """The names that this code uses, not counting those of functions inside it."""
     names, chains, loose, strings = set(code.co_names), [], set(), []
     if by_string := names & BY_STRING:
-        texts = [text for text in code.co_consts if isinstance(text, str)]
+        loads = [load for load in _instructions(code) if load.opname.startswith("LOAD_CONST")]  # not the docstring
+        texts = [load.argval for load in loads if isinstance(load.argval, str)]
         strings = [part for text in texts for part in text.split(".") if part.isidentifier()]
     chain = None  # the next instruction may lengthen it
     for load in _instructions(code):
@@ -110,7 +111,8 @@ def named(code: types.CodeType) -> Named:
     if "globals" in names:
         chains += [Chain(GLOBAL, text, []) for text in strings]
     reads_all = bool(names & READS_ALL) or len(strings) < len(by_string)  # some are computed
-    reads_all |= any(load.opname == "MATCH_CLASS" for load in _instructions(code))
+    opnames = {load.opname for load in _instructions(code)}
+    reads_all |= "MATCH_CLASS" in opnames or "BUILD_STRING" in opnames and bool(by_string)  # a name such as f"layer{i}"
     inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
     return Named(chains, {*loose, *strings}, strings, reads_all, inner)
 

@@ -104,6 +104,9 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
                    "    def __get__(self, a, kind=None): return getattr(a, self.private)\nclass A: k = D()\na = A()\na._k = 2.0", "y = y * a.k",
                    "a._k = 3.0"),
     "getattr": ("class A: pass\na = A()\na.k = 2.0", 'y = y * getattr(a, "k")', "a.k = 3.0"),
+    "getattr, name in a variable": ("class A: pass\na = A()\na.k, name = 2.0, 'k'\ndef f():\n    'documented'\n    return getattr(a, name)",
+                                    "y = y * f()", "a.k = 3.0"),
+    "getattr, computed name": ("class A: pass\na = A()\na.k1 = 2.0", "for i in range(1, 2): y = y * getattr(a, f'k{i}')", "a.k1 = 3.0"),
     "__getattr__": ("k = 2.0\nclass A:\n    def __getattr__(self, name): return k\na = A()", "y = y * a.anything", "k = 3.0"),
     "__getattribute__": ("class A:\n    def __init__(self): self.d = {'k': 2.0}\n    def __getattribute__(self, name): "
                          "return object.__getattribute__(self, 'd')[name]\na = A()", "y = y * a.k", "object.__getattribute__(a, 'd')['k'] = 3.0"),
