@@ -157,6 +157,7 @@ class KernelCache:
     def __init__(self, function: Callable):
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._locks: dict[pathlib.Path, int] = {}  # of kernels being compiled
+        self._word: threading.Timer | None = None  # says so after a while
 
     def _file(self, signature, codegen) -> pathlib.Path:
         settings = [getattr(numba.config, name, None) for name in COMPILER_SETTINGS]
@@ -191,9 +192,17 @@ class KernelCache:
                 self._end_wait()
         return loaded
 
+    def give_up(self) -> None:
+        """Compiling has failed, or was interrupted: no other process need wait for it."""
+        self._end_wait()
+        for path in list(self._locks):
+            self._unlock(path)
+
     def _end_wait(self) -> None:
-        self._word.cancel()
-        KernelCache.seconds += time.perf_counter() - self._begun
+        if self._word is not None:
+            self._word.cancel()
+            self._word = None
+            KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
         with postponed():  # outside the try: what a handler of Ctrl-C raises is not the file's fault

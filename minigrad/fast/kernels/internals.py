@@ -142,7 +142,19 @@ class KernelCompiler(_Compiler):
 # ------------------------------------------------------------------------------------------------ calling functions
 
 
-class Library(CPUDispatcher):
+class Kernel(CPUDispatcher):
+    """A function that Python calls."""
+
+    def compile(self, signature):
+        try:
+            return super().compile(signature)
+        except BaseException:
+            if hasattr(self._cache, "give_up"):
+                self._cache.give_up()
+            raise
+
+
+class Library(Kernel):
     """A function that only kernels call. It has no Python interface: a call from Python would jump to address 0."""
 
     def __call__(self, *arguments, **options):
@@ -158,7 +170,8 @@ class Part(Library):
 
 def new_dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class: type, cache=None,
                    **options) -> CPUDispatcher:
-    """A dispatcher, which compiles a function for each combination of argument types; a cache stores the machine code."""
+    """A dispatcher, which compiles a function for each combination of argument types; a cache stores the machine code, or
+    is told to `give_up` if there will be none."""
     made = kind(function, targetoptions=options | {"nopython": True, "boundscheck": None}, pipeline_class=pipeline_class)
     if cache is not None:
         made._cache = cache

@@ -214,6 +214,12 @@ class TestLocks:
         monkeypatch.setattr(cache, "lock", lambda *arguments: pytest.fail("it waits for itself"))
         assert kernel_cache.load_overload(*arguments) is None
 
+    def test_a_compilation_that_fails_is_not_waited_for(self, fresh_kernel):
+        failing = fresh_kernel("missing[i]")
+        with pytest.raises(numba.TypingError):
+            failing(np.ones(2), np.ones(2))
+        assert not list(cache.cache_folder().iterdir())  # no lock is left
+
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes")
 class TestOthers:
