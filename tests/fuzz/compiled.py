@@ -187,14 +187,14 @@ def live(seed: int, calls: int = 12, turn: Any = None) -> str:
     draw = random.Random(seed + 10**6)
     with turn or contextlib.nullcontext():
         plain, compiled = World(seed), World(seed)
-    step = mg.compile(compiled.step)
+    step, is_alone = mg.compile(compiled.step), plain.draws  # threads draw from one generator, and a refusal sets it back
     for call in range(calls):
         rows = draw.choice([plain.rows, plain.rows, plain.rows, draw.randint(2, plain.rows)])
         values = np.random.default_rng(draw.randrange(10**6)).standard_normal((rows, plain.width), np.float32)
         as_laid_out = draw.choice([lambda a: a, lambda a: a, np.asfortranarray, lambda a: np.flip(np.flip(a, 1).copy(), 1)])
         x = mg.from_numpy(as_laid_out(values))
         seeded = mg.manual_seed if plain.draws else (lambda seed: None)
-        with turn if turn and plain.draws else contextlib.nullcontext():  # threads draw from one generator
+        with turn if turn and is_alone else contextlib.nullcontext():
             seeded(call)
             expected = plain.step(x)
             seeded(call)
@@ -217,6 +217,7 @@ def live(seed: int, calls: int = 12, turn: Any = None) -> str:
         for _ in range(draw.choice([0, 0, 1, 1, 2])):
             event = draw.choice(EVENTS if draw.random() < 0.98 else HOOKS)
             event(plain), event(compiled)
+            is_alone |= event in HOOKS
         if draw.random() < 0.1:
             step.forget()
         if draw.random() < 0.1:
