@@ -14,7 +14,20 @@ from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import FLOATS, Optimizer, Parameters
 
 
-class MultiTensorOptimizer(Optimizer):
+class ClippingOptimizer(Optimizer):
+    """Base of optimizers whose step clips gradients on the way, if `max_grad_norm` is given."""
+
+    max_grad_norm: float | None
+    _grad_norm: float | None = None
+
+    @property
+    def grad_norm(self) -> float | Any:
+        """The norm of the gradients in the last step; None before the first one, and without max_grad_norm."""
+        notice("reads the norm of the gradients in Python", instead="read it outside")
+        return self._grad_norm
+
+
+class MultiTensorOptimizer(ClippingOptimizer):
     """Base of Adam and Muon. A subclass also writes `make_step`: its `update` for all parameters of a dtype at once.
 
     With `max_grad_norm`, a step clips the gradients to that norm on the way, as `clip_grad_norm_` does but without changing
@@ -22,10 +35,10 @@ class MultiTensorOptimizer(Optimizer):
     """
 
     def __init__(self, params: Parameters, defaults: dict[str, Any], max_grad_norm: float | None):
-        self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
-        self.grad_norm: float | Any = None  # before the first step, and without max_grad_norm
+        self.max_grad_norm = _max_grad_norm(self, max_grad_norm)
         self._steps: list[MultiTensorStep] = []  # one per dtype
         self._made_for: list[Any] = []  # what they were made for, see `_parts`
+        self._skipped: list[Tensor] = []  # parameters in which nothing is computed
         super().__init__(params, defaults)
 
     def make_step(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> MultiTensorStep:
@@ -35,10 +48,12 @@ class MultiTensorOptimizer(Optimizer):
     def steps(self) -> list[MultiTensorStep]:
         """The steps for all dtypes, with groups and states as they are now."""
         parts, known = self._parts(), self._made_for
-        if len(parts) != len(known) or not all(map(operator.is_, parts, known)):
+        is_made = len(parts) == len(known) and all(map(operator.is_, parts, known))
+        if not is_made or any(parameter.dtype in FLOATS for parameter in self._skipped):
             for group in self.param_groups:
                 self.check_group(group)
             names = [self.state_names(group) for group in self.param_groups]
+            self._skipped = [p for p in self._parameters() if p.dtype not in FLOATS]
             dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype in FLOATS)
             self._steps = [self.make_step(dtype, names) for dtype in dtypes]
             self._made_for = self._parts()
@@ -52,13 +67,13 @@ class MultiTensorOptimizer(Optimizer):
         return parts
 
     def step_all(self) -> None:
-        self.grad_norm = step_together([self], self.max_grad_norm)
+        self._grad_norm = step_together([self], self.max_grad_norm)
 
     def __getstate__(self) -> dict[str, Any]:  # for copies and pickles, where the addresses do not hold
         return {**self.__dict__, "_steps": [], "_made_for": []}
 
 
-class Joined(Optimizer):
+class Joined(ClippingOptimizer):
     """Several optimisers as one, each with its own parameters, so that one norm over all gradients clips them.
 
     Groups and states are those of the optimisers, one after the other, and can be changed in either place.
@@ -77,8 +92,7 @@ class Joined(Optimizer):
         if isinstance(optimizers, Optimizer):
             raise TypeError(f"Joined: expected a list of optimizers, got {type(optimizers).__name__}")
         self.optimizers: list[MultiTensorOptimizer] = list(optimizers)
-        self.max_grad_norm: float | None = _max_grad_norm(self, max_grad_norm)
-        self.grad_norm: float | Any = None  # before the first step, and without max_grad_norm
+        self.max_grad_norm = _max_grad_norm(self, max_grad_norm)
         if not self.optimizers:
             raise ValueError("Joined: expected at least one optimizer")
         for optimizer in self.optimizers:
@@ -94,13 +108,11 @@ class Joined(Optimizer):
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The groups of all optimisers."""
-        notice("reads the groups of joined optimizers in Python", instead="read them outside")
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:  # type: ignore[override]
         """The states of all parameters."""
-        notice("reads the state of an optimizer in Python", instead="read it outside")
         return {parameter: entries for optimizer in self.optimizers for parameter, entries in optimizer.state.items()}
 
     @state.setter
@@ -117,7 +129,7 @@ class Joined(Optimizer):
         return owner.state_names(group)
 
     def step_all(self) -> None:
-        self.grad_norm = step_together(self.optimizers, self.max_grad_norm)
+        self._grad_norm = step_together(self.optimizers, self.max_grad_norm)
 
 
 def step_together(optimizers: Sequence[MultiTensorOptimizer], max_grad_norm: float | None) -> float | None:

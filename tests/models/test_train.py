@@ -99,7 +99,7 @@ def test_every_field_of_muon_changes_the_losses(make_trainer):
 
 def test_a_gradient_that_is_not_finite_stops_the_training(make_trainer, monkeypatch):
     trainer = make_trainer()
-    monkeypatch.setattr(trainer.optimizer, "step", lambda: setattr(trainer.optimizer, "grad_norm", math.inf))
+    monkeypatch.setattr(trainer.optimizer, "step", lambda: setattr(trainer.optimizer, "_grad_norm", math.inf))
     with pytest.raises(TrainingError, match="the norm of the gradient became inf at step 1"):
         trainer.train_step()
 

@@ -733,3 +733,15 @@ def test_parameters_in_which_nothing_is_computed_are_skipped(kind):
         results.append(weight.tolist())
         assert all(mask.tolist() == [[1, 0]] for mask in masks)
     assert results[0] == results[1] != [[2.0, 3.0]]
+
+
+@pytest.mark.parametrize("kind", [SGD, AdamW, Muon])
+def test_frozen_weights_in_bfloat16_may_thaw(kind):
+    p = nn.Parameter(mg.ones(2, 2, dtype=mg.bfloat16), requires_grad=False)
+    optimizer = kind([p, *make_parameters([(2, 2)], np.float32)], lr=0.1)
+    optimizer.step()
+    p.array = p.float().array
+    p.requires_grad_()
+    p.grad = mg.ones(2, 2)
+    optimizer.step()
+    assert (p.data < 1).all()

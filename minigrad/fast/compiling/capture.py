@@ -106,6 +106,7 @@ class Capture(Runner):
         self.opaque_arguments: list = []
         self.modes = {name: getattr(this_thread, name) for name in ("rounds_products", "grad_enabled")}  # at first
         self.inputs: list[CapturedTensor] = []
+        self.changed: list = []  # places that Python changed
         self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
         self.opening = 0  # the number of opaque calls before anything is computed
@@ -245,12 +246,17 @@ class Capture(Runner):
             self.undo.save(value)
             if not any(value is known for known in self.opaque_arguments):
                 self.opaque_arguments.append(value)
+        if self.around is not None:
+            self.changed += self.around.changed()
         if len(self.calls) == self.opening:
             self.opening += 1
         called = functools.partial(function, **options) if options else function
         self.calls.append((self._in_present_mode(called), arguments))
         with self._suspended():
-            return function(*arguments, **options)
+            result = function(*arguments, **options)
+        if self.around is not None:
+            self.around.allow()
+        return result
 
     def notice(self, deed: str, tensor: Tensor | None = None, instead: str | None = None) -> None:
         """Refuse what a replay would not do."""
@@ -280,7 +286,7 @@ class Capture(Runner):
         """Refuse a step that goes on after an error: it may depend on values."""
         self.refusal = self.refusal or Refused(
             f"compile: this step catches an error ({type(error).__name__}: {error}), and would be replayed as if it came "
-            "in each call; check the inputs outside, or don't compile this step")
+            "in each call; check the inputs outside, test shapes with an if, or don't compile this step")
 
     # ------------------------------------------------------------------------------------------------ how it works
 

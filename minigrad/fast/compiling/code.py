@@ -93,7 +93,8 @@ def named(code: types.CodeType) -> Named:
     names, chains, loose, strings = set(code.co_names), [], set(), []
     if by_string := names & BY_STRING:
         loads = [load for load in _instructions(code) if load.opname.startswith("LOAD_CONST")]  # not the docstring
-        texts = [load.argval for load in loads if isinstance(load.argval, str)]
+        values = [part for load in loads for part in (load.argval if isinstance(load.argval, tuple) else (load.argval,))]
+        texts = [value for value in values if isinstance(value, str)]
         strings = [part for text in texts for part in text.split(".") if part.isidentifier()]
     chain = None  # the next instruction may lengthen it
     for load in _instructions(code):
@@ -111,8 +112,7 @@ def named(code: types.CodeType) -> Named:
     if "globals" in names:
         chains += [Chain(GLOBAL, text, []) for text in strings]
     reads_all = bool(names & READS_ALL) or len(strings) < len(by_string)  # some are computed
-    opnames = {load.opname for load in _instructions(code)}
-    reads_all |= "MATCH_CLASS" in opnames or "BUILD_STRING" in opnames and bool(by_string)  # a name such as f"layer{i}"
+    reads_all |= any(load.opname == "MATCH_CLASS" for load in _instructions(code))
     inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
     return Named(chains, {*loose, *strings}, strings, reads_all, inner)
 

@@ -24,7 +24,7 @@ from ..kernels import ahead
 from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, CapturedTensor
-from .code import follow_package, is_a, line_of
+from .code import follow_package, line_of
 from .places import OF_TENSORS, OUTDATING, REPLAYED, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
@@ -66,8 +66,9 @@ def compile(function: Callable[..., Any] | None = None, *, check: bool = False, 
       captured again.
     - What a replay would not do is refused at the first call, by name, with nothing changed: setting a variable or an
       attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators,
-      an iterator that the code can reach. So is reading what optimizers, schedulers and hooks change inside the step,
-      such as grad_norm or a learning rate; if they change it only later, the error comes then.
+      an iterator that the code names, an optimizer's grad_norm and state_dict(), a scheduler's get_last_lr().
+    - What optimizers, schedulers and hooks change inside the step, such as a learning rate in `param_groups`, is not seen
+      by Python after them in that call, but from the next one on.
     - Decisions of Python that nothing else reveals are noticed at calls 2, 3, 4, 8, 16, ...: Python runs the step again,
       and a RuntimeError says what it did differently. The replays before that were wrong. These depend on what other
       libraries and Python keep (a clock, the environment, a queue, an array.array), on attributes whose names are computed,
@@ -118,14 +119,19 @@ class Compiled(Generic[Arguments, Result]):
         self._ran: dict[Any, Any] = {}  # the user's code that has run: see `Rehearsal.ran`
         self._of_objects: dict[int, Compiled] = {}  # as a method of objects without a __dict__, by id
         functools.update_wrapper(self, function)
+        self._kept_as: str = f"{getattr(self, '__qualname__', '')}, compiled"  # in the objects of which it is a method
         follow_package(function)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Called in a class body. A base class may have the same name, but it has fewer bases."""
+        self._kept_as = f"{owner.__qualname__}.{name}, compiled, {len(owner.__mro__)}"
 
     def __get__(self, owner: Any, kind: type | None = None) -> "Compiled[..., Result]":
         """The step as a method: each object keeps its own compiled step."""
         if owner is None:
             return self
-        own, name = getattr(owner, "__dict__", None), f"{self.__qualname__}, compiled {id(self):x}"
-        steps, key = (own, name) if type(own) is dict else (self._of_objects, id(owner))
+        own = getattr(owner, "__dict__", None)
+        steps, key = (own, self._kept_as) if type(own) is dict else (self._of_objects, id(owner))
         method = self.function.__get__(owner, kind)
         if key not in steps or steps[key].function != method:  # a copied object has the original's
             steps[key] = Compiled(method, self.check)
@@ -232,11 +238,8 @@ class _Captured:
         self.generation = changes()  # counting modules that the step itself makes
         places = around.to_check({id(tensor) for tensor, _, _ in self.sources})
         self.reads, self.values = [place.read for place in places], [place.value for place in places]
-        writes = self.opaque or self.arrivals  # are there optimizers, or perhaps hooks?
-        inside = [place for place in places if writes and _is_quickly_compared(place.value)]  # see `replay`
-        self.reads_after, self.values_after = [place.read for place in inside], [place.value for place in inside]
         # Memory that optimizers and hooks may write to: where spans begin, and where all spans up to there have ended.
-        arrays = [array for _, array, _ in self.sources] if writes else []
+        arrays = [array for _, array, _ in self.sources] if self.opaque or self.arrivals else []
         for value in self.opaque:
             each(getattr(value, "state", None), arrays.append)
         spans = sorted(_span(array) for array in arrays if isinstance(array, np.ndarray) and array.size)
@@ -246,8 +249,9 @@ class _Captured:
         """Is everything as it was when the step was captured?"""
         if self.generation != changes():
             return False
-        if not _are_same(self.reads, self.values):
-            return False
+        for now, value in zip(map(operator.call, self.reads), self.values):
+            if now is not value and not same(now, value):
+                return False
         for tensor, array, node in self.sources:
             if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:
                 return False
@@ -256,17 +260,19 @@ class _Captured:
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Might the step write to an input's memory, through a tensor from outside, before it reads the input?"""
         known, starts = self.around.known, self.starts
-        held = [gradient for arrival in self.arrivals if isinstance(gradient := arrival.node.grad, Tensor)]  # by users
         for tensor in inputs:
             array = tensor._array
             if id(tensor) in known:  # the step may compare the two by identity
                 return True
-            if array.dtype.kind == "f" and any(np.may_share_memory(array, gradient._array) for gradient in held):
-                return True  # integers are no gradients
+            if array.dtype.kind == "f" and any(  # integers are no gradients
+                    isinstance(gradient := arrival.node.grad, Tensor) and np.may_share_memory(array, gradient._array)
+                    for arrival in self.arrivals):
+                return True
             if starts:
                 start, end = _span(array)
                 place = bisect.bisect_left(starts, end)
-                if place and self.ends[place - 1] > start:
+                if place and self.ends[place - 1] > start and (
+                        self.opaque or any(arrival.node.accumulation_hooks for arrival in self.arrivals)):
                     return True
         return False
 
@@ -279,8 +285,6 @@ class _Captured:
         self.leave()
         for function, arguments in self.calls:
             function(*arguments)
-        if not _are_same(self.reads_after, self.values_after):  # a scheduler has changed a rate that Python may read
-            _refuse_changes(self.around)
         return copied(self.results)
 
     def leave(self) -> None:
@@ -313,17 +317,6 @@ class _Captured:
             if hasattr(value, "state_dict"):
                 found += _leaves(value.state_dict(), f"the state of {type(value).__name__}")
         return found
-
-
-def _are_same(reads: Sequence[Callable], values: Sequence) -> bool:
-    for now, value in zip(map(operator.call, reads), values):
-        if now is not value and not same(now, value):
-            return False
-    return True
-
-
-def _is_quickly_compared(value: Any) -> bool:
-    return len(value) < 100 if type(value) is tuple else is_a(value, (int, float, str, type(None)))
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
@@ -364,7 +357,7 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
             raise Refused("compile: this step leaves another grad mode, precision or number of threads behind, which a "
                           "replay would not; set them outside, or in a with block")
         known = _Captured(step, arrays, results, compiled.calls)
-        _refuse_changes(around)
+        _refuse_changes(around, step.changed)
     except Refused:
         step.undo.restore()
         raise
@@ -410,11 +403,12 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
     return result
 
 
-def _refuse_changes(around: Surroundings) -> None:
-    if changed := around.changed():
+def _refuse_changes(around: Surroundings, changed: list) -> None:
+    changed = {place.name: place for place in (*changed, *around.changed())}
+    if changed:
         names = ", ".join(f"{name} ({line_of(around.codes, place.key)})" for name, place in changed.items())
-        raise Refused(f"compile: this step changes {names}, which a replay would not do, or not read again; change and "
-                      "read it outside, pass it as an input, or don't compile this step")
+        raise Refused(f"compile: this step changes {names}, which a replay would not; change it outside, pass it as an "
+                      "input, or don't compile this step")
 
 
 class NoTensors(Refused, TypeError):

@@ -38,13 +38,13 @@ class Place:
 
     def __init__(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = CHECKED):
         self.within, self.key, self.name, self.read, self.write, self.kind = within, key, name, read, write, kind
-        self.value = read()  # when the function began
+        self.value = self.latest = read()  # when the function began; after the last change that was allowed
 
     def has_changed(self) -> bool:
-        return not same(self.read(), self.value)
+        return not same(self.read(), self.latest)
 
     def restore(self) -> None:
-        if self.has_changed():
+        if not same(self.read(), self.value):
             self.write(self.value)
 
 
@@ -138,6 +138,12 @@ def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] |
         position = getattr(value, "__length_hint__", object)  # without one it is new each time: to reach it is to draw
         return None if is_output else (position, functools.partial(_leave, value), DRAWN)
     return None
+
+
+def hides_its_position(value: Any) -> bool:
+    """Is it an iterator, such as a zip, of which only drawing shows where it is?"""
+    look = inside(value)
+    return look is not None and look[0] is object
 
 
 def _attributes(value: Any, *names: str) -> tuple[Callable, Callable, str]:

@@ -25,7 +25,9 @@ import numpy as np
 from ... import random as own_random
 from ...backend import is_tensor
 from .code import CELL, GLOBAL, IMPORT, OURS, USERS, Chain, is_a, named, whose
-from .places import CHECKED, CONTAINERS, MISSING, OF_TENSORS, OUTDATING, REPLAYED, SIMPLE, Place, inside, is_ours
+from .places import (
+    CHECKED, CONTAINERS, MISSING, OF_TENSORS, OUTDATING, REPLAYED, SIMPLE, Place, hides_its_position, inside, is_ours,
+)
 
 MOST_OBJECTS = 10_000  # of one function; items of containers, which come last, are not followed beyond
 LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; larger ones are not checked
@@ -58,6 +60,7 @@ class Surroundings:
         self._strings: set[str] = set()  # those named by strings
         self._read_whole: set[int] = set()  # ids of objects whose attributes may all be read
         self._items: list[tuple[Any, str]] = []  # of containers, with their names: to be followed once all names are
+        self._iterators: list[tuple[Any, str, str]] = []  # in modules, with their names: followed if the code names them
         self._open: dict[int, tuple[Any, str, set]] = {}  # (object, its name, names of attributes followed), by id
         self._follow(function, getattr(function, "__name__", type(function).__name__))
         self._settle()
@@ -68,11 +71,16 @@ class Surroundings:
         generator = own_random.generator()
         self._note(generator, "state", "minigrad's generator", *inside(generator)[:2], REPLAYED)
         for place in self.places.values():
-            place.value = place.read()
+            place.value = place.latest = place.read()
 
-    def changed(self) -> dict[str, Place]:
-        """The places that have changed since the beginning, by name."""
-        return {place.name: place for place in self.places.values() if place.kind is not REPLAYED and place.has_changed()}
+    def changed(self) -> list[Place]:
+        """The places that have changed since `allow`, or since the beginning."""
+        return [place for place in self.places.values() if place.kind is not REPLAYED and place.has_changed()]
+
+    def allow(self) -> None:
+        """Accept all changes so far: a replay makes them too."""
+        for place in self.places.values():
+            place.latest = place.read()
 
     def to_check(self, apart: set[int]) -> list[Place]:
         """The places to check before a replay, except those in objects with these ids."""
@@ -116,7 +124,7 @@ class Surroundings:
             wrapped = value.get(None) if is_a(value, ContextVar) else _attributes_of(value).get("__wrapped__")
             self._follow(wrapped, name)
         for key, item in _items(value) if is_container else ():
-            if not is_a(item, SIMPLE):
+            if not is_a(item, SIMPLE) and (is_a(value, tuple) or not hides_its_position(item)):  # as in a partial
                 self._items.append((item, f"{name}[{key!r}]" if is_a(key, SIMPLE) else f"an item of {name}"))
         return is_container or look is not None
 
@@ -161,6 +169,8 @@ class Surroundings:
                     if is_tensor(part):
                         self.known[id(part)] = part
                         self._opens(part, f"{name}.{key}")
+                    elif hides_its_position(part):
+                        self._iterators.append((part, f"{name}.{key}", key))
                     else:
                         self._follow(part, f"{name}.{key}")
         self._opens(value, name)
@@ -180,6 +190,9 @@ class Surroundings:
             for item, name in items:
                 self._follow(item, name)
             self._follow_attributes()
+        for iterator, name, key in self._iterators:
+            if key in self._loose:
+                self._follow(iterator, name)
 
     def _follow_attributes(self) -> None:
         count = -1

@@ -142,8 +142,8 @@ class KernelCompiler(_Compiler):
 # ------------------------------------------------------------------------------------------------ calling functions
 
 
-class Kernel(CPUDispatcher):
-    """A function that Python calls."""
+class Stored(CPUDispatcher):
+    """A function whose machine code a cache stores."""
 
     def compile(self, signature):
         try:
@@ -154,7 +154,7 @@ class Kernel(CPUDispatcher):
             raise
 
 
-class Library(Kernel):
+class Library(Stored):
     """A function that only kernels call. It has no Python interface: a call from Python would jump to address 0."""
 
     def __call__(self, *arguments, **options):

@@ -16,7 +16,7 @@ from numpy import ndarray
 from ..per_thread import own
 from .cache import KernelCache
 from .internals import (
-    CPUDispatcher, Kernel, KernelCompiler, Library, Part, PartCompiler, compiler_lock, machine_code, new_dispatcher,
+    CPUDispatcher, KernelCompiler, Library, Part, PartCompiler, compiler_lock, machine_code, new_dispatcher, Stored,
 )
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
@@ -102,7 +102,7 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
     """
     if function is None:
         return functools.partial(kernel, parallel=parallel)
-    dispatcher = _compile(Kernel, function, no_cfunc_wrapper=True)
+    dispatcher = _compile(Stored, function, no_cfunc_wrapper=True)
 
     def ungated(*arguments):
         result = _launch_in_turn(dispatcher, *arguments) if parallel and take_turns else dispatcher(*arguments)

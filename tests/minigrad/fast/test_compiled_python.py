@@ -106,7 +106,7 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "getattr": ("class A: pass\na = A()\na.k = 2.0", 'y = y * getattr(a, "k")', "a.k = 3.0"),
     "getattr, name in a variable": ("class A: pass\na = A()\na.k, name = 2.0, 'k'\ndef f():\n    'documented'\n    return getattr(a, name)",
                                     "y = y * f()", "a.k = 3.0"),
-    "getattr, computed name": ("class A: pass\na = A()\na.k1 = 2.0", "for i in range(1, 2): y = y * getattr(a, f'k{i}')", "a.k1 = 3.0"),
+    "getattr, one of several names": ("class A: pass\na = A()\na.k = 2.0", "for name in ('k', 'k'): y = y * getattr(a, name)", "a.k = 3.0"),
     "__getattr__": ("k = 2.0\nclass A:\n    def __getattr__(self, name): return k\na = A()", "y = y * a.anything", "k = 3.0"),
     "__getattribute__": ("class A:\n    def __init__(self): self.d = {'k': 2.0}\n    def __getattribute__(self, name): "
                          "return object.__getattribute__(self, 'd')[name]\na = A()", "y = y * a.k", "object.__getattribute__(a, 'd')['k'] = 3.0"),
@@ -301,6 +301,8 @@ def test_a_first_input_that_shares_memory_with_what_a_hook_may_write_is_refused(
 # ---------------------------------------------------------------------------------------------------- refused
 
 REFUSED = {  # top, body, the name that the error gives
+    "iterator of a module": ("m = nn.Identity()\nm.it = zip([1.0, 2.0])", "y = y * next(m.it)[0]", "m.it "),
+    "iterator of a module, elsewhere": ("m = nn.Identity()\nm.it = zip([1.0, 2.0])", "for a in [m]: y = y * next(a.it)[0]", "m.it "),
     "global": ("k = 0", "k += 1\ny = y * k", "k "),
     "global that nobody reads": ("k = 0", "k = 1", "k "),
     "attribute": ("class A: k = 0\na = A()", "a.k += 1", "a.k "),
@@ -346,39 +348,26 @@ REFUSED = {  # top, body, the name that the error gives
 }  # fmt: skip
 
 
-CHANGED_BY_CALLS = {  # top, what follows backward, the error
-    "norm of the gradients": ("optimizer.max_grad_norm = 1.0", "optimizer.step(); loss = loss * optimizer.grad_norm", "changes optimizer.grad_norm "),
-    "state": ("", "optimizer.step(); loss = loss * int(optimizer.state[w]['step'])", "changes optimizer.state "),
+REPORTED = {  # top, what follows backward, the error
+    "norm of the gradients": ("optimizer.max_grad_norm = 1.0", "optimizer.step(); loss = loss * optimizer.grad_norm", "reads the norm of"),
     "state_dict": ("", "optimizer.step(); loss = loss * optimizer.state_dict()['state'][0]['step']", "reads the state of an optimizer"),
     "rates": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)", "scheduler.step(); loss = loss * scheduler.get_last_lr()[0]",
               "reads learning rates"),
     "state of a scheduler": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)",
                              "scheduler.step(); loss = loss * scheduler.state_dict()['last_epoch']", "reads the state of a scheduler"),
-    "epoch": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)", "scheduler.step(); loss = loss * scheduler.last_epoch",
-              "changes scheduler.last_epoch "),
-    "groups": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)",
-               "scheduler.step(); loss = loss * optimizer.param_groups[0]['lr']", r"changes optimizer.param_groups\[0\] "),
-    "groups, changed in a replay": ("scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 7)",
-                                    "scheduler.step(); loss = loss * optimizer.param_groups[0]['lr']",
-                                    r"call 7: .*changes optimizer.param_groups\[0\] "),
-    "joined groups": ("optimizer = nn.optim.Joined([optimizer])", "loss = loss * optimizer.param_groups[0]['lr']", "reads the groups"),
-    "joined state": ("optimizer = nn.optim.Joined([optimizer])", "loss = loss * len(optimizer.state)", "reads the state"),
-    "variable, by an optimizer": ("k = 0\nclass O(nn.optim.SGD):\n    def update(self, p, g, state, group):\n        global k\n"
-                                  "        state['step'] = state.get('step', 0) + 1\n        k = state['step'] // 5\no = O([w], lr=0.1)",
-                                  "o.step(); loss = loss * k", "call 5: .*changes k "),
-    "variable, by a hook": ("k = 0\ndef hook(p):\n    global k\n    k += 1\nw.register_post_accumulate_grad_hook(hook)", "loss = loss * k",
-                            "call 1: .*changes k "),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CHANGED_BY_CALLS)
-def test_what_a_replayed_call_changes_is_not_read_in_the_step(name):
-    top, end, error = CHANGED_BY_CALLS[name]
-    assert re.match(error if error.startswith("call") else f"call 1: .*{error}", lives({}, top=top, end=end))
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_its_optimizer_or_scheduler_reports_is_not_read_in_the_step(name):
+    top, end, error = REPORTED[name]
+    assert re.match(f"call 1: .*{error}", lives({}, top=top, end=end))
 
 
 LEFT_ALONE = {  # what may seem to be an iterator
     "in an attribute that the step does not name": ("class A: k = 2.0\na = A()\na.it = zip([1, 2])", "y = y * a.k"),
+    "in a module": ("m = nn.Identity()\nm.it = zip([1, 2])", "y = m(y)"),
+    "in a dict": ("d = {'it': zip([1, 2]), 'k': 2.0}", "y = y * d['k']"),
     "in another variable": ("it = zip([1, 2])\ndef f():\n    global it\n    it = None", "y = y * 2"),
     "a file to write to": ("import io\nlog = io.TextIOWrapper(io.BytesIO())", "log.write('here')"),
     "made by the step": ("", "for i, z in enumerate(map(float, [1.0, 2.0])): y = y * z + i"),
