@@ -26,7 +26,7 @@ FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = "*.bin", "*.pt", "*.pth", "*.ckpt"
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # {name in the file: NumPy's}
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-PIECE = 1 << 20  # numbers that are read at once
+PIECE = 1 << 20  # numbers that are read or checked at once
 LONGEST_HEADER = 10_000_000  # bytes: of 100,000 tensors
 LONGEST_JSON = 10_000_000
 MOST_NAMES = 200  # in an error
@@ -193,9 +193,10 @@ def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def is_finite(numbers: Any) -> bool:
-    """Are all numbers in an array of floats, a BFloat16Array, or its bits, finite?"""
-    numbers = getattr(numbers, "bits", numbers)
-    return bool(((numbers & 0x7F80) != 0x7F80 if numbers.dtype == np.uint16 else np.isfinite(numbers)).all())
+    """Are all numbers in an array of floats, a BFloat16Array, or its bits, finite? Piece by piece, to take no memory."""
+    numbers = getattr(numbers, "bits", numbers).ravel(order="K")
+    pieces = (numbers[i : i + PIECE] for i in range(0, numbers.size, PIECE))
+    return all(((piece & 0x7F80) != 0x7F80 if piece.dtype == np.uint16 else np.isfinite(piece)).all() for piece in pieces)
 
 
 def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
