@@ -11,7 +11,7 @@ from minigrad import Tensor
 from minigrad.extend import MultiTensorStep, norm, notice
 from nn.checks import positive
 from nn.optim.clip import clip_coefficient
-from nn.optim.optimizer import FLOATS, Optimizer, Parameters
+from nn.optim.optimizer import COMPUTED, Optimizer, Parameters
 
 
 class ClippingOptimizer(Optimizer):
@@ -49,12 +49,12 @@ class MultiTensorOptimizer(ClippingOptimizer):
         """The steps for all dtypes, with groups and states as they are now."""
         parts, known = self._parts(), self._made_for
         is_made = len(parts) == len(known) and all(map(operator.is_, parts, known))
-        if not is_made or any(parameter.dtype in FLOATS for parameter in self._skipped):
+        if not is_made or any(parameter.dtype in COMPUTED for parameter in self._skipped):
             for group in self.param_groups:
                 self.check_group(group)
             names = [self.state_names(group) for group in self.param_groups]
-            self._skipped = [p for p in self._parameters() if p.dtype not in FLOATS]
-            dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype in FLOATS)
+            self._skipped = [p for p in self._parameters() if p.dtype not in COMPUTED]
+            dtypes = dict.fromkeys(p.dtype for p in self._parameters() if p.dtype in COMPUTED)
             self._steps = [self.make_step(dtype, names) for dtype in dtypes]
             self._made_for = self._parts()
         return self._steps

@@ -22,7 +22,7 @@ class PyTorchs(TypedDict, total=False):
     differentiable: bool
 
 
-FLOATS = np.float32, np.float64  # what is computed in; a Parameter of another dtype is skipped if it is frozen
+COMPUTED = np.float32, np.float64  # in which steps are computed; a Parameter of another dtype is skipped if it is frozen
 
 # What options of optimisers and schedulers must be: a test, which NaN fails, and its description for the error.
 REQUIREMENTS: dict[str, tuple[Callable[[Any], Any], str]] = {

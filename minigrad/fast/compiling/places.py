@@ -142,7 +142,7 @@ def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] |
 
 def hides_its_position(value: Any) -> bool:
     """Is it an iterator, such as a zip, of which only drawing shows where it is?"""
-    look = inside(value)
+    look = inside(value) if hasattr(type(value), "__next__") else None
     return look is not None and look[0] is object
 
 

@@ -291,6 +291,14 @@ def test_an_input_may_share_memory_with_a_parameter_that_a_hook_steps():
     assert shared(*of_w, lambda step: step, hook=True) == shared(*of_w, mg.compile, hook=True)
 
 
+def test_a_step_that_only_accumulates_is_captured_for_views_of_what_it_reads():
+    w, data = nn.Parameter(mg.ones(2)), mg.arange(12.0).reshape(6, 2)
+    step = mg.compile(lambda x: ((x - data.mean(0)) * w).sum().backward())
+    for start in range(4):
+        step(data[start : start + 2])
+    assert step.constants()  # of what is captured
+
+
 def test_a_first_input_that_shares_memory_with_what_a_hook_may_write_is_refused():
     w = nn.Parameter(mg.ones(2))
     w.register_post_accumulate_grad_hook(lambda w: None)
@@ -582,9 +590,11 @@ def test_methods_of_the_same_name_are_kept_apart(slots):
 
     inner = with_step(Steps, lambda self, x: x * 5)
     outer = with_step(inner, lambda self, x: super(type(self), self).step(x) + 1)()
+    kept = outer.step
     for _ in range(3):
         assert outer.double(mg.ones(1)).item() == 2 and outer.triple(mg.ones(1)).item() == 3
         assert outer.step(mg.ones(1)).item() == 6 and inner.step.__get__(outer)(mg.ones(1)).item() == 5
+        assert outer.step is kept
 
 
 def test_steps_are_copied_and_pickled():
