@@ -85,7 +85,7 @@ def share_of_rate(recipe: Recipe, steps: int, step: int) -> float:
     warmup = min(recipe.warmup_steps, steps)
     if step < warmup:
         return (step + 1) / (warmup + 1)
-    return recipe.final_lr + (1 - recipe.final_lr) * recipe.annealing((step - warmup) / (steps - warmup))
+    return recipe.final_lr + (1 - recipe.final_lr) * recipe.annealing((step - warmup) / max(1, steps - 1 - warmup))
 
 
 def train(model: torch.nn.Module, optimizers: list[torch.optim.Optimizer], recipe: Recipe, tokens: torch.Tensor,

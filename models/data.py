@@ -235,11 +235,14 @@ def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None
 def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignored: int, ranks: Alone = ALONE
               ) -> tuple[float, int]:
     """(the mean loss, over how many targets). A batch has the model's arguments; the last are the targets, of which
-    `ignored` ones do not count. Ranks share the batches."""
+    `ignored` ones do not count. Ranks share the batches. ValueError if none counts."""
     total, count = 0.0, 0
     for batch in itertools.islice(batches, ranks.rank, None, ranks.size):
-        _, loss = model(*map(mg.tensor, batch))
         real = int(np.count_nonzero(batch[-1] != ignored))
-        total, count = total + real * loss.item(), count + real
+        if real:  # the mean over none would be NaN
+            _, loss = model(*map(mg.tensor, batch))
+            total, count = total + real * loss.item(), count + real
     total, count = ranks.sum([total, count]).tolist()
+    if not count:
+        raise ValueError(f"there is nothing to evaluate: all targets are {ignored}, which does not count; give others")
     return total / count, int(count)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,13 +112,16 @@ class Trainer:
         lr, size = config.learning_rate_at(self.step), config.batch_size_at(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate_at(self.step, group["initial_lr"])
-        losses, tokens = [], 0
-        for i in range(config.accumulation):
-            batch = self.dataset.batch(self.generator, size, self.model.config.context)
+        batches = [self.dataset.batch(self.generator, size, self.model.config.context) for _ in range(config.accumulation)]
+        targets = sum(map(self._count_targets, batches))
+        if not targets:
+            raise TrainingError(f"step {self.step + 1} has nothing to learn: all its targets are {self.dataset.ignored}, "
+                                "which does not count; give batches with other targets")
+        loss = 0.0
+        for i, batch in enumerate(batches):
             with self._summing_gradients if i == config.accumulation - 1 else contextlib.nullcontext():
-                losses.append(self._part_of_loss(batch))
-            tokens += batch[0].size
-        (loss,) = self.ranks.sum([sum(losses) / len(losses)]).tolist()
+                loss += self._part_of_loss(batch, targets)
+        (loss,) = self.ranks.sum([loss]).tolist()
         self._check_finite("loss", loss)
         before = LayerNorms(self._layers) if self.is_measured(self.step + 1) else None
         with self._rounding:
@@ -128,18 +132,19 @@ class Trainer:
         self.step += 1
         return {"step": self.step, "loss": loss, "val_loss": None, "lr": lr,
                 "grad_norm": float(self.optimizer.grad_norm), "layers": layers,
-                "tokens_per_second": round(tokens / (time.perf_counter() - started))}
+                "tokens_per_second": round(sum(batch[0].size for batch in batches) / (time.perf_counter() - started))}
 
-    def _part_of_loss(self, batch: tuple[np.ndarray, ...]) -> float:
-        """The contribution of this rank's rows to the mean loss over the batch, with its gradients."""
-        rows, share = self.ranks.rows(len(batch[0])), 1.0
-        own = [array[rows] for array in batch]
-        if self.ranks.size > 1:  # the model returns the mean over this rank's targets
-            own_targets, targets = [np.count_nonzero(t != self.dataset.ignored) for t in (own[-1], batch[-1])]
-            share = own_targets / targets
-        divisor = mg.tensor(self.config.accumulation / share, dtype=self.model.config.dtype)
+    def _part_of_loss(self, batch: tuple[np.ndarray, ...], targets: int) -> float:
+        """The contribution of this rank's rows of a batch to the mean loss over so many targets, with its gradients."""
+        own = [array[self.ranks.rows(len(array))] for array in batch]
+        counted = self._count_targets(own)  # the model returns the mean over these: NaN if there are none, and no gradient
+        divisor = mg.tensor(targets / counted if counted else math.inf, dtype=self.model.config.dtype)
         with mg.random.portion(self.ranks.rank, self.ranks.size), self._rounding:
-            return share * self._replayed(divisor, *map(mg.tensor, own)).item()
+            loss = self._replayed(divisor, *map(mg.tensor, own)).item()
+        return counted / targets * loss if counted else 0.0
+
+    def _count_targets(self, batch: Sequence[np.ndarray]) -> int:
+        return int(np.count_nonzero(batch[-1] != self.dataset.ignored))
 
     def is_stop(self, step: int) -> bool:
         """Is the model evaluated and saved after this step?"""

@@ -27,12 +27,12 @@ class TrainingConfig:
 
     steps: int = 2000  # number of parameter updates
     batch_size: int = 12  # B, windows of text or examples of a task per batch
-    final_batch_size: int | None = None  # if given, batches grow to this size in doublings
+    final_batch_size: int | None = None  # if given, batches grow to this size in doublings, the last perhaps in part
     lr: float = 1e-3  # the highest learning rate, at the end of the warm-up
-    final_lr: float = 0.1  # the learning rate at the last step, as a fraction of lr
+    final_lr: float = 0.1  # the learning rate at the last step, as a fraction of lr; unused if that is constant or rises
     warmup_steps: int = 100  # steps in which the learning rate rises from 0
     annealing: str = "cosine"  # how it then falls: cosine, linear, quadratic, steps or constant
-    accumulation: int = 1  # batches whose gradients are averaged for an update
+    accumulation: int = 1  # batches per update, which takes the mean over all their targets
     optimizer: str = "adamw"  # adamw, or muon: Muon for the matrices of the blocks, AdamW for the rest
     muon_lr: float = 0.02  # Muon's highest learning rate, which follows the same schedule as lr
     muon_momentum: float = 0.95  # how slowly Muon's mean of gradients forgets
@@ -58,18 +58,20 @@ class TrainingConfig:
         return cls(**dataset.defaults | changes)
 
     def batch_size_at(self, step: int) -> int:
-        """The batch size, which doubles at equal intervals from batch_size to final_batch_size.
+        """The batch size, which doubles at equal intervals from batch_size on, and is final_batch_size in the last.
 
-        >>> [TrainingConfig(steps=8, batch_size=4, final_batch_size=16).batch_size_at(step) for step in range(8)]
-        [4, 4, 4, 8, 8, 8, 16, 16]
+        >>> [TrainingConfig(steps=8, batch_size=4, final_batch_size=12).batch_size_at(step) for step in range(8)]
+        [4, 4, 4, 8, 8, 8, 12, 12]
         """
-        if self.final_batch_size is None:
-            return self.batch_size
-        doublings = int(math.log2(self.final_batch_size / self.batch_size))
-        return min(self.batch_size << (step * (doublings + 1) // self.steps), self.final_batch_size)
+        final = self.final_batch_size or self.batch_size
+        intervals = min(math.ceil(math.log2(final / self.batch_size)) + 1, self.steps)
+        interval = step * intervals // self.steps
+        return self.batch_size << interval if interval < intervals - 1 else final
 
     def learning_rate_at(self, step: int, peak: float | None = None) -> float:
-        """A linear rise to the peak, by default lr, and then the annealing, down to final_lr times the peak."""
+        """A linear rise to the peak, by default lr, and then the annealing, which is at final_lr times the peak in the last
+        step."""
         peak = self.lr if peak is None else peak
-        return nn.optim.warmup_annealing(step, self.annealing, warmup_steps=min(self.warmup_steps, self.steps),
-                                         total_steps=self.steps, peak=peak, floor=self.final_lr * peak)
+        warmup, floor = min(self.warmup_steps, self.steps), peak if self.annealing == "constant" else self.final_lr * peak
+        return nn.optim.warmup_annealing(step, self.annealing, warmup_steps=warmup, total_steps=max(warmup, self.steps - 1),
+                                         peak=peak, floor=floor)

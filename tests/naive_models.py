@@ -212,3 +212,46 @@ def recurrent(p, source, inputs, attends):
         logits.append(linear(p.below("out"), np.array(rows)))
         maps.append(map_)
     return np.array(logits), np.array(maps)
+
+
+ANNEALING = {  # the fraction of the way from the last rate to the highest, by the fraction done of the steps after warm-up
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+    "linear": lambda done: 1 - done,
+    "quadratic": lambda done: 1 - 2 * done + done * done,
+    "steps": lambda done: [1, 1 / 2, 1 / 4, 1 / 8, 0][math.floor(4 * done)],
+    "constant": lambda done: 1,
+}
+
+
+def rates(config):
+    """The learning rate of each step."""
+    warmup, last = config.warmup_steps, config.steps - 1
+    rise = [config.lr * (step + 1) / (warmup + 1) for step in range(warmup)]
+    return rise + [config.lr * (config.final_lr + (1 - config.final_lr) * ANNEALING[config.annealing]((step - warmup) / (last - warmup)))
+                   for step in range(warmup, config.steps)]
+
+
+def batch_sizes(config):
+    """The batch size of each step."""
+    sizes = [config.batch_size]
+    while sizes[-1] < (config.final_batch_size or 0):
+        sizes.append(min(2 * sizes[-1], config.final_batch_size))
+    return [sizes[step * len(sizes) // config.steps] for step in range(config.steps)]
+
+
+def training(config, parameters, draw, loss_and_gradients):
+    """The losses of training with AdamW, which changes the parameters, arrays. draw(generator, size) is a batch, and
+    loss_and_gradients(batches) are those of the mean over the targets of all."""
+    generator, losses = np.random.default_rng(config.seed), []
+    means, squares = ([np.zeros(p.shape) for p in parameters] for _ in range(2))
+    for step, (lr, size) in enumerate(zip(rates(config), batch_sizes(config)), start=1):
+        loss, gradients = loss_and_gradients([draw(generator, size) for _ in range(config.accumulation)])
+        norm = math.sqrt(sum((g * g).sum() for g in gradients))
+        for p, g, m, v in zip(parameters, gradients, means, squares):
+            g = g * min(1, config.max_grad_norm / (norm + 1e-6))
+            m[...] = config.beta1 * m + (1 - config.beta1) * g
+            v[...] = config.beta2 * v + (1 - config.beta2) * g * g
+            decay = config.weight_decay if config.decay_all or p.ndim >= 2 else 0.0
+            p[...] = (1 - decay * lr) * p - lr * m / (1 - config.beta1**step) / (np.sqrt(v / (1 - config.beta2**step)) + 1e-8)
+        losses.append(loss)
+    return losses

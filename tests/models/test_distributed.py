@@ -186,26 +186,6 @@ def test_buckets_are_sent_before_backward_reaches_earlier_layers(kernels, monkey
         assert last < after[0] < after[1] == first | last
 
 
-@pytest.mark.parametrize("accumulation", [1, 3])
-@pytest.mark.parametrize("size", [2, 4])
-def test_parts_of_a_loss_are_weighted_by_their_targets(make_trainer, size, accumulation):
-    """Rows, and so ranks, differ in padding."""
-    def part(rank, size):
-        trainer = make_trainer(dropout=0.2, accumulation=accumulation)
-        trainer.ranks = distributed.Alone()
-        trainer.ranks.rank, trainer.ranks.size = rank, size
-        inputs, targets = trainer.dataset.batch(np.random.default_rng(0), 8, 32)
-        real = np.where(np.arange(32) < 4 * np.arange(1, 9)[:, None], targets, trainer.dataset.ignored)
-        loss = trainer._part_of_loss((inputs, real))
-        return loss, [p.grad.numpy() for p in trainer.model.parameters()]
-
-    loss, gradients = part(0, 1)
-    parts = [part(rank, size) for rank in range(size)]
-    assert sum(other for other, _ in parts) == pytest.approx(loss, abs=1e-6)
-    for i, gradient in enumerate(gradients):
-        np.testing.assert_allclose(sum(others[i] for _, others in parts), gradient, atol=1e-6)
-
-
 class Machine:
     """A communicator whose ranks may run on these cores."""
 

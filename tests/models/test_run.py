@@ -223,7 +223,7 @@ def test_a_run_is_resumed_from_its_last_checkpoint_after_a_power_cut(make_traine
 
 def test_a_run_interrupted_in_its_first_step_can_be_resumed(run, text_file, monkeypatch):
     """Ctrl-C in the first step, which may compile kernels, stops at once."""
-    def interrupted(self, batch):
+    def interrupted(self, batch, targets):
         press_ctrl_c()
         pytest.fail("the step goes on")
 

@@ -8,56 +8,44 @@ from matplotlib.image import imread
 
 import minigrad as mg
 import models
+import naive_models
 import nn
 from models import checkpoint as checkpoints
 from models import task as task_module
 from models.architectures import ARCHITECTURES, CausalSeq2Seq, make_model
 from models.encoder_decoder import PAD, START, STOP, Classifier, EncoderDecoder, Seq2Seq
 from models.recurrent import RecurrentSeq2Seq
-from models.task import Task, inputs_and_targets
+from models.task import Task
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
 from refusals import all_refused
 
 TINY = TransformerConfig(context=32, layers=1, heads=2, width=8, dtype="float64")
-BASE = dict(steps=5, batch_size=3, lr=0.01, warmup_steps=2, max_grad_norm=0.5)
-OTHER = dict(steps=4, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02, final_lr=0.5, warmup_steps=0,
+BASE = dict(steps=6, batch_size=3, lr=0.01, warmup_steps=2, max_grad_norm=0.5)
+OTHER = dict(steps=7, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02, final_lr=0.5, warmup_steps=0,
              annealing="linear", beta1=0.5, beta2=0.5, weight_decay=0.5, decay_all=False, max_grad_norm=0.1,
              label_smoothing=0.1, seed=1)
 
 
-def slow_training(task, model, training):
-    """The losses, from mg.grad and AdamW's formulas."""
-    generator, parameters = np.random.default_rng(training.seed), list(model.parameters())
-    means, squares = ([np.zeros(p.shape) for p in parameters] for _ in range(2))
-    losses = []
-    for step in range(training.steps):
-        total, gradients = 0.0, [np.zeros(p.shape) for p in parameters]
-        for _ in range(training.accumulation):
-            length = int(generator.integers(task.lengths[0], task.lengths[1] + 1))
-            source, target = task.make(generator, training.batch_size_at(step), length)
-            inputs, targets = inputs_and_targets(target)
+def slow_training(task, model, config):
+    """The losses, by the formulas."""
+    parameters = list(model.parameters())
+
+    def draw(generator, size):
+        source, target = task.make(generator, size, generator.integers(task.lengths[0], task.lengths[1] + 1))
+        start, stop = (np.full((size, 1), token) for token in (START, STOP))
+        return source, np.hstack([start, target]), np.hstack([target, stop])
+
+    def loss_and_gradients(batches):
+        total, count = 0.0, sum(targets.size for *_, targets in batches)
+        for source, inputs, targets in batches:
             logits, _ = model(mg.tensor(source), mg.tensor(inputs))
-            loss = nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), mg.tensor(targets.ravel()),
-                                               label_smoothing=training.label_smoothing)
-            total += loss.item() / training.accumulation
-            for sum_, gradient in zip(gradients, mg.grad(loss, parameters)):
-                sum_ += gradient.numpy() / training.accumulation
-        norm = np.sqrt(sum((g**2).sum() for g in gradients))
-        lr = nn.optim.warmup_annealing(step, training.annealing, warmup_steps=training.warmup_steps,
-                                       total_steps=training.steps, peak=training.lr,
-                                       floor=training.final_lr * training.lr)
-        beta1, beta2 = training.beta1, training.beta2
-        for p, g, m, v in zip(parameters, gradients, means, squares):
-            g = g * min(1, training.max_grad_norm / (norm + 1e-6))
-            m[...] = beta1 * m + (1 - beta1) * g
-            v[...] = beta2 * v + (1 - beta2) * g * g
-            step_size = m / (1 - beta1 ** (step + 1)) / (np.sqrt(v / (1 - beta2 ** (step + 1))) + 1e-8)
-            decay = training.weight_decay if training.decay_all or p.ndim >= 2 else 0.0
-            p.data[...] = (1 - decay * lr) * p.data - lr * step_size
-        losses.append(total)
-    return losses
+            total += nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), mg.tensor(targets.ravel()), reduction="sum",
+                                                 label_smoothing=config.label_smoothing) / count
+        return total.item(), [gradient.numpy() for gradient in mg.grad(total, parameters)]
+
+    return naive_models.training(config, [p.array for p in parameters], draw, loss_and_gradients)
 
 
 def test_training_is_its_formulas_and_every_field_counts():

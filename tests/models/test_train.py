@@ -1,14 +1,23 @@
-"""The trainer on a text: losses, evaluation, accumulation, Muon, and norms by layer. test_task.py has its formulas, test_run.py the
+"""The trainer on a text: losses, evaluation, steps of many parts, Muon, and norms by layer. test_task.py has its formulas, test_run.py the
 folder of a run."""
 import math
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import minigrad as mg
+import naive
+import naive_models
 import nn
-from models import TrainingConfig, TrainingError, train
+import nn.functional as F
+from models import Trainer, TrainingConfig, TrainingError, train
+from models.data import IGNORED, mean_loss
+from models.distributed import ALONE, Alone, Ranks
 from refusals import all_refused
 
 # PyTorch's losses too, given the same parameters and batches.
@@ -56,24 +65,126 @@ def test_a_validation_loss_that_is_not_finite_stops_the_training(make_trainer):
         trainer.evaluate()
 
 
-def test_accumulated_batches_are_one_large_batch(make_trainer):
-    many, one = make_trainer(accumulation=3, batch_size=2, warmup_steps=0), make_trainer(batch_size=6, warmup_steps=0)
-    corpus, generator = one.dataset, np.random.default_rng(many.config.seed)
-    batches = [[corpus.batch(generator, 2, 32) for _ in range(3)] for _ in range(2)]
-    one.dataset = SimpleNamespace(batch=lambda *sizes: tuple(map(np.concatenate, zip(*batches.pop(0)))))
-    for _ in range(2):
-        a, b = many.train_step(), one.train_step()
-        assert a["loss"] == pytest.approx(b["loss"], rel=1e-6)
-        assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-4)
-    for p, q in zip(many.model.parameters(), one.model.parameters()):
-        np.testing.assert_allclose(p.data, q.data, rtol=1e-3, atol=2e-5)
+V, T, C = 5, 4, 3  # of Bigram
+STEPS = dict(seed=264, steps=10, lr=0.1, warmup_steps=2, max_grad_norm=0.05, beta2=0.9)
+IGNORING = {  # a target's share of being ignored: that of all, that of a whole row, and that of a whole batch
+    "none": (0, 0, 0), "targets": (0.5, 0, 0), "rows": (0.3, 0.4, 0), "batches": (0.3, 0.3, 0.4),
+}
+
+
+class Bigram(nn.Module):
+    """Logits of the next token from the last one alone, so that a line of NumPy has their gradients."""
+
+    config = SimpleNamespace(context=T, dtype="float64")
+
+    def __init__(self):
+        super().__init__()
+        random = np.random.default_rng(0)
+        self.embedding = nn.Parameter(random.normal(size=(V, C)))
+        self.read_out = nn.Parameter(random.normal(size=(V, C)))
+
+    def forward(self, tokens: mg.Tensor, targets: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
+        logits = F.embedding(tokens, self.embedding) @ self.read_out.T
+        return logits, F.cross_entropy(logits.reshape(-1, V), targets.reshape(-1))
+
+
+def draw(generator: np.random.Generator, size: int, ignoring: str) -> tuple[np.ndarray, np.ndarray]:
+    tokens, targets = generator.integers(V, size=(2, size, T))
+    drawn = [generator.random(shape) for shape in ((size, T), (size, 1), 1)]
+    is_ignored = np.any([np.broadcast_to(x < share, (size, T)) for x, share in zip(drawn, IGNORING[ignoring])], axis=0)
+    return tokens, np.where(is_ignored, IGNORED, targets)
+
+
+def loss_and_gradients(embedding: np.ndarray, read_out: np.ndarray, batches: list) -> tuple[float, list[np.ndarray]]:
+    """Of the mean over all targets that count."""
+    tokens, targets = (np.concatenate([array.ravel() for array in arrays]) for arrays in zip(*batches))
+    tokens, targets = (array[targets != IGNORED] for array in (tokens, targets))
+    x, N = embedding[tokens], len(targets)
+    p = naive.softmax(x @ read_out.T, 1)
+    dlogits, dembedding = (p - np.eye(V)[targets]) / N, np.zeros_like(embedding)
+    np.add.at(dembedding, tokens, dlogits @ read_out)
+    return -np.log(p[np.arange(N), targets]).mean(), [dembedding, dlogits.T @ x]
+
+
+class Together:
+    """MPI of several ranks, each a thread: a sum waits for all."""
+
+    IN_PLACE, Request = None, SimpleNamespace(Testall=lambda requests: True)
+
+    def __init__(self, size: int):
+        self.size, self.shown, self.barrier, self.own = size, {}, threading.Barrier(size, timeout=20), threading.local()
+
+    @property
+    def rank(self) -> int:
+        return self.own.rank
+
+    def Ibarrier(self) -> None:
+        self.barrier.wait()
+
+    def allgather(self, own: Any) -> list[Any]:
+        self.shown[self.rank] = own
+        self.barrier.wait()
+        everyone = [self.shown[rank] for rank in range(self.size)]
+        self.barrier.wait()
+        return everyone
+
+    def Iallreduce(self, _, array: np.ndarray) -> None:
+        array[...] = sum(self.allgather(array.copy()))
+
+    def bcast(self, result: Any) -> Any:
+        return self.allgather(result)[0]
+
+    def run(self, function: Callable[[Ranks], Any]) -> list[Any]:
+        """function(ranks) on each rank."""
+        def of_rank(rank: int) -> Any:
+            self.own.rank = rank
+            return function(Ranks(self, self))
+
+        with ThreadPoolExecutor(self.size) as pool:
+            return list(pool.map(of_rank, range(self.size)))
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("ranks, accumulation, sizes, ignoring", [
+    (1, 1, (4, None), "none"), (1, 1, (4, 16), "none"), (1, 1, (4, 12), "rows"), (1, 3, (2, None), "none"), (1, 3, (2, 5), "targets"),
+    (1, 3, (1, None), "batches"), (2, 1, (4, None), "none"), (2, 1, (4, 6), "rows"), (3, 1, (3, 12), "rows"), (2, 3, (2, 4), "batches"),
+])
+def test_ten_steps_are_those_of_one_big_batch(ranks, accumulation, sizes, ignoring, is_compiled):
+    config = TrainingConfig(**STEPS, accumulation=accumulation, batch_size=sizes[0], final_batch_size=sizes[1])
+    expected = [p.array.copy() for p in Bigram().parameters()]
+    losses = naive_models.training(config, expected, lambda generator, size: draw(generator, size, ignoring),
+                                   lambda batches: loss_and_gradients(*expected, batches))
+    dataset = SimpleNamespace(ignored=IGNORED, batch=lambda generator, size, context: draw(generator, size, ignoring))
+
+    def train(ranks: Alone) -> tuple[list[float], list[np.ndarray]]:
+        trainer = Trainer(Bigram(), dataset, config, ranks=ranks)
+        if not is_compiled:
+            trainer._replayed = trainer._loss_and_gradients
+        return trainer.train(), [p.array for p in trainer.model.parameters()]
+
+    for found, parameters in Together(ranks).run(train) if ranks > 1 else [train(ALONE)]:
+        np.testing.assert_allclose(found, losses, rtol=1e-12)
+        for came, due in zip(parameters, expected, strict=True):
+            np.testing.assert_allclose(came, due, rtol=0, atol=1e-12)
+
+
+def test_nothing_to_learn_or_to_evaluate():
+    ignored = np.zeros((2, T), int), np.full((2, T), IGNORED)
+    trainer = Trainer(Bigram(), SimpleNamespace(ignored=IGNORED, batch=lambda *sizes: ignored), TrainingConfig(accumulation=2))
+    with pytest.raises(TrainingError, match="^step 1 has nothing to learn: all its targets are -100, which does not count; give"):
+        trainer.train_step()
+    with pytest.raises(ValueError, match="^there is nothing to evaluate: all targets are -100, which does not count; give others$"):
+        mean_loss(trainer.model, [ignored], IGNORED)
+    counted = ignored[0], np.where(np.arange(T), IGNORED, ignored[0])
+    assert mean_loss(trainer.model, [ignored, counted], IGNORED) == mean_loss(trainer.model, [counted], IGNORED)
 
 
 def test_the_learning_rate_follows_each_annealing(make_trainer):
     for annealing, function in nn.optim.ANNEALING.items():
         trainer = make_trainer(steps=8, warmup_steps=2, lr=1e-2, final_lr=0.5, annealing=annealing)
         rates = [trainer.train_step()["lr"] for _ in range(8)]
-        assert rates[2:] == pytest.approx([5e-3 + 5e-3 * function((step - 2) / 6) for step in range(2, 8)]), annealing
+        ends = 1e-2 if annealing == "constant" else 5e-3
+        assert rates[2:] == pytest.approx([*(5e-3 + 5e-3 * function((step - 2) / 5) for step in range(2, 7)), ends]), annealing
 
 
 def test_muon_trains_the_matrices_of_blocks_and_adamw_the_rest(make_trainer):
