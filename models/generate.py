@@ -58,7 +58,7 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
 
     The other arguments are those of `generate`.
     """
-    check_whole("tokens", count)
+    check_whole("count", count)
     if not (math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature must be 0 (the likeliest token) or a positive number, got {temperature!r}")
     for name, value, least in (("top_k", top_k, 1), ("seed", seed, 0), ("context", context, 1)):

@@ -92,8 +92,10 @@ class Task:
         return np.array([FIRST + self.symbols.index(symbol) for symbol in symbols])
 
     def decode(self, ids: np.ndarray) -> str:
-        """The symbols of token ids, up to the first STOP, without padding."""
+        """The symbols of token ids, up to the first STOP, without padding; IndexError if an id is out of range."""
         known: list[int] = list(map(int, ids))
+        if unknown := [i for i in known if not 0 <= i < self.vocabulary_size]:
+            raise IndexError(f"task {self.name!r} has no token id {unknown[0]}, expected 0 to {self.vocabulary_size - 1}")
         known = known[: known.index(STOP)] if STOP in known else known
         return " ".join(self.symbols[i - FIRST] for i in known if i >= FIRST)
 

@@ -109,16 +109,18 @@ def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
 
 def check_flags(given: dict[str, Any]) -> None:
     """UsageError if a flag makes no sense with another."""
-    check_conflicts(given, given)
+    check_conflicts(given, given, "")
     if os.path.isdir(given.get("text", "")):
         refuse_with(f"--text {given['text']}, which holds tokens", given, {"tokenizer"})
 
 
-def check_conflicts(given: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """UsageError if a flag makes no sense with one of these values: of other flags, or of a config's fields."""
+def check_conflicts(given: dict[str, Any], values: Mapping[str, Any], origin: str) -> None:
+    """UsageError if a flag makes no sense with one of these values: of other flags, or of a config's fields. The origin is
+    that of values without a flag."""
     for (name, value), others in CONFLICTS.items():
         if name in values and value in (ANY, values[name]):
-            refuse_with(f"{as_flag(name)} {values[name] or ''}".strip(), given, others)
+            what = f"{as_flag(name)} {values[name] or ''}".strip()
+            refuse_with(what if name in given else f"{what}, {origin}", given, others)
 
 
 def refuse_with(what: str, given: dict[str, Any], others: set[str]) -> None:
@@ -159,7 +161,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
             config, batch_size = dataclasses.replace(config, **recipe.model), {**batch_size, **recipe.training}
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig(**(task.defaults if task else {}) | batch_size | chosen(given, TrainingConfig))
-        check_conflicts(given, vars(training))
+        check_conflicts(given, vars(training), "the default here")
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
@@ -221,7 +223,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
     with locked(folder, ranks):  # before reading the checkpoint, which another process may be about to replace
         checkpoint = ranks.of_first(load, path)
         config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
-        check_conflicts(given, vars(before))
+        check_conflicts(given, vars(before), "that of the run")
         check_unchanged(checkpoint, given, path)
         with usage_errors():
             training = dataclasses.replace(before, **chosen(given, TrainingConfig) | {"precision": before.precision})

@@ -1,5 +1,6 @@
 """The base class of tokenizers: from text to token ids and back, also token by token as a model generates them."""
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -9,10 +10,11 @@ import nn
 from models.attention_maps import attention_maps
 from models.generate import generate
 from models.pictures import LabelledMap, labelled, visible
+from models.transformer import check_whole
 
 SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # defaults for samples
 PICTURE_LENGTH = 32  # tokens of a text whose attention is drawn
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # for bytes that are not UTF-8, and ids without a token
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # for bytes that are not UTF-8, and ids that a vocabulary skips
 
 
 class Tokenizer:
@@ -35,8 +37,16 @@ class Tokenizer:
         raise NotImplementedError(f"{type(self).__name__} has no encode()")
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """The text of a sequence of token ids; bytes that are not UTF-8 become U+FFFD."""
+        """The text of a sequence of token ids; bytes that are not UTF-8 become U+FFFD. IndexError as for `checked`."""
         raise NotImplementedError(f"{type(self).__name__} has no decode()")
+
+    def checked(self, ids: Sequence[int] | np.ndarray) -> list[int]:
+        """The ids as a list; IndexError names one that is out of range."""
+        known, size = list(map(operator.index, ids)), len(self)
+        for i in known:
+            if not 0 <= i < size:
+                raise IndexError(f"decode: token id {i} is out of range; expected 0 to {size - 1}")
+        return known
 
     def state(self) -> dict[str, Any]:
         """Its `kind` and what else `of_state` needs to rebuild it, in JSON's types."""
@@ -82,6 +92,7 @@ class Tokenizer:
     def respond(self, model: nn.Module, prompt: str | None = None, tokens: int = SAMPLE_LENGTH,
                 temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
         """Stream the prompt (by default `start`) and its continuation, until the text ends; `sampling` as in `generate`."""
+        check_whole("tokens", tokens)
         hidden, shown = (self.before_prompt, self.encode(prompt).tolist()) if prompt is not None else (
             ([], self.start) if self.shows_start else (self.start, []))
         continuation = generate(model, [*hidden, *shown], tokens, temperature, vocabulary=len(self), ends=self.ends,

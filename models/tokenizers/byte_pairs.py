@@ -65,6 +65,7 @@ class BytePairs(Tokenizer):
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
             self.described: dict[str, Any] = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
+            self._size = 1 + max(self._tokens, default=-1)
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
@@ -103,17 +104,15 @@ class BytePairs(Tokenizer):
             if not found:
                 raise ValueError(f"{path} holds no {WHOLE}, and no {VOCABULARY} with a {MERGES}; give a folder that does")
             file = found[0]
-        try:
-            with _refusing("it is not JSON in UTF-8"):
-                content = json.loads(file.read_text(encoding="utf-8"))
-            if file.name == VOCABULARY:
-                content = _of_gpt2(content, file.with_name(MERGES).read_text(encoding="utf-8"))
+        with _blaming(file), _refusing("it is not JSON in UTF-8"):
+            content = json.loads(file.read_text(encoding="utf-8"))
+        if file.name == VOCABULARY:
+            content = _of_gpt2(file, content)
+        with _blaming(file):
             return cls(content)
-        except ValueError as error:
-            raise ValueError(f"{file} is unusable: {one_line(error, 200)}") from None
 
     def __len__(self) -> int:
-        return 1 + max(self._tokens, default=-1)
+        return self._size
 
     def encode(self, text: str) -> np.ndarray:
         utf8(text)
@@ -126,10 +125,10 @@ class BytePairs(Tokenizer):
         return np.concatenate(found)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """The text of token ids, with special tokens by their names, and U+FFFD for ids without a token."""
-        parts = []
+        """The text of token ids, with special tokens by their names, and U+FFFD for ids that the vocabulary skips."""
+        parts, checked = [], self.checked(ids)
         with _refusing("these tokens have no text"):
-            for is_known, group in itertools.groupby(map(int, ids), self._tokens.__contains__):
+            for is_known, group in itertools.groupby(checked, self._tokens.__contains__):
                 run = list(group)
                 parts.append(self._tokenizer.decode(run, skip_special_tokens=False) if is_known else REPLACEMENT * len(run))
         return "".join(parts)
@@ -198,17 +197,41 @@ def _growth(described: Any) -> int:
     return max(1, own) * math.prod(map(_growth, described.values() if isinstance(described, dict) else described))
 
 
-def _of_gpt2(tokens: dict[str, int], merges: str) -> dict[str, Any]:
-    """GPT-2's two files as the content of a tokenizer.json."""
-    if not isinstance(tokens, dict):
-        raise ValueError("it must hold tokens and their ids")
-    pairs = [line.split(" ") for line in merges.split("\n") if line and not line.startswith("#version")]
+@contextlib.contextmanager
+def _blaming(file: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file} is unusable: {one_line(error, 200)}") from None
+
+
+def _of_gpt2(file: pathlib.Path, tokens: dict[str, int]) -> dict[str, Any]:
+    """GPT-2's two files, of which `tokens` are the content of the first, as the content of a tokenizer.json."""
+    with _blaming(file):
+        if not isinstance(tokens, dict):
+            raise ValueError("it must hold tokens and their ids")
+    merges = file.with_name(MERGES)
+    with _blaming(merges):
+        pairs = _pairs(merges.read_text(encoding="utf-8"), tokens)
     special = {"id": tokens.get(END_OF_TEXT), "content": END_OF_TEXT, "single_word": False, "lstrip": False,
                "rstrip": False, "normalized": False, "special": True}
     return {
         "version": "1.0", "added_tokens": [special] if END_OF_TEXT in tokens else [], "pre_tokenizer": GPT2_WORDS,
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": tokens, "merges": pairs}}
+
+
+def _pairs(merges: str, tokens: dict[str, int]) -> list[list[str]]:
+    """The pairs of a merges.txt; ValueError names a line that is none."""
+    pairs = []
+    for number, line in enumerate(merges.split("\n"), start=1):
+        if line and not line.startswith("#version"):
+            pair = line.split(" ")
+            if len(pair) != 2 or not {*pair, "".join(pair)} <= tokens.keys():
+                raise ValueError(f"line {number} is {line!r:.60}, expected two tokens with a blank between, which are in "
+                                 f"{VOCABULARY}, as is their text without the blank")
+            pairs.append(pair)
+    return pairs
 
 
 def _cut_of(described: dict[str, Any]) -> re.Pattern | None:

@@ -6,8 +6,6 @@ import numpy as np
 
 from models.tokenizers.base import Tokenizer, utf8
 
-NO_UTF8 = 0xFF  # occurs in no UTF-8 text
-
 
 class Bytes(Tokenizer):
     """256 tokens.
@@ -28,8 +26,7 @@ class Bytes(Tokenizer):
         return np.frombuffer(utf8(text), np.uint8).astype(np.int64)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        array = np.asarray(ids, np.int64)
-        return np.where((0 <= array) & (array < 256), array, NO_UTF8).astype(np.uint8).tobytes().decode(errors="replace")
+        return bytes(self.checked(ids)).decode(errors="replace")
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind}

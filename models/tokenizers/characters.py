@@ -58,7 +58,7 @@ class Vocabulary(Tokenizer):
         return ids
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        return "".join(self.symbols[i] for i in ids)
+        return "".join(self.symbols[i] for i in self.checked(ids))
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "symbols": self.symbols}

@@ -238,7 +238,10 @@ def test_names_of_tokens_and_of_unknown_ids():
     assert tokenizer.names(tokenizer.before_prompt) == ["<|begin_of_text|>"]
     assert made("like_llama2")[1].names([1, 3 + 0xC3, 259]) == ["<s>", "<0xC3>", " "]
     a = own().encode("a")[0]
-    assert own().decode([a, 10 ** 6, -1, 2 ** 70, a]) == "a���a" and own().decode([]) == ""
+    skipping = own().state()["tokenizer"]
+    skipping["model"]["vocab"]["ü"] = len(own()) + 2
+    assert BytePairs(skipping).decode([a, len(own()), len(own()) + 1, a]) == "a��a" and own().decode([]) == ""
+    all_refused(own().decode, [([a, i], f"decode: token id {i} is out of range") for i in (-1, len(own()), 2**70)], IndexError)
     assert own().names([10 ** 6]) == ["token 1000000"]
 
 
@@ -283,7 +286,9 @@ def test_bad_files(tmp_path):
         name, content = name_and_content
         folder = tmp_path / f"{name} {len(content)}"
         folder.mkdir(exist_ok=True)
-        (folder / "merges.txt").write_text("#version: 0.2\na b\n")
+        if name in ("merges.txt", "vocab.json"):
+            (folder / "vocab.json").write_text('{"a": 0, "b": 1, "ab": 2}')
+            (folder / "merges.txt").write_text("#version: 0.2\na b\n")
         (folder / name).write_bytes(content)
         return BytePairs.read(folder)
 
@@ -293,8 +298,13 @@ def test_bad_files(tmp_path):
             b"", b"\xff{}", b"[" * 100_000)),
         *(("tokenizer.json", content, "tokenizer.json is unusable: it is not a tokenizer.json") for content in (b"{}", b"5")),
         ("vocab.json", b"[]", "vocab.json is unusable: it must hold tokens and their ids"),
-        ("vocab.json", b'{"a": "b"}', "vocab.json is unusable: it is not a tokenizer.json"),
-        ("vocab.json", b'{"a": 0}', "vocab.json is unusable: it is not a tokenizer.json (")]])
+        ("vocab.json", b'{"a": "b", "b": 1, "ab": 2}', "vocab.json is unusable: it is not a tokenizer.json"),
+        *((name, content, f"merges.txt is unusable: line {line}, expected two tokens with a blank between, which are in vocab.json")
+          for name, content, line in [
+              ("vocab.json", b'{"a": 0}', "2 is 'a b'"), ("vocab.json", b'{"a": 0, "b": 1}', "2 is 'a b'"),
+              *(("merges.txt", content, line) for content, line in (
+                  (b"a b\n\na b c", "3 is 'a b c'"), (b"a", "1 is 'a'"), (b"a\tb", "1 is 'a\\tb'"), (b"a x", "1 is 'a x'")))]),
+        ("merges.txt", b"a \xff", "merges.txt is unusable: 'utf-8' codec can't decode byte 0xff")]])
     (tmp_path / "vocab.json").write_text("{}")
     for path, missing in ((tmp_path, "merges.txt"), (tmp_path / "none.json", "none.json")):
         all_refused(BytePairs.read, [(path, missing)], FileNotFoundError)

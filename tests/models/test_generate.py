@@ -158,7 +158,7 @@ def test_logits_of_other_dtypes_and_that_are_not_finite(random):
 
 def test_bad_arguments():
     all_refused(lambda options: generate(Successor(), **dict(prompt=[0], count=1) | options), [
-        (dict(count=0), "tokens must be"), (dict(temperature=-1.0), "temperature must be 0"),
+        (dict(count=0), "count must be a whole number from 1"), (dict(temperature=-1.0), "temperature must be 0"),
         (dict(temperature=float("nan")), "temperature must be"), (dict(temperature=float("inf")), "temperature must be"),
         (dict(top_k=0), "top_k must be"), (dict(top_p=0.0), "top_p must be more than 0 and at most 1"),
         (dict(top_p=1.5), "top_p must be"), (dict(seed=-1), "seed must be a whole number from 0"),

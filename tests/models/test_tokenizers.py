@@ -14,7 +14,7 @@ from models import checkpoint, load_corpus
 from models.extras import MissingExtra
 from models.generate import generate
 from models.tokenizers import BytePairs, Bytes, Vocabulary, tokenizer_of
-from refusals import one_line
+from refusals import all_refused, one_line
 from texts import ANY_TEXT, SMALL_RUN, SURROGATES
 
 
@@ -52,8 +52,16 @@ def test_a_character_is_streamed_once_it_is_complete():
         assert list(Bytes().stream(iter(ids))) == pieces
     coming = iter(list(b"ab"))
     assert next(Bytes().stream(coming)) == "a" and next(coming) == ord("b"), "nothing is read ahead"
-    assert Bytes().decode([97, 256, -1, 98]) == "a��b" and Bytes().decode([]) == ""
     assert Bytes().names([97, 10, 195, 255]) == ["a", "\n", "\\xc3", "\\xff"]
+
+
+def test_ids_out_of_range_are_refused():
+    for tokenizer, last in ((Vocabulary("abc"), 2), (Bytes(), 255), (models.TASKS["copy"], 12)):
+        assert tokenizer.decode([]) == "" and tokenizer.decode(np.array([last]))
+        all_refused(tokenizer.decode, [([last, i], f"token id {i}") for i in (-1, last + 1, 2**70)], IndexError)
+    all_refused(Vocabulary("abc").decode, [([3], "decode: token id 3 is out of range; expected 0 to 2")],
+                IndexError)
+    all_refused(Bytes().decode, [([1.5], "'float' object")], TypeError)
 
 
 def test_a_state_makes_the_same_tokenizer_and_bad_states_are_refused():
