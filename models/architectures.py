@@ -33,8 +33,10 @@ class CausalSeq2Seq(Seq2Seq):
         if length > context:
             raise ValueError(f"source and target have {length} tokens, but the model's context is {context}; build it with "
                              "a larger context")
-        logits, _ = self.model(mg.cat([memory, inputs], dim=1))
-        return logits[:, memory.shape[1] :]
+        is_skipped = mg.cat([padding, mg.zeros_like(inputs, dtype=bool)], dim=1)
+        order = is_skipped.argsort(1)  # padding comes last, where nothing sees it
+        logits, _ = self.model(mg.cat([memory, inputs], dim=1).gather(1, order))
+        return logits[mg.arange(len(inputs))[:, None], order.argsort(1)[:, memory.shape[1] :]]
 
 
 def _classifier(task: Task, config: TransformerConfig, attends: bool) -> Classifier:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
@@ -138,7 +139,8 @@ class EncoderDecoder(Seq2Seq):
 
 
 class Classifier(Model):
-    """An encoder with a linear head: logits (B, classes) from the mean over the tokens, or the last one (pooling="last").
+    """An encoder with a linear head: logits (B, classes) from the mean over the tokens, or the last one (pooling="last"),
+    without padding.
 
     `make_tokens` turns other inputs, such as images, into vectors (B, T, C) first.
 
@@ -169,10 +171,10 @@ class Classifier(Model):
         """Logits, and with `labels` (B,) the mean cross-entropy."""
         padding = inputs == PAD if self.make_tokens is None else None
         x = self.encoder(inputs, padding) if self.make_tokens is None else self.encoder(self.make_tokens(inputs))
-        if self.pooling == "last":
-            x = x[:, -1]
-        elif padding is None:
-            x = x.mean(1)
+        if padding is None:
+            x = x[:, -1] if self.pooling == "last" else x.mean(1)
+        elif self.pooling == "last":
+            x = x[mg.arange(len(x)), (~padding * mg.arange(x.shape[1])).argmax(1)]
         else:
             is_real = (~padding).to(x.dtype)[..., None]
             x = (x * is_real).sum(1) / is_real.sum(1)

@@ -2,7 +2,7 @@
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.encoder_decoder import Seq2Seq
+from models.encoder_decoder import PAD, Seq2Seq
 from models.transformer import TransformerConfig, refuse
 from typing import Any
 
@@ -43,7 +43,7 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """(all states, the decoder's first state (1, B, C))"""
-        states, last = self.encoder(self.source_embedding(source))
+        states, last = self.encoder(self.source_embedding(source), padding=source == PAD)
         if not self.attends:
             return states, last
         return states, self.first_state(mg.cat([last[0], last[1]], dim=-1))[None]

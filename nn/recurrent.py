@@ -19,7 +19,8 @@ class Recurrent(Module):
 
     x (T, B, input_size), or with batch_first (B, T, input_size), or unbatched (T, input_size) -> the states of the last
     layer in the same form, H or 2H wide, and the last state of each layer and direction, (layers * directions, B, H),
-    without B if unbatched. Initial states have that shape, too, and are zero by default.
+    without B if unbatched. Initial states have that shape, too, and are zero by default. Where `padding`, booleans in
+    the form of x without its last axis, is True, x is skipped: the states stay what they were.
     """
 
     gates = 1  # a unit's rows in each weight
@@ -58,13 +59,16 @@ class Recurrent(Module):
         """The next state, from x_t W_ihᵀ + b_ih and h_{t-1} W_hhᵀ + b_hh, both (B, gates * H); a state begins with h."""
         raise NotImplementedError(f"{type(self).__name__} has no cell(): define it in the class")
 
-    def read(self, x: Tensor, initial: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def read(self, x: Tensor, initial: tuple[Tensor, ...] | None, padding: Tensor | None = None
+             ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The states h of the last layer, and each part of the last states."""
         name = type(self).__name__
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             form = "(B, T, {0})" if self.batch_first else "(T, B, {0})"
             raise ValueError(f"{name}: expected x of shape {form} or (T, {{0}}), got {x.shape}".format(self.input_size))
         time = self._time_axis(x)
+        if padding is not None and (padding.shape != x.shape[:-1] or padding.dtype != bool):
+            raise ValueError(f"{name}: expected padding of booleans {x.shape[:-1]}, got {padding.dtype} {padding.shape}")
         count = self.num_layers * len(self.directions)
         shape = (count, *x.shape[:time], *x.shape[time + 1 : -1], self.hidden_size)
         initial = initial or (mg.zeros(shape, dtype=x.dtype),) * len(self.state_names)
@@ -76,7 +80,7 @@ class Recurrent(Module):
             x = x if layer == 0 else drop(x, self.dropout, self.training)
             both = []
             for direction in self.directions:
-                states = self._run(x, f"_l{layer}{direction}", tuple(part[len(last)] for part in initial))
+                states = self._run(x, f"_l{layer}{direction}", tuple(part[len(last)] for part in initial), padding)
                 both.append(mg.stack([h for h, *_ in (states[::-1] if direction else states)], dim=time))
                 last.append(states[-1])
             x = both[0] if len(both) == 1 else mg.cat(both, dim=-1)
@@ -85,13 +89,15 @@ class Recurrent(Module):
     def _time_axis(self, x: Tensor) -> int:
         return 1 if self.batch_first and x.ndim == 3 else 0
 
-    def _run(self, x: Tensor, name: str, state: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+    def _run(self, x: Tensor, name: str, state: tuple[Tensor, ...], padding: Tensor | None) -> list[tuple[Tensor, ...]]:
         """The states, whose parts are (B, H), in the order of their computation."""
         w_ih, w_hh, b_ih, b_hh = (getattr(self, part + name) for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
         inputs, time = linear(x, w_ih, b_ih), self._time_axis(x)  # of all times at once
         states, times = [], range(x.shape[time])
         for t in reversed(times) if name.endswith("_reverse") else times:
-            state = self.cell(inputs.select(time, t), linear(state[0], w_hh, b_hh), state)
+            before, state = state, self.cell(inputs.select(time, t), linear(state[0], w_hh, b_hh), state)
+            if padding is not None:
+                state = tuple(mg.where(padding.select(time, t)[..., None], *parts) for parts in zip(before, state))
             states.append(state)
         return states
 
@@ -122,9 +128,9 @@ class RNN(Recurrent):
         z = from_x + from_h
         return (z.tanh() if self.nonlinearity == "tanh" else z.relu(),)
 
-    def forward(self, x: Tensor, h_0: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, h_0: Tensor | None = None, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The states of the last layer, and the last state of each layer and direction."""
-        states, (h,) = self.read(x, None if h_0 is None else (h_0,))
+        states, (h,) = self.read(x, None if h_0 is None else (h_0,), padding)
         return states, h
 
     def extra_repr(self) -> str:
@@ -152,9 +158,9 @@ class GRU(Recurrent):
         n = (a_n + r * b_n).tanh()
         return ((1 - z) * n + z * state[0],)
 
-    def forward(self, x: Tensor, h_0: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, h_0: Tensor | None = None, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The states of the last layer, and the last state of each layer and direction."""
-        states, (h,) = self.read(x, None if h_0 is None else (h_0,))
+        states, (h,) = self.read(x, None if h_0 is None else (h_0,), padding)
         return states, h
 
 
@@ -187,9 +193,10 @@ class LSTM(Recurrent):
         c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
         return o.sigmoid() * c.tanh(), c
 
-    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None, padding: Tensor | None = None
+                ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The states h of the last layer, and the last (h, c) of each layer and direction; hx is the first (h, c)."""
         if hx is not None and not (isinstance(hx, (tuple, list)) and len(hx) == 2):
             raise TypeError(f"LSTM: expected hx to be a pair (h_0, c_0), got {type(hx).__name__}")
-        states, (h, c) = self.read(x, hx)
+        states, (h, c) = self.read(x, hx, padding)
         return states, (h, c)

@@ -157,6 +157,12 @@ def causal(p, config, tokens):
     return stack(p, config, tokens) @ p["token_embedding.weight" if config.tied else "read_out.weight"].T
 
 
+def causal_translator(p, config, source, inputs):
+    """Logits of a CausalSeq2Seq, one sequence after the other."""
+    rows = [[np.concatenate([ids[ids != PAD], said])] for ids, said in zip(source, inputs)]
+    return np.concatenate([causal(p.below("model"), config, np.array(row))[:, -len(inputs[0]):] for row in rows])
+
+
 def encoder_decoder(p, config, source, inputs):
     """(logits, where each step looks at the source)"""
     hidden, maps = source == PAD, []
@@ -169,7 +175,7 @@ def classifier(p, config, inputs, read):
     """Logits of a Classifier, for token ids or vectors."""
     hidden = inputs == PAD if inputs.dtype.kind == "i" else np.zeros(inputs.shape[:2], bool)
     x = stack(p.below("encoder"), config, inputs, hidden=hidden, causal=False)
-    rows = [row[-1] if read == "last" else row[~nothing].mean(axis=0) for row, nothing in zip(x, hidden)]
+    rows = [row[~nothing][-1] if read == "last" else row[~nothing].mean(axis=0) for row, nothing in zip(x, hidden)]
     return linear(p.below("head"), np.array(rows))
 
 
@@ -186,28 +192,27 @@ def recurrent(p, source, inputs, attends):
             states.append(h)
         return states
 
-    def look(s, states, hidden):
-        scores = np.array([-np.inf if nothing else float(p["attention.score.weight"][0] @ np.tanh(
-            p["attention.state.weight"] @ s + p["attention.state.bias"] + p["attention.context.weight"] @ h))
-            for h, nothing in zip(states, hidden)])
+    def look(s, states):
+        scores = np.array([float(p["attention.score.weight"][0] @ np.tanh(
+            p["attention.state.weight"] @ s + p["attention.state.bias"] + p["attention.context.weight"] @ h)) for h in states])
         weights = naive.softmax(scores, 0)
         return weights @ np.array(states), weights
 
     logits, maps = [], []
     for ids, said in zip(source, inputs):
-        x, y = p["source_embedding.weight"][ids], p["target_embedding.weight"][said]
-        states, rows, map_ = read(x, ""), [], []
+        is_real = ids != PAD
+        x, y = p["source_embedding.weight"][ids[is_real]], p["target_embedding.weight"][said]
+        states, rows, map_ = read(x, ""), [], np.zeros((len(said), len(ids)))
         s = states[-1]
         if attends:
             backward = read(x[::-1], "_reverse")
             s = np.tanh(p["first_state.weight"] @ np.concatenate([s, backward[-1]]) + p["first_state.bias"])
             states = [np.concatenate(both) for both in zip(states, backward[::-1])]
-            c, _ = look(s, states, ids == PAD)
-        for input_ in y:
+            c, _ = look(s, states)
+        for t, input_ in enumerate(y):
             s = step("decoder", "", np.concatenate([input_, c]) if attends else input_, s)
             if attends:
-                c, weights = look(s, states, ids == PAD)
-                map_.append(weights)
+                c, map_[t, is_real] = look(s, states)
             rows.append(np.concatenate([s, c]) if attends else s)
         logits.append(linear(p.below("out"), np.array(rows)))
         maps.append(map_)

@@ -113,7 +113,7 @@ def reference(model, name):
     if name == "causal":
         return naive_models.causal(p, config, source)
     if name == "causal translator":
-        return naive_models.causal(p.below("model"), config, np.hstack([source, inputs]))[:, source.shape[1]:]
+        return naive_models.causal_translator(p, config, source, inputs)
     if name == "encoder-decoder":
         return naive_models.encoder_decoder(p, config, source, inputs)[0]
     if "classifier" in name:
@@ -298,11 +298,12 @@ def test_past_the_context_each_token_attends_to_a_window(changes):
         model(mg.zeros(2, 0, dtype=mg.int64))
 
 
-@pytest.mark.parametrize("name", ["encoder-decoder", "classifier"])
+@pytest.mark.parametrize("name", ["causal translator", "encoder-decoder", "classifier", "classifier of the last",
+                                  "classifier without attention", "rnn", "rnn-attention"])
 @pytest.mark.parametrize("positions", ["learned", "relative"])
 def test_padding_changes_nothing_and_any_other_token_does(name, positions):
-    model, (source, inputs) = make(name, positions=positions), source_and_inputs()
-    rest = () if name == "classifier" else (inputs,)
+    model, (source, inputs) = make(name, positions=positions, context=13), source_and_inputs()
+    rest = () if "classifier" in name else (inputs,)
     before = logits_of(model, source, *rest)
     longer = np.pad(source, ((0, 0), (0, 3)), constant_values=PAD)
     np.testing.assert_allclose(logits_of(model, longer, *rest), before, atol=1e-12)

@@ -43,6 +43,23 @@ def test_is_the_definition(num_layers, bidirectional, random):
     assert mg.gradcheck_module(layer, inputs, fast_mode=True, directions=1, progress=False).verdict == "pass"
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_padding_is_skipped(kind, batch_first, random):
+    """States at real places, and the last ones, are those without padding, anywhere in a sequence."""
+    layer = kind(INPUTS, HIDDEN, num_layers=2, bidirectional=True, batch_first=batch_first).double()
+    x, is_real = random.normal(size=(B, T, INPUTS)), np.array([[1, 0, 1, 1, 0], [0, 1, 1, 1, 1]], bool)
+    turned = (lambda array: array) if batch_first else (lambda array: array.swapaxes(0, 1))
+    states, last = layer(mg.tensor(turned(x)), padding=mg.tensor(turned(~is_real)))
+    for b in range(B):
+        expected = layer(mg.tensor(x[b, is_real[b]]))
+        np.testing.assert_allclose(turned(states.detach().numpy())[b, is_real[b]], expected[0].detach().numpy(), atol=1e-14)
+        for part, due in zip(last, expected[1]) if kind is nn.LSTM else [(last, expected[1])]:
+            np.testing.assert_allclose(part.detach().numpy()[:, b], due.detach().numpy(), atol=1e-14)
+    with pytest.raises(ValueError, match=r"expected padding of booleans \(.*\), got float32 \(3,\)"):
+        layer(mg.tensor(x), padding=mg.ones(3))
+
+
 def test_initial_parameters_and_repr():
     mg.manual_seed(0)
     layer = nn.RNN(30, 100, num_layers=2, bidirectional=True)
