@@ -1,7 +1,7 @@
 """Finished runs side by side: grouped by their settings, with the mean and the spread over seeds.
 
-A group has the runs that differ only in their seed. The validation loss is that of the last evaluation, which uses more of
-the validation text than earlier ones; `best` is the lowest of all evaluations.
+A group has the runs that differ only in their seed. The validation loss is that at the end, over the whole validation text
+if it is a text; `best` is the lowest of the curve, whose evaluations take some windows of it.
 """
 import collections
 import csv
@@ -26,7 +26,8 @@ LOSS, BITS = "val_loss", "bits_per_byte"
 MEASURES = LOSS, "best_val_loss", BITS, "best_bits_per_byte", "accuracy", "seconds", "tokens_per_second", "parameters"
 STATISTICS = "mean", "sd", "median", "min", "max"
 LONGEST = 35  # characters of a setting's value
-HEADS = {LOSS: "loss", "best_val_loss": "best loss", BITS: "bits/byte", "seconds": "time", "tokens_per_second": "tokens/s"}
+HEADS = {LOSS: "loss", "best_val_loss": "best of curve", BITS: "bits/byte", "seconds": "time",
+         "tokens_per_second": "tokens/s"}
 NO_SETTINGS = "seed", "text"  # a text is identified by its hash
 
 
@@ -207,6 +208,7 @@ def read_run(folder: pathlib.Path) -> Run:
     else:
         problem = ""
     measured: dict[str, float] = {"parameters": sum(array.size for array in checkpoint.model.values())}
+    last = last | {name: last[f"full_{name}"] for name in (LOSS, BITS) if f"full_{name}" in last}
     measured |= {name: last[name] for name in (LOSS, BITS, "accuracy", "seconds") if _is_number(last.get(name))}
     for name, source, summarise in (("best_val_loss", LOSS, min), ("best_bits_per_byte", BITS, min),
                                     ("tokens_per_second", "tokens_per_second", statistics.median)):

@@ -25,7 +25,7 @@ from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for gradients
 TRAINING_FRACTION = 0.9  # the first part of a text is for training, the rest for validation
-LAST_TOKENS = 1_000_000  # validation tokens in the last evaluation: seconds, or a few minutes for large models
+LAST_TOKENS = 1_000_000  # validation tokens that are seen at the end: seconds, or a few minutes for large models
 
 # The default corpus has a fixed vocabulary, newline and printable ASCII, so that models have the same shapes with every
 # Python version. Quotes and dashes become their ASCII counterparts, tabs become spaces, letters lose their accents and
@@ -68,19 +68,21 @@ class Corpus:
         return windows[:, :-1], windows[:, 1:]
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
-        """The mean loss over windows of the validation text, and the same in bits per byte; the last time over LAST_TOKENS,
-        together with the mean loss over some of the training text."""
+        """The mean loss over windows of the validation text, the same each time, and in bits per byte; the last time also
+        both over LAST_TOKENS, and the mean loss over some of the training text."""
         context, count = model.config.context, training.eval_windows
 
         def loss_over(tokens: np.ndarray, limit: int) -> tuple[float, int]:
             at_once = 2 * training.batch_size  # without gradients, twice as many have room, and take less time
             return mean_loss(model, windows(tokens, context, at_once, limit), IGNORED, ranks)
 
-        loss, seen = loss_over(self.validation, max(count, -(-LAST_TOKENS // context)) if is_last else count)
+        loss, _ = loss_over(self.validation, count)
         measured = {"val_loss": loss, "bits_per_byte": self.bits_per_byte(loss)}
         if not is_last:
             return measured
-        return measured | {"val_tokens": seen, "train_loss": loss_over(self.train, count)[0]}
+        full_loss, seen = loss_over(self.validation, max(count, -(-LAST_TOKENS // context)))
+        return measured | {"full_val_loss": full_loss, "full_bits_per_byte": self.bits_per_byte(full_loss),
+                           "val_tokens": seen, "train_loss": loss_over(self.train, count)[0]}
 
     def bits_per_byte(self, loss: float) -> float:
         """Converts nats per token to bits per byte, loss / ln 2 * tokens / bytes, so that tokenizers can be compared.
@@ -94,8 +96,8 @@ class Corpus:
         """The last evaluation as text."""
         total, seen = len(self.validation) - 1, measured["val_tokens"]
         part = f"all {total:,} tokens" if seen == total else f"{seen:,} of {total:,} tokens, evenly spread"
-        return (f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f}, "
-                f"{measured['bits_per_byte']:.4f} bits per byte ({part})")
+        return (f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f}; over {part}: "
+                f"{measured['full_val_loss']:.4f}, {measured['full_bits_per_byte']:.4f} bits per byte")
 
     def sample(self, model: nn.Module, seed: int) -> str:
         """Text that the model writes."""

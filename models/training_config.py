@@ -44,7 +44,7 @@ class TrainingConfig:
     label_smoothing: float = 0.0  # the probability spread over wrong answers in training
     precision: str = "float32"  # of products: float32, bfloat16 (as mg.autocast), or auto: bfloat16 if the processor has it
     eval_every: int = 250  # steps between evaluations, which also save a checkpoint
-    eval_windows: int = 240  # windows of the validation text, or examples, per evaluation; the last one takes more
+    eval_windows: int = 240  # windows of the validation text, or examples, per evaluation; the last takes more, too
     seed: int = 42  # seed of initialisation, dropout and batches
 
     def __post_init__(self) -> None:

@@ -159,10 +159,12 @@ def test_a_run_is_read_from_its_folder(here):
     assert found.curve("val_loss") == [(2, rows[1]["val_loss"]), (4, rows[3]["val_loss"])]
     folder = copied(here, "b")
     write_metrics(folder, row(1, 0.5, tokens_per_second=1, bits_per_byte=2.0), row(2, 0.25, tokens_per_second=7),
-                  row(3, tokens_per_second="x", bits_per_byte=math.inf), row(4, 0.75, tokens_per_second=9, bits_per_byte=3))
+                  row(3, tokens_per_second="x", bits_per_byte=math.inf), row(4, 0.75, tokens_per_second=9, bits_per_byte=3,
+                                                                             full_val_loss=0.125, full_bits_per_byte=1.5))
     found, = read_runs([str(folder)])
-    assert found.measured == {"parameters": found.measured["parameters"], "val_loss": 0.75, "best_val_loss": 0.25,
-                              "bits_per_byte": 3, "best_bits_per_byte": 2.0, "tokens_per_second": 7}
+    assert found.measured == {"parameters": found.measured["parameters"], "val_loss": 0.125, "best_val_loss": 0.25,
+                              "bits_per_byte": 1.5, "best_bits_per_byte": 2.0, "tokens_per_second": 7}
+    assert found.curve("val_loss")[-1] == (4, 0.75)
 
 
 def test_runs_without_a_result(run, here):

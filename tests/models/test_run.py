@@ -106,7 +106,7 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     runs.train(trainer, tmp_path)
     assert set(os.listdir()) == {*runs.FILES, PICTURE}
     last = data.LAST_TOKENS // context
-    assert evaluated == [(len(corpus.validation), 16, limit) for limit in (4, 4, last)] + [(len(corpus.train), 16, 4)]
+    assert evaluated == [(len(corpus.validation), 16, limit) for limit in (4, 4, 4, last)] + [(len(corpus.train), 16, 4)]
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
@@ -118,8 +118,8 @@ def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, p
     ids = generate(trainer.model, [0], data.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
     assert len(sample) == data.SAMPLE_LENGTH + 1 and sample == corpus.tokenizer.decode(ids) + "\n"
     out, err = capsys.readouterr()
-    assert f"training loss {measured['train_loss']:.4f}, validation" in out
-    assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
+    assert f"training loss {measured['train_loss']:.4f}, validation loss {rows[-1]['val_loss']:.4f}; over all 399 tokens: " in out
+    assert sample in out and f"tokens: {measured['full_val_loss']:.4f}, {measured['full_bits_per_byte']:.4f} bits per byte" in out
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
     assert "step 10/10: loss" in err and err.endswith("\ndrawing pictures ...\n")  # plain lines, as this is no terminal
 
@@ -167,13 +167,16 @@ def test_the_last_evaluation_of_a_long_text_uses_part_of_it(make_trainer, tmp_pa
     monkeypatch.setattr(data, "LAST_TOKENS", 150)
     trainer = make_trainer()
     runs.train(trainer, tmp_path)
-    loss = metrics_of(tmp_path)[-1]["val_loss"]
-    assert loss == trainer.evaluate()["val_loss"]
+    last = metrics_of(tmp_path)[-1]
+    loss, full = last["val_loss"], last["full_val_loss"]
+    assert trainer.evaluate()["full_val_loss"] == full != loss
     runs.train(trainer, tmp_path)  # there are no steps left
-    bits = loss / np.log(2)  # each token is a byte
-    assert capsys.readouterr().out.count(f"{loss:.4f}, {bits:.4f} bits per byte (143 of 399 tokens, evenly spread)") == 2
+    bits = full / np.log(2)  # each token is a byte
+    assert capsys.readouterr().out.count(f"over 143 of 399 tokens, evenly spread: {full:.4f}, {bits:.4f} bits per byte") == 2
     monkeypatch.setattr(data, "LAST_TOKENS", 10 ** 6)
-    assert trainer.evaluate()["val_loss"] != loss
+    assert trainer.evaluate()["full_val_loss"] != full
+    trainer.step -= 1
+    assert trainer.evaluate()["val_loss"] == loss, "in the last evaluation as in all others"
 
 
 def test_the_best_checkpoint_has_the_lowest_validation_loss(run, monkeypatch):

@@ -120,14 +120,14 @@ def test_bits_per_byte(kind, small_model, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("aé🙂 b€" * 300)
     corpus = load_corpus(str(path), context=16, tokenizer=kind)
-    training = models.TrainingConfig(eval_windows=1000, batch_size=4)
     model = small_model(len(corpus.tokenizer))
+    expected = texts.bits_per_byte(model, corpus.validation, len(path.read_text()[-180:].encode()))
     for is_last in (False, True):
-        measured = corpus.evaluate(model, training, is_last)
-        expected = texts.bits_per_byte(model, corpus.validation, len(path.read_text()[-180:].encode()))
+        measured = corpus.evaluate(model, models.TrainingConfig(eval_windows=1000, batch_size=4), is_last)
         assert measured["bits_per_byte"] == pytest.approx(expected, rel=1e-5)
-    assert f"{measured['bits_per_byte']:.4f} bits per byte" in corpus.summary(measured)
-    some = corpus.evaluate(model, models.TrainingConfig(eval_windows=1, batch_size=4), is_last=False)
+    some = corpus.evaluate(model, models.TrainingConfig(eval_windows=1, batch_size=4), is_last=True)
+    assert some["full_bits_per_byte"] == pytest.approx(expected, rel=1e-5)
+    assert f"{some['full_bits_per_byte']:.4f} bits per byte" in corpus.summary(some)
     per_token = measured["bits_per_byte"] / measured["val_loss"]
     assert some["val_loss"] != measured["val_loss"]  # an estimate from a part of the text
     assert some["bits_per_byte"] == pytest.approx(some["val_loss"] * per_token)
