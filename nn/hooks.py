@@ -54,9 +54,9 @@ def call_with_hooks(module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: di
             result = hook(module, gradients, arrived[0])
             if result is not None:
                 gradients = result if isinstance(result, tuple) else (result,)
-            if len(gradients) != len(args):
+            if len(gradients) != len(wants_gradient):
                 raise RuntimeError(f"a backward hook of {type(module).__name__} returned {len(gradients)} gradients for "
-                                   f"{len(args)} arguments; expected one for each, None where none is needed")
+                                   f"{len(wants_gradient)} arguments; expected one for each, None where none is needed")
         return tuple(gradient for gradient, wanted in zip(gradients, wants_gradient) if wanted)
 
     if backward_hooks:

@@ -1,6 +1,6 @@
 """Operations written by users: a subclass of Function defines what to compute, and its gradient."""
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,12 @@ class Function:
     tensor([12.])
     """
 
+    _op: ClassVar[type[Op]]  # what stands for it on the tape
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._op = type(cls.__name__, (_FunctionOp,), {"__doc__": cls.__doc__})
+
     @staticmethod
     def forward(ctx: Any, *inputs: Any, **options: Any) -> Any:
         """The output, or outputs, of the inputs."""
@@ -60,10 +66,16 @@ class Function:
 
     @classmethod
     def apply(cls, *inputs: Any) -> Any:
-        """Run forward on the inputs; on the tape if one of them requires a gradient."""
-        run = _Run(cls, inputs)
+        """Run forward on the inputs; on the tape if one of them requires a gradient.
+
+        TypeError if none is a Tensor: those in tuples and lists would get no gradient.
+        """
         tensors = [x for x in inputs if isinstance(x, Tensor)]
-        joined = apply(type(cls.__name__, (_FunctionOp,), {"run": run, "__doc__": cls.__doc__}), *tensors)
+        if not tensors:
+            came = ", ".join(type(x).__name__ for x in inputs) or "nothing"
+            raise TypeError(f"{cls.__name__}.apply expects a Tensor among its arguments, not inside one; got {came}")
+        run = Run(cls, inputs)
+        joined = apply(getattr(cls, "_op", _FunctionOp), *tensors, run=run)
         outputs = tuple(output if piece is None else run.cut(joined, piece) for output, piece in run.outputs)
         return outputs if run.is_tuple else outputs[0]
 
@@ -76,7 +88,7 @@ class Piece(NamedTuple):
     dtype: np.dtype
 
 
-class _Run:
+class Run:
     """One call of a Function: its inputs, and its outputs, joined to a vector.
 
     This lets one application on the tape have several outputs. A single output stays as it is; integers and booleans,
@@ -122,14 +134,10 @@ class _Run:
 class _FunctionOp(Op):
     """out = forward(x):  dx = backward(dout), both as the Function says"""
 
-    run: _Run
     is_fixed = False
 
-    def described(self):
-        return self.run.function, self.run.inputs, "bfloat16" if self.run.rounds else "float32"
-
-    def forward(self, *arrays):
-        run, arrays = self.run, iter(arrays)
+    def forward(self, *arrays, run):
+        self.run, arrays = run, iter(arrays)
         run.ctx = Context(run.needs_input_grad)  # a replay calls forward again: attributes that it set last time are gone
         inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]
         given = [x.array for x in inputs if isinstance(x, Tensor)]

@@ -29,11 +29,10 @@ class Pair:
         self.forward = forward
         self.backward = backward
         self.name: str = title_of(forward) or "the function"
+        self.function: Any = type(self.name, (Handwritten,), {})
 
     def __call__(self, *inputs: Any) -> Any:
-        names = input_names(self.forward, inputs)
-        named: Any = type(self.name, (Handwritten,), {})
-        return named.apply(self, names, *inputs)
+        return self.function.apply(self, input_names(self.forward, inputs), *inputs)
 
     @property
     def takes_cache(self) -> bool:

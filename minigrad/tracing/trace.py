@@ -80,7 +80,7 @@ class Trace(Observer):
             output = super().forward(op, inputs, arrays, options)
         finally:
             self._is_inside = False
-        self._running = op, traced, options
+        self._running = op, traced, {name: value for name, value in options.items() if name != "run"}  # that of a Function
         return output
 
     def made(self, tensor: Any) -> Any:

@@ -1,9 +1,15 @@
 """Custom gradients: right ones work to any order, wrong ones are named."""
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 from minigrad import Function, gradcheck
+from minigrad.gradcheck.pair import Pair
+from refusals import all_refused
 
 
 class Polar(Function):
@@ -157,3 +163,39 @@ def test_a_function_with_integers_as_its_only_output_gives_a_constant():
             return x.argsort()
 
     assert not Order.apply(mg.ones(2, requires_grad=True)).requires_grad
+
+
+def hooked(x):
+    module = nn.Tanh()
+    module.register_full_backward_hook(lambda module, dx, dout: None)
+    return module(x)
+
+
+PAIR = Pair(np.tanh, lambda dout, x: dout * (1 - np.tanh(x) ** 2))
+
+
+@pytest.mark.parametrize("apply", [
+    Exp.apply, lambda x: ExpAndSine.apply(x)[0], lambda x: Polar.apply(x, x, 2.0)[1], PAIR, hooked,
+], ids=["one output", "several", "a constant", "a pair in NumPy", "a module's hook"])
+def test_inputs_are_freed_at_once(apply):
+    """Without the garbage collector, as of any op: one class serves all calls of a Function."""
+    gc.disable()
+    try:
+        x = mg.ones(3, dtype=mg.float64, requires_grad=True)
+        x = x * 1.0
+        gone, out = weakref.ref(x.array), apply(x)
+        assert type(out.grad_fn) is type(apply(x).grad_fn)
+        out.backward(mg.ones(3, dtype=mg.float64))
+        del x, out
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_function_of_no_tensor_is_refused(x):
+    all_refused(lambda inputs: Exp.apply(*inputs), [
+        ((3,), "Exp.apply expects a Tensor among its arguments, not inside one; got int"), ((), "got nothing"),
+        (((x, x),), "got tuple"), ((x.data,), "got VersionedArray"),
+    ], TypeError)
+    with pytest.raises(NotImplementedError, match="a Function needs a static method forward"):
+        Function.apply(x)

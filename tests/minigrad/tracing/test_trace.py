@@ -367,7 +367,7 @@ def test_grad_hooks_and_gradients_of_gradients():
 
 def test_a_function_is_one_step():
     class Cube(mg.Function):
-        """out = x^3;  dx = 3 x^2 dout"""
+        """out = x^3:  dx = 3 x^2 dout"""
 
         @staticmethod
         def forward(ctx, x):
@@ -380,7 +380,7 @@ def test_a_function_is_one_step():
             return dout * 3.0 * x * x
 
     t = mg.trace(lambda x: weighted(Cube.apply(x)), leaf(3))
-    assert [step.op for step in t.steps] == ["Cube", "Mul", "Sum"]
+    assert [step.op for step in t.steps] == ["Cube", "Mul", "Sum"] and "= Cube(x)    out = x^3" in t.table()
     assert np.allclose(t["x"].gradient, 3 * t["x"].value ** 2 * np.cos(np.arange(3)))
 
 
