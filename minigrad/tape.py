@@ -167,7 +167,7 @@ class Op(Node):
                 "backward(retain_graph=True) the first time, or compute the loss again."
             )
         if versions.latest > self.order:
-            self._check_saved()
+            self.check_unchanged(self.saved)
         gradients = runner.backward(self, dout, sums)
         if len(gradients) != len(self.parents):
             raise RuntimeError(
@@ -181,8 +181,9 @@ class Op(Node):
             return type(gradient) is ndarray and gradient.flags.writeable  # a broadcast array is not
         return owns_dout and self.passes_gradient and type(gradient) is ndarray and gradient.flags.carray
 
-    def _check_saved(self) -> None:
-        for array in self.saved:
+    def check_unchanged(self, arrays: Iterable[Any]) -> None:
+        """RuntimeError if one of these, which were saved, was written to since."""
+        for array in arrays:
             if isinstance(array, np.ndarray) and versions.last_write(array)[0] > self.order:
                 raise RuntimeError(
                     f"one of the variables needed for gradient computation has been modified by an inplace operation: "

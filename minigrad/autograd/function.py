@@ -1,13 +1,16 @@
 """Operations written by users: a subclass of Function defines what to compute, and its gradient."""
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..ops.operands import data_of
 from ..per_thread import Block, this_thread
 from ..tape import Op
 from ..tensor import Tensor, apply, wrap
 from .grad_mode import no_grad
+from .twice import Twice
 
 
 class Context:
@@ -31,7 +34,7 @@ class Function:
     forward(ctx, *inputs) computes off the tape, and returns a Tensor or a tuple of Tensors.
     backward(ctx, *douts) gets a gradient for each output (None for integers, which have none) and returns one for each
     input: a Tensor of the input's shape, or None. With create_graph it runs on the tape, and can itself be differentiated
-    if it consists of Tensor operations.
+    if it consists of Tensor operations. What else forward keeps than inputs and outputs, it then computes again.
 
     >>> class Cube(Function):
     ...     @staticmethod
@@ -96,6 +99,7 @@ class Run:
     """
 
     ctx: Context  # of the last forward
+    outputs: list[tuple[Any, Piece | None]]  # of the last forward
 
     def __init__(self, function: type[Function], inputs: tuple[Any, ...]):
         self.function = function
@@ -103,32 +107,71 @@ class Run:
         self.inputs = inputs
         self.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs)
 
+    def new_context(self, kept: dict[Any, Any] | None = None) -> Context:
+        """One that keeps these: attributes by name, saved tensors by number."""
+        ctx = Context(self.needs_input_grad)
+        for key, value in (kept or {}).items():
+            if isinstance(key, str):
+                setattr(ctx, key, value)
+            else:
+                ctx.saved_tensors += (value,)
+        return ctx
+
     def precision(self) -> Block:
         """The one that forward was first called in."""
         return Block("rounds_products", self.rounds)
 
-    def join(self, outputs: Any) -> np.ndarray:
-        """The array that goes on the tape, from which `cut` extracts the outputs again."""
+    def forward(self, ctx: Context, tensors: Iterable[Tensor]) -> tuple[np.ndarray, list[tuple[Any, Piece | None]]]:
+        """The outputs where these tensors are the inputs: joined to the array that goes on the tape, and each with its
+        piece, by which `cut` extracts it again."""
+        tensors = iter(tensors)
+        with self.precision():
+            outputs = self.function.forward(ctx, *(next(tensors) if isinstance(x, Tensor) else x for x in self.inputs))
         self.is_tuple = isinstance(outputs, tuple)
-        self.outputs: list[tuple[Tensor, Piece | None]] = []
+        pieces: list[tuple[Any, Piece | None]] = []
         floats, start = [], 0
         for output in outputs if self.is_tuple else (outputs,):
             if not isinstance(output, Tensor):
                 raise TypeError(f"{self.function.__name__}.forward must return Tensors, got {type(output).__name__}")
             piece = Piece(start, output.shape, output.dtype) if output.dtype.kind == "f" else None
-            self.outputs.append((output, piece))
+            pieces.append((output, piece))
             if piece:
                 floats.append(output.array)
                 start += output.numel()
         if not floats:
-            return np.empty(0, np.float32)
-        return floats[0] if not self.is_tuple else np.concatenate([array.reshape(-1) for array in floats])
+            return np.empty(0, np.float32), pieces
+        return floats[0] if not self.is_tuple else np.concatenate([array.reshape(-1) for array in floats]), pieces
 
     def cut(self, joined: Tensor, piece: Piece) -> Tensor:
         """One output, or its gradient."""
         if not self.is_tuple:
             return joined
         return joined[piece.start : piece.start + math.prod(piece.shape)].reshape(piece.shape).to(piece.dtype)
+
+    def backward(self, ctx: Context, douts: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """One gradient for each tensor among the inputs, or an error that names the Function."""
+        with self.precision():
+            found = self.function.backward(ctx, *douts)
+        name, gradients = f"{self.function.__name__}.backward", found if isinstance(found, tuple) else (found,)
+        if len(gradients) != len(self.inputs):
+            raise RuntimeError(f"{name} returned {len(gradients)} gradients, but forward had {len(self.inputs)} inputs")
+        for i, (gradient, x) in enumerate(zip(gradients, self.inputs)):
+            if gradient is None:
+                continue
+            if not isinstance(gradient, Tensor):
+                raise TypeError(f"{name} returned a {type(gradient).__name__} for input {i}; expected Tensor or None")
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{name} returned a gradient for input {i}, which is not a Tensor")
+            if gradient.shape != x.shape and not is_stretched(x.shape, gradient.shape):
+                raise RuntimeError(f"{name} returned a gradient of shape {gradient.shape} for input {i} of shape {x.shape}")
+            if gradient.dtype.kind != "f":
+                raise TypeError(f"{name} returned a gradient of {gradient.dtype} for input {i}; expected floats")
+        return [gradient for gradient, x in zip(gradients, self.inputs) if isinstance(x, Tensor)]
+
+
+def is_stretched(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Does this shape broadcast to the other? Then the tape sums such a gradient."""
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1]))
 
 
 class _FunctionOp(Op):
@@ -137,49 +180,26 @@ class _FunctionOp(Op):
     is_fixed = False
 
     def forward(self, *arrays, run):
-        self.run, arrays = run, iter(arrays)
-        run.ctx = Context(run.needs_input_grad)  # a replay calls forward again: attributes that it set last time are gone
-        inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]
-        given = [x.array for x in inputs if isinstance(x, Tensor)]
-        with run.precision(), no_grad():
-            out = run.join(run.function.forward(run.ctx, *inputs))
+        self.run, self.arrays = run, arrays
+        run.ctx = run.new_context()  # a replay calls forward again: attributes that it set last time are gone
+        with no_grad():
+            out, outputs = run.forward(run.ctx, map(wrap, arrays))
         saved, run.ctx.saved_tensors = run.ctx.saved_tensors, ()
-        out = out.view() if any(out is array for array in given) else out
-        arrays = [None if tensor is None else tensor.array for tensor in saved]
+        out = out.view() if any(out is array for array in arrays) else out
         # A saved output is cut from the joined one, which has a place on the tape.
-        pieces = {id(tensor.array): piece for tensor, piece in run.outputs if piece and run.is_tuple}
-        self.pieces = [pieces.get(id(array)) for array in arrays]
-        self.save(*[out if piece else array for array, piece in zip(arrays, self.pieces)])
-        run.outputs = [(None if piece else tensor, piece) for tensor, piece in run.outputs]
+        pieces = {id(tensor.array): piece for tensor, piece in outputs if piece and run.is_tuple}
+        self.pieces = [None if tensor is None else pieces.get(id(tensor.array)) for tensor in saved]
+        self.save(*[out if piece else data_of(tensor) for tensor, piece in zip(saved, self.pieces)])
+        run.outputs = [(None if piece else tensor, piece) for tensor, piece in outputs]
         return out
 
     def backward(self, dout, *saved):
         run, on_tape = self.run, isinstance(dout, Tensor)
         dout = dout if on_tape else wrap(np.asarray(dout))
         tensors = (x if x is None or isinstance(x, Tensor) else wrap(x) for x in saved)
-        run.ctx.saved_tensors = tuple(run.cut(x, piece) if piece else x for x, piece in zip(tensors, self.pieces))
+        tensors = tuple(run.cut(x, piece) if piece else x for x, piece in zip(tensors, self.pieces))
         douts = [None if piece is None else run.cut(dout, piece) for _, piece in run.outputs]
-        with run.precision():
-            gradients = run.function.backward(run.ctx, *douts)
+        run.ctx.saved_tensors = tensors
+        gradients = Twice(self, douts).gradients() if on_tape else run.backward(run.ctx, douts)
         run.ctx.saved_tensors = ()
-        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-        checked = self._checked(gradients)
-        return tuple(g if on_tape or g is None else g.array for g in checked)
-
-    def _checked(self, gradients: tuple[Any, ...]) -> list[Any]:
-        """One gradient per tensor among the inputs, or an error that names the Function."""
-        name, inputs = f"{self.run.function.__name__}.backward", self.run.inputs
-        if len(gradients) != len(inputs):
-            raise RuntimeError(f"{name} returned {len(gradients)} gradients, but forward had {len(inputs)} inputs")
-        for i, (gradient, x) in enumerate(zip(gradients, inputs)):
-            if gradient is None:
-                continue
-            if not isinstance(gradient, Tensor):
-                raise TypeError(f"{name} returned a {type(gradient).__name__} for input {i}; expected Tensor or None")
-            if not isinstance(x, Tensor):
-                raise RuntimeError(f"{name} returned a gradient for input {i}, which is not a Tensor")
-            if gradient.shape != x.shape:
-                raise RuntimeError(f"{name} returned a gradient of shape {gradient.shape} for input {i} of shape {x.shape}")
-            if gradient.dtype.kind != "f":
-                raise TypeError(f"{name} returned a gradient of {gradient.dtype} for input {i}; expected floats")
-        return [gradient for gradient, x in zip(gradients, inputs) if isinstance(x, Tensor)]
+        return tuple(g if on_tape or g is None else g.array for g in gradients)

@@ -1,5 +1,6 @@
 """Custom gradients: right ones work to any order, wrong ones are named."""
 import gc
+import math
 import weakref
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from minigrad import Function, gradcheck
+from minigrad import Function, gradcheck, gradgradcheck
 from minigrad.gradcheck.pair import Pair
 from refusals import all_refused
 
@@ -199,3 +200,140 @@ def test_a_function_of_no_tensor_is_refused(x):
     ], TypeError)
     with pytest.raises(NotImplementedError, match="a Function needs a static method forward"):
         Function.apply(x)
+
+
+def product(keep, kept):
+    """A Function of x with the outputs y^2 and y = x^2, whose forward keeps y as `keep` does, and whose backward takes `kept`."""
+    class Product(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * x
+            ctx.save_for_backward(x)
+            keep(ctx, x, y)
+            return y * y, y
+
+        @staticmethod
+        def backward(ctx, dsquare, dy):
+            x = ctx.saved_tensors[0]
+            return 4 * x * kept(ctx) * dsquare + 2 * x * dy
+
+    return Product.apply
+
+
+def kept_as(name, of):
+    return lambda ctx, x, y: setattr(ctx, name, of(x, y))
+
+
+def attribute(ctx):
+    return ctx.y
+
+
+ON_THE_TAPE = {
+    "a saved tensor": (lambda ctx, x, y: ctx.save_for_backward(x, y * 1.0), lambda ctx: ctx.saved_tensors[1]),
+    "a saved output": (lambda ctx, x, y: ctx.save_for_backward(x, y), lambda ctx: ctx.saved_tensors[1]),
+    "an attribute": (kept_as("y", lambda x, y: y * 1.0), attribute),
+    "an output as an attribute": (kept_as("y", lambda x, y: y), attribute),
+    "an input as an attribute": (kept_as("x", lambda x, y: x), lambda ctx: ctx.x * ctx.x),
+    "a view of an input": (kept_as("x", lambda x, y: x.view(3, 1)), lambda ctx: ctx.x.view(3) ** 2),
+    "a list": (kept_as("all", lambda x, y: [2, {"y": (y * 1.0, x)}]), lambda ctx: ctx.all[1]["y"][0] * ctx.all[1]["y"][1] / ctx.saved_tensors[0]),
+    "nothing": (lambda ctx, x, y: None, lambda ctx: ctx.saved_tensors[0].square()),
+    "what is not used": (kept_as("noted", lambda x, y: [x.data + 1.0, float(x.sum()), x.tanh()]), lambda ctx: ctx.saved_tensors[0] ** 2),
+    "what backward keeps": (kept_as("y", lambda x, y: None), lambda ctx: setattr(ctx, "y", ctx.saved_tensors[0] ** 2) or ctx.y),
+}
+
+
+@pytest.mark.parametrize("keep, kept", ON_THE_TAPE.values(), ids=ON_THE_TAPE)
+def test_what_forward_keeps_is_on_the_tape_of_a_gradient(keep, kept):
+    """To any order: each derivative is that of the same formula in Tensor operations."""
+    found = []
+    for function in (product(keep, kept), lambda x: (x * x * (x * x), x * x)):
+        x = mg.tensor([0.5, -1.5, 2.0], dtype=mg.float64, requires_grad=True)
+        square, y = function(x)
+        derivative, found_here = (square.sin() + y * mg.tensor([1.0, 2.0, -1.0])).sum(), []
+        for _ in range(3):
+            (derivative,) = mg.grad(derivative, x, mg.tensor([1.0, -2.0, 3.0]) if derivative.ndim else None, create_graph=True)
+            found_here.append(derivative.tolist())
+        found.append(found_here)
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    assert gradgradcheck(product(keep, kept), x)
+
+
+OFF_THE_TAPE = {
+    "an array": (kept_as("y", lambda x, y: np.square(x.data)), lambda ctx: mg.tensor(ctx.y)),
+    "a saved tensor made with NumPy": (lambda ctx, x, y: ctx.save_for_backward(x, mg.tensor(np.square(x.numpy()))),
+                                       lambda ctx: ctx.saved_tensors[1]),
+    "a detached tensor": (kept_as("y", lambda x, y: (x.detach() * x).detach()), attribute),
+    "a number": (kept_as("y", lambda x, y: y[0].item()), attribute),
+    "arrays in a dict": (kept_as("all", lambda x, y: {"y": [y.numpy()]}), lambda ctx: mg.tensor(ctx.all["y"][0])),
+    "what depends on random numbers": (kept_as("y", lambda x, y: y * mg.rand(3, dtype=mg.float64)), attribute),
+}
+
+
+@pytest.mark.parametrize("keep, kept", OFF_THE_TAPE.values(), ids=OFF_THE_TAPE)
+def test_what_forward_keeps_off_the_tape_is_refused_where_it_matters(keep, kept):
+    x, w = (mg.tensor([0.5, -1.5, 2.0], dtype=mg.float64, requires_grad=True) for _ in range(2))
+    square, _ = product(keep, kept)(x)
+    state = mg.get_rng_state()
+    (first,) = mg.grad((w * square).sum(), x, create_graph=True)
+    np.testing.assert_allclose(mg.grad(first.sum(), w, retain_graph=True)[0].data, (first / w).data)  # nothing is missing here
+    with pytest.raises(RuntimeError, match=r"^Product.backward uses (ctx.\w+|saved_tensors\[1\]), which forward computed off the "
+                                           r"tape \(with NumPy, detached, or at random\), so it cannot be differentiated: keep inputs and outputs only, and compute the rest"):
+        mg.grad(first, x, mg.ones(3))
+    assert mg.get_rng_state() == state
+
+
+CONSTANTS = {
+    "a number": lambda x: 1.0 / math.sqrt(3), "an array": lambda x: np.hanning(5)[1:4], "a tensor": lambda x: mg.tensor([1.0, 2.0, 3.0]).double(),
+    "a mask of floats": lambda x: (x > 0.7).double(), "a mask made with NumPy": lambda x: (x.data > 0.7).astype(float),
+    "a mask of booleans": lambda x: x.data > 0.7, "signs": lambda x: x.sign(), "ranks": lambda x: x.argsort().double(),
+    "a random mask": lambda x: (mg.rand(3) > 0.5).double(), "one of NumPy's": lambda x: (np.random.rand(3) > 0.5).astype(float),
+    "numbers in a list": lambda x: [0.5, 2.0, np.float64(1.5)], "an input in a list": lambda x: [2.0, x.argsort(), 3.0][::2] + [1.0],
+}
+
+
+@pytest.mark.parametrize("constant", CONSTANTS.values(), ids=CONSTANTS)
+def test_constants_that_forward_keeps_are_not_refused(constant):
+    kept = []
+
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.constant = constant(x)
+            kept.append(ctx.constant)
+            return x * x * mg.as_tensor(ctx.constant)
+
+        @staticmethod
+        def backward(ctx, dout):
+            return 2 * ctx.saved_tensors[0] * mg.as_tensor(ctx.constant) * dout
+
+    x = mg.tensor([0.5, -1.5, 2.0], dtype=mg.float64, requires_grad=True)
+    (first,) = mg.grad(Scaled.apply(x).square(), x, mg.ones(3), create_graph=True)
+    (second,) = mg.grad(first, x, mg.tensor([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(second.data, 12 * x.data**2 * np.asarray(kept[0]) ** 2 * [1, 2, 3])
+
+
+def test_a_backward_off_the_tape_is_refused_where_it_is_differentiated():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, dout):
+            return mg.tensor(dout.data * 2 * ctx.saved_tensors[0].data)
+
+    x, w = (mg.tensor([0.5, -1.5], requires_grad=True) for _ in range(2))
+    (first,) = mg.grad(Square.apply(x) * w + x**3, x, mg.ones(2), create_graph=True)
+    with pytest.raises(RuntimeError, match="^Square.backward computes with NumPy, so it cannot be differentiated: "):
+        first.sum().backward()
+    (first,) = mg.grad(Square.apply(x * 0.0) * w + x**3, x, mg.ones(2), create_graph=True)  # it is 0
+    np.testing.assert_allclose(mg.grad(first, x, mg.ones(2))[0].data, 6 * x.data)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1, 3), (2, 3)])
+def test_a_gradient_that_was_broadcast_is_summed(shape):
+    bias = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    returning(lambda dout: (dout, mg.ones(*shape))).apply(mg.ones(2, 3), bias).backward(mg.ones(2, 3))
+    assert bias.grad.tolist() == [math.prod(shape) / 3] * 3
