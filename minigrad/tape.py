@@ -30,6 +30,7 @@ class Node:
     retains_grad: bool = False
     hooks: tuple[Callable[[Any], Any], ...] = ()  # called with the whole gradient before it goes on; may replace it
     accumulation_hooks: tuple[Callable[[], None], ...] = ()  # of a leaf: called after a gradient has been added to `grad`
+    shows_leaf: bool = False  # the value is a view of a leaf
     grad_is_lent: bool = False  # of a leaf: `grad`'s memory will be written to again, so readers get a copy
     name: str | None = None
     traced: Any = None  # what mg.trace has recorded of the value
@@ -202,6 +203,16 @@ class Op(Node):
 
     def __repr__(self) -> str:
         return f"<{self.title}>"
+
+
+class View(Op):
+    """An op whose output may be a view of an input: who writes to it writes to that."""
+
+    def record(self, values: Sequence[Any], options: dict[str, Any], output: np.ndarray) -> None:
+        super().record(values, options, output)
+        for parent, array in zip(self.parents, values):
+            if parent is not None and (parent.is_leaf or parent.shows_leaf) and np.may_share_memory(array, output):
+                self.shows_leaf = True
 
 
 class Fused(Op):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..ops.operands import data_of
 from ..per_thread import Block, this_thread
-from ..tape import Op
+from ..tape import Op, View
 from ..tensor import Tensor, apply, wrap
 from .grad_mode import no_grad
 from .twice import Twice
@@ -174,7 +174,7 @@ def is_stretched(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1]))
 
 
-class _FunctionOp(Op):
+class _FunctionOp(View):
     """out = forward(x):  dx = backward(dout), both as the Function says"""
 
     is_fixed = False

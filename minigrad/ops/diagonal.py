@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backend import in_order
-from ..tape import Op
+from ..tape import Op, View
 from .numpy_protocol import answers
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor
 
 
-class Diagonal(Op):
+class Diagonal(View):
     """out[..., i] = x[..., i, i + offset], a view:  dx[..., i, i + offset] = dout[..., i], else 0"""
 
     fresh_gradients = True

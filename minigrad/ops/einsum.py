@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import in_order, is_tensor
-from ..tape import Op
+from ..tape import View
 from .numpy_protocol import answers
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class Einsum(Op):
+class Einsum(View):
     """out = einsum("labels,labels,...->labels", a, b, ...):  dx = einsum of dout and the other factors, to the labels of x
 
     No label occurs twice in one factor. A label that only x has was summed over in x alone, so dx is constant along it.

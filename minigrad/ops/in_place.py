@@ -71,8 +71,8 @@ class InPlaceMethods:
         """Put a result, a Tensor or an array of the same shape, into this tensor's memory, as all in-place methods do.
 
         On the tape, the result's place becomes this tensor's. Afterwards, the backward of an operation that saved the old
-        data raises an error, and so does using a view of this memory. A leaf that requires a gradient can only be written
-        to under no_grad(). `is_there`: the op itself has written its result into this memory.
+        data raises an error, and so does using a view of this memory. A leaf that requires a gradient, and its views, can only
+        be written to under no_grad(). `is_there`: the op itself has written its result into this memory.
         """
         self._check_writable()
         node, array = result.node if is_tensor(result) else None, data_of(result)
@@ -95,10 +95,11 @@ class InPlaceMethods:
     def _check_writable(self: Tensor) -> None:
         """RuntimeError if this memory must not be written to now."""
         notice(WRITES)
-        if this_thread.grad_enabled and self.is_leaf and self.node is not None:
+        node = self.node
+        if this_thread.grad_enabled and node is not None and (node.is_leaf or node.shows_leaf):
             raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
-                "make a new tensor"
+                f"{'a' if node.is_leaf else 'a view of a'} leaf Variable that requires grad is being used in an in-place "
+                "operation; do it under no_grad(), or make a new tensor, as clone() does"
             )
         if not self._array.flags.writeable:
             raise RuntimeError(

@@ -13,7 +13,7 @@ from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
 from ..runner import compute
-from ..tape import Op
+from ..tape import Op, View
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
 
@@ -39,7 +39,7 @@ def view_at(x: np.ndarray, index: Any) -> np.ndarray:
     return x[(*index, ...) if isinstance(index, tuple) else (index, ...)] if isinstance(out, np.generic) else out
 
 
-class Index(Op):
+class Index(View):
     """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
     fresh_gradients = True

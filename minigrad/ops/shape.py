@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import concatenate, is_tensor
-from ..tape import Op
+from ..tape import Op, View
 from .indexing import Index
 from .numpy_protocol import answers
 from .operands import at, cast, check_dim, checked_axes, common_dtype, no_tensor, sizes
@@ -30,7 +30,7 @@ class Clone(Op):
         return dout
 
 
-class Reshape(Op):
+class Reshape(View):
     """out = x in another shape, same order of elements:  dx = dout in x's shape"""
 
     passes_gradient = True
@@ -43,7 +43,7 @@ class Reshape(Op):
         return dout.reshape(self.x_shape)
 
 
-class Permute(Op):
+class Permute(View):
     """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]:  dx = dout with the inverse permutation of its axes"""
 
     passes_gradient = True
@@ -57,7 +57,7 @@ class Permute(Op):
         return np.transpose(dout, inverse) if is_tensor(dout) else dout.transpose(inverse)
 
 
-class Expand(Op):
+class Expand(View):
     """out = x repeated along axes of length 1, without a copy:  dx = dout, which the tape sums over the repetitions"""
 
     def forward(self, x, *, shape):

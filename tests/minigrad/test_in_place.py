@@ -10,8 +10,10 @@ import pytest
 
 import minigrad as mg
 import nn
+from cases import CASES
 from minigrad.arrays import versions
 from minigrad.ops.matmul import Linear
+from minigrad.tape import View
 
 
 def leaf(*values):
@@ -199,17 +201,64 @@ def test_a_change_after_a_use_that_saves_nothing_is_right():
     np.testing.assert_allclose(x.grad.data, [6, 6])
 
 
-def test_leaves_are_written_to_under_no_grad_only():
-    x = leaf(1.0, 2.0)
-    for write in (lambda: x.add_(1.0), lambda: x.__setitem__(0, 5.0), lambda: x.zero_()):
-        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
-            write()
-    with mg.no_grad():
-        x -= 0.5
-        x[1] = 0.0
-    assert x.tolist() == [0.5, 0.0] and x.is_leaf and x.requires_grad
-    (x * x).backward(mg.ones(2))
-    np.testing.assert_allclose(x.grad.data, [1, 0])
+VIEWS = {  # of a leaf of shape (2, 2, 2), each of shape (2, 2)
+    "x[0]": lambda x: x[0], "x[:, 1]": lambda x: x[:, 1], "x[..., ::2][..., 0]": lambda x: x[..., ::2][..., 0], "select": lambda x: x.select(1, 0),
+    "a row of x": lambda x: next(iter(x)), "unbind": lambda x: x.unbind(2)[1], "chunk": lambda x: x.chunk(2)[1][0], "split": lambda x: x.split(1, 1)[0].squeeze(1),
+    "view": lambda x: x.view(4, 2)[1:3], "reshape": lambda x: x.reshape(2, 4)[:, :2], "view_as": lambda x: x[0].view_as(mg.ones(2, 2)),
+    "flatten": lambda x: x.flatten()[4:].unflatten(0, (2, 2)), "T": lambda x: x[0].T, "permute": lambda x: x.permute(2, 0, 1)[1],
+    "transpose": lambda x: x.transpose(0, 2)[0], "movedim": lambda x: x.movedim(0, -1)[1], "unsqueeze": lambda x: x.unsqueeze(0)[0, 1],
+    "diagonal": lambda x: x.diagonal(0, 1, 2), "einsum": lambda x: mg.einsum("ijk->kij", x)[0],
+    "a Function": lambda x: Same.apply(x[0]),
+}
+
+
+class Same(mg.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, dout):
+        return dout
+
+
+WITH_ARGUMENTS = {
+    **dict.fromkeys(["add_", "sub_", "mul_", "div_", "pow_", "remainder_", "floor_divide_", "fill_", "clamp_", "clip_"], (2.0,)),
+    "copy_": (mg.ones(2, 2),), "lerp_": (mg.ones(2, 2), 0.5), "addcmul_": (mg.ones(2, 2),) * 2, "addcdiv_": (mg.ones(2, 2),) * 2,
+    "masked_fill_": (mg.ones(2, 2) > 0, 3.0), "index_add_": (0, mg.tensor([0]), mg.ones(1, 2)), "scatter_": (0, mg.tensor([[0]]), 3.0),
+    "scatter_add_": (0, mg.tensor([[0]]), mg.ones(1, 1)), "__iadd__": (1.0,), "__imul__": (2.0,), "__setitem__": (0, 5.0),
+}
+METHODS_IN_PLACE = {name for name in dir(mg.Tensor) if name.endswith("_") and not name.startswith("_")} - {"requires_grad_"}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_leaves_and_their_views_are_written_to_under_no_grad_only(view):
+    for name in METHODS_IN_PLACE | WITH_ARGUMENTS.keys():
+        x = mg.tensor(np.linspace(0.3, 0.7, 8).reshape(2, 2, 2), dtype=mg.float32, requires_grad=True)
+
+        def write(tensor, name=name):
+            return getattr(tensor, name)(*WITH_ARGUMENTS.get(name, ()))
+
+        for tensor in (view(x), x[0].detach().requires_grad_()):
+            before = x.tolist()
+            with pytest.raises(RuntimeError, match=r"leaf Variable that requires grad is being used in an in-place operation"):
+                write(tensor)
+            assert x.tolist() == before, name
+        with mg.no_grad():
+            write(view(x))
+        write(view(x).detach())
+        write(view(x * 1.0))
+        assert x.requires_grad and x.is_leaf
+        (x * x).backward(mg.ones(2, 2, 2))
+        np.testing.assert_allclose(x.grad.data, 2 * x.data)
+
+
+def test_every_op_whose_output_is_a_view_says_so():
+    for case in CASES:
+        arrays = [np.array(x) if isinstance(x, np.ndarray) else x for x in case.inputs]
+        out = mg.Tensor.apply_op(case.op, *(mg.from_numpy(x) if isinstance(x, np.ndarray) else x for x in arrays), **case.options)
+        if any(np.may_share_memory(out.array, x) for x in arrays if isinstance(x, np.ndarray)):
+            assert issubclass(case.op, View), case
 
 
 def test_an_optimiser_step_invalidates_earlier_graphs():

@@ -12,10 +12,10 @@ from minigrad.autograd.function import Function, _FunctionOp
 from minigrad.ops import (
     activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, normalize, rms_norm, softmax,
 )
-from minigrad.tape import Fused, Op
+from minigrad.tape import Fused, Op, View
 from minigrad.tracing.formulas import formula
 
-NO_FORMULA = {Op, Fused}
+NO_FORMULA = {Op, Fused, View}
 NO_GRADIENT = {(attention.ScaledDotProductAttention, "mask"), (attention.ScaledDotProductAttention, "rotation"),
                (attention.PackedAttention, "rotation")}
 
