@@ -33,6 +33,7 @@ else:
 
 
 Arguments = ParamSpec("Arguments")
+OF_THE_TENSOR = {"name", "grad", "retains_grad"}  # attributes of its node
 
 
 class Identity(Op):
@@ -47,11 +48,15 @@ class Identity(Op):
         return dout
 
 
-def next_place(node: Node | None, array: np.ndarray) -> Node:
-    """A new place on the tape, right after that of the node, for the same value."""
+def next_place(node: Node | None, array: np.ndarray, before: Node | None = None) -> Node:
+    """A new place on the tape, right after that of the node, for the same value. It takes over what belongs to the tensor
+    whose place was `before`."""
     new = Identity.blank()
     new.parents = (node,)
     new.record((), {}, array)
+    if before is not None:
+        moved = OF_THE_TENSOR & vars(before).keys()
+        vars(new).update({attribute: vars(before).pop(attribute) for attribute in moved})
     return new
 
 
@@ -89,7 +94,7 @@ class InPlaceMethods:
             self._array[...] = array
         versions.note_write(self._array, is_on_tape=on_tape)
         if on_tape:
-            self.node = next_place(node, self._array)
+            self.node = next_place(node, self._array, self.node)
         return self
 
     def _check_writable(self: Tensor) -> None:

@@ -629,3 +629,19 @@ def test_operators_in_place_write_to_the_tensor(operator):
 def test_booleans_are_added_in_place_as_booleans():
     x = mg.tensor([True, False, False])
     assert x.add_(mg.tensor([False, True, False])).tolist() == [True, True, False] and x.dtype == mg.bool
+
+
+@pytest.mark.parametrize("write", [
+    lambda y: y.mul_(3.0), lambda y: y.zero_().add_(y.detach()), lambda y: y.__setitem__(0, 5.0), lambda y: y.add_(leaf(1.0, 2.0)),
+])
+def test_what_belongs_to_a_tensor_moves_along_with_a_write(write):
+    x = leaf(1.0, 2.0)
+    y = x * 2.0
+    y.name = "y"
+    y.retain_grad()
+    (y * 1.0).backward(mg.ones(2), retain_graph=True)
+    write(y)
+    assert y.name == "y" and y.grad.tolist() == [1.0, 1.0]
+    y.grad = None
+    (y * y).backward(mg.ones(2))
+    np.testing.assert_allclose(y.grad.data, 2 * y.detach().data)  # of the present value alone, as in PyTorch
