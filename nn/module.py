@@ -29,6 +29,8 @@ class Parameter(Tensor):
     True
     """
 
+    copies_grad = False  # as in PyTorch
+
     def __init__(self, data: Tensor | np.ndarray, requires_grad: bool = True):
         super().__init__(data if isinstance(data, Tensor) else minigrad.tensor(data), requires_grad=requires_grad)
 

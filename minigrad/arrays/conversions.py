@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 class ConversionMethods:
     _array: np.ndarray  # of the Tensor
+    copies_grad: bool = True  # does copy.deepcopy?
 
     def dim(self: Tensor) -> int:
         """The number of axes."""
@@ -162,5 +163,10 @@ class ConversionMethods:
         copy.__dict__.update(self.__dict__)
         copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
-        memo[id(self)] = copy.requires_grad_() if self.requires_grad else copy
+        gradient = self.grad if self.copies_grad else None
+        if gradient is not None:
+            copy.requires_grad_().grad = gradient.detach().clone()
+        if copy.requires_grad is not self.requires_grad:
+            copy.requires_grad_(self.requires_grad)
+        memo[id(self)] = copy
         return copy

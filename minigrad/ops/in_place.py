@@ -76,8 +76,8 @@ class InPlaceMethods:
         """Put a result, a Tensor or an array of the same shape, into this tensor's memory, as all in-place methods do.
 
         On the tape, the result's place becomes this tensor's. Afterwards, the backward of an operation that saved the old
-        data raises an error, and so does using a view of this memory. A leaf that requires a gradient, and its views, can only
-        be written to under no_grad(). `is_there`: the op itself has written its result into this memory.
+        data raises an error, and so does using a view of this memory. A leaf that requires a gradient, or a view of it, can
+        only be written to under no_grad(). `is_there`: the op itself has written its result into this memory.
         """
         self._check_writable()
         node, array = result.node if is_tensor(result) else None, data_of(result)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 import nn.functional as F
 from minigrad.tape import Op
 from minigrad.tensor import apply
@@ -245,6 +246,18 @@ def test_a_deep_copy_shares_no_place_on_the_tape(is_frozen):
     x.requires_grad_(True)
     (twin * 3.0).sum().backward()
     assert x.grad is None and twin.grad.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_deep_copy_of_a_leaf_keeps_its_gradient_and_one_of_a_parameter_does_not(is_frozen, create_graph):
+    """As in PyTorch."""
+    for x, kept in ((mg.tensor([1.0, 2.0], requires_grad=True), [3, 12]), (nn.Parameter(mg.tensor([1.0, 2.0])), None)):
+        (x**3).backward(mg.ones(2), create_graph=create_graph)
+        twin = copy.deepcopy(x.requires_grad_(not is_frozen))
+        assert twin.requires_grad is not is_frozen and type(twin) is type(x)
+        x.grad.detach().zero_()
+        assert twin.grad is kept if kept is None else twin.grad.tolist() == kept and not twin.grad.requires_grad
 
 
 def test_gradients_lie_row_by_row():
