@@ -1,9 +1,10 @@
 """Hooks of modules: functions that see, and can replace, a module's inputs, outputs and gradients."""
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigrad import Function, Tensor
+from minigrad.extend import each
 
 Hooks = tuple[tuple[str, Callable[..., Any]], ...]  # (kind, hook), in order of registration
 
@@ -21,12 +22,19 @@ class BackwardHookFunction(Function):
         return None, *ctx.on_gradients(gradients)
 
 
-def _with_backward_hook(values: tuple[Any, ...], on_gradients: Callable[..., Any]) -> tuple[Any, ...]:
-    """The values, with those that need gradients passed through BackwardHookFunction."""
+def _with_backward_hook(values: Sequence[Any], on_gradients: Callable[..., Any]) -> Sequence[Any]:
+    """The values, with those that need gradients passed through BackwardHookFunction. on_gradients gets and returns a
+    gradient for each value, None for the others."""
     needs_gradient = [isinstance(value, Tensor) and value.requires_grad for value in values]
     if not any(needs_gradient):
         return values
-    passed = iter(BackwardHookFunction.apply(on_gradients, *itertools.compress(values, needs_gradient)))
+
+    def of_needed(gradients: tuple[Tensor, ...]) -> tuple[Any, ...]:
+        arrived = iter(gradients)
+        of_all = on_gradients(tuple(next(arrived) if needs else None for needs in needs_gradient))
+        return tuple(itertools.compress(of_all, needs_gradient))
+
+    passed = iter(BackwardHookFunction.apply(of_needed, *itertools.compress(values, needs_gradient)))
     return tuple(next(passed) if needs else value for value, needs in zip(values, needs_gradient))
 
 
@@ -38,29 +46,30 @@ def call_with_hooks(module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: di
             if result is not None:
                 args = result if isinstance(result, tuple) else (result,)
     backward_hooks = [hook for kind, hook in hooks if kind == "backward"]
-    arrived: list[tuple[Any, ...]] = []
-    wants_gradient = [isinstance(value, Tensor) and value.requires_grad for value in args]
+    at_outputs: list[tuple[Any, ...]] = []  # the gradients that have arrived there, on their way to the inputs
+    count, goes_on = len(args), any(isinstance(value, Tensor) and value.requires_grad for value in args)
 
     def at_output(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        arrived[:] = [gradients]
-        if not any(wants_gradient):  # the gradient goes no further
-            at_input(())
+        at_outputs[:] = [gradients]
+        if not goes_on:
+            at_input((None,) * count)
         return gradients
 
     def at_input(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        of_wanted = iter(gradients)
-        gradients = tuple(next(of_wanted) if wanted else None for wanted in wants_gradient)
+        if not at_outputs:  # these come from inside the module, as in a backward from a tensor that it keeps
+            return gradients
+        douts = at_outputs.pop()
         for hook in backward_hooks:
-            result = hook(module, gradients, arrived[0])
+            result = hook(module, gradients, douts)
             if result is not None:
                 gradients = result if isinstance(result, tuple) else (result,)
-            if len(gradients) != len(wants_gradient):
+            if len(gradients) != count:
                 raise RuntimeError(f"a backward hook of {type(module).__name__} returned {len(gradients)} gradients for "
-                                   f"{len(wants_gradient)} arguments; expected one for each, None where none is needed")
-        return tuple(gradient for gradient, wanted in zip(gradients, wants_gradient) if wanted)
+                                   f"{count} arguments; expected one for each, None where none is needed")
+        return gradients
 
     if backward_hooks:
-        args = _with_backward_hook(args, at_input)
+        args = tuple(_with_backward_hook(args, at_input))
     output = module.forward(*args, **kwargs)
     for kind, hook in hooks:
         if kind in ("forward", "forward with kwargs"):
@@ -68,6 +77,7 @@ def call_with_hooks(module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: di
             output = output if result is None else result
     if not backward_hooks:
         return output
-    if isinstance(output, tuple):
-        return _with_backward_hook(output, at_output)
-    return _with_backward_hook((output,), at_output)[0]
+    outputs: list[Any] = []
+    each(output, outputs.append)
+    hooked = iter(_with_backward_hook(outputs, at_output))
+    return each(output, lambda _: next(hooked))

@@ -104,8 +104,8 @@ class Module:
         return self._register_hook("forward with kwargs" if with_kwargs else "forward", hook)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], **left_out: Never) -> HookHandle:
-        """In backward, call hook(module, grad_input, grad_output) with the gradients of the positional arguments and of the
-        outputs, as tuples; what it returns, if not None, replaces grad_input."""
+        """In backward, call hook(module, grad_input, grad_output) with the gradients of the positional arguments and of all
+        items of the output, as tuples, None where there is none; what it returns, if not None, replaces grad_input."""
         check_left_out("register_full_backward_hook", left_out)
         return self._register_hook("backward", hook)
 

@@ -18,6 +18,7 @@ from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the proces
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
+from ..fast.compiling.places import each  # each(nest, function): the same tuples, lists and dicts, of function(item)
 from ..ops.left_out import by_name  # by_name(table): {name: value} of a table {"name another": value}
 from ..ops.left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
 from ..ops.left_out import refuse  # refuse(owner, given, table): TypeError for keywords that are left out
@@ -37,7 +38,7 @@ from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensor
 __all__ = [
     "ACTIVATIONS", "LIBRARIES", "BFloat16Array", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
     "MultiTensorStep", "Op", "Program", "apply", "binary", "by_name", "cache_folder", "changes", "check_dim",
-    "compile_ahead", "compute", "dtype_of_to", "floating", "from_bfloat16", "keep_grad_in", "latest_write",
+    "compile_ahead", "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "keep_grad_in", "latest_write",
     "left_out", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
     "refuse", "sample", "threading_layer", "to_bfloat16",
 ]

@@ -82,3 +82,48 @@ def test_a_backward_hook_that_returns_too_few_gradients_is_named(layer):
     layer.register_full_backward_hook(lambda module, dx, dout: ())
     with pytest.raises(RuntimeError, match="a backward hook of Linear returned 0 gradients for 1 arguments"):
         layer(mg.ones(1, 3, requires_grad=True)).backward(mg.ones(1, 2))
+
+
+class Keeps(nn.Module):
+    """Keeps a tensor of the middle, and returns a nest."""
+
+    def __init__(self, returned):
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, x):
+        self.kept = x * 2.0
+        return self.returned(self.kept * 3.0, x.detach(), self.kept * 5.0)
+
+
+NESTS = {
+    "a tuple": (lambda a, b, c: (a, b, c), lambda out: (out[0], out[2])), "a list": (lambda a, b, c: [a, b, c], lambda out: (out[0], out[2])),
+    "a dict": (lambda a, b, c: {"a": a, "b": b, "c": c}, lambda out: (out["a"], out["c"])),
+    "a nest": (lambda a, b, c: {"a": [a, (b, "name")], "c": c}, lambda out: (out["a"][0], out["c"])),
+}
+
+
+@pytest.mark.parametrize("returned, picked", NESTS.values(), ids=NESTS)
+def test_hooks_of_a_module_that_returns_a_nest(returned, picked):
+    """A hook gets a gradient for each item, None where there is none."""
+    seen, module, x = [], Keeps(returned), mg.tensor([1.0, 2.0], requires_grad=True)
+    module.register_full_backward_hook(lambda module, dx, dout: seen.append([g if g is None else g.tolist() for g in dout]))
+    out = module(x)
+    assert type(out) is type(returned(x, x, x))
+    a, c = picked(out)
+    (a * mg.tensor([1.0, 7.0]) + c).backward(mg.ones(2))
+    ((first, *others, last),) = seen
+    assert (first, set(others), last) == ([1.0, 7.0], {None}, [1.0, 1.0]) and x.grad.tolist() == [16.0, 52.0]
+
+
+def test_each_backward_has_its_own_gradients_in_a_hook():
+    """A gradient that comes from inside the module, not through its output, is not the hook's."""
+    seen, module, x = [], Keeps(lambda a, *_: a), mg.tensor([1.0], requires_grad=True)
+    module.register_full_backward_hook(lambda module, dx, dout: seen.append((dx[0].item(), dout[0].item())) or dx[0] * 10.0)
+    out = module(x)
+    for backward, expected in ((lambda: (out * 7.0).backward(retain_graph=True), 420.0), (lambda: module.kept.backward(retain_graph=True), 2.0),
+                               (lambda: out.backward(retain_graph=True), 60.0), (lambda: (module.kept * 3.0).backward(), 6.0)):
+        x.grad = None
+        backward()
+        assert x.grad.item() == expected
+    assert seen == [(42.0, 7.0), (6.0, 1.0)]
