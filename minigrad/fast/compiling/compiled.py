@@ -117,7 +117,7 @@ class Compiled(Generic[Arguments, Result]):
         self.calls: int = 0
         self._captured: dict[tuple[Any, ...], _Captured] = {}
         self._ran: dict[Any, Any] = {}  # the user's code that has run: see `Rehearsal.ran`
-        self._of_objects: dict[int, Compiled] = {}  # as a method of objects without a __dict__, by id
+        self._of_classes: dict[type, Compiled] = {}  # as a class method
         functools.update_wrapper(self, function)
         self._kept_as: str = f"{getattr(self, '__qualname__', '')}, compiled"  # in the objects of which it is a method
         follow_package(function)
@@ -131,7 +131,11 @@ class Compiled(Generic[Arguments, Result]):
         if owner is None:
             return self
         own = getattr(owner, "__dict__", None)
-        steps, key = (own, self._kept_as) if type(own) is dict else (self._of_objects, id(owner))
+        is_class = isinstance(owner, type)
+        if type(own) is not dict and not is_class:
+            raise TypeError(f"compile: {type(owner).__name__} has __slots__ and no __dict__, in which an object keeps its own "
+                            "compiled method; add \"__dict__\" to them, or compile a function")
+        steps, key = (self._of_classes, owner) if is_class else (own, self._kept_as)
         method = self.function.__get__(owner, kind)
         if key not in steps or steps[key].function != method:  # a copied object has the original's
             steps[key] = Compiled(method, self.check)

@@ -9,6 +9,7 @@ import pickle
 import re
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -576,15 +577,48 @@ def test_methods_of_a_class_compile():
     assert isinstance(Owner.step, type(of_a_file))
 
 
-@pytest.mark.parametrize("slots", [{}, {"__slots__": ()}], ids=["with a dict", "with slots"])
-def test_methods_of_the_same_name_are_kept_apart(slots):
+@pytest.mark.parametrize("slots", [(), ("k",)])
+def test_methods_of_objects_that_cannot_keep_them_are_refused(slots):
+    """Kept elsewhere, they would keep the objects."""
     class Steps:
-        locals().update(slots)
+        __slots__ = slots
+        step = mg.compile(lambda self, x: x * 2)
+
+    class WithDict(Steps):
+        pass
+
+    with pytest.raises(TypeError, match="^compile: Steps has __slots__ and no __dict__, in which an object keeps its own compiled"):
+        Steps().step(mg.ones(1))
+    steps = WithDict()
+    assert steps.step(mg.ones(1)).item() == 2.0
+    gone = weakref.ref(steps)
+    del steps
+    gc.collect()
+    assert gone() is None
+
+
+def test_class_methods_compile():
+    class Steps:
+        k = 2.0
+
+        @classmethod
+        @mg.compile
+        def step(cls, x):
+            return x * cls.k
+
+    class Triple(Steps):
+        k = 3.0
+
+    for _ in range(3):
+        assert Steps.step(mg.ones(1)).item() == Steps().step(mg.ones(1)).item() == 2.0 and Triple.step(mg.ones(1)).item() == 3.0
+
+
+def test_methods_of_the_same_name_are_kept_apart():
+    class Steps:
         double, triple = mg.compile(lambda self, x: x * 2), mg.compile(lambda self, x: x * 3)
 
     def with_step(base, change):
         class Derived(base):
-            locals().update(slots)
             step = mg.compile(change)
         return Derived
 
