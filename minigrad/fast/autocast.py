@@ -1,11 +1,11 @@
 """Products in bfloat16: `autocast`, also called `amp.autocast`, and which operations it changes.
 
     operation                                               operands    sums, results    gradients
-    matmul, @, bmm, einsum of two, tensordot, Linear, MLP   bfloat16    float32          products, also rounded
+    matmul, @, tensordot, Linear, MLP, and einsum,
+    where it is a matrix product                            bfloat16    float32          products, also rounded
     attention: q @ k^T and weights @ v                      bfloat16    float32          products, also rounded
     a step of Muon: the products of its iteration           bfloat16    float32
-    batches of tiny products (up to 4,096 multiply-adds),
-    dot, norms, softmax, losses, everything else            float32     float32          float32
+    dot, also as @ of two vectors, and everything else      float32     float32          float32
     anything in float64                                     float64     float64          float64
 
 Operands are rounded to nearest, ties to even, while a product packs them, so parameters, activations, gradients and the

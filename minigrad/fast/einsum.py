@@ -5,9 +5,11 @@ import math
 import numpy as np
 
 from .. import backend
+from ..arrays.bfloat16 import BFloat16Array
 from ..backend import replaced_by
 from ..ops import einsum
 from ..ops.matmul import MatMul
+from ..per_thread import this_thread
 from ..tape import implements
 from .rounding import RoundsOperands
 from .shape import reshaped
@@ -15,25 +17,30 @@ from .shape import reshaped
 
 @implements(einsum.Einsum)
 class Einsum(RoundsOperands, einsum.Einsum):
-    """Its gradients are einsums too, rounded under autocast if it was."""
+    """Rounded under autocast if it is a matrix product; then its gradients are, too."""
 
     def forward(self, *factors, subscripts):
+        if self.rounds is None:
+            self.rounds = this_thread.rounds_products and as_product(subscripts, factors) is not None
         with self.same_rounding():
             return super().forward(*factors, subscripts=subscripts)
 
     def backward(self, dout, *factors):
+        if self.rounds and dout.dtype.char == "f":
+            *_, rows, _, columns = groups_of_labels(self.options["subscripts"])
+            if not (rows and columns):  # with a vector: the matrix's gradient is an outer product, which no kernel rounds
+                dout, *factors = [x if x is None else BFloat16Array.rounded(x).widened() for x in (dout, *factors)]
         with self.same_rounding():
             return super().backward(dout, *factors)
 
 
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     """bthd,bshd->bhts is, for each of b and h, a matrix (t, d) times one (d, s)."""
-    labels = groups_of_labels(subscripts) if len(factors) == 2 else None
-    shapes = [n for x in factors for n in x.shape]
-    sizes = dict(zip(labels[0] + labels[1], shapes)) if labels else {}
-    if not labels or [sizes[label] for label in labels[0] + labels[1]] != shapes:  # a 1 is broadcast
+    groups = as_product(subscripts, factors)
+    if groups is None:
         return backend.in_numpy.sum_of_products(subscripts, *factors)
-    a, b, output, batch, rows, summed, columns = labels
+    a, b, output, batch, rows, summed, columns = groups
+    sizes = dict(zip(a + b, [n for x in factors for n in x.shape]))
 
     def matrices(x, own, *groups):
         x = x.transpose([own.index(label) for label in "".join([batch, *groups])])
@@ -45,6 +52,16 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     made = batch + rows + columns
     product = MatMul.call(matrices(factors[0], a, rows, summed), matrices(factors[1], b, summed, columns))
     return product.reshape(lengths(made)).transpose([made.index(label) for label in output])
+
+
+def as_product(subscripts: str, factors: tuple[np.ndarray, ...]) -> tuple[str, ...] | None:
+    """`groups_of_labels` if these two factors are matrices with them, else None."""
+    groups = groups_of_labels(subscripts) if len(factors) == 2 else None
+    if groups is None:
+        return None
+    labels, shapes = groups[0] + groups[1], [n for x in factors for n in x.shape]
+    sizes = dict(zip(labels, shapes))
+    return groups if [sizes[label] for label in labels] == shapes else None  # else a 1 is broadcast
 
 
 @functools.lru_cache(512)

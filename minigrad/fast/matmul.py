@@ -22,11 +22,12 @@ class MatMul(RoundsOperands, matmul.MatMul):
         return self._product(a, b)
 
     def _product(self, a, b):
-        if a.ndim == b.ndim == 2:
-            if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-                return product(a, b)
-            return gemm.matmul(a, b, product=self.product())
-        return gemm.batched_matmul(a, b, product=self.product())
+        chosen = self.product() * (a.dtype.char == "f")
+        if a.ndim > 2 or b.ndim > 2:
+            return gemm.batched_matmul(a, b, product=chosen)
+        if not chosen and a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
+            return product(a, b)
+        return gemm.matmul(a, b, product=chosen)
 
     def backward(self, dout, a, b):
         da = self._product(dout, b.swapaxes(-1, -2)) if self.needs(0) else None

@@ -437,7 +437,7 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None, product
         out = empty((*batch, M, N), a.dtype.newbyteorder("="))
     if out.size == 0 or K == 0:
         out[...] = 0
-    elif out.size * K <= TINY_BATCH:
+    elif out.size * K <= TINY_BATCH and not product:
         np.matmul(a, b, out=out)
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
         matmul(a.reshape(-1, K), b, out.reshape(-1, N), product=product)

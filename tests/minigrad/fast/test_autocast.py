@@ -12,7 +12,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad.fast.autocast import is_autocast_enabled
-from minigrad.extend import from_bfloat16, opaque, to_bfloat16
+from minigrad.extend import opaque
 
 DOUT = 3.0  # added to upstream gradients, so that none is a plain sum
 
@@ -22,20 +22,50 @@ def random(*shape, seed=0):
 
 
 def rounded(x):
-    return from_bfloat16(to_bfloat16(np.ascontiguousarray(x))).astype(np.float64)
+    """To 8 significant bits, ties to even, in float64."""
+    fraction, exponent = np.frexp(np.asarray(x, np.float32).astype(np.float64))
+    return np.ldexp(np.rint(fraction * 256) / 256, exponent)
 
 
 def product(a, b):
     """Of rounded operands."""
-    return rounded(np.asarray(a, np.float32)) @ rounded(np.asarray(b, np.float32))
+    return rounded(a) @ rounded(b)
+
+
+PRODUCTS = {  # einsums of two factors, and what else computes them; ALONE are no matrix products, and are not rounded
+    "ik,kj->ij": [mg.matmul, mg.mm, lambda a, b: mg.tensordot(a, b, 1)], "ik,jk->ij": [F.linear], "bik,jk->bij": [F.linear],
+    "bik,bkj->bij": [mg.matmul, mg.bmm], "bik,kj->bij": [mg.matmul], "ik,bkj->bij": [mg.matmul], "bik,bk->bi": [],
+    "ik,k->i": [mg.matmul, mg.mv], "k,kj->j": [mg.matmul], "bik,k->bi": [mg.matmul], "k,bkj->bj": [mg.matmul],
+}
+ALONE = {
+    "k,k->": [mg.matmul, mg.dot], "i,j->ij": [mg.outer], "ik,ik->i": [], "bik,bij->bikj": [], "ik,->ik": [mg.mul],
+    "bik,kj->ij": [], "ik,kj->i": [],
+}
+SIZES = [*itertools.product((1, 5), repeat=3), (30, 20, 40), (1, 200, 1), (200, 1, 1), (1, 1, 200), (70, 1, 70)]
+
+
+@pytest.mark.parametrize("equation", PRODUCTS | ALONE)
+def test_factors_are_rounded_in_both_directions_if_it_is_a_matrix_product(equation):
+    first, second, made = labels = equation.replace("->", ",").split(",")
+    seen = rounded if equation in PRODUCTS else np.float64
+    for function, sizes in itertools.product([functools.partial(mg.einsum, equation), *(PRODUCTS | ALONE)[equation]], SIZES):
+        lengths = dict(zip("ikjb", (*sizes, 3)))
+        a, b, dout = (random(*[lengths[label] for label in own], seed=i) for i, own in enumerate(labels))
+        dout = np.float32(dout + DOUT)
+        inputs = [mg.tensor(array, requires_grad=True) for array in (a, b)]
+        with mg.autocast("cpu", dtype=mg.bfloat16):
+            out = function(*inputs)
+        out.backward(mg.tensor(dout))  # outside: the op remembers
+        right = (np.einsum(equation, seen(a), seen(b)),
+                 np.einsum(f"{made},{second},{first}->{first}", seen(dout), seen(b), np.ones_like(a)),
+                 np.einsum(f"{made},{first},{second}->{second}", seen(dout), seen(a), np.ones_like(b)))
+        for name, array, expected in zip(("out", "da", "db"), (out, *(x.grad for x in inputs)), right):
+            message = f"{name} of {function}, sizes {sizes}"
+            np.testing.assert_allclose(array.detach().numpy(), expected, rtol=0, atol=1e-5 * np.abs(expected).max(), err_msg=message)
 
 
 def linear(dout, x, weight, bias):
     return product(x, weight.T) + bias, product(dout, weight), product(dout.T, x), dout.sum(0)
-
-
-def matmul(dout, a, b):
-    return product(a, b), product(dout, b.swapaxes(-1, -2)), product(a.swapaxes(-1, -2), dout)
 
 
 def mlp(dout, x, expand, expand_bias, project, project_bias):
@@ -61,13 +91,12 @@ def attention(dout, q, k, v, is_causal=False):
 
 
 ROUNDED = {  # (the operation, its reference: values and gradients, shapes)
-    "linear": (F.linear, linear, [(30, 40), (20, 40), (20,)]),
-    "matmul": (mg.matmul, matmul, [(30, 40), (40, 20)]),
-    "batched matmul": (lambda a, b: a @ b, matmul, [(3, 30, 40), (3, 40, 20)]),
-    "einsum": (lambda a, b: mg.einsum("ij,jk->ik", a, b), matmul, [(30, 40), (40, 20)]),
+    "linear with a bias": (F.linear, linear, [(30, 40), (20, 40), (20,)]),
     "mlp": (F.mlp, mlp, [(30, 16), (64, 16), (64,), (16, 64), (16,)]),
     "attention": (F.scaled_dot_product_attention, attention, [(24, 16), (24, 16), (24, 16)]),
     "attention with odd sizes": (F.scaled_dot_product_attention, attention, [(65, 33), (127, 33), (127, 33)]),
+    "attention to one key of one number": (F.scaled_dot_product_attention, attention, [(5, 1), (1, 1), (1, 1)]),
+    "attention of one query": (F.scaled_dot_product_attention, attention, [(1, 7), (5, 7), (5, 7)]),
     "causal attention": (functools.partial(F.scaled_dot_product_attention, is_causal=True),
                          functools.partial(attention, is_causal=True), [(77, 17), (77, 17), (77, 17)]),
 }
@@ -92,8 +121,9 @@ def test_operands_are_rounded_in_both_directions(name):
 
 
 UNTOUCHED = {
-    "outer": lambda x: x[0].outer(x[:, 1]),
-    "float64": lambda x: x.double() @ x.double().T, "softmax": lambda x: x.softmax(-1), "dot": lambda x: x[0] @ x[1],
+    "float64": lambda x: x.double() @ x.double().T, "float64 column times a number": lambda x: x[:, :1].double() @ x[:1, :1].double(),
+    "small batch in float64": lambda x: x[:3].double() @ x[:6].double().reshape(2, 40, 3),
+    "einsum in float64": lambda x: mg.einsum("ij,j->i", x.double(), x[0].double()), "softmax": lambda x: x.softmax(-1),
     "layer norm": lambda x: F.layer_norm(x, 40), "gelu": F.gelu, "sum": lambda x: x.sum(0), "mul": lambda x: x * x,
     "cross entropy": lambda x: F.cross_entropy(x, mg.arange(30)), "float64 attention":
         lambda x: F.scaled_dot_product_attention(x.double(), x.double(), x.double()),
