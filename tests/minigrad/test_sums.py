@@ -18,14 +18,14 @@ from nn import functional as F
 LONG = 300_000  # terms; so many that adding them one by one in float32 is off by more than 1e-5
 SHAPES = [(LONG,), (LONG, 3), (3, LONG), (60, 500, 10), (2, LONG // 100, 3, 4),
           (400, COLUMNS + 1)]  # the last block of columns has one
-FUNCTIONS = {
-    "sum": lambda x, axis: x.sum(axis),
-    "mean": lambda x, axis: x.mean(axis),
-    "var": lambda x, axis: x.var(axis),
-    "std": lambda x, axis: x.std(axis),
-    "norm": lambda x, axis: x.norm(dim=axis),
-    "norm, p = 3": lambda x, axis: x.norm(3, axis),
-    "logsumexp": lambda x, axis: x.logsumexp(axis),
+FUNCTIONS = {  # of tensors, and of float64 arrays
+    "sum": (lambda x, axis: x.sum(axis), np.sum),
+    "mean": (lambda x, axis: x.mean(axis), np.mean),
+    "var": (lambda x, axis: x.var(axis), lambda x, axis: x.var(axis, ddof=1)),
+    "std": (lambda x, axis: x.std(axis), lambda x, axis: x.std(axis, ddof=1)),
+    "norm": (lambda x, axis: x.norm(dim=axis), lambda x, axis: (x * x).sum(axis) ** 0.5),
+    "norm, p = 3": (lambda x, axis: x.norm(3, axis), lambda x, axis: (abs(x) ** 3).sum(axis) ** (1 / 3)),
+    "logsumexp": (lambda x, axis: x.logsumexp(axis), lambda x, axis: np.log(np.exp(x).sum(axis))),
 }
 LAYOUTS = layouts.LAYOUTS | {
     "middle axes exchanged": lambda x: np.ascontiguousarray(np.swapaxes(x, 0, x.ndim // 2)).swapaxes(0, x.ndim // 2),
@@ -65,11 +65,10 @@ def test_sum_along_all_axes_in_every_layout(shape):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_that_sum(name):
-    function = FUNCTIONS[name]
+    function, exact = FUNCTIONS[name]
     for shape, axis in ((LONG, 3), 0), ((60, 500, 10), (0, 1)), ((3, LONG), 1), ((LONG,), (0,)):
         x = numbers(shape)
-        expected = function(mg.tensor(x.astype(np.float64)), axis).data
-        assert_close(function(mg.tensor(x), axis).data, expected, what=str(shape))
+        assert_close(function(mg.tensor(x), axis).data, exact(x.astype(np.float64), axis), what=str(shape))
 
 
 @pytest.mark.parametrize("mean", [0.0, 1e4, -1e6])
@@ -77,15 +76,11 @@ def test_functions_that_sum(name):
 def test_variance_far_from_zero(mean, size, random):
     x = (random.standard_normal((size, 2)) + mean).astype(np.float32)
     upstream = random.standard_normal((1, 2))
-    results = []
-    for dtype in (np.float32, np.float64):
-        leaf = mg.tensor(x.astype(dtype), requires_grad=True)
-        out = leaf.var(0, keepdim=True)
-        out.backward(mg.tensor(upstream.astype(dtype)))
-        results.append((out.data, leaf.grad.data))
-    (out, dx), (exact, exact_dx) = results
-    assert_close(out, exact)
-    assert_close(dx, exact_dx, 5e-7)
+    leaf, exact = mg.tensor(x, requires_grad=True), x.astype(np.float64)
+    out = leaf.var(0, keepdim=True)
+    out.backward(mg.tensor(upstream.astype(np.float32)))
+    assert_close(out.data, exact.var(0, ddof=1, keepdims=True))
+    assert_close(leaf.grad.data, upstream * 2 * (exact - exact.mean(0)) / (size - 1), 5e-7)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -103,55 +98,72 @@ def test_running_sums_and_their_gradient(shape):
             np.testing.assert_allclose(leaf.grad.data, of_reversed, rtol=1e-7, err_msg=name)
 
 
-def gradients(function, arrays, upstream, dtype):
-    leaves = [mg.tensor(array.astype(dtype), requires_grad=True) for array in arrays]
-    function(*leaves).backward(mg.tensor(upstream.astype(dtype)))
-    return [leaf.grad.data for leaf in leaves]
+def at_first(shape, total):
+    """The gradient of what is used at its first place alone."""
+    return np.pad(total, [(0, n - m) for n, m in zip(shape, total.shape)])
 
 
-IDS = mg.tensor(np.zeros((LONG, 1), np.int64))
-SUMMED_BY_BACKWARD = {  # a function, the shapes of its inputs, and that of its output
-    "bias": (lambda b: mg.zeros(LONG, 3, dtype=b.dtype) + b, [(3,)], (LONG, 3)),
-    "bias in the middle": (lambda b: mg.zeros(60, 500, 10, dtype=b.dtype) * 2 + b, [(500, 1)], (60, 500, 10)),
-    "scalar": (lambda a: mg.ones(LONG, dtype=a.dtype) * a, [()], (LONG,)),
-    "expand": (lambda a: a.expand(LONG, 3), [(1, 3)], (LONG, 3)),
-    "linear": (lambda b: F.linear(mg.zeros(LONG, 2, dtype=b.dtype), mg.zeros(3, 2, dtype=b.dtype), b), [(3,)], (LONG, 3)),
-    "layer norm": (lambda w, b: F.layer_norm(mg.tensor([[1.0, 2, 4]], dtype=w.dtype).expand(LONG, 3), 3, w, b),
-                   [(3,), (3,)], (LONG, 3)),
-    "embedding": (lambda w: F.embedding(IDS, w), [(2, 3)], (LONG, 1, 3)),
-    "positions": (lambda p: F.embedding(mg.zeros(LONG // 2, 2, dtype=np.int64), mg.ones(1, 3, dtype=p.dtype), positions=p), [(4, 3)],
-                  (LONG // 2, 2, 3)),
-    "index of rows": (lambda x: x[mg.zeros(LONG, dtype=np.int64)], [(2, 3)], (LONG, 3)),
-    "index of elements": (lambda x: x[mg.zeros(LONG, dtype=np.int64), mg.zeros(LONG, dtype=np.int64)], [(2, 3)], (LONG,)),
-    "index of columns": (lambda x: x[:, mg.zeros(LONG, dtype=np.int64)], [(2, 3)], (2, LONG)),
+ZEROS, ROW = mg.zeros(LONG, dtype=np.int64), np.array([1.0, 2, 4])
+SUMMED_BY_BACKWARD = {  # a function, the shapes of its inputs and of its output, and the gradients, of upstream's
+    "bias": (lambda b: mg.zeros(LONG, 3) + b, [(3,)], (LONG, 3), lambda up: [up.sum(0)]),
+    "bias in the middle": (lambda b: mg.zeros(60, 500, 10) * 2 + b, [(500, 1)], (60, 500, 10), lambda up: [up.sum((0, 2))[:, None]]),
+    "scalar": (lambda a: mg.ones(LONG) * a, [()], (LONG,), lambda up: [up.sum()]),
+    "expand": (lambda a: a.expand(LONG, 3), [(1, 3)], (LONG, 3), lambda up: [up.sum(0, keepdims=True)]),
+    "linear": (lambda b: F.linear(mg.zeros(LONG, 2), mg.zeros(3, 2), b), [(3,)], (LONG, 3), lambda up: [up.sum(0)]),
+    "layer norm": (lambda w, b: F.layer_norm(mg.tensor([ROW], dtype=mg.float32).expand(LONG, 3), 3, w, b), [(3,), (3,)], (LONG, 3),
+                   lambda up: [(up * (ROW - ROW.mean()) / np.sqrt(ROW.var() + 1e-5)).sum(0), up.sum(0)]),
+    "embedding": (lambda w: F.embedding(ZEROS[:, None], w), [(2, 3)], (LONG, 1, 3), lambda up: [at_first((2, 3), up.sum(0))]),
+    "positions": (lambda p: F.embedding(ZEROS.reshape(-1, 2), mg.ones(1, 3), positions=p), [(4, 3)], (LONG // 2, 2, 3),
+                  lambda up: [at_first((4, 3), up.sum(0))]),
+    "index of rows": (lambda x: x[ZEROS], [(2, 3)], (LONG, 3), lambda up: [at_first((2, 3), up.sum(0, keepdims=True))]),
+    "index of elements": (lambda x: x[ZEROS, ZEROS], [(2, 3)], (LONG,), lambda up: [at_first((2, 3), up.sum(keepdims=True)[None])]),
+    "index of columns": (lambda x: x[:, ZEROS], [(2, 3)], (2, LONG), lambda up: [at_first((2, 3), up.sum(1, keepdims=True))]),
 }
 
 
 @pytest.mark.parametrize("name", SUMMED_BY_BACKWARD)
 def test_gradients_that_sum_over_many_uses(name):
-    function, shapes, out = SUMMED_BY_BACKWARD[name]
-    upstream, inputs = numbers(out), [numbers(shape) for shape in shapes]
-    found, exact = (gradients(function, inputs, upstream, dtype) for dtype in (np.float32, np.float64))
-    for a, b in zip(found, exact):
-        assert_close(a, b, 1e-6)
+    function, shapes, out, exact = SUMMED_BY_BACKWARD[name]
+    upstream, leaves = numbers(out), [mg.tensor(numbers(shape), requires_grad=True) for shape in shapes]
+    function(*leaves).backward(mg.tensor(upstream))
+    for leaf, expected in zip(leaves, exact(upstream.astype(np.float64)), strict=True):
+        assert_close(leaf.grad.data, expected, 1e-6)
 
 
-@pytest.mark.parametrize("function, tolerance", [  # of the gradient, which is a small difference of large numbers
-    (lambda x: x.softmax(-1), 4e-6),
-    (lambda x: x.log_softmax(-1), 5e-7),
-    (lambda x: F.layer_norm(x, x.shape[-1]), 4e-6),
-    (lambda x: F.cross_entropy(x, mg.tensor([1]), label_smoothing=0.3).reshape(1, 1), 5e-7),
+def of_softmax(x, dout):
+    p = np.exp(x) / np.exp(x).sum()
+    return p, p * (dout - (p * dout).sum())
+
+
+def of_log_softmax(x, dout):
+    return x - np.log(np.exp(x).sum()), dout - np.exp(x) / np.exp(x).sum() * dout.sum()
+
+
+def of_layer_norm(x, dout):
+    deviation = np.sqrt(x.var() + 1e-5)
+    out = (x - x.mean()) / deviation
+    return out, (dout - dout.mean() - out * (dout * out).mean()) / deviation
+
+
+def of_cross_entropy(x, dout):
+    target = 0.7 * (np.arange(x.size) == 1) + 0.3 / x.size
+    return -(target * of_log_softmax(x, dout)[0]).sum(keepdims=True), (np.exp(x) / np.exp(x).sum() - target) * dout
+
+
+@pytest.mark.parametrize("function, exact, tolerance", [  # of the gradient, which is a small difference of large numbers
+    (lambda x: x.softmax(-1), of_softmax, 4e-6),
+    (lambda x: x.log_softmax(-1), of_log_softmax, 5e-7),
+    (lambda x: F.layer_norm(x, x.shape[-1]), of_layer_norm, 4e-6),
+    (lambda x: F.cross_entropy(x, mg.tensor([1]), label_smoothing=0.3).reshape(1, 1), of_cross_entropy, 5e-7),
 ], ids=["softmax", "log_softmax", "layer_norm", "cross_entropy"])
-def test_very_long_rows(function, tolerance, random):
-    x = random.standard_normal((1, 10 * LONG)).astype(np.float32)
-    out, dx = {}, {}
-    for dtype in (np.float32, np.float64):
-        leaf = mg.tensor(x.astype(dtype), requires_grad=True)
-        y = function(leaf)
-        y.backward(mg.tensor(numbers(y.shape).astype(dtype)))
-        out[dtype], dx[dtype] = y.data, leaf.grad.data
-    assert_close(out[np.float32], out[np.float64])
-    assert_close(dx[np.float32], dx[np.float64], tolerance)
+def test_very_long_rows(function, exact, tolerance, random):
+    leaf = mg.tensor(random.standard_normal((1, 10 * LONG)), dtype=mg.float32, requires_grad=True)
+    y = function(leaf)
+    dout = numbers(y.shape)
+    y.backward(mg.tensor(dout))
+    out, dx = exact(leaf.data.astype(np.float64), dout.astype(np.float64))
+    assert_close(y.data, out)
+    assert_close(leaf.grad.data, dx, tolerance)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
