@@ -71,7 +71,8 @@ def test_rows_far_from_zero(function, random):
         x = (random.standard_normal((5, 64)) + mean).astype(np.float32)
         upstream = random.standard_normal(function(mg.tensor(x)).shape)
         out, dx = gradient(function, x, upstream)
-        exact, exact_dx = gradient(function, x.astype(np.float64), upstream)
+        with mg.textbook():
+            exact, exact_dx = gradient(function, x.astype(np.float64), upstream)
         np.testing.assert_allclose(out, exact, rtol=1e-6, atol=2e-6)
         np.testing.assert_allclose(dx, exact_dx, atol=5e-6 * np.abs(exact_dx).max() + 1e-7)
 
@@ -106,7 +107,9 @@ def test_squares_may_exceed_the_range_of_float32(function, random):
         x = (random.standard_normal(shape) + 2.0).astype(np.float32) * np.float32(scale)
         wide = x.astype(np.float64)
         upstream = random.standard_normal(function(mg.tensor(wide)).shape)
-        for got, exact in zip(gradient(function, x, upstream), gradient(function, wide, upstream)):
+        with mg.textbook():
+            expected = gradient(function, wide, upstream)
+        for got, exact in zip(gradient(function, x, upstream), expected):
             np.testing.assert_allclose(got, exact, rtol=1e-5, atol=2e-5 * np.abs(exact).max())
 
 
