@@ -108,7 +108,7 @@ def edits_of(solution: Callable[..., Any], words: str) -> tuple[Known, ...]:
     def written(edit: Edit) -> Callable[..., Any]:
         @functools.cache
         def function() -> Callable[..., Any]:
-            names = solution.__globals__ | {"T": transposed}
+            names = {**solution.__globals__}
             with edit.made():
                 changed = codes | {edit.function: compiled(edit.function)}
             for code in changed.values():
@@ -127,10 +127,6 @@ def compiled(function: ast.FunctionDef) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Module([function], [])), f"<{function.name}>", "exec")
 
 
-def transposed(a):
-    return a.swapaxes(-1, -2)
-
-
 def assigned(tree: ast.AST) -> dict[str, ast.expr]:
     """The values of variables that are assigned once, by name."""
     stored = collections.Counter(node.id for node in ast.walk(tree)
@@ -145,17 +141,21 @@ def said(edit: Edit, enclosing: dict[ast.AST, ast.AST], meanings: dict[str, ast.
     while isinstance(right, ast.Name) and isinstance(around, ast.expr) and not isinstance(around, ast.BinOp):
         around = enclosing[around]
     around = around if isinstance(around, ast.expr) else right
-    before, names = shown(around), [node.id for node in ast.walk(around) if isinstance(node, ast.Name)]
+    codes, names = [ast.unparse(around)], [node.id for node in ast.walk(around) if isinstance(node, ast.Name)]
     with edit.made():
-        after = shown(edit.wrong if around is right else around)
-    where = ", ".join(f"{name} is {shown(meanings[name])}" for name in dict.fromkeys(names) if name in meanings)
+        codes.append(ast.unparse(edit.wrong if around is right else around))
+    before, after = map(shown, codes)
+    if before == after:  # keepdims is what differs
+        before, after = (shown(code, dropped="") for code in codes)
+    meant = {name: shown(ast.unparse(meanings[name])) for name in names if name in meanings}
+    where = ", ".join(f"{name} is {meaning}" for name, meaning in meant.items())
     return f"{edit.what}: {after} replaces {before}" + (f", where {where}" if where else "")
 
 
-def shown(node: ast.expr) -> str:
+def shown(code: str, dropped: str = ", keepdims=True") -> str:
     """As a student would write it."""
-    text = re.sub(r"swapaxes\((\w+), -1, -2\)|\bT\((\w+)\)", lambda found: f"{found[1] or found[2]}.T", ast.unparse(node))
-    for long, short in (("np.", ""), (", keepdims=True", ""), ("axis=-1", "-1"), (" ** ", "**")):
+    text = re.sub(r"swapaxes\((\w+), -1, -2\)", r"\1.T", code)
+    for long, short in (("np.", ""), (dropped, ""), ("axis=-1", "-1"), (" ** ", "**")):
         text = text.replace(long, short)
     return text
 
@@ -218,8 +218,6 @@ def matches(pattern: Any, node: ast.AST, found: dict[str, ast.expr]) -> bool:
     """Does an expression have this form? What the letters are is added to `found`."""
     if is_any(pattern):
         return isinstance(node, ast.expr) and ast.dump(found.setdefault(pattern.id, node)) == ast.dump(node)
-    if isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name) and pattern.func.id == "T":
-        pattern = SWAPPED
     if type(pattern) is not type(node):
         return False
     return all(field == "ctx" or alike(value, getattr(node, field), found) for field, value in ast.iter_fields(pattern))
@@ -241,8 +239,7 @@ def filled(pattern: ast.expr, found: dict[str, ast.expr]) -> ast.expr:
 
 
 def parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+    return ast.parse(re.sub(r"\bT\((.+?)\)", r"np.swapaxes(\1, -1, -2)", text), mode="eval").body
 
 
-SWAPPED = parsed("np.swapaxes(a, -1, -2)")
 PATTERNS = [(what, *map(parsed, expressions)) for what, *expressions in RULES]

@@ -13,8 +13,9 @@ ANSWERS = {  # {what is wrong: (the exercise, what is replaced in its solution b
         "layer_norm_jvp", "vx - shift -", "vx - shift +", "vx - shift + x_hat * stretch replaces vx - shift - x_hat * stretch, "
         "where shift is vx.mean(-1), stretch is (x_hat * vx).mean(-1)"),
     "the division is missing": ("adam_step", "lr * m_hat / root", "lr * m_hat", "lr * m_hat replaces lr * m_hat / root"),
-    "a transpose is out of place": (
-        "scores", "dout @ k", "dout @ np.swapaxes(k, -1, -2)", "dout @ k.T replaces dout @ k"),
+    "a transpose is out of place": (  # in a solution with a T of its own
+        "blockwise_attention", "dscores @ k[..., columns, :] * scale", "np.swapaxes(dscores, -1, -2) @ k[..., columns, :] * scale",
+        "dscores.T @ k[..., columns, :] replaces dscores @ k[..., columns, :], where dscores is "),
     "another variable": ("masked_softmax", "dout * p)", "dout * mask)", "dout * mask replaces dout * p"),
     "one of several is left out": ("clip_by_global_norm", "in (da, db, dc)", "in (da, db)", "(da, db) replaces (da, db, dc)"),
     "eps is outside of the root": (
@@ -23,6 +24,8 @@ ANSWERS = {  # {what is wrong: (the exercise, what is replaced in its solution b
     "a function is left out": ("tied_embedding", "1 - hidden**2", "1 - weight[ids]**2", "weight[ids]**2 replaces hidden**2, "),
     "only the last term of the sum is there, as if = were written for += in a loop": (
         "scores", "dout @ k", "dout[..., -1:] @ k[..., -1:, :]", "dout[..., -1:] @ k[..., -1:, :] replaces dout @ k"),
+    "keepdims is missing": ("layer_norm_jvp", "(x_hat * vx).mean(axis=-1, keepdims=True)", "(x_hat * vx).mean(axis=-1)",
+                            "(x_hat * vx).mean(-1) replaces (x_hat * vx).mean(-1, keepdims=True)"),
     "another sum": ("log_softmax", "dout.sum", "(dout / p).sum", "(dout / p).sum(-1) replaces p * dout.sum(-1)"),
 }
 
