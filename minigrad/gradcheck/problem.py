@@ -134,6 +134,11 @@ class Problem:
             step = 0.03 * np.maximum(np.abs(leaf.array), 0.3) * (np.abs(noise) if upward else noise)
             leaf.array += np.where(np.isfinite(leaf.array), step, 0.0)
 
+    def roll(self) -> None:
+        """Give each number of a leaf to the next one: what is chosen by its size is then at another place."""
+        for leaf in self.leaves.values():
+            leaf.array[...] = np.roll(leaf.array, 1)
+
 
 class Point:
     """The problem at its leaves' current values: outputs, a random upstream gradient, and the gradients from backward.

@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad import Tensor
 from minigrad.gradcheck import FAIL, InputReport
-from minigrad.gradcheck.problem import Point, flat, generator_for, split
+from minigrad.gradcheck.problem import Point, Problem, flat, generator_for, split
 
 from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
@@ -76,15 +76,27 @@ def consultations(point: Point, reports: list[InputReport], seed: int) -> list[C
     nearby = Point(problem, problem.outputs(), generator)
     for k, upstream in enumerate(split(nearby.upstream, nearby.outputs)):
         seen[k].append(observe(nearby, k, upstream))
+    rolled = where_rolled(problem)
     problem.restore()
     return [replace(question, output=f"output {k}" if len(seen) > 1 else "") for k in range(len(seen))
-            for question in questions(seen[k], parts_of(reports, point, k))]
+            for question in questions(seen[k], rolled[k:k + 1], parts_of(reports, point, k))]
 
 
-def questions(seen: list[Observation], known: list[InputReport]) -> list[Consultation]:
+def where_rolled(problem: Problem) -> list[Observation]:
+    """The outputs alone, where each input's numbers are at other places; none if they must not be."""
+    problem.roll()
+    try:
+        outputs = problem.outputs()
+    except Exception:  # noqa: BLE001  the function takes numbers in some order only
+        return []
+    return [Observation(arguments_of(problem.arguments), np.array(out.array), np.empty(0), {}) for out in outputs]
+
+
+def questions(seen: list[Observation], rolled: list[Observation], known: list[InputReport]) -> list[Consultation]:
     """About one output, of which differences have given these derivatives."""
     functions = ((function, routine_of(name)) for name, function in FUNCTIONS.items())
-    asked = list(as_known(functions, seen)) or list(itertools.islice(as_known(forms_of(seen[0]), seen), 1))
+    known_ones, forms = (as_known(found, seen, rolled) for found in (functions, forms_of(seen[0])))
+    asked = list(known_ones) or list(itertools.islice(forms, 1))
     unknown = by_differences(seen[:-1], known)
     return asked + ([unknown] if unknown else [])
 
@@ -134,10 +146,11 @@ def forms_of(seen: Observation) -> Iterator[tuple[Differentiable, Routine]]:
     return (form.known(options, arrays) for form in FORMS for options in form.recognised(arrays, seen.output))
 
 
-def as_known(functions: Iterable[tuple[Differentiable, Routine]], seen: list[Observation]) -> Iterator[Consultation]:
+def as_known(functions: Iterable[tuple[Differentiable, Routine]], seen: list[Observation],
+             rolled: list[Observation]) -> Iterator[Consultation]:
     """The question about each that this may be, with the names that the inputs have here."""
     for function, routine in functions:
-        if not is_function(function, seen[0]) or not is_function(function, seen[-1]):
+        if not all(is_function(function, item) for item in (seen[0], seen[-1], *rolled)):
             continue
         named = dict(zip(function.arguments, seen[0].arguments))
         routine = replace(routine, arguments=("dout", *seen[0].arguments),

@@ -563,6 +563,36 @@ def test_gradcheck_describes_a_function_that_is_not_known():
     assert "backward / differences is 0 everywhere" in str(report)
 
 
+class Chosen(mg.Function):
+    """A function of x, with twice its gradient."""
+
+    @staticmethod
+    def forward(ctx, x, function):
+        ctx.save_for_backward(x)
+        ctx.function = function
+        return function(x)
+
+    @staticmethod
+    def backward(ctx, dout):
+        return 2 * mg.vjp(ctx.function, ctx.saved_tensors[0], dout)[1], None
+
+
+CHOSEN_BY_PLACE = {  # what a function would be if it chose by size: the function, which does not, and numbers of one order
+    "max": (lambda x: x[:, 1], [[1.0, 3.0, 2.0], [0.0, 2.0, 1.0]]),
+    "relu": (lambda x: x * mg.tensor([1.0, 0.0, 1.0], dtype="float64"), [1.0, -2.0, 3.0]),
+    "abs": (lambda x: x * mg.tensor([1.0, -1.0, 1.0], dtype="float64"), [1.0, -2.0, 3.0]),
+}
+
+
+def test_what_chooses_by_place_is_not_taken_for_what_chooses_by_size():
+    def is_left_open(name, row):
+        function, numbers = row
+        report = gradcheck_report(lambda x: Chosen.apply(x, function), mg.tensor(numbers, dtype="float64", requires_grad=True))
+        assert report.verdict == "fail" and "this is" not in str(report), report
+
+    each(CHOSEN_BY_PLACE, is_left_open)
+
+
 def test_known_mistakes_are_named_in_gradchecks_report():
     for name in ("layer_norm: no mean term", "gelu: tanh's", "attention: dk without transpose", "softmax: sign",
                  "tanh: upstream squared", "batched_matmul: batch averaged"):  # wrong entry by entry, or only together
