@@ -39,14 +39,14 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
             return stopped(exercise, trials, seed)
         if len(trials) <= REPEATED:
             twice.append((trials[-1], repeated(caller, trials[-1])))
-    if all(trial.answer.kind == "raised" for trial in trials):
-        return stopped(exercise, trials, seed)
+    usual = [trial for trial in trials if exercise.is_usual(trial.inputs)]
+    if all(trial.answer.kind == "raised" for trial in usual):
+        return stopped(exercise, usual, seed)
     twice += [(trial, repeated(caller, trial)) for trial in trials[:REPEATED]]
     if ended := [again for _, again in twice if again.answer.kind in ENDS]:
         return stopped(exercise, [*trials, ended[0]], seed)
     if not all(gives_the_same(trial, again) for trial, again in twice):
         return Report(exercise, WRONG, (KEPT.sentence,), names=(KEPT.name,), trials=tuple(trials), seed=seed)
-    usual = [trial for trial in trials if exercise.is_usual(trial.inputs)]
     if all(trial.is_right for trial in usual):
         said = (*remarks_on_axes(exercise, trials), *remarks(exercise, caller, seed))
         return Report(exercise, RIGHT, remarks=said, trials=tuple(usual), seed=seed)

@@ -255,14 +255,20 @@ def test_state_that_shows_only_at_the_end_is_found():
     assert "something is kept between calls" in check(wears_out, "softmax", seed=0).sentence
 
 
-def test_an_answer_that_raises_everywhere_is_an_error_with_its_line():
-    def broken(dout, x):
-        return right(dout, x.T @ np.ones(99))
+def broken(dout, x):
+    return right(dout, x.T @ np.ones(99))
 
-    report = check(broken, "softmax")
-    line = broken.__code__.co_firstlineno + 1
+
+def for_stacks_alone(dout, x):
+    return right(dout, np.einsum("bij->bij", x))
+
+
+@pytest.mark.parametrize("function, code", [
+    (broken, "return right(dout, x.T @ np.ones(99))"), (for_stacks_alone, 'return right(dout, np.einsum("bij->bij", x))')])
+def test_an_answer_that_raises_on_every_input_of_the_statements_shapes_is_an_error_with_its_line(function, code):
+    report = check(function, "softmax")
     assert report.verdict == "error" and report.mistake is None
-    assert "ValueError" in report.sentence and f"line {line}: return right(dout, x.T @ np.ones(99))" in report.sentence
+    assert "ValueError" in report.sentence and f"line {function.__code__.co_firstlineno + 1}: {code}" in report.sentence
 
 
 def test_an_answer_that_is_not_written_yet():
