@@ -142,6 +142,7 @@ DEEDS = {
     "has a name that lies": Deed("class M(type):\n    __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E('x')", "raised", "E: x"),
     "imports minigrad": Deed(f"sys.path.append({str(pathlib.Path(sandbox.__file__).parents[2])!r}); import minigrad", "raised", "only NumPy is available in exercises, not minigrad"),
     "imports torch": Deed("return x", "raised", "only NumPy is available in exercises, not torch", top="import torch"),
+    "imports another file": Deed("return x", "raised", "not softmax; each file is judged alone, so copy what it needs", top="from softmax import softmax_backward"),
     "can do without jax": Deed("return dout * x", "returned", top="try:\n    import jax\nexcept ImportError: pass", right=True),
     # It does what it may.
     "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
@@ -161,7 +162,7 @@ SHORT = (  # run each time: one of each kind
     "fills the disk with files", "fills the disk with one file", "deletes in silence", "writes by os.open", "renames to",
     "makes a pipe", "goes up by a descriptor", "lists", "reads the solutions", "uses the network", "uses ctypes",
     "os._exit while it is read", "sys.exit", "crashes", "closes everything", "patches the library", "leaves a thread",
-    "raises in its message", "imports torch", "can do without jax", "deletes its home", "leaves a locked folder", "draws",
+    "raises in its message", "imports another file", "can do without jax", "deletes its home", "leaves a locked folder", "draws",
 )
 
 
