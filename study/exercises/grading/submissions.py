@@ -55,6 +55,7 @@ class File:
     stem: str  # what the student called it
     exercises: tuple[str, ...] = ()
     problem: str = ""
+    is_code: bool = True
 
     @property
     def preference(self) -> tuple:
@@ -78,16 +79,24 @@ def find(folder: pathlib.Path, exercises: Course, course: Course, *, every: bool
         owners.setdefault(alone if one_student else file.owner, []).append(file)
     found = []
     for owner, name in names_of(owners).items():
-        rows = list(of_student(name, owners[owner], exercises))
-        done = {row.exercise for row in rows}
+        code, others = ([file for file in owners[owner] if file.is_code == is_code] for is_code in (True, False))
+        rows = list(of_student(name, code, exercises))
         if every:
-            rows += [Submission(name, exercise, problem="nothing was handed in") for exercise in exercises
-                     if exercise not in done]
-        elif not owners[owner]:
-            rows.append(Submission(name, problem="nothing was handed in: no .py and no .ipynb"))
+            missing = [exercise for exercise in exercises if exercise not in {row.exercise for row in rows}]
+            rows += [Submission(name, exercise, problem=nothing_but(others)) for exercise in missing]
+        elif not code:
+            rows.append(Submission(name, problem=nothing_but(others)))
         found += rows
     order = {exercise: i for i, exercise in enumerate(exercises)}
     return sorted(found, key=lambda row: (row.student.casefold(), row.student, order.get(row.exercise, -1), str(row.path)))
+
+
+def nothing_but(others: list[File]) -> str:
+    """Why there is nothing to judge."""
+    names = [file.path.name for file in others]
+    if not names:
+        return "nothing was handed in"
+    return f"no .py and no .ipynb, but {', '.join(names[:3])}" + (f", and {len(names) - 3} more" if names[3:] else "")
 
 
 def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Submission]:
@@ -140,6 +149,8 @@ def files_in(root: pathlib.Path, course: Course, one_student: bool = False) -> I
         for path in (pathlib.Path(place, name) for name in sorted((*folders, *files))):
             if path.suffix.casefold() in SUFFIXES and not path.is_dir() or path.is_symlink() and path.is_dir():
                 yield file_at(path, root, course)
+            elif not path.is_dir() and (one_student or (owner := owner_of_other(path, root, course))):
+                yield File(path, ("", "") if one_student else owner, path.stem, is_code=False)
 
 
 def file_at(path: pathlib.Path, root: pathlib.Path, course: Course) -> File:
@@ -149,6 +160,13 @@ def file_at(path: pathlib.Path, root: pathlib.Path, course: Course) -> File:
     defined = {name.decode() for name in DEFINED.findall(content)}
     exercises, rest = exercises_of(stem, defined, course)
     return File(path, owner or (rest or root.name, ""), stem, () if problem else tuple(exercises), problem)
+
+
+def owner_of_other(path: pathlib.Path, root: pathlib.Path, course: Course) -> Owner | None:
+    """Who handed in a file that is no code, if its folder, its platform or its name says so."""
+    owner, _ = owner_of(path, root)
+    rest = next(iter(named_by(path.name.partition(".")[0], course).values()), "")
+    return owner or ((rest, "") if rest else None)
 
 
 def read(path: pathlib.Path, root: pathlib.Path) -> tuple[str, bytes]:

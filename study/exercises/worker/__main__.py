@@ -91,8 +91,8 @@ class Imports:
             return found
         if root in PLOTS:
             return ModuleSpec(name, Imports, is_package=True)
-        raise ModuleNotFoundError(f"only NumPy is available in exercises, not {name}; each file is judged alone, so copy what "
-                                  "it needs from other files of yours into it", name=name)
+        raise ModuleNotFoundError(f"only NumPy is available in exercises, not {name}; each file is judged alone, so copy "
+                                  "what it needs from other files of yours into it", name=name)
 
     @staticmethod
     def create_module(spec):

@@ -111,7 +111,7 @@ def test_one_of_several_files_is_judged_with_a_note(tmp_path, files, judged):
 
 HIDDEN = [".jane/softmax.py", ".jane/.old/softmax.py", ".bob/", ".git/softmax.py", ".softmax.py", ".ipynb_checkpoints/softmax.ipynb",
           ".venv/lib/softmax.py", "eve/.venv/softmax.py"]
-NOTHING = "nothing was handed in: no .py and no .ipynb"
+NOTHING = "nothing was handed in"
 NO_ANSWER = "answers no known exercise, by its name or its functions"
 FOLDERS = {  # the files of a folder, options of `found`, and what it finds
     "two students with one name": (
@@ -125,7 +125,14 @@ FOLDERS = {  # the files of a folder, options of `found`, and what it finds
     "ignored": (
         ["jane/softmax.py", "jane/.hidden.py", "jane/__pycache__/softmax.py", "jane/.ipynb_checkpoints/softmax.py",
          "__MACOSX/jane/softmax.py", "jane/notes.txt", "grades/softmax.py", f"grades/{MARKER}", "bob/softmax.zip", "eve/"], {},
-        [("bob", "", NOTHING), ("eve", "", NOTHING), ("jane", "softmax", "jane/softmax.py")]),
+        [("bob", "", "no .py and no .ipynb, but softmax.zip"), ("eve", "", NOTHING), ("jane", "softmax", "jane/softmax.py")]),
+    "no code": (
+        ["README.md", "all.zip", "bob/homework.zip", "eve/layer_norm.py.txt", "eve/softmax.py", "zoe_softmax.py.txt",
+         "Jane Doe_4711_assignsubmission_file_/a/x.zip", "doejane_LATE_123_456_homework.rar", *(f"kim/{i}.png" for i in range(5))],
+        {"exercises": ["layer_norm"], "every": True},
+        [(student, "layer_norm", f"no .py and no .ipynb, but {files}") for student, files in (
+            ("bob", "homework.zip"), ("doejane", "doejane_LATE_123_456_homework.rar"), ("eve", "layer_norm.py.txt"), ("Jane Doe", "x.zip"),
+            ("kim", "0.png, 1.png, 2.png, and 2 more"), ("zoe", "zoe_softmax.py.txt"))]),
     "a student's folder may be hidden": (HIDDEN, {}, [
         (".bob", "", NOTHING), (".jane", "softmax", ".jane/softmax.py"), ("eve", "", NOTHING)]),
     "that of one student may not": (HIDDEN, {"one_student": True}, [("class", "", NOTHING)]),
