@@ -76,8 +76,8 @@ def test_files_exist(document):
 
 
 def test_files_are_found():
-    text = "`kernels/gemm.py`, jane/softmax.py, `python tests/no.py`, `python -m benchmarks.ops`, [a](../tests/by_hand.py)"
-    assert named_files(text) == {"kernels/gemm.py", "tests/no.py", "benchmarks/ops.py"}
+    text = "`kernels/gemm.py`, jane/softmax.py, `python tests/no.py`, `python -m benchmarks.to_a_loss`, [a](../tests/by_hand.py)"
+    assert named_files(text) == {"kernels/gemm.py", "tests/no.py", "benchmarks/to_a_loss.py"}
 
 
 # ---- the guide ----
