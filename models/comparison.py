@@ -6,6 +6,7 @@ if it is a text; `best` is the lowest of the curve, whose evaluations take some 
 import collections
 import csv
 import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -17,9 +18,8 @@ from typing import Any
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from models.loading import model_config, training_config
-from models.recipes import RECIPES
+from models.recipes import RECIPES, nearest
 from models.run import METRICS, read_metrics
-from models.sweep_folder import FAILURE, Settings, is_sweep, read_plan, settings_of
 
 FORMAT = "minigrad comparison 1"
 LOSS, BITS = "val_loss", "bits_per_byte"
@@ -29,6 +29,7 @@ LONGEST = 35  # characters of a setting's value
 HEADS = {LOSS: "loss", "best_val_loss": "best of curve", BITS: "bits/byte", "seconds": "time",
          "tokens_per_second": "tokens/s"}
 NO_SETTINGS = "seed", "text"  # a text is identified by its hash
+Settings = dict[str, Any]  # everything that determines a run's result, in JSON's types
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Run:
     settings: Settings
     rows: list[dict[str, Any]]  # of metrics.jsonl
     measured: dict[str, float]  # {measure: value}, for the known MEASURES
-    problem: str = ""  # why it does not count: it is unfinished, failed or damaged
+    problem: str = ""  # why it does not count: it is unfinished or damaged
 
     def curve(self, measure: str) -> list[tuple[int, float]]:
         """(step, measure) of each evaluation."""
@@ -165,31 +166,17 @@ def summary(values: Sequence[float]) -> dict[str, float | None]:
 # ---- from folders ----
 
 def read_runs(names: Sequence[str]) -> list[Run]:
-    """The runs in these folders, each of a run or of a whole sweep; CheckpointError if one is neither. Damaged runs say so
-    as their problem."""
+    """The runs in these folders; CheckpointError if one is not a run's. Damaged runs say so as their problem."""
     runs = []
     for name in dict.fromkeys(map(str, names)):
-        if is_sweep(name):
-            runs += [_read_planned(pathlib.Path(name, run), settings) for run, settings in read_plan(name).items()]
-        else:
-            folder = checkpoints.find(name).parent
-            if not checkpoints.has_checkpoint(folder):
-                raise checkpoints.NoCheckpoint(f"{name} is not in the folder of a run; give that, or the folder of a sweep")
-            plan = read_plan(folder.parent) if is_sweep(folder.parent) else {}
-            runs.append(_read_planned(folder, plan.get(folder.name, {})))
+        folder = checkpoints.find(name).parent
+        if not checkpoints.has_checkpoint(folder):
+            raise checkpoints.NoCheckpoint(f"{name} is not in the folder of a run; give that")
+        try:
+            runs.append(read_run(folder))
+        except CheckpointError as error:
+            runs.append(Run(folder, {}, [], {}, str(error)))
     return list({run.folder.resolve(): run for run in runs}.values())
-
-
-def _read_planned(folder: pathlib.Path, settings: Settings) -> Run:
-    """A run in whatever state; `settings` fills in those that are not in its checkpoint."""
-    failure = folder / FAILURE
-    reason = f"failed: {failure.read_text(encoding='utf-8', errors='replace').strip()}" if failure.is_file() else ""
-    try:
-        run = read_run(folder)
-    except CheckpointError as error:
-        is_damaged = checkpoints.has_checkpoint(folder) or not settings
-        return Run(folder, settings, [], {}, str(error) if is_damaged else reason or "has not started")
-    return dataclasses.replace(run, settings=settings | run.settings, problem=run.problem and (reason or run.problem))
 
 
 def read_run(folder: pathlib.Path) -> Run:
@@ -215,6 +202,20 @@ def read_run(folder: pathlib.Path) -> Run:
         if values := [row[source] for row in rows if _is_number(row.get(source))]:
             measured[name] = summarise(values)
     return Run(folder, settings, rows, measured, problem)
+
+
+def settings_of(architecture: str, config: dict[str, Any], training: dict[str, Any], dataset: dict[str, Any]) -> Settings:
+    """The settings of a run from the fields of its checkpoint; a text and its tokenizer are identified by hashes."""
+    data = {name: value for name, value in dataset.items() if name not in ("path", "sha256", "tokenizer")}
+    if dataset.get("task") is None:
+        path, state = dataset["path"], dataset["tokenizer"]
+        data |= {"text": pathlib.Path(path).name if path else "the language reference", "text_sha256": dataset["sha256"],
+                 "recipe": nearest(config | training), "tokenizer": state["kind"], "tokenizer_sha256": _digest(state)}
+    return json.loads(json.dumps(data | {"model": architecture} | config | training))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _is_number(value: Any) -> bool:

@@ -35,9 +35,8 @@ def saying(what: str) -> Iterator[None]:
 class Progress:
     """A context for work of this total, of which some is already done; in tqdm's `layout`, {desc} is the text."""
 
-    def __init__(self, total: int, done: int, layout: str, seconds: float | None = None, **options: bool | str):
-        self._total, self._seconds = total, SECONDS_BETWEEN_LINES if seconds is None else seconds
-        self._bar = None
+    def __init__(self, total: int, done: int, layout: str, **options: bool | str):
+        self._total, self._bar = total, None
         if has_bar():
             self._bar = tqdm.tqdm(total=total, initial=done, bar_format=layout, dynamic_ncols=True, **options)
         self.begin(done)
@@ -66,13 +65,6 @@ class Progress:
         if self._bar is not None:
             self._bar.set_description_str(text, refresh=False)
             self._bar.update(done - self._bar.n)
-        elif is_due or time.monotonic() - self._last_line > self._seconds:
-            self.say("", line)
-
-    def say(self, text: str, line: str) -> None:
-        """Print the text above the bar; without one, the line."""
-        self._last_line = time.monotonic()
-        if self._bar is not None:
-            self._bar.write(text, file=sys.stderr)
-        else:
+        elif is_due or time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
             print(line, file=sys.stderr)

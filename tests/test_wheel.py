@@ -24,7 +24,6 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
         ["train --preset micro --recipe nanogpt --text FILE --steps 20 --out RUN", "train --resume --out RUN --steps 30"],
     "train --task reverse [--model encoder-decoder|causal|rnn|rnn-attention] ...": ["train --task reverse --model rnn --steps 10"],
     "train --task reverse --model encoder-decoder": ["train --task reverse --model encoder-decoder --steps 10"],
-    "sweep --lr 1e-3,3e-3 --seed 0,1,2 --out DIR": ["sweep --preset micro --steps 10 --lr 1e-3,3e-3 --seed 0,1 --out DIR"],
     "compare RUN...": ["compare RUN runs/nano"],
     "prepare FILES... --tokenizer bpe --to DIR": ["prepare FILE --tokenizer bpe --vocabulary-size 270 --to prepared",
                                                   "train --preset micro --steps 10 --text prepared"],

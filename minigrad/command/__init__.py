@@ -20,7 +20,6 @@ from importlib import import_module
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
     "prepare": ("models.commands.prepare", "Tokenize large texts, for `train --text DIR`."),
-    "sweep": ("models.commands.sweep", "Train all combinations of some settings and seeds, and compare them."),
     "compare": ("models.commands.compare", "Compare runs: the mean and spread over seeds, as a table and a picture."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
     "look": ("models.commands.look", "Show where each head of a trained model looks while it reads a text."),
@@ -31,6 +30,9 @@ COMMANDS = {
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
     "info": ("minigrad.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
+}
+GONE = {  # commands of earlier versions, and what to do instead; for now
+    "sweep": "call `minigrad train` in a shell loop, and compare the runs: `minigrad compare RUN...`",
 }
 DISTRIBUTION = "minigrad-transformers"  # on package indexes, where another project has the name minigrad
 # The command that the import of the package has started, if this process is the command.
@@ -167,6 +169,8 @@ def help_text() -> str:
 
 def refuse(name: str) -> int:
     """Report that there is no such command, with a suggestion."""
+    if name in GONE:
+        return stop(f"error: `minigrad {name}` is gone: {GONE[name]}", 2)
     similar = import_module("difflib").get_close_matches(name, COMMANDS, 1)
     known = f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(COMMANDS)}"
     problem = f"{name!r} is not a command" if name else "a command is missing"

@@ -12,7 +12,7 @@ MARKS = {"csv": "val_loss_mean", "json": comparison.FORMAT, "plot": comparison_p
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run, or of a sweep")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run")
     parser.add_argument("--plot", metavar="PICTURE", help="plot the losses, and the results with one dot per seed; "
                         "a .png, .pdf or .svg file")
     parser.add_argument("--csv", metavar="FILE", help="write the table, one line per group of runs")

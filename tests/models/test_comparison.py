@@ -14,7 +14,6 @@ from models import run as runs
 from models.comparison import Comparison, Group, Run, compare, read_runs
 from models.recipes import RECIPES, nearest
 from models.run import read_metrics
-from models.sweep_folder import FAILURE, write_plan
 from small_runs import SIZES
 
 TEXT = {"task": None, "text": "a.txt", "text_sha256": "aaa", "tokenizer": "characters", "tokenizer_sha256": "t"}
@@ -168,34 +167,18 @@ def test_a_run_is_read_from_its_folder(here):
 
 
 def test_runs_without_a_result(run, here):
-    copied(here, "good"), copied(here, "unfinished", steps=9), copied(here, "earlier", step=2)
+    copied(here, "good"), copied(here, "again"), copied(here, "unfinished", steps=9), copied(here, "earlier", step=2)
     write_metrics(copied(here, "lost"), row(1), row(2, 1.0))
-    (copied(here, "failed", steps=9) / FAILURE).write_text("the loss became nan\n")
-    (copied(here, "mended") / FAILURE).write_text("the loss became nan\n")
     (copied(here, "damaged") / checkpoints.NAME).write_bytes(b"damaged")
-    names = ["good", "unfinished", "earlier", "lost", "failed", "mended", "damaged"]
+    names = ["good", "again", "unfinished", "earlier", "lost", "damaged"]
     assert {found.folder.name: found.problem for found in read_runs(names)} == {
-        "good": "", "mended": "", "unfinished": "is unfinished: it has done 4 of 9 steps",
+        "good": "", "again": "", "unfinished": "is unfinished: it has done 4 of 9 steps",
         "earlier": "is unfinished: it has done 2 of 4 steps", "lost": "its metrics.jsonl lacks the last step, 4",
-        "failed": "failed: the loss became nan",
         "damaged": "damaged/checkpoint.npz is not an .npz file, or only part of one; use the one before it: "
                    "damaged/checkpoint.previous.npz"}
     code, out, err = run("compare", *names)
     assert (code, err) == (0, "") and "seed 3 occurs 2 times" in out and "lost: its metrics.jsonl lacks" in out
     assert out.startswith("steps  runs")
-
-
-def test_the_folder_of_a_sweep_stands_for_its_runs(here):
-    for name in ("one", "two"):
-        copied(here, f"sweep/{name}")
-    settings = {name: found.settings | {"init_from": name} for name, found in
-                (("one", read_runs(["sweep/one"])[0]), ("two", read_runs(["sweep/two"])[0]))}
-    write_plan(pathlib.Path("sweep"), settings | {"three": settings["one"]})
-    for names in (["sweep"], ["sweep", "sweep/one"], ["sweep/one", "sweep/two", "sweep"], ["sweep/", "sweep"]):
-        found = read_runs(names)
-        assert {run.folder.name for run in found} == {"one", "two", "three"} and len(found) == 3
-    assert {run.folder.name: run.problem for run in found} == {"one": "", "two": "", "three": "has not started"}
-    assert compare(read_runs(["sweep/one", "sweep/two"])).columns == ["init_from"]
 
 
 def test_bad_input(refused, here):
@@ -208,7 +191,7 @@ def test_bad_input(refused, here):
         ([], "the following arguments are required: RUN"),
         (["nowhere"], "nowhere does not exist; give the folder of a run"),
         (["empty"], "empty holds no checkpoint.npz"), ([""], "the name of the run is empty; give the folder"),
-        (["a", "some.csv"], "some.csv is not in the folder of a run; give that, or the folder of a sweep"),
+        (["a", "some.csv"], "some.csv is not in the folder of a run; give that"),
         (["a", "--plot", "a.jpg"], "--plot is 'a.jpg', but pictures are PNG, PDF or SVG"),
         (["a", "--plot", "a/loss.png"], "a/loss.png exists and is not a comparison of runs; choose another --plot"),
         (["a", "--csv", "a/metrics.jsonl"], "a/metrics.jsonl exists and is not a comparison"),

@@ -39,6 +39,7 @@ def test_info(run):
 @pytest.mark.parametrize("arguments, says", [
     ([], f"a command is missing (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
     ([""], "a command is missing"),
+    (["sweep"], "`minigrad sweep` is gone: call `minigrad train` in a shell loop"),
     (["fly"], f"'fly' is not a command (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
     (["trian"], "'trian' is not a command (did you mean train?); see `minigrad --help`"),
     (["--helpp"], "'--helpp' is not a command"),
