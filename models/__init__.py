@@ -5,7 +5,6 @@ from models.checkpoint import Checkpoint, CheckpointError
 from models.data import Corpus, load_corpus
 from models.generate import generate, generate_batch
 from models.loading import load, respond
-from models.shards import load_shards
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, Vocabulary
 from models.train import Trainer, TrainingConfig, TrainingError
@@ -14,5 +13,5 @@ from models.transformer import PRESETS, CausalTransformer, Preset, TransformerCo
 __all__ = [
     "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Tokenizer", "Trainer",
     "TrainingConfig", "TrainingError", "TransformerConfig", "Vocabulary", "attention_maps", "generate", "generate_batch",
-    "load", "load_corpus", "load_shards", "respond",
+    "load", "load_corpus", "respond",
 ]

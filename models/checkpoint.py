@@ -146,8 +146,6 @@ def hint(run: pathlib.Path) -> str:
     """What to do with a folder that has no checkpoint."""
     if (run / "config.json").is_file():
         return "it is a Hugging Face folder, for `minigrad train --init-from` and `minigrad sample`, without --best"
-    if (run / "index.json").is_file():
-        return "it holds a prepared text, for `minigrad train --text`"
     return "give the folder of a run, or train one with `minigrad train`"
 
 

@@ -19,8 +19,7 @@ from models.attention_maps import has_attention
 from models.distributed import ALONE, Alone
 from models.generate import generate
 from models.pictures import PICTURE, draw_maps
-from models.tokenizers import PICTURE_LENGTH, SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
-from models.tokenizers.byte_pairs import DEFAULT_SIZE
+from models.tokenizers import KINDS, PICTURE_LENGTH, SAMPLE_LENGTH, TEMPERATURE, Bytes, Tokenizer, Vocabulary
 from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for gradients
@@ -128,20 +127,18 @@ def dtype_for(vocabulary_size: int) -> str:
     return "uint16" if vocabulary_size <= 1 << 16 else "uint32"
 
 
-def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | str = "characters",
-                vocabulary_size: int | None = None) -> Corpus:
+def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | str = "characters") -> Corpus:
     """The corpus of a UTF-8 text file, or of Python's language reference when `path` is None.
 
-    Line ends become "\\n", as with open(). The tokenizer is given, or a new one of a kind: "characters", "bytes" or "bpe",
-    which learns up to `vocabulary_size` tokens from the training split. The text is split before tokenization, so that all
-    tokenizers are validated on the same text. Both splits must hold a window of `context` tokens and the target after it;
-    ValueError and OSError name the file.
+    Line ends become "\\n", as with open(). The tokenizer is given, or a new one of a kind: "characters" or "bytes". The
+    text is split before tokenization, so that all tokenizers are validated on the same text. Both splits must hold a window
+    of `context` tokens and the target after it; ValueError and OSError name the file.
     """
     name, text = ("pydoc_data.topics", default_text()) if path is None else (str(path), read_text(path))
     boundary = int(TRAINING_FRACTION * len(text))
     splits = text[:boundary], text[boundary:]
     if isinstance(tokenizer, str):
-        tokenizer = new_tokenizer(tokenizer, text if path is not None else DEFAULT_SYMBOLS, splits[0], vocabulary_size)
+        tokenizer = new_tokenizer(tokenizer, text if path is not None else DEFAULT_SYMBOLS)
     train, validation = (tokenizer.encode(split).astype(dtype_for(len(tokenizer))) for split in splits)
     if min(len(train), len(validation)) < context + 1:
         raise ValueError(
@@ -153,20 +150,11 @@ def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer 
                   len(splits[1].encode()))
 
 
-def new_tokenizer(kind: str, symbols: str, training_text: str, vocabulary_size: int | None = None) -> Tokenizer:
-    """A tokenizer of a kind for a text with these symbols; ValueError if the kind is unknown, or the text has too few byte
-    pairs for the vocabulary size."""
-    if kind == Vocabulary.kind:
-        return Vocabulary.of(symbols)
-    if kind == Bytes.kind:
-        return Bytes()
-    if kind != BytePairs.kind:
-        raise ValueError(f"tokenizer must be characters, bytes or bpe, got {kind!r}")
-    tokenizer = BytePairs.of(training_text, DEFAULT_SIZE if vocabulary_size is None else vocabulary_size)
-    if vocabulary_size is not None and len(tokenizer) < vocabulary_size:
-        raise ValueError(f"vocabulary_size is {vocabulary_size}, but this text gives only {len(tokenizer)} tokens: no "
-                         "further pair occurs twice; ask for fewer")
-    return tokenizer
+def new_tokenizer(kind: str, symbols: str) -> Tokenizer:
+    """A tokenizer of a kind for a text with these symbols; ValueError if the kind is unknown."""
+    if kind not in KINDS:
+        raise ValueError(f"tokenizer must be {' or '.join(KINDS)}, or a Tokenizer, got {kind!r}")
+    return Bytes() if kind == Bytes.kind else Vocabulary.of(symbols)
 
 
 def default_text() -> str:
@@ -186,34 +174,20 @@ def in_ascii(text: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """The text of a UTF-8 file; ValueError if it is not a file, empty, binary, or in another encoding."""
-    check_has_bytes(path)
-    return decode_text(pathlib.Path(path).read_bytes(), path)
-
-
-def check_has_bytes(path: str) -> None:
-    """ValueError if the path is empty, or a pipe or device, which might never end; OSError if it cannot be read."""
+    """The text of a UTF-8 file; ValueError if it is a pipe or device, which might never end, empty, binary, or in another
+    encoding."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
-    with open(path, "rb") as file:
-        if not file.read(1):
-            raise ValueError(f"{path} is empty; give a file with text")
-
-
-def decode_text(content: bytes, path: str, offset: int = 0) -> str:
-    """The text of UTF-8 bytes from an offset of a file; ValueError names the file and the wrong byte."""
+    content = pathlib.Path(path).read_bytes()
+    if not content:
+        raise ValueError(f"{path} is empty; give a file with text")
     if b"\0" in content:
-        raise ValueError(f"{path} is binary (byte {offset + content.index(0)} is NUL); give a text file in UTF-8")
+        raise ValueError(f"{path} is binary (byte {content.index(0)} is NUL); give a text file in UTF-8")
     try:
-        text = content.decode("utf-8" if offset else "utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         at = error.start + len(content) - len(error.object)  # error.object lacks a byte order mark
-        raise ValueError(f"{path} is not UTF-8 (byte {offset + at} is {content[at]:#04x}); convert it with iconv") from None
-    return with_unix_lines(text)
-
-
-def with_unix_lines(text: str) -> str:
-    """The text with "\\n" as all line ends."""
+        raise ValueError(f"{path} is not UTF-8 (byte {at} is {content[at]:#04x}); convert it with iconv") from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

@@ -61,10 +61,6 @@ class Alone:
     def difference(self, facts: Mapping[str, Any]) -> str | None:
         """The first fact that differs between ranks, in words; None if they agree."""
 
-    def part_here(self) -> slice:
-        """This rank's share of a list of jobs that each machine has to do once."""
-        return slice(None)
-
     def rows(self, size: int) -> slice:
         """This rank's rows of a batch of this size."""
         return slice(self.rank * size // self.size, (self.rank + 1) * size // self.size)
@@ -126,10 +122,6 @@ class Ranks(Alone):
         own = own_cores()
         sharing = sum(not own.isdisjoint(other) for other in self.machine().allgather(own))
         return max(1, len(own) // sharing)
-
-    def part_here(self) -> slice:
-        machine = self.machine()
-        return slice(machine.rank, None, machine.size)
 
     def machine(self) -> Any:
         """The communicator of the ranks on this machine."""

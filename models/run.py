@@ -42,7 +42,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, work: str = "is training") -> Iterator[None]:
+def locked(folder: pathlib.Path) -> Iterator[None]:
     """Keep other processes from working in the folder; TrainingError if one already is.
 
     The lock is on the folder itself, and the system releases it however the process ends. Windows, and file systems that
@@ -56,7 +56,7 @@ def locked(folder: pathlib.Path, work: str = "is training") -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TrainingError(f"another process {work} in {folder}; wait until it ends") from None
+            raise TrainingError(f"another process is training in {folder}; wait until it ends") from None
         except OSError:
             pass
         yield

@@ -39,19 +39,6 @@ def children(pid: int) -> list[int]:
     return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
-def descendants(pid: int) -> list[int]:
-    found = children(pid)
-    return found + [other for child in found for other in descendants(child)]
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process has ended or is a zombie."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 def ranks_of(process: subprocess.Popen) -> list[int]:
     """The process ids of its running ranks."""
     found, waiting = [], [process.pid]

@@ -25,8 +25,6 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "train --task reverse [--model encoder-decoder|causal|rnn|rnn-attention] ...": ["train --task reverse --model rnn --steps 10"],
     "train --task reverse --model encoder-decoder": ["train --task reverse --model encoder-decoder --steps 10"],
     "compare RUN...": ["compare RUN runs/nano"],
-    "prepare FILES... --tokenizer bpe --to DIR": ["prepare FILE --tokenizer bpe --vocabulary-size 270 --to prepared",
-                                                  "train --preset micro --steps 10 --text prepared"],
     "export RUN --to FOLDER": ["export RUN --to FOLDER"],
     'sample [--checkpoint RUN] --prompt "The " --tokens 300 --temperature 0.8 --top-k 20':
         ['sample --prompt "The " --tokens 300 --temperature 0.8 --top-k 20', "sample --checkpoint RUN"],

@@ -19,7 +19,6 @@ from importlib import import_module
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, a description)}
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
-    "prepare": ("models.commands.prepare", "Tokenize large texts, for `train --text DIR`."),
     "compare": ("models.commands.compare", "Compare runs: the mean and spread over seeds, as a table and a picture."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
     "look": ("models.commands.look", "Show where each head of a trained model looks while it reads a text."),
@@ -33,6 +32,7 @@ COMMANDS = {
 }
 GONE = {  # commands of earlier versions, and what to do instead; for now
     "sweep": "call `minigrad train` in a shell loop, and compare the runs: `minigrad compare RUN...`",
+    "prepare": "`minigrad train --text FILE` takes the text itself",
 }
 DISTRIBUTION = "minigrad-transformers"  # on package indexes, where another project has the name minigrad
 # The command that the import of the package has started, if this process is the command.

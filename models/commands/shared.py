@@ -17,8 +17,6 @@ from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra, extra
 from models.pictures import FORMATS, is_of_kind
-from models.progress import Progress
-from models.shards import ShardError, Show
 from models.train import TrainingError
 
 
@@ -55,7 +53,7 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
             with usage_errors("--threads: "):
                 mg.set_num_threads(options.threads)
         return command.run(options)
-    except (UsageError, RanksError, CheckFailed, CheckpointError, MissingExtra, ShardError, TrainingError) as error:
+    except (UsageError, RanksError, CheckFailed, CheckpointError, MissingExtra, TrainingError) as error:
         parser.stop(f"error: {error}", getattr(error, "exit_code", 1))
     except MemoryError:
         parser.stop("error: out of memory; choose a smaller model, context or batch size", 1)
@@ -108,21 +106,6 @@ def check_writable(folder: pathlib.Path, flag: str | None = "--out") -> None:
     except OSError as error:
         remedy = f"choose another folder with {flag}" if flag else "make it writable"
         raise UsageError(f"cannot write to {folder} ({error.strerror}); {remedy}") from None
-
-
-@contextlib.contextmanager
-def show_progress() -> Iterator[Show]:
-    """Yield a function that shows how many bytes are done."""
-    phases: dict[str, Progress] = {}
-    with contextlib.ExitStack() as stack:
-        def show(what: str, done: int, total: int) -> None:
-            if what not in phases:
-                stack.close()  # the phase before
-                layout = "{percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
-                phases[what] = stack.enter_context(Progress(total, 0, f"{what} {layout}", unit="B", unit_scale=True))
-            phases[what].show(done, "", f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB")
-
-        yield show
 
 
 def check_ending(path: str | os.PathLike[str], flag: str) -> None:

@@ -16,16 +16,15 @@ from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import STARTER, Checkpoint, find, has_checkpoint, load
-from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress, usage_errors
+from models.commands.shared import UsageError, add_fields, as_flag, check_writable, usage_errors
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.extras import quoted
 from models.loading import model_config, task_of, training_config
 from models.recipes import DEFAULT, NANOGPT, RECIPES
-from models.shards import Index, MappedTokens, check_content, load_shards, no_show
 from models.task import DEFAULTS
 from models.tasks import TASKS
-from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
+from models.tokenizers import KINDS, Tokenizer, TokenizerJson, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, SIZES, TransformerConfig
 
@@ -50,10 +49,9 @@ def add_flags(parser: Any) -> None:
     names = "; ".join(f"{name}: {recipe.description}" for name, recipe in RECIPES.items())
     parser.add_argument("--recipe", choices=RECIPES, help="how a model of a text is built and trained; the flags below "
                         f"override parts of it ({names}; default: {DEFAULT})")
-    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8, or a folder from `minigrad prepare` (default: "
-                        "Python's language reference)")
-    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a run, file "
-                        "or folder with a tokenizer (default: characters)")
+    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
+    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, a tokenizer.json, or a run or folder "
+                        "with a tokenizer (default: characters)")
     parser.add_argument("--task", choices=TASKS, help="train on this task instead of a text")
     models = dict.fromkeys(name for kind in ("sequence", "class") for name in ARCHITECTURES[kind])
     parser.add_argument("--model", help=f"for a task: one of {', '.join(models)} (default: encoder-decoder, or encoder "
@@ -110,8 +108,6 @@ def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
 def check_flags(given: dict[str, Any]) -> None:
     """UsageError if a flag makes no sense with another."""
     check_conflicts(given, given, "")
-    if os.path.isdir(given.get("text", "")):
-        refuse_with(f"--text {given['text']}, which holds tokens", given, {"tokenizer"})
 
 
 def check_conflicts(given: dict[str, Any], values: Mapping[str, Any], origin: str) -> None:
@@ -135,7 +131,6 @@ def as_flags(values: Mapping[str, Any]) -> str:
 
 def start(given: dict[str, Any], ranks: Alone) -> None:
     trainer, name = new_trainer(given, ranks)
-    check_text(trainer.dataset, ranks)
     folder = ranks.of_first(new_folder, given.get("out"), name)
     with locked(folder, ranks):
         train(trainer, folder)
@@ -165,7 +160,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
-        dataset: Any = task or read_corpus(given.get("text"), config.context, tokenizer, given.get("vocabulary_size"))
+        dataset: Any = task or read_corpus(given.get("text"), config.context, tokenizer)
         if not task:
             config = with_vocabulary(config, dataset, given)
             check_memory(config, training)
@@ -181,10 +176,10 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
 def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
     """What --tokenizer names: a kind, or the tokenizer of a run, file or folder; UsageError if it names none of these."""
     name = given.get("tokenizer", Vocabulary.kind)
-    if name in TOKENIZERS:
+    if name in KINDS:
         return name
     if not name:
-        raise UsageError(f"--tokenizer is empty; choose {', '.join(TOKENIZERS)}, or a file or folder with a tokenizer")
+        raise UsageError(f"--tokenizer is empty; choose {', '.join(KINDS)}, or a file or folder with a tokenizer")
     try:
         with usage_errors("--tokenizer: "):
             if has_checkpoint(name):
@@ -192,9 +187,9 @@ def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
                 if tokenizer is None:
                     raise ValueError(f"{name} was trained on a task; give a run on a text")
                 return tokenizer
-            return (hub.read_tokenizer(name) if hub.is_folder(name) else None) or BytePairs.read(name)
+            return (hub.read_tokenizer(name) if hub.is_folder(name) else None) or TokenizerJson.read(name)
     except OSError as error:
-        raise UsageError(f"--tokenizer {name!r} is none of {', '.join(TOKENIZERS)}, and not a readable file or folder "
+        raise UsageError(f"--tokenizer {name!r} is neither {' nor '.join(KINDS)}, nor a readable file or folder "
                          f"({error.strerror})") from None
 
 
@@ -236,7 +231,6 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         if steps < step:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; give more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
-        check_text(dataset, ranks)
         ranks.of_first(check_writable, folder, None)
         with usage_errors(f"{folder}: "):
             trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
@@ -295,7 +289,7 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
         "task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state: dict[str, Any] = checkpoint.dataset["tokenizer"]
-        named: Any = named_tokenizer(given)  # a kind, or a BytePairs
+        named: Any = named_tokenizer(given)  # a kind, or a TokenizerJson
         is_same = named == state["kind"] if isinstance(named, str) else named.described == state.get("tokenizer")
         saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
     asked = [(as_flag(name), f"is {value}", name, value) for name, value in given.items()]
@@ -353,29 +347,16 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
     return folder
 
 
-def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, vocabulary_size: int | None = None) -> Corpus:
+def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str) -> Corpus:
     """The corpus; UsageError if the text is missing or unusable."""
     try:
         with usage_errors():
-            if path is not None and os.path.isdir(path):
-                return load_shards(path, context, tokenizer if isinstance(tokenizer, Tokenizer) else None)
             if path is not None:
-                kind = TOKENIZERS[tokenizer] if isinstance(tokenizer, str) else tokenizer
-                check_fits(kind.memory_per_byte * os.path.getsize(path), f"{path} takes", "to read", "give a shorter text")
-            return load_corpus(path, context, tokenizer, vocabulary_size)
+                each = Tokenizer.memory_per_byte if isinstance(tokenizer, str) else tokenizer.memory_per_byte
+                check_fits(each * os.path.getsize(path), f"{path} takes", "to read", "give a shorter text")
+            return load_corpus(path, context, tokenizer)
     except OSError as error:
-        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text, or a folder "
-                         "written by `minigrad prepare`") from None
-
-
-def check_text(dataset: Any, ranks: Alone) -> None:
-    """ShardError if a prepared text is not what was written. Each machine reads its copy once, split among its ranks."""
-    if not (isinstance(dataset, Corpus) and isinstance(dataset.train, MappedTokens)):
-        return
-    with show_progress() if ranks.is_first else contextlib.nullcontext(no_show) as show:
-        folder: Any = dataset.path
-        check_content(Index.read(folder), folder, show, ranks.part_here())
-    ranks.wait()  # before the first one makes a folder
+        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
 
 
 def memory_size() -> float:

@@ -8,8 +8,8 @@ from typing import Any
 from models.checkpoint import CheckpointError
 from models.extras import one_line
 from models.hub.weights import read_json, write_json
-from models.tokenizers import BytePairs, Bytes, Tokenizer, Vocabulary
-from models.tokenizers.byte_pairs import BYTE_OF, MERGES, VOCABULARY, WHOLE
+from models.tokenizers import Bytes, Tokenizer, TokenizerJson, Vocabulary
+from models.tokenizers.tokenizer_json import BYTE_OF, MERGES, VOCABULARY, WHOLE
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 LONGEST = 100_000_000  # bytes
@@ -58,9 +58,9 @@ def read(folder: str | os.PathLike[str]) -> Tokenizer | None:
     try:
         if path.exists():
             described = read_json(path, LONGEST)
-            return _ours(described) or _with_ends(BytePairs(described), folder)
+            return _ours(described) or _with_ends(TokenizerJson(described), folder)
         if (folder / VOCABULARY).exists() and (folder / MERGES).exists():  # GPT-2's own files
-            return _with_ends(BytePairs.read(folder), folder)
+            return _with_ends(TokenizerJson.read(folder), folder)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
@@ -68,7 +68,7 @@ def read(folder: str | os.PathLike[str]) -> Tokenizer | None:
     return None
 
 
-def _with_ends(tokenizer: BytePairs, folder: pathlib.Path) -> BytePairs:
+def _with_ends(tokenizer: TokenizerJson, folder: pathlib.Path) -> TokenizerJson:
     """The tokenizer, with `ends` from "eos_token_id", a number or a list, as far as these are its tokens."""
     for name in (GENERATION, CONFIG):
         said = read_json(folder / name).get("eos_token_id") if (folder / name).exists() else None

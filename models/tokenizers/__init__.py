@@ -2,17 +2,18 @@
 from typing import Any
 
 from models.tokenizers.base import PICTURE_LENGTH, SAMPLE_LENGTH, TEMPERATURE, Tokenizer
-from models.tokenizers.byte_pairs import BytePairs
 from models.tokenizers.bytes import Bytes
 from models.tokenizers.characters import Vocabulary
+from models.tokenizers.tokenizer_json import TokenizerJson
 
-__all__ = ["PICTURE_LENGTH", "SAMPLE_LENGTH", "TEMPERATURE", "TOKENIZERS", "BytePairs", "Bytes", "Tokenizer", "Vocabulary",
+__all__ = ["KINDS", "PICTURE_LENGTH", "SAMPLE_LENGTH", "TEMPERATURE", "Bytes", "Tokenizer", "TokenizerJson", "Vocabulary",
            "tokenizer_of"]
 
-TOKENIZERS: dict[str, type[Tokenizer]] = {tokenizer.kind: tokenizer for tokenizer in (Vocabulary, Bytes, BytePairs)}
+KINDS = Vocabulary.kind, Bytes.kind  # that need no file
 
 
 def tokenizer_of(state: dict[str, Any]) -> Tokenizer:
     """The tokenizer of a state; ValueError, TypeError or KeyError if it is invalid, MissingExtra if it needs a library that
     is not installed."""
-    return TOKENIZERS[state["kind"]].of_state(state)
+    kinds: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (Vocabulary, Bytes, TokenizerJson)}
+    return kinds[state["kind"]].of_state(state)

@@ -20,10 +20,9 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # for bytes that are not UTF-8, and i
 class Tokenizer:
     """Base class of tokenizers: a subclass has encode, decode, a length (ids are below it) and a state."""
 
-    kind: ClassVar[str]  # its key in TOKENIZERS
+    kind: ClassVar[str]  # names it in a state
     unit: ClassVar[str] = "tokens"
     memory_per_byte: int = 16  # at most, while encoding
-    is_local: bool = True  # do texts cut between a letter or digit and a blank or line end keep their tokens?
     ends: tuple[int, ...] = ()  # the ids that end a text
     before_prompt: Sequence[int] = ()  # the ids that models expect in front of every prompt
     start: Sequence[int] = (0,)  # the ids that a model continues without a prompt

@@ -1,20 +1,12 @@
-"""Texts in memory or read in pieces: vocabularies, splits, batches and windows; errors name the place in the file."""
-import gzip
+"""Texts: vocabularies, splits, batches and windows; errors name the place in the file."""
 import hashlib
-import itertools
-import json
 import os
-import re
 import socket
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from models import text_files
-from models.data import DEFAULT_SYMBOLS, IGNORED, Corpus, Vocabulary, default_text, load_corpus, read_text, windows
-from models.text_files import DOCUMENT_END, TextFile, last_cut
+from models.data import DEFAULT_SYMBOLS, IGNORED, Corpus, Vocabulary, default_text, load_corpus, windows
 from refusals import all_refused
 
 
@@ -91,106 +83,3 @@ def test_windows_have_every_target_once_or_are_spread_evenly():
         np.testing.assert_array_equal(targets, np.arange(1, length))
     starts = [int(row[0]) for inputs, _ in windows(np.arange(1001), 10, 2, limit=3) for row in inputs]
     assert starts == [0, 490, 990]
-
-
-# ---- in pieces ----
-
-TEXTS = {
-    "words": "to be, or not to be; 42 times.\n" * 20,
-    "other scripts": "Ωμέγα и альфа, così è — 日本語。 \u3000 🙂🙂 fin\n" * 20,
-    "line ends": "\ufeffone\r\ntwo\rthree\n\r\n\r four\r\n" * 20,
-    "no place to cut": "日本語。" * 60,
-    "no place but within line ends": "x" + "\r\n" * 300,
-    "blanks": " \n" * 300,
-}
-
-
-def read(path, field="text") -> list[str]:
-    return [text for piece in TextFile.of(str(path), field).pieces() for text in piece.texts()]
-
-
-@pytest.fixture(params=[1, 7, 64, 1 << 20])
-def piece_bytes(request, monkeypatch):
-    monkeypatch.setattr(text_files, "PIECE_BYTES", request.param)
-    monkeypatch.setattr(text_files, "TAIL_BYTES", 16)
-    monkeypatch.setattr(text_files, "LONGEST", 200)
-
-
-def test_pieces_make_up_the_text(tmp_path, piece_bytes):
-    for (name, text), suffix in itertools.product(TEXTS.items(), ("", ".gz")):
-        path, plain = tmp_path / f"text{suffix}", tmp_path / "plain"
-        plain.write_bytes(text.encode())
-        path.write_bytes(gzip.compress(plain.read_bytes()) if suffix else plain.read_bytes())
-        pieces = list(TextFile.of(str(path), "text").pieces())
-        assert b"".join(piece.content for piece in pieces) == plain.read_bytes(), name
-        sizes = [len(piece.content) for piece in pieces]
-        assert [piece.offset for piece in pieces] == list(itertools.accumulate([0, *sizes[:-1]]))
-        assert "".join(read(path)) == read_text(str(plain)), name
-
-
-def test_documents_in_jsonl(tmp_path, piece_bytes):
-    texts = ["one", "", "two\nlines", "dr\r\nei\r", "😀 é\u2028\0", "x" * 90]
-    lines = [json.dumps({"id": i, "text": text}, ensure_ascii=i % 2 == 0) for i, text in enumerate(texts)]
-    content = ("\ufeff" + "\r\n".join(lines[:3]) + "\n\n \n" + "\n".join(lines[3:])).encode()
-    for name, packed in (("a.jsonl", content), ("a.jsonl.gz", gzip.compress(content))):
-        (tmp_path / name).write_bytes(packed)
-        wanted = ["one", "", "two\nlines", "dr\nei\n", "😀 é\u2028\0", "x" * 90]
-        assert read(tmp_path / name) == [text + DOCUMENT_END for text in wanted]
-
-
-def test_pieces_are_small_and_cut_between_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "PIECE_BYTES", 100)
-    path = tmp_path / "text"
-    path.write_text(TEXTS["words"])
-    pieces = [piece.content for piece in TextFile.of(str(path), "text").pieces()]
-    assert len(pieces) > 5 and max(map(len, pieces)) < 200
-    assert all(re.search(rb"[a-z0-9]$", piece) for piece in pieces[:-1])
-    assert all(re.match(rb"[ \n]", piece) for piece in pieces[1:])
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text("ab1 \n.,é日\u3000🙂", max_size=30), st.binary(max_size=3))
-def test_the_last_cut(text, torn):
-    cut = last_cut(text.encode() + torn)
-    places = [i for i in range(1, len(text)) if text[i] in " \n" and text[i - 1].isalnum()]
-    if not any(byte in b" \n" for byte in torn):
-        assert cut == (len(text[: places[-1]].encode()) if places else 0)
-
-
-def packed(content: bytes) -> bytes:
-    return gzip.compress(content, mtime=0)
-
-
-def test_bad_sources(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "PIECE_BYTES", 16)
-    monkeypatch.setattr(text_files, "LONGEST", 200)
-
-    def read_content(name_and_content):
-        name, content = name_and_content
-        (tmp_path / name).write_bytes(content)
-        return read(tmp_path / name)
-
-    all_refused(read_content, [((name, content), f"{tmp_path}/{name}{says}") for name, content, says in [
-        ("a.txt", b"", " is empty"),
-        ("a.txt", b"abc def " * 9 + b"\0", " is binary (byte 72 is NUL)"),
-        ("a.txt", b"abc def " * 9 + b"\xff" + b" abc", " is not UTF-8 (byte 72 is 0xff)"),
-        ("a.txt", b"\xef\xbb\xbfabc\xff abc", " is not UTF-8 (byte 6 is 0xff)"),
-        ("a.txt", "é".encode() * 8 + b"\xc3", " is not UTF-8 (byte 16 is 0xc3)"),
-        ("a.txt", b"\x80" * 999, " is not UTF-8 (byte 0 is 0x80)"),
-        ("a.gz", b"plain text", " is damaged, or not a .gz file (Not a gzipped file (b'pl'))"),
-        ("a.gz", packed(b"abc " * 99)[:-9], " is damaged, or not a .gz file (Compressed file ended before the end"),
-        ("a.gz", packed(b"abc " * 99)[:-8] + bytes(8), " is damaged, or not a .gz file (CRC check failed"),
-        ("a.gz", packed(b"abc ")[:10] + b"\xff" * 20, " is damaged, or not a .gz file (Error -3 while decompressing"),
-        ("a.gz", packed("naïve".encode("latin-1")), " is not UTF-8 (byte 2 is 0xef)"),
-        ("a.jsonl", b'{"text": "a"}\n\n{"text": }', ", line 3 is not JSON (Expecting value: line 1 column 10"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "b"', ", line 2 is not JSON"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "' + b"b" * 199 + b'"}\n', ", line 2 is longer than 0 MB"),
-        ("a.jsonl", b'{"text": "a"}\n["text"]', ", line 2 is ['text'], expected an object with the field 'text'"),
-        ("a.jsonl", b'{"body": "a", "id": 3}', ", line 1 has no field 'text', only ['body', 'id']; name"),
-        ("a.jsonl", b'{"text": null}', ", line 1: its field 'text' is None, expected a string"),
-        ("a.jsonl", b'{"text": "\\ud800"}', ", line 1: its field 'text' has a lone surrogate (\\ud800)"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}', " is not UTF-8 (byte 24 is 0xff)"),
-        ("a.jsonl", b"[" * 150, ", line 1 is not JSON"),
-    ]])
-    monkeypatch.undo()
-    all_refused(read_content, [(("a.jsonl", b"[" * 200_000), "line 1 is nested too deeply")])

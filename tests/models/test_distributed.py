@@ -207,18 +207,6 @@ def test_ranks_divide_the_cores_they_share(monkeypatch):
         assert ranks.default_threads() == threads
 
 
-def test_the_ranks_of_a_machine_divide_its_work():
-    mpi = types.SimpleNamespace(COMM_TYPE_SHARED=None)
-
-    def done(rank: int, size: int) -> str:
-        machine = types.SimpleNamespace(rank=rank, size=size)
-        return "abcdefg"[distributed.Ranks(types.SimpleNamespace(rank=4, size=6, Split_type=lambda _: machine), mpi).part_here()]
-
-    for size in (1, 2, 3):
-        assert sorted("".join(done(rank, size) for rank in range(size))) == list("abcdefg")
-    assert "abcdefg"[distributed.ALONE.part_here()] == "abcdefg"
-
-
 def test_batch_sizes_that_ranks_cannot_divide():
     ranks = types.SimpleNamespace(size=2)
     check_divisible(TrainingConfig(batch_size=2, final_batch_size=16), ranks)

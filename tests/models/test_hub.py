@@ -10,8 +10,9 @@ import models
 from models import hub
 from models.commands.train import named_tokenizer
 from models.hub.folder import FAMILIES
-from models.tokenizers import BytePairs, Bytes, Vocabulary, tokenizer_of
+from models.tokenizers import Bytes, TokenizerJson, Vocabulary, tokenizer_of
 from models.transformer import CausalTransformer, TransformerConfig
+from texts import byte_pairs
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -246,10 +247,10 @@ def begins_with(content: str) -> str:
 
 
 def tokenizer_of_kind(kind: str):
-    pairs = BytePairs.of(TEXT, 300)
+    pairs = TokenizerJson(byte_pairs(TEXT))
     ends = [len(pairs) + 1] if kind == "pairs, with a beginning and an end" else []
     content = json.dumps(pairs.state()["tokenizer"])
-    return {"bytes": Bytes(), "pairs": pairs}.get(kind) or BytePairs(json.loads(begins_with(content)), ends)
+    return {"bytes": Bytes(), "pairs": pairs}.get(kind) or TokenizerJson(json.loads(begins_with(content)), ends)
 
 
 @pytest.mark.parametrize("kind, padded, family", [

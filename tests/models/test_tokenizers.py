@@ -1,6 +1,7 @@
 """Tokenizers of characters and bytes, responses, bits per byte, and the flag --tokenizer."""
 import json
 import os
+import pathlib
 import sys
 
 import numpy as np
@@ -13,7 +14,7 @@ import texts
 from models import checkpoint, load_corpus
 from models.extras import MissingExtra
 from models.generate import generate
-from models.tokenizers import BytePairs, Bytes, Vocabulary, tokenizer_of
+from models.tokenizers import Bytes, TokenizerJson, Vocabulary, tokenizer_of
 from refusals import all_refused, one_line
 from texts import ANY_TEXT, SMALL_RUN, SURROGATES
 
@@ -111,7 +112,7 @@ def test_every_tokenizer_has_the_same_split(tmp_path):
         assert corpus.tokenizer.kind == kind and corpus.validation_bytes == len(text[900:].encode()) == 299
         assert corpus.tokenizer.decode(corpus.train) == text[:900]
         assert corpus.tokenizer.decode(corpus.validation) == text[900:]
-    with pytest.raises(ValueError, match="tokenizer must be characters, bytes or bpe, got 'words'"):
+    with pytest.raises(ValueError, match="tokenizer must be characters or bytes, or a Tokenizer, got 'words'"):
         load_corpus(tokenizer="words")
 
 
@@ -151,8 +152,9 @@ def test_a_run_on_bytes(run, tmp_path):
 
 def test_the_library_is_missing(run, text_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    for call in (lambda: BytePairs.of("ab"), lambda: tokenizer_of({"kind": "bpe", "tokenizer": {"model": {}}, "ends": []})):
+    for call in (lambda: TokenizerJson({"model": {}}), lambda: tokenizer_of({"kind": "bpe", "tokenizer": {"model": {}}, "ends": []})):
         with pytest.raises(MissingExtra, match=r'needs tokenizers, which .*: pip install "minigrad-transformers\[hub\]"'):
             call()
-    one_line(run("train", "--text", text_file, "--tokenizer", "bpe"), "minigrad: error: this needs tokenizers", codes=(1,))
+    pathlib.Path("tokenizer.json").write_text('{"model": {}}')
+    one_line(run("train", "--text", text_file, "--tokenizer", "tokenizer.json"), "minigrad: error: this needs tokenizers", codes=(1,))
     assert not os.path.exists("runs")

@@ -40,6 +40,7 @@ def test_info(run):
     ([], f"a command is missing (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
     ([""], "a command is missing"),
     (["sweep"], "`minigrad sweep` is gone: call `minigrad train` in a shell loop"),
+    (["prepare"], "`minigrad prepare` is gone: `minigrad train --text FILE` takes the text itself"),
     (["fly"], f"'fly' is not a command (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
     (["trian"], "'trian' is not a command (did you mean train?); see `minigrad --help`"),
     (["--helpp"], "'--helpp' is not a command"),

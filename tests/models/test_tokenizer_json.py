@@ -1,9 +1,8 @@
-"""BytePairs, learnt here or by others: encoding against the library `tokenizers`, learning, decoding, files, states and runs."""
+"""A tokenizer.json: encoding and decoding against the library `tokenizers`, files, states and runs."""
 import copy
 import functools
 import itertools
 import json
-import random
 
 import numpy as np
 import pytest
@@ -11,29 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
-from models import CheckpointError, checkpoint, load_corpus
+from models import CheckpointError, checkpoint
 from models.data import default_text
 from models.generate import generate
-from models.tokenizers import BytePairs, byte_pairs, tokenizer_of
-from models.tokenizers.byte_pairs import LLAMA3_PATTERN
+from models.tokenizers import TokenizerJson, tokenizer_of
 from refusals import all_refused
-from texts import ANY_TEXT, SMALL_RUN, SURROGATES
+from texts import ANY_TEXT, SMALL_RUN, SURROGATES, byte_pairs
 
 tokenizers = pytest.importorskip("tokenizers")
 
 
-def added(content: str, number: int, **flags: bool) -> dict:
-    return dict(id=number, content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True) | flags
-
-
-def learnt(pre_tokenizer, decoder, size: int = 500):
+def learnt(pre_tokenizer, decoder):
     """A tokenizers.Tokenizer trained on TEXT."""
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizer, decoder
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, show_progress=False,
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=500, show_progress=False,
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator([TEXT], trainer)
     return tokenizer
+
+
+LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+                  r"\s+(?!\S)|\s+")
 
 
 def like_llama3():
@@ -67,7 +65,7 @@ def with_metaspace():
 
 
 def like_gpt2():
-    tokenizer = learnt(tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), tokenizers.decoders.ByteLevel())
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(byte_pairs(TEXT, 500)))
     tokenizer.add_special_tokens(["<|endoftext|>"])
     return tokenizer
 
@@ -78,14 +76,14 @@ KINDS = {make.__name__: make for make in (like_gpt2, like_llama3, like_llama2, w
 
 @functools.cache
 def made(kind: str):
-    """(A tokenizers.Tokenizer, the same as BytePairs)"""
+    """(A tokenizers.Tokenizer, the same as TokenizerJson)"""
     tokenizer = KINDS[kind]()
-    return tokenizer, BytePairs(json.loads(tokenizer.to_str()))
+    return tokenizer, TokenizerJson(json.loads(tokenizer.to_str()))
 
 
 @functools.cache
-def own() -> BytePairs:
-    return BytePairs.of(TEXT, 400)
+def own() -> TokenizerJson:
+    return TokenizerJson(byte_pairs(TEXT, 400))
 
 
 # Characters that decide where words begin and end, and where a text can be cut
@@ -105,106 +103,17 @@ def test_encode_and_decode_round_trip(text):
 
 @settings(deadline=None)
 @given(AWKWARD_TEXT)
-def test_tokens_are_the_librarys_wherever_the_text_is_cut(text):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(byte_pairs, "PIECE", 1)  # cuts wherever that is allowed
-        patch.setattr(byte_pairs, "BATCH", 3)
-        for kind in KINDS:
-            library, tokenizer = made(kind)
-            assert tokenizer.encode(text).tolist() == library.encode(text, add_special_tokens=False).ids, kind
-
-
-def test_tokens_of_a_long_text_with_broken_utf8_are_the_librarys():
-    generator = random.Random(0)
-    content = bytearray((TEXT * 8).encode())
-    for place in generator.sample(range(len(content)), 2000):
-        content[place] = generator.randrange(256)
-    text = content.decode(errors="replace")
-    assert text.count("�") > 500 and len(text) > 3 * byte_pairs.PIECE
-    library, tokenizer = made("like_gpt2")
-    assert tokenizer.encode(text).tolist() == library.encode(text).ids
-    assert len(list(byte_pairs._pieces(text, tokenizer._cut))) > 3
-
-
-def test_which_tokenizers_cut_texts(monkeypatch):
-    for kind, cuts in [("like_gpt2", True), ("like_llama3", True), ("like_llama2", False), ("with_metaspace", False)]:
-        assert (made(kind)[1]._cut is not None) == made(kind)[1].is_local == cuts
-    monkeypatch.setattr(byte_pairs, "PIECE", 1)
-    tokenizer = made("like_llama3")[1]
-    assert tokenizer.names(tokenizer.encode("Yes.\nNo.\nYes.\n"))[-2:] == ["Yes", ".\n"], "its words may end with a line"
-
-
-@pytest.mark.parametrize("change", [
-    {"normalizer": {"type": "Lowercase"}},
-    {"added_tokens": [added("the cat", 500)]},
-    {"added_tokens": [added("cat", 500, rstrip=True)]},
-    {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}},
-    {"pre_tokenizer": None},
-])
-def test_texts_are_not_cut_where_that_would_change_tokens(change):
-    described = own().state()["tokenizer"] | change
-    tokenizer, library = BytePairs(described), tokenizers.Tokenizer.from_str(json.dumps(described))
-    text = "the cat  sat on the cat\n" * 3
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(byte_pairs, "PIECE", 1)
-        assert tokenizer.encode(text).tolist() == library.encode(text).ids
-    assert tokenizer._cut is None
-
-
-# ---- learning ----
-
-def slow_pairs(words: dict[tuple[str, ...], int], count: int) -> list[tuple[str, str]]:
-    """The first pairs to be joined, each the most frequent one."""
-    found = []
-    for _ in range(count):
-        pairs = {}
-        for word, times in words.items():
-            for pair in itertools.pairwise(word):
-                pairs[pair] = pairs.get(pair, 0) + times
-        best = max(pairs, key=pairs.get)
-        assert list(pairs.values()).count(pairs[best]) == 1  # the text must leave no choice
-        found.append(best)
-        joined = {}
-        for word, times in words.items():
-            parts = list(word)
-            for i in range(len(parts) - 1, 0, -1):
-                if (parts[i - 1], parts[i]) == best:
-                    parts[i - 1 : i + 1] = ["".join(best)]
-            joined[tuple(parts)] = joined.get(tuple(parts), 0) + times
-        words = joined
-    return found
-
-
-def test_the_most_frequent_pairs_are_joined():
-    words = {"ab": 7, "abc": 5, "abcd": 3, "dab": 2}
-    text = "".join(f"{word}\n" * times for word, times in words.items())
-    pairs = slow_pairs({tuple(word): times for word, times in words.items()}, 3)
-    tokenizer = BytePairs.of(text, 256 + 3)
-    assert [tuple(pair) for pair in tokenizer.state()["tokenizer"]["model"]["merges"]] == pairs
-    assert len(tokenizer) == 259 and tokenizer.names([256, 257, 258]) == ["".join(pair) for pair in pairs]
-
-
-def test_learning_does_not_depend_on_the_pieces(monkeypatch):
-    state = own().state()
-    monkeypatch.setattr(byte_pairs, "PIECE", 10)
-    assert BytePairs.of(TEXT, 400).state() == state
-
-
-def test_the_vocabulary_size():
-    for text, size, length in [("", 256, 256), ("", 999, 256), ("a", 999, 256), ("ab", 999, 256), ("abab", 999, 257),
-                               ("🙂" * 2, 10 ** 12, 259), ("ab ab ab", 256, 256)]:
-        tokenizer = BytePairs.of(text, size)
-        assert len(tokenizer) == length and tokenizer.decode(tokenizer.encode(text + "ñ")) == text + "ñ"
-    all_refused(lambda size: BytePairs.of("abc", size), [
-        (size, f"vocabulary_size must be at least 256, one for each byte, got {size}") for size in (-1, 0, 1, 255)])
+def test_tokens_are_the_librarys(text):
+    for kind in KINDS:
+        library, tokenizer = made(kind)
+        assert tokenizer.encode(text).tolist() == library.encode(text, add_special_tokens=False).ids, kind
 
 
 @settings(deadline=None)
 @given(st.text(), SURROGATES, st.text())
 def test_half_a_surrogate_pair_is_refused(before, half, after):
-    for call in (own().encode, BytePairs.of):
-        with pytest.raises(ValueError, match="a lone surrogate"):
-            call(before + half + after)
+    with pytest.raises(ValueError, match="a lone surrogate"):
+        own().encode(before + half + after)
 
 
 # ---- decoding ----
@@ -240,7 +149,7 @@ def test_names_of_tokens_and_of_unknown_ids():
     a = own().encode("a")[0]
     skipping = own().state()["tokenizer"]
     skipping["model"]["vocab"]["ü"] = len(own()) + 2
-    assert BytePairs(skipping).decode([a, len(own()), len(own()) + 1, a]) == "a��a" and own().decode([]) == ""
+    assert TokenizerJson(skipping).decode([a, len(own()), len(own()) + 1, a]) == "a��a" and own().decode([]) == ""
     all_refused(own().decode, [([a, i], f"decode: token id {i} is out of range") for i in (-1, len(own()), 2**70)], IndexError)
     assert own().names([10 ** 6]) == ["token 1000000"]
 
@@ -274,11 +183,11 @@ def test_files_of_gpt2(tmp_path):
     (tmp_path / "vocab.json").write_text(json.dumps(vocabulary | {"<|endoftext|>": len(vocabulary)}))
     text = TEXT[:3000] + "<|endoftext|>é"
     for path in (tmp_path, tmp_path / "vocab.json"):
-        found = BytePairs.read(path)
-        assert len(found) == len(tokenizer) and found.encode(text).tolist() == library.encode(text).ids and found._cut
+        found = TokenizerJson.read(path)
+        assert len(found) == len(tokenizer) and found.encode(text).tolist() == library.encode(text).ids
         assert found.decode(found.encode(text)) == text and found.decode(found.start) == "<|endoftext|>"
     library.save(str(tmp_path / "tokenizer.json"))
-    assert BytePairs.read(tmp_path).state() == BytePairs.read(tmp_path / "tokenizer.json").state() == tokenizer.state()
+    assert TokenizerJson.read(tmp_path).state() == TokenizerJson.read(tmp_path / "tokenizer.json").state() == tokenizer.state()
 
 
 def test_bad_files(tmp_path):
@@ -290,24 +199,19 @@ def test_bad_files(tmp_path):
             (folder / "vocab.json").write_text('{"a": 0, "b": 1, "ab": 2}')
             (folder / "merges.txt").write_text("#version: 0.2\na b\n")
         (folder / name).write_bytes(content)
-        return BytePairs.read(folder)
+        return TokenizerJson.read(folder)
 
     all_refused(read, [((name, content), says) for name, content, says in [
         ("else.json", b"", "holds no tokenizer.json, and no vocab.json with a merges.txt"),
         *(("tokenizer.json", content, "tokenizer.json is unusable: it is not JSON in UTF-8") for content in (
             b"", b"\xff{}", b"[" * 100_000)),
         *(("tokenizer.json", content, "tokenizer.json is unusable: it is not a tokenizer.json") for content in (b"{}", b"5")),
-        ("vocab.json", b"[]", "vocab.json is unusable: it must hold tokens and their ids"),
-        ("vocab.json", b'{"a": "b", "b": 1, "ab": 2}', "vocab.json is unusable: it is not a tokenizer.json"),
-        *((name, content, f"merges.txt is unusable: line {line}, expected two tokens with a blank between, which are in vocab.json")
-          for name, content, line in [
-              ("vocab.json", b'{"a": 0}', "2 is 'a b'"), ("vocab.json", b'{"a": 0, "b": 1}', "2 is 'a b'"),
-              *(("merges.txt", content, line) for content, line in (
-                  (b"a b\n\na b c", "3 is 'a b c'"), (b"a", "1 is 'a'"), (b"a\tb", "1 is 'a\\tb'"), (b"a x", "1 is 'a x'")))]),
-        ("merges.txt", b"a \xff", "merges.txt is unusable: 'utf-8' codec can't decode byte 0xff")]])
+        *((name, content, "vocab.json is unusable: it does not fit merges.txt, or one of them is damaged") for name, content in [
+            ("vocab.json", b"[]"), ("vocab.json", b'{"a": "b", "b": 1, "ab": 2}'), ("vocab.json", b'{"a": 0}'), ("merges.txt", b"a"),
+            ("merges.txt", b"a x"), ("merges.txt", b"a \xff")])]])
     (tmp_path / "vocab.json").write_text("{}")
     for path, missing in ((tmp_path, "merges.txt"), (tmp_path / "none.json", "none.json")):
-        all_refused(BytePairs.read, [(path, missing)], FileNotFoundError)
+        all_refused(TokenizerJson.read, [(path, missing)], FileNotFoundError)
 
 
 def test_a_state_makes_the_same_tokenizer():
@@ -323,7 +227,7 @@ def test_padding_truncation_and_dropout_are_ignored():
     library.enable_padding(length=10 ** 12)
     library.enable_truncation(2)
     library.model.dropout = 0.9
-    tokenizer = BytePairs(json.loads(library.to_str()))
+    tokenizer = TokenizerJson(json.loads(library.to_str()))
     assert tokenizer.encode(TEXT).tolist() == own().encode(TEXT).tolist() and tokenizer.state() == own().state()
 
 
@@ -369,31 +273,19 @@ HOSTILE_PARTS = [
 
 
 def test_hostile_parts():
-    all_refused(lambda change: BytePairs(own().state()["tokenizer"] | change), HOSTILE_PARTS)
-    tokenizer = BytePairs({"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "x"}})
+    all_refused(lambda change: TokenizerJson(own().state()["tokenizer"] | change), HOSTILE_PARTS)
+    tokenizer = TokenizerJson({"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "x"}})
     with pytest.raises(ValueError, match="this text has no tokens .*UNK"):
         tokenizer.encode("b")
 
 
 # ---- runs ----
 
-def test_byte_pairs_are_learnt_from_the_training_text_alone(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("abc " * 225 + "xyz " * 25)
-    corpus = load_corpus(str(path), context=4, tokenizer="bpe")
-    assert corpus.tokenizer.state() == BytePairs.of("abc " * 225).state()
-    assert corpus.tokenizer.decode(corpus.validation) == "xyz " * 25 and corpus.validation_bytes == 100
-    with pytest.raises(ValueError, match="vocabulary_size is 300, but this text gives only 259 tokens: .* ask for fewer"):
-        load_corpus(str(path), tokenizer="bpe", vocabulary_size=300)
-    assert len(load_corpus(str(path), context=4, tokenizer="bpe", vocabulary_size=259).tokenizer) == 259
-    with pytest.raises(ValueError, match=r"its 1000 characters make 226 tokens for training and 100 for validation"):
-        load_corpus(str(path), context=200, tokenizer="bpe")
-
-
 def test_a_run(run, refused, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
-    arguments = "train", "--text", "text.txt", "--tokenizer", "bpe"
-    code, out, err = run(*arguments, "--vocabulary-size", 300, "--out", "one", *SMALL_RUN)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(byte_pairs(TEXT)))
+    arguments = "train", "--text", "text.txt", "--tokenizer", "tokenizer.json"
+    code, out, err = run(*arguments, "--out", "one", *SMALL_RUN)
     assert code == 0 and "a vocabulary of 300 tokens" in err and "bits per byte" in out
     saved, model = checkpoint.load("one"), models.load("one")
     assert saved.config["vocabulary_size"] == 300 and saved.dataset["tokenizer"]["kind"] == "bpe"
@@ -403,33 +295,33 @@ def test_a_run(run, refused, tmp_path):
     (tmp_path / "others").mkdir()
     (tmp_path / "others/tokenizer.json").write_text(json.dumps(saved.dataset["tokenizer"]["tokenizer"]))
     for command in (["look", "one", "--prompt", "日本🙃"],
-                    ["train", "--resume", "one", "--tokenizer", "bpe", "--vocabulary-size", 300, "--steps", 5],
+                    ["train", "--resume", "one", "--tokenizer", "tokenizer.json", "--vocabulary-size", 300, "--steps", 5],
                     ["train", "--init-from", "one", "--text", "text.txt", "--out", "two", "--steps", 1],
                     ["train", "--resume", "one", "--tokenizer", "others", "--steps", 6],
                     ["train", "--text", "text.txt", "--tokenizer", "others", "--out", "three", *SMALL_RUN]):
         assert run(*command)[0] == 0, command
     assert all(checkpoint.load(name).dataset == saved.dataset for name in ("one", "two", "three"))
     made("like_gpt2")[0].save("others/tokenizer.json")
-    refused([(["--vocabulary-size", 255], "vocabulary_size must be at least 256"),
-             (["--vocabulary-size", 9999], "vocabulary_size is 9999, but this text gives only"),
+    refused([(["--vocabulary-size", 255], "--vocabulary-size is 255, but the tokenizer has 300 tokens; leave the flag out"),
              (["--resume", "one", "--tokenizer", "others"], "--tokenizer is others, but one/checkpoint.npz was trained with bpe"),
              (["--resume", "one", "--vocabulary-size", 301], "--vocabulary-size is 301, but one/checkpoint.npz was")], *arguments)
 
 
 def test_hostile_checkpoints(here, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
-    here("--text", "text.txt", "--tokenizer", "bpe", "--vocabulary-size", 300, *SMALL_RUN, name="run")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(byte_pairs(TEXT)))
+    here("--text", "text.txt", "--tokenizer", "tokenizer.json", *SMALL_RUN, name="run")
     good = checkpoint.load("run")
     state = good.dataset["tokenizer"]
     for other, says in ((state | {"tokenizer": {}}, "its dataset.tokenizer is"), (state | {"more": 1}, "its dataset.tokenizer is"),
                         ({"kind": "bpe"}, "its dataset.tokenizer is"),
                         (state | {"tokenizer": state["tokenizer"] | {"normalizer": NESTED}}, "its dataset.tokenizer is"),
-                        (BytePairs.of(TEXT, 301).state(), "its model has 300 tokens, its tokenizer 301"),
+                        (TokenizerJson(byte_pairs(TEXT, 301)).state(), "its model has 300 tokens, its tokenizer 301"),
                         ({"kind": "bytes"}, "its model has 300 tokens, its tokenizer 256")):
         good.dataset["tokenizer"] = other
         checkpoint.save("run", good)
         all_refused(models.load, [("run", says)], CheckpointError)
-    good.dataset["tokenizer"] = BytePairs.of(TEXT, 290).state()  # the model has ten more, which are never drawn
+    good.dataset["tokenizer"] = TokenizerJson(byte_pairs(TEXT, 290)).state()  # the model has ten more, which are never drawn
     checkpoint.save("run", good)
     model = models.load("run")
     assert "�" not in models.respond(model, "a", tokens=5, temperature=0)
