@@ -130,8 +130,6 @@ FILES_AND_PROCESSES = {  # and what an answer of a student may do
         "lambda *args: contextlib.nullcontext()", "tests/models/test_run.py::lock"),
     "kernels of other sources are taken": ("minigrad/fast/kernels/cache.py _source_hash",
         "lambda sources: 'any'", "tests/minigrad/fast/kernels/test_cache.py"),
-    "results come in another order": ("models/processes.py in_order",
-        "lambda *args: iter([*was(*args)][::-1])", "tests/models/test_processes.py"),
     "a rank sums its own": ("models/distributed.py Ranks.sum",
         "lambda self, values: np.asarray(values)", "tests/models/test_distributed.py"),
     "every rank has the rows of the first": ("models/distributed.py Alone.rows",
