@@ -4,6 +4,7 @@ import math
 import numpy as np
 
 from .activations import log_of_one_plus_exp
+from .cross_entropy import times_log
 from .elementary import Elementwise, Sigmoid
 
 LEAST_LOG = -100.0  # of a probability
@@ -40,7 +41,7 @@ class BinaryCrossEntropy(Elementwise):
 
 
 def logits_loss(x, target, weight):
-    return weight * target * log_of_one_plus_exp(-x) + (1 - target) * log_of_one_plus_exp(x)
+    return times_log(weight * target, log_of_one_plus_exp(-x)) + times_log(1 - target, log_of_one_plus_exp(x))
 
 
 def logits_loss_backward_a(dout, x, target, weight):
@@ -60,7 +61,7 @@ class BinaryCrossEntropyWithLogits(Elementwise):
     dx = dout * ((1 - target) * sigmoid(x) - weight * target * sigmoid(-x)),
     dtarget = dout * (weight * s(-x) - s(x)),  dweight = dout * target * s(-x)
 
-    With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x).
+    With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x). 0 log 0 is 0.
     """
 
     function = staticmethod(logits_loss)

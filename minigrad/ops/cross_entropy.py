@@ -1,9 +1,15 @@
 """Cross-entropy of logits with target classes or distributions, and its last step alone, from log-probabilities."""
 import numpy as np
 
+from .. import backend
 from ..tape import Fused, Op
 from .indexing import SetAt
 from .softmax import LogSoftmax, Softmax
+
+
+def times_log(share, log_p):
+    """share * log p, where 0 log 0 = 0"""
+    return share * np.where((share == 0) & np.isinf(log_p), 0.0, log_p)
 
 
 class CrossEntropy(Fused):
@@ -25,7 +31,7 @@ class CrossEntropy(Fused):
         log_p = LogSoftmax.call(x, dim=-1)
         expected = np.sum(np.where(self.is_target, log_p, 0.0), axis=-1)
         if label_smoothing:
-            expected = (1 - label_smoothing) * expected + label_smoothing * np.mean(log_p, axis=-1)
+            expected = times_log(1 - label_smoothing, expected) + label_smoothing * np.mean(log_p, axis=-1)
         losses = np.where(self.is_counted, -expected, 0.0)
         return losses if reduction == "none" else np.sum(losses) / self.divisor
 
@@ -39,13 +45,13 @@ class CrossEntropy(Fused):
 class CrossEntropyOfDistributions(Fused):
     """out = -rowsum(q * log(softmax(x))):  dx = dout * (softmax(x) * rowsum(q) - q),  dq = -dout * log(softmax(x))
 
-    x (N, V) are logits, q (N, V) target probabilities with any sum; there is a loss for each row. Where the q sum to 1, the
-    gradient is that of CrossEntropy.
+    x (N, V) are logits, q (N, V) target probabilities with any sum; there is a loss for each row. 0 log 0 is 0. Where the q
+    sum to 1, the gradient is that of CrossEntropy.
     """
 
     def forward(self, x, q):
         self.save(x, q)
-        return -np.sum(q * LogSoftmax.call(x, dim=-1), axis=-1)
+        return -np.sum(backend.elementwise(times_log, q, LogSoftmax.call(x, dim=-1)), axis=-1)
 
     def backward(self, dout, x, q):
         dout, total = dout[:, None], np.sum(q, axis=-1, keepdims=True)

@@ -1,6 +1,7 @@
 """Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
 
-Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows. Where PyTorch
+Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows; 0 log 0 is 0, so
+a class without a target or a weight adds nothing, though its logit be -inf (in PyTorch the loss is NaN). Where PyTorch
 still has `size_average` and `reduce` in between, the arguments after them are keyword-only. `left_out` is for these, which
 an error explains.
 """
@@ -11,6 +12,7 @@ import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
+from minigrad.ops.cross_entropy import times_log
 from nn.checks import class_ids, positive
 from nn.left_out import check_left_out
 
@@ -128,7 +130,7 @@ def binary_cross_entropy_with_logits(
         target, pos_weight = promote(target, pos_weight)
     op = ops.binary_cross_entropy.BinaryCrossEntropyWithLogits
     losses = apply(op, x, target, 1.0 if pos_weight is None else pos_weight)
-    return _reduced(losses if weight is None else losses * weight, reduction)
+    return _reduced(losses if weight is None else times_log(weight, losses), reduction)
 
 
 def kl_div(
@@ -140,10 +142,9 @@ def kl_div(
     elements.
     """
     _check("kl_div", reduction, left_out, ("mean", "sum", "none", "batchmean"))
-    if log_target:
-        losses = target.exp() * (target - input)
-    else:
-        losses = target * (where(target > 0, target, 1.0).log() - input)
+    p = target.exp() if log_target else target
+    log_p = where(p == 0, 0.0, target) if log_target else where(p == 0, 1.0, target).log()
+    losses = times_log(p, log_p - input)
     if reduction == "batchmean":
         return losses.sum() / losses.shape[0]
     return _reduced(losses, reduction)
@@ -178,10 +179,10 @@ def _weighted_loss(
     is_counted = compute(np.not_equal, ids, ignore_index)
     targets = compute(_some_class, ids, class_dim, ignore_index)
     of_target = where(is_counted, weights.reshape(-1)[targets].squeeze(class_dim), 0.0)
-    losses = -where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0) * of_target
+    losses = -times_log(of_target, where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0))
     if label_smoothing:
-        of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
-        losses = (1.0 - label_smoothing) * losses + label_smoothing / classes * of_all
+        of_all = -where(is_counted, times_log(weights, log_p).sum(class_dim), 0.0)
+        losses = times_log(1.0 - label_smoothing, losses) + label_smoothing / classes * of_all
     return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(losses, reduction)
 
 

@@ -20,7 +20,7 @@ def cross_entropy_row(x, target, smoothing, dx, size):
                 run += x[j] - largest
             spread += run
     dx[target] -= constant_like(x, 1 - smoothing)
-    expected = constant_like(x, 1 - smoothing) * (x[target] - largest)
+    expected = constant_like(x, 1 - smoothing) * (x[target] - largest) if smoothing < 1 else constant_like(x, 0)
     return log(total) - (expected + smoothed * constant_like(x, spread) if smoothing > 0 else expected)
 
 
