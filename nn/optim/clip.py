@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from minigrad import Tensor
+from minigrad import Tensor, float32, float64, tensor
 from minigrad.extend import norm, note_write
 from nn.checks import positive
 
@@ -16,7 +16,7 @@ def clip_coefficient(total_norm: float, max_norm: float) -> float:
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
-                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> float:
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """Scale all gradients in place, so that their norm, as one long vector, is at most `max_norm`; return the norm before.
 
         norm = (sum of all |g|^norm_type)^(1 / norm_type),    max |g| for inf
@@ -30,7 +30,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     >>> p = nn.Parameter(mg.zeros(2))
     >>> p.grad = mg.tensor([3.0, 4.0])
     >>> clip_grad_norm_([p], max_norm=1.0)
-    5.0
+    tensor(5.)
     >>> p.grad
     tensor([0.6, 0.8])
     """
@@ -48,7 +48,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
             for gradient in gradients:
                 gradient *= coefficient
                 note_write(gradient)
-    return total_norm
+    return tensor(total_norm, dtype=float64 if any(gradient.dtype == float64 for gradient in gradients) else float32)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:

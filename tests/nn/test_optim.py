@@ -496,12 +496,12 @@ def test_clipping_on_the_way_is_clipping_before(optimizer):
         set_gradients(ours, seed=t)
         set_gradients(theirs, seed=t)
         before = gradients(ours)
-        norm = clip_grad_norm_(theirs, 0.5)
+        norm = clip_grad_norm_(theirs, 0.5).item()
         fused.step()
         plain.step()
         assert norm == pytest.approx(math.sqrt((before**2).sum()), rel=1e-12) == fused.grad_norm
         np.testing.assert_array_equal(gradients(ours), before)
-        assert clip_grad_norm_(theirs, math.inf) == pytest.approx(0.5, rel=1e-5)
+        assert clip_grad_norm_(theirs, math.inf).item() == pytest.approx(0.5, rel=1e-5)
     for a, b in zip(ours, theirs):
         np.testing.assert_allclose(a.data, b.data, rtol=1e-5, atol=1e-6)
 
@@ -513,14 +513,15 @@ def test_norms_of_any_order(norm_type):
         parameters = mixed((dtype, np.float64))
         before = gradients(parameters)
         norm = abs(before).max() if p == math.inf else (abs(before) ** p).sum() ** (1 / p)
-        assert nn.utils.clip_grad_norm_(iter(parameters), max_norm, norm_type=norm_type) == pytest.approx(norm, rel=1e-12)
+        found = nn.utils.clip_grad_norm_(iter(parameters), max_norm, norm_type=norm_type)
+        assert found.dtype == np.float64 and found.item() == pytest.approx(norm, rel=1e-12)
         np.testing.assert_allclose(gradients(parameters), before * min(1, max_norm / (norm + 1e-6)), rtol=rtol)
 
 
 def test_a_norm_neither_overflows_nor_loses_a_nan():
     big, small = nn.Parameter(np.zeros(2)), nn.Parameter(np.zeros(1))
     big.grad, small.grad = mg.tensor(np.array([3e200, 4e200])), mg.tensor(np.array([0.0]))
-    assert clip_grad_norm_([big, small], math.inf, norm_type=3) == pytest.approx(91 ** (1 / 3) * 1e200)
+    assert clip_grad_norm_([big, small], math.inf, norm_type=3).item() == pytest.approx(91 ** (1 / 3) * 1e200)
     assert clip_grad_norm_([small], 1.0, norm_type=3) == clip_grad_norm_([], 1.0, norm_type=math.inf) == 0
     for norm_type in (1, 2, math.inf):
         for pair in ([4.0, math.nan], [math.nan, 4.0]):
@@ -675,7 +676,7 @@ def test_joined_optimizers_step_as_if_alone():
     for t in range(3):
         set_gradients(apart, seed=t)
         step(optimizer, together, seed=t)
-        length = clip_grad_norm_(apart, 2.0)
+        length = clip_grad_norm_(apart, 2.0).item()
         for each in parts.optimizers:
             each.step()
         assert optimizer.grad_norm == pytest.approx(length, rel=1e-12) and length > 2

@@ -40,7 +40,7 @@ for _ in range(5):
         optimizer.zero_grad()
         loss = loss_function(model(inputs), labels)
         loss.backward()
-        norm: float = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        norm: Tensor = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     scheduler.step()
 model.eval()
