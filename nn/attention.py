@@ -35,8 +35,9 @@ class Attention(Module):
     """Attention of x (B, Tq, D) to itself, or to a memory (B, Tk, memory_width), with H heads.
 
     - query_key: what makes queries and keys. "none": the tokens themselves; "shared": one projection to key_size
-      features per head, so that scores are symmetric; "separate": one for each.
-    - value: True projects values to value_size features per head; False takes the tokens themselves.
+      features per head, by default width / heads, so that scores are symmetric; "separate": one for each.
+    - value: True projects values to value_size features per head, by default width / heads; False takes the tokens
+      themselves.
     - output_projection: "concat": one matrix for the concatenated heads; "sum": a matrix for each head, and the sum, which
       is the same function; "none": the concatenated heads as they are. With "sum", each head's matrix has full rank if
       value=False, and rank value_size if value=True.
@@ -87,7 +88,7 @@ class Attention(Module):
         self.rotary_scaling = rotary_scaling
         self.window: int | None = None if window is None else positive_int("Attention", "window", window)
         self._check_switches(key_size, value_size)
-        each = max(1, width // heads)
+        each = width // heads
         key_size = width if query_key == "none" else each if key_size is None else key_size
         value_size = self.memory_width if not value else each if value_size is None else value_size
         self.key_size: int = positive_int("Attention", "key_size", key_size)
@@ -193,7 +194,7 @@ class Attention(Module):
         heads = self.heads if heads is None else heads
         if projection is None:
             return x[:, None].expand(B, heads, T, D)
-        return projection(x).reshape(B, T, heads, -1).transpose(1, 2)
+        return projection(x).reshape(B, T, heads, projection.out_features // heads).transpose(1, 2)
 
     def _mask(self, q: Tensor, k: Tensor, key_padding_mask: Tensor | None) -> Tensor | None:
         """What is added to the scores, broadcasting to (B, H, Tq, Tk); None if nothing is, or only the causal mask."""
@@ -235,7 +236,10 @@ class Attention(Module):
         """ValueError for switches that contradict each other."""
         query_key, width, memory_width = self.query_key, self.width, self.memory_width
         heads, groups = self.heads, self.key_value_heads
+        is_divided = query_key != "none" and key_size is None or self.projects_value and value_size is None
         contradictions = [
+            (is_divided and width % heads != 0,
+             f"heads must divide width, got {heads} and {width}; change one of them, or give key_size and value_size"),
             (query_key == "none" and key_size not in (None, width),
              f"query_key='none' takes the tokens as keys; leave out key_size={key_size}, or choose query_key='separate'"),
             (query_key != "separate" and memory_width != width,

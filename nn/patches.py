@@ -12,18 +12,30 @@ def patchify(images: Tensor, size: int) -> Tensor:
     >>> patchify(mg.arange(16).reshape(1, 1, 4, 4), 2)[0, 1].tolist()
     [2, 3, 6, 7]
     """
+    if images.ndim != 4:
+        raise ValueError(f"patchify: expected images (B, channels, height, width), got {images.shape}")
     B, channels, height, width = images.shape
-    if height % size or width % size:
-        raise ValueError(f"patchify: size must divide height and width, got size {size} and an image {height} x {width}")
-    tiles = images.reshape(B, channels, height // size, size, width // size, size)
-    return tiles.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, channels * size * size)
+    rows, columns = _tiles("patchify", size, height, width)
+    tiles = images.reshape(B, channels, rows, size, columns, size)
+    return tiles.permute(0, 2, 4, 1, 3, 5).reshape(B, rows * columns, channels * size * size)
 
 
 def unpatchify(patches: Tensor, size: int, height: int, width: int) -> Tensor:
     """The inverse of `patchify`: the images with these patches."""
-    B, rows, columns = patches.shape[0], height // size, width // size
-    tiles = patches.reshape(B, rows, columns, -1, size, size)
-    return tiles.permute(0, 3, 1, 4, 2, 5).reshape(B, -1, height, width)
+    rows, columns = _tiles("unpatchify", size, height, width)
+    if patches.ndim != 3 or patches.shape[1] != rows * columns or patches.shape[2] % size**2:
+        raise ValueError(f"unpatchify: expected {rows * columns} patches (B, patches, channels * {size**2}), got "
+                         f"{patches.shape}")
+    B, channels = patches.shape[0], patches.shape[2] // size**2
+    tiles = patches.reshape(B, rows, columns, channels, size, size)
+    return tiles.permute(0, 3, 1, 4, 2, 5).reshape(B, channels, height, width)
+
+
+def _tiles(name: str, size: int, height: int, width: int) -> tuple[int, int]:
+    """How many patches there are, one above the other and side by side."""
+    if height % positive_int(name, "size", size) or width % size:
+        raise ValueError(f"{name}: size must divide height and width, got size {size} and an image {height} x {width}")
+    return height // size, width // size
 
 
 class PatchEmbedding(Module):

@@ -43,7 +43,7 @@ def one_hot(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
     if start + T > D:
         raise ValueError(f"positions 'one_hot' of width {D} end at {D - 1}, got position {start + T - 1}; make the table "
                          "wider, or choose 'sinusoidal', which has no end")
-    return np.eye(start + T, D)[start:]
+    return np.equal(np.arange(start, start + T)[:, None], np.arange(D)).astype(float)
 
 
 def integer(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
@@ -84,7 +84,7 @@ class PositionEncoding(Module):
         if kind == "learned":
             if size is None:
                 raise ValueError("PositionEncoding: kind='learned' needs size, the number of positions in the table")
-            self.weight = Parameter(mg.zeros(size, self.position_width))
+            self.weight = Parameter(mg.zeros(positive_int("PositionEncoding", "size", size), self.position_width))
             init.normal_(self.weight, std=0.02)
 
     @property
@@ -94,6 +94,8 @@ class PositionEncoding(Module):
 
     def table(self, T: int, start: int = 0) -> Tensor:
         """p (T, D) from position `start` on."""
+        if start < 0:
+            raise ValueError(f"positions {self.kind!r} begin at 0, got start={start}")
         if self.weight is not None:
             if start + T > len(self.weight):
                 raise ValueError(f"positions 'learned' has size {self.size}, got position {start + T - 1}; make size "
@@ -104,6 +106,8 @@ class PositionEncoding(Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         if self.kind == "none":
             return x
+        if x.ndim < 2 or x.shape[-1] != self.width:
+            raise ValueError(f"PositionEncoding: expected x of shape (..., T, {self.width}), got {x.shape}")
         p = self.table(x.shape[-2], start).to(x.dtype)
         if self.combine == "add":
             return x + p
@@ -189,5 +193,7 @@ def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none")
 
     Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape. For `scaling` see `rotary_frequencies`.
     """
+    if x.ndim < 2:
+        raise ValueError(f"rotate: expected x of shape (..., T, D), got {x.shape}")
     T, D = x.shape[-2:]
     return ops.attention.turned(x, rotation(T, D, base, scaling, start, x.dtype))

@@ -67,6 +67,8 @@ class Recurrent(Module):
             form = "(B, T, {0})" if self.batch_first else "(T, B, {0})"
             raise ValueError(f"{name}: expected x of shape {form} or (T, {{0}}), got {x.shape}".format(self.input_size))
         time = self._time_axis(x)
+        if x.shape[time] == 0:
+            raise ValueError(f"{name}: expected at least one time step, got x of shape {x.shape}")
         if padding is not None and (padding.shape != x.shape[:-1] or padding.dtype != bool):
             raise ValueError(f"{name}: expected padding of booleans {x.shape[:-1]}, got {padding.dtype} {padding.shape}")
         count = self.num_layers * len(self.directions)

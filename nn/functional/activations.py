@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import minigrad as mg
 from minigrad import Tensor, ops
-from minigrad.extend import apply, floating
+from minigrad.extend import apply, check_dim, floating
 from nn.checks import check_same_dtype, positive
 
 
@@ -124,7 +124,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), where a and b are the halves of x along dim (Dauphin et al., arXiv:1612.08083)."""
-    if input.shape[dim] % 2:
+    if input.ndim == 0 or input.shape[check_dim("glu", input, dim)] % 2:
         raise ValueError(f"glu: halving size must be even, but dimension {dim} of {input.shape} is not")
     a, b = input.chunk(2, dim)
     return a * b.sigmoid()

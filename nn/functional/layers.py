@@ -201,6 +201,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if input.numel() == 0:
             raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
         num_classes = int(input.max().item()) + 1
+    positive_int("one_hot", "num_classes", num_classes)
     return input.constant(_one_hot, class_ids("one_hot: ids", input, num_classes), num_classes)
 
 

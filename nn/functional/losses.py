@@ -146,7 +146,7 @@ def kl_div(
     log_p = where(p == 0, 0.0, target) if log_target else where(p == 0, 1.0, target).log()
     losses = times_log(p, log_p - input)
     if reduction == "batchmean":
-        return losses.sum() / losses.shape[0]
+        return losses.sum() / len(losses)
     return _reduced(losses, reduction)
 
 

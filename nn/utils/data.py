@@ -126,6 +126,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     >>> default_collate([{"x": mg.zeros(3), "y": 1}, {"x": mg.ones(3), "y": 2}])["y"]
     tensor([1, 2])
     """
+    if not batch:
+        raise ValueError("default_collate: expected at least one sample, got an empty batch")
     first = batch[0]
     if isinstance(first, Tensor):
         return mg.stack(batch)
@@ -277,8 +279,10 @@ class DataLoader:
             raise ValueError(f"DataLoader: batch_size must be a positive integer or None, got {batch_size!r}")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
             raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
-        if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
-            raise ValueError("DataLoader: shuffle excludes sampler, and an IterableDataset has its own order")
+        if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError("DataLoader: an IterableDataset has its own order; leave out shuffle, sampler, batch_sampler")
+        if shuffle and sampler is not None:
+            raise ValueError("DataLoader: shuffle excludes sampler")
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: without batches (batch_size=None) there is no last one to drop")
         self.dataset: Any = dataset  # Any: a length is needed only where it is asked for

@@ -63,7 +63,7 @@ class Switches(nn.Module):
     def __init__(self):
         super().__init__()
         self.renormalised = nn.Attention(8, 2, causal="renormalise", dropout=0.5)
-        self.columns = nn.Attention(8, 3, layout="columns", value=False)
+        self.columns = nn.Attention(8, 3, key_size=2, layout="columns", value=False)
         self.memory = nn.MultiHeadAttention(8, 2, kdim=5, vdim=5)
 
     def forward(self, x, memory):

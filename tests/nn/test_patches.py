@@ -23,6 +23,8 @@ def test_patches_row_by_row_and_back(images):
     patches = nn.patchify(mg.tensor(images), SIZE)
     np.testing.assert_array_equal(patches.array, np.stack([tile.reshape(B, -1) for tile in tiles(images)], axis=1))
     np.testing.assert_array_equal(nn.unpatchify(patches, SIZE, HEIGHT, WIDTH).array, images)
+    none = nn.patchify(mg.tensor(images[:0]), SIZE)
+    assert none.shape == (0, *patches.shape[1:]) and nn.unpatchify(none, SIZE, HEIGHT, WIDTH).shape == images[:0].shape
 
 
 def test_embedding_is_a_convolution_with_stride(images):

@@ -21,6 +21,7 @@ def test_sinusoidal_and_sine_only_are_their_formulas(D, base):
 
 def test_one_hot_and_integer():
     assert one_hot(2, 4, start=1).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    assert one_hot(2, 4, start=-1).tolist() == [[0, 0, 0, 0], [1, 0, 0, 0]]
     assert integer(2, 3, start=4).tolist() == [[4, 4, 4], [5, 5, 5]]
 
 

@@ -53,6 +53,12 @@ REFUSED = {
     Hardtanh(1.0, 1.0)(x)  # ValueError: hardtanh: min_val must be less than max_val, got 1.0 and 1.0
     patchify(zeros(1, 1, 4, 6), 3)  # ValueError: must divide height and width, got size 3 and an image 4 x 6
     patchify(zeros(1, 1, 6, 4), 3)  # ValueError: must divide height and width, got size 3 and an image 6 x 4
+    patchify(zeros(1, 1, 4, 4), 0)  # ValueError: patchify: size must be a positive integer, got 0
+    patchify(zeros(4, 4), 2)  # ValueError: patchify: expected images (B, channels, height, width), got (4, 4)
+    unpatchify(zeros(1, 4, 4), 0, 4, 4)  # ValueError: unpatchify: size must be a positive integer, got 0
+    unpatchify(zeros(1, 4, 4), 2, 5, 4)  # ValueError: unpatchify: size must divide height and width, got size 2 and * 5 x 4
+    unpatchify(zeros(1, 3, 4), 2, 4, 4)  # ValueError: unpatchify: expected 4 patches (B, patches, channels * 4), got (1, 3, 4)
+    unpatchify(zeros(1, 4, 5), 2, 4, 4)  # ValueError: unpatchify: expected 4 patches (B, patches, channels * 4), got (1, 4, 5)
     PatchEmbedding(0, 1, 5)  # ValueError: size
     RNN(3, 0)  # ValueError: hidden_size
     RNN(3, 4, num_layers=0)  # ValueError: num_layers
@@ -62,6 +68,8 @@ REFUSED = {
     LSTM(3, 4)(zeros(2, 3), zeros(1, 4))  # TypeError: expected hx to be a pair (h_0, c_0), got Tensor
     LSTM(3, 4)(zeros(2, 3), (zeros(1, 4), zeros(1, 5)))  # ValueError: expected c_0 of shape (1, 4), got (1, 5)
     RNN(3, 4)(zeros(3))  # ValueError: expected x of shape (T, B, 3) or (T, 3), got (3,)
+    RNN(2, 4)(zeros(0, 1, 2))  # ValueError: RNN: expected at least one time step, got x of shape (0, 1, 2)
+    LSTM(2, 4, batch_first=True)(zeros(1, 0, 2))  # ValueError: LSTM: expected at least one time step, got x of shape (1, 0, 2)
     rnn(zeros(2, 5, 4))  # ValueError: expected x of shape (B, T, 3) or (T, 3), got (2, 5, 4)
     rnn(zeros(2, 5, 3), zeros(2, 4))  # ValueError: expected h_0 of shape (1, 2, 4), got (2, 4)
     rnn(zeros(5, 3), zeros(1, 2, 4))  # ValueError: expected h_0 of shape (1, 4), got (1, 2, 4)
@@ -75,7 +83,12 @@ REFUSED = {
     learned(zeros(2, 4), start=3)  # ValueError: has size 3, got position 4
     PositionEncoding("one_hot", 4)(zeros(5, 4))  # ValueError: of width 4 end at 3, got position 4
     rotate(zeros(2, 3))  # ValueError: key_size must be even, got 3
-    """ + "\n".join(f"rotary_frequencies(4, scaling={scaling!r})  # ValueError: rotary_scaling must be 'none', 'linear:"
+    rotate(zeros(4))  # ValueError: rotate: expected x of shape (..., T, D), got (4,)
+    PositionEncoding("learned", 4, size=0)  # ValueError: PositionEncoding: size must be a positive integer, got 0
+    learned(zeros(4))  # ValueError: PositionEncoding: expected x of shape (..., T, 4), got (4,)
+    learned(zeros(2, 1))  # ValueError: PositionEncoding: expected x of shape (..., T, 4), got (2, 1)
+    """ + "\n".join(f"PositionEncoding({kind!r}, 4, size=3)(zeros(2, 4), start=-1)  # ValueError: positions {kind!r} begin at 0, "
+                    "got start=-1" for kind in nn.position.KINDS if kind != "none") + "\n" + "\n".join(f"rotary_frequencies(4, scaling={scaling!r})  # ValueError: rotary_scaling must be 'none', 'linear:"
                     for scaling in SCALINGS),
     "functions": """
     F.dropout(ones(2), 1.5)  # ValueError: dropout: p must be a probability, from 0 to 1, got 1.5
@@ -100,6 +113,10 @@ REFUSED = {
     F.scaled_dot_product_attention(zeros(2, 3, 4), zeros(2, 3, 4), zeros(0, 3, 4), enable_gqa=True)  # ValueError: a multiple of
     init.orthogonal_(ones(3))  # ValueError: expected at least 2 dimensions, got shape (3,)
     F.glu(zeros(3))  # ValueError: halving size must be even, but dimension -1 of (3,)
+    F.glu(x, dim=5)  # IndexError: glu: dim 5 is out of range for a tensor of shape (2, 3, 4)
+    F.glu(zeros(()))  # ValueError: halving size must be even, but dimension -1 of ()
+    F.one_hot(long, 0)  # ValueError: one_hot: num_classes must be a positive integer, got 0
+    F.kl_div(zeros(()), zeros(()), reduction="batchmean")  # TypeError: 0-d tensor
     F.prelu(zeros(2, 3), ones(2))  # ValueError: one per channel of the input (2, 3), got shape (2,)
     init.xavier_normal_(ones(3))  # ValueError: fewer than 2 dimensions, got shape (3,)
     init.kaiming_normal_(ones(2, 2), mode="in")  # ValueError: mode must be 'fan_in' or 'fan_out', got 'in'
@@ -111,6 +128,9 @@ REFUSED = {
     Attention(4, scale="d_v")  # ValueError: scale must be 'none', 'd_k', 'd_model' or a number, got 'd_v'
     Attention(4, heads=0)  # ValueError: heads must be a positive integer
     Attention(4, value_size=0)  # ValueError: value_size must be a positive integer
+    Attention(5, heads=2)  # ValueError: heads must divide width, got 2 and 5; change one of them, or give key_size and value_size
+    Attention(3, heads=5, key_size=1)  # ValueError: heads must divide width, got 5 and 3
+    Attention(3, heads=5, value_size=1)  # ValueError: heads must divide width, got 5 and 3
     Attention(4, dropout=2)  # ValueError: dropout must be a probability
     Attention(5)(x)  # ValueError: x must have shape (B, T, 5) for layout='rows'
     Attention(5, layout="columns")(x)  # ValueError: x must have shape (B, 5, T) for layout='columns'
@@ -213,6 +233,10 @@ REFUSED = {
     DataLoader(samples, 0)  # ValueError: batch_size must be a positive integer or None, got 0
     DataLoader(samples, 2.0)  # ValueError: batch_size must be a positive integer or None, got 2.0
     DataLoader(samples, shuffle=True, sampler=(0,))  # ValueError: shuffle excludes sampler
+    DataLoader(IterableDataset(), shuffle=True)  # ValueError: IterableDataset has its own order; leave out shuffle, sampler,
+    DataLoader(IterableDataset(), sampler=(0,))  # ValueError: IterableDataset has its own order
+    DataLoader(IterableDataset(), batch_sampler=((0,),))  # ValueError: IterableDataset has its own order
+    default_collate([])  # ValueError: default_collate: expected at least one sample, got an empty batch
     DataLoader(samples, batch_sampler=((0,),), drop_last=True)  # ValueError: batch_sampler excludes
     DataLoader(samples, None, drop_last=True)  # ValueError: no last one to drop
     TensorDataset(zeros(2), zeros(3))  # ValueError: TensorDataset: expected tensors of equal length, got [(2,), (3,)]
