@@ -1,7 +1,8 @@
-"""Slow, obvious references in float64: loops over elements, nothing clever."""
+"""Slow, obvious references: loops over elements, nothing clever. They take arrays of floats, or of `special_values.Exact`."""
 import functools
 import math
 
+import mpmath
 import numpy as np
 
 
@@ -12,23 +13,52 @@ class Constant(np.ndarray):
         return np.asarray(array).view(cls)
 
 
-erf = math.erf
+def zeros(shape, *arrays):
+    """For results made of these arrays' elements"""
+    return np.zeros(shape, np.result_type(float, *arrays))
+
+
+def by_mpmath(name):
+    """A function of a number, by its name there"""
+    return lambda x: float(getattr(mpmath, name)(x)) if isinstance(x, float) else getattr(x, name)()
+
+
+erf, erfc = by_mpmath("erf"), by_mpmath("erfc")
+
+
+def right(x, size=None):
+    """x, whose error must be a rounding of itself, or of a number of this size, even where it is a difference of large numbers."""
+    return x if isinstance(x, float) else x.rounded_once(x if size is None else size)
+
+
+def largest(v):
+    """The largest size of a number, as a constant"""
+    size = max(abs(u) for u in v)
+    return size if isinstance(size, float) else size.constant()
 
 
 def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
+    return 1 / (1 + np.exp(-x))
+
+
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+def angle(a, b):
+    return math.atan2(a, b) if isinstance(a, float) else a.angle(b)
 
 
 def gelu(x):
-    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+    return x * erfc(-x / math.sqrt(2)) / 2
 
 
 def swiglu(a, b):
-    return a / (1 + math.exp(-a)) * b
+    return a * sigmoid(a) * b
 
 
 def gelu_tanh(x):
-    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return x * sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
 def elementwise(function):
@@ -50,7 +80,7 @@ def running(function):
     """The function of the elements so far, along the last axis."""
 
     def apply(x):
-        out = np.zeros(x.shape)
+        out = zeros(x.shape, x)
         for index in np.ndindex(x.shape):
             out[index] = function(list(x[index[:-1]][: index[-1] + 1]))
         return out
@@ -62,13 +92,13 @@ def reduction(function):
     def apply(x, axis=None, keepdims=False, **options):
         axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
         kept = [a for a in range(x.ndim) if a not in axes]
-        out = np.zeros([1 if a in axes else x.shape[a] for a in range(x.ndim)])
+        out = zeros([1 if a in axes else x.shape[a] for a in range(x.ndim)], x)
         for index in np.ndindex(*[x.shape[a] for a in kept]):
             where = [slice(None)] * x.ndim
             out_index = [0] * x.ndim
             for a, i in zip(kept, index):
                 where[a], out_index[a] = i, i
-            out[tuple(out_index)] = function(list(x[tuple(where)].ravel()))
+            out[tuple(out_index)] = function(np.ravel(x[tuple(where)]).tolist())
         return out if keepdims else out.reshape([x.shape[a] for a in kept])
 
     return apply
@@ -87,13 +117,17 @@ def mean(v):
     return sum(v) / len(v)
 
 
+def centred(v):
+    differences = [u - mean(v) for u in v]
+    return [right(d, largest(differences)) for d in differences]
+
+
 def variance(v, correction=1):
-    middle = mean(v)
-    return sum((u - middle) ** 2 for u in v) / (len(v) - correction)
+    return sum(u**2 for u in centred(v)) / (len(v) - correction)
 
 
 def deviation(v):
-    return math.sqrt(variance(v))
+    return np.sqrt(variance(v))
 
 
 def median(v):
@@ -101,19 +135,25 @@ def median(v):
 
 
 def length(v):
-    return math.sqrt(sum(u * u for u in v))
+    return norm_of(v, 2)
 
 
 def logsumexp(v):
-    return max(v) + math.log(sum(math.exp(u - max(v)) for u in v))
+    top = max(v) if isinstance(max(v), float) else max(v).constant()
+    return top + np.log(sum(np.exp(right(u - top)) for u in v))
+
+
+def norm_of(v, p):
+    size = largest(v)
+    return size * sum(abs(u / size) ** p for u in v) ** (1 / p)
 
 
 def norm(x, p=2.0, **options):
-    return reduction(lambda v: sum(abs(u) ** p for u in v) ** (1 / p))(x, **options)
+    return reduction(lambda v: norm_of(v, p))(x, **options)
 
 
 def remainder(rounded):
-    return pairwise(lambda u, v: u - v * rounded(u / v))
+    return pairwise(lambda u, v: right(u - v * rounded(u / v)))
 
 
 def set_at(x, value, index):
@@ -129,7 +169,7 @@ def einsum(*factors, subscripts):
     for labels, factor in zip(inputs.split(","), factors):
         for label, n in zip(labels, factor.shape):
             lengths[label] = n if n != 1 else lengths.get(label, 1)
-    out = np.zeros([lengths[label] for label in output])
+    out = zeros([lengths[label] for label in output], *factors)
     for index in np.ndindex(*lengths.values()):
         at = dict(zip(lengths, index))
         term = 1.0
@@ -140,7 +180,7 @@ def einsum(*factors, subscripts):
 
 
 def add_at(x, onto=None, *, index, shape):
-    out = np.zeros(shape) if onto is None else onto.copy()
+    out = zeros(shape, x) if onto is None else onto.copy()
     taken = np.arange(out.size).reshape(shape)[index]
     for i, value in zip(taken.ravel(), np.broadcast_to(x, taken.shape).ravel()):
         out.flat[i] += value
@@ -148,14 +188,14 @@ def add_at(x, onto=None, *, index, shape):
 
 
 def gather(x, dim, indices):
-    out = np.zeros(indices.shape)
+    out = zeros(indices.shape, x)
     for place in np.ndindex(indices.shape):
         out[place] = x[place[:dim] + (indices[place],) + place[dim + 1 :]]
     return out
 
 
 def scatter_add(x, onto=None, *, dim, indices, shape):
-    out = np.zeros(shape) if onto is None else onto.copy()
+    out = zeros(shape, x) if onto is None else onto.copy()
     for place in np.ndindex(indices.shape):
         out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
     return out
@@ -169,14 +209,14 @@ def scatter(x, value, dim, indices):
 
 
 def flip(x, axes):
-    out = np.zeros(x.shape)
+    out = zeros(x.shape, x)
     for place in np.ndindex(x.shape):
         out[tuple(n - 1 - i if d in axes else i for d, (i, n) in enumerate(zip(place, x.shape)))] = x[place]
     return out
 
 
 def roll(x, shift, dim):
-    out = np.zeros(x.shape)
+    out = zeros(x.shape, x)
     for place in np.ndindex(x.shape):
         out[(*place[:dim], (place[dim] + shift) % x.shape[dim], *place[dim + 1 :])] = x[place]
     return out
@@ -194,21 +234,21 @@ def unfold(x, size, step):
 
 
 def fold(x, length, step):
-    out = np.zeros(x.shape[:-2] + (length,))
+    out = zeros(x.shape[:-2] + (length,), x)
     for w, j in np.ndindex(x.shape[-2:]):
         out[..., w * step + j] += x[..., w, j]
     return out
 
 
 def from_diagonal(x, offset, shape):
-    out = np.zeros(shape)
+    out = zeros(shape, x)
     for i in range(x.shape[-1]):
         out[..., i + max(0, -offset), i + max(0, offset)] = x[..., i]
     return out
 
 
 def triangle(x, diagonal, upper):
-    out = np.zeros(x.shape)
+    out = zeros(x.shape, x)
     for i, j in np.ndindex(x.shape[-2:]):
         if j - i >= diagonal if upper else j - i <= diagonal:
             out[..., i, j] = x[..., i, j]
@@ -216,7 +256,8 @@ def triangle(x, diagonal, upper):
 
 
 def pad(x, index, shape, value):
-    out = np.full(shape, value)
+    out = zeros(shape, x)
+    out[...] = value
     out[index] = x
     return out
 
@@ -224,7 +265,7 @@ def pad(x, index, shape, value):
 def matmul(a, b):
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])
-    out = np.zeros(shape + (a.shape[-2], b.shape[-1]))
+    out = zeros(shape + (a.shape[-2], b.shape[-1]), a)
     for index in np.ndindex(out.shape):
         lead, (i, j) = index[:-2], index[-2:]
         out[index] = sum((a[lead][i, :] * b[lead][:, j]).tolist())
@@ -252,7 +293,7 @@ def along(axis, x, function, *arguments):
 
 def softmax(x, dim):
     def row(v):
-        e = [math.exp(u - max(v)) for u in v]
+        e = [np.exp(u) for u in v]
         return [u / sum(e) for u in e]
 
     return along(dim, x, row)
@@ -264,18 +305,18 @@ def log_softmax(x, dim):
 
 def normalized(row, denominator, correction=0):
     """(x - mean) / denominator(variance)"""
-    middle, divisor = mean(row), denominator(variance(row, correction))
-    return [(u - middle) / divisor for u in row]
+    divisor = denominator(variance(row, correction))
+    return [u / divisor for u in centred(row)]
 
 
 def layer_norm(x, weight, bias, eps=1e-5):
-    out = along(-1, x, normalized, lambda variance: math.sqrt(variance + eps))
+    out = along(-1, x, normalized, lambda variance: np.sqrt(variance + eps))
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
 
 def rms_norm(x, weight, eps=1e-5):
-    out = along(-1, x, lambda row: row / math.sqrt(sum(v * v for v in row) / len(row) + eps))
+    out = along(-1, x, lambda row: row / np.sqrt(sum(v * v for v in row) / len(row) + eps))
     return out if weight is None else out * weight
 
 
@@ -313,7 +354,7 @@ def reduced(loss):
 
     def losses_of(x, target, reduction, **options):
         differences = x - target
-        losses = np.array([loss(d) for d in np.ravel(differences)]).reshape(np.shape(differences))
+        losses = np.array([loss(right(d)) for d in np.ravel(differences)]).reshape(np.shape(differences))
         if reduction == "none":
             return losses
         with np.errstate(invalid="ignore"):  # the mean of nothing is NaN
@@ -324,10 +365,10 @@ def reduced(loss):
 
 def turned(x, rotation):
     """Each pair of features as a complex number times another one."""
-    out = np.empty(x.shape)
+    out = zeros(x.shape, x)
     for *place, t, i in np.ndindex(*x.shape[:-1], x.shape[-1] // 2):
-        pair = complex(*x[(*place, t, slice(2 * i, 2 * i + 2))]) * complex(*rotation[t, 2 * i : 2 * i + 2])
-        out[(*place, t, slice(2 * i, 2 * i + 2))] = pair.real, pair.imag
+        (a, b), (c, d) = x[(*place, t, slice(2 * i, 2 * i + 2))], rotation[t, 2 * i : 2 * i + 2]
+        out[(*place, t, slice(2 * i, 2 * i + 2))] = a * c - b * d, a * d + b * c
     return out
 
 
@@ -387,14 +428,14 @@ def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None, dr
     *leading, queries, size = q.shape
     keys = k.shape[-2]
     mask = np.broadcast_to(0.0 if mask is None else mask, (*leading, queries, keys))
-    out = np.zeros((*leading, queries, v.shape[-1]))
+    out = zeros((*leading, queries, v.shape[-1]), q)
     scale = 1 / math.sqrt(size) if scale is None else scale
     factors = np.ones((*leading, queries, keys))
     factors = weights_dropout(factors, key, dropout_p) if dropout_p else factors
     for *head, i in np.ndindex(*leading, queries):
         seen = [j for j in range(keys) if mask[*head, i, j] > -np.inf and (j <= i or not is_causal)]
         scores = [sum(q[*head, i] * k[*head, j]) * scale + mask[*head, i, j] for j in seen]
-        e = [math.exp(s - max(scores)) for s in scores]
+        e = [np.exp(s) for s in scores]
         for j, weight in zip(seen, e):
             out[*head, i] += weight / sum(e) * factors[*head, i, j] * v[*head, j]
     return out
