@@ -76,10 +76,21 @@ def embedding(
     return rows if positions is None else rows + positions[: input.shape[-1]]
 
 
-DENOMINATORS: dict[str, Callable[[Tensor, float], Tensor]] = {  # of layer norm
-    "inside": lambda variance, eps: (variance + eps).sqrt(),
-    "outside": lambda variance, eps: variance.sqrt() + eps,
-    "double_root": lambda variance, eps: variance.sqrt().sqrt() + eps,
+def _hypotenuse(a: Tensor, b: float) -> Tensor:
+    """sqrt(a^2 + b^2), also where a^2 overflows."""
+    longer = a.detach().clamp(min=b)
+    return longer * ((a / longer).square() + (b / longer).square()).sqrt()
+
+
+def _root(x: Tensor) -> Tensor:
+    """sqrt x, with gradient 0 at 0."""
+    return mg.where(x == 0, 0.0, mg.where(x == 0, 1.0, x).sqrt())
+
+
+DENOMINATORS: dict[str, Callable[[Tensor, float], Tensor]] = {  # of layer norm, from a standard deviation and eps
+    "inside": lambda std, eps: _hypotenuse(std, math.sqrt(eps)),
+    "outside": lambda std, eps: std + eps,
+    "double_root": lambda std, eps: _root(std) + eps,
 }
 
 
@@ -95,9 +106,10 @@ def layer_norm(
     if eps_at == "inside" and not unbiased:
         return _normed("layer_norm", ops.layer_norm.LayerNorm, x, normalized_shape, eps, weight=weight, bias=bias)
     axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
-    variance = x.var(axes, correction=int(unbiased), keepdim=True)
     denominator = DENOMINATORS[one_of("layer_norm", "eps_at", eps_at, DENOMINATORS)]
-    out = (x - x.mean(axes, keepdim=True)) / denominator(variance, eps)
+    centred = x - x.mean(axes, keepdim=True)
+    centred = centred - centred.mean(axes, keepdim=True)  # the mean of large numbers is rounded
+    out = centred / denominator(x.std(axes, correction=int(unbiased), keepdim=True), eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
