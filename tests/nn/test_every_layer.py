@@ -9,8 +9,12 @@ import pytest
 
 import minigrad as mg
 import nn
+from layers import ROWS
+from layouts import LAYOUTS
 from nn.function_module import FunctionModule
 from nn.module import Module
+from special_values import assert_right, special_inputs
+from tables import each
 
 LOGITS, FRACTIONS, IDS, TOKENS = "logits", "fractions", "ids", "tokens"  # kinds of inputs
 LAYERS = {  # name: (constructor, the kinds of its inputs)
@@ -149,3 +153,52 @@ def test_states_round_trip_only_training_is_random_and_gradients_are_differences
     report = mg.gradcheck_module(layer.double(), inputs, progress=False, fast_mode=True, directions=1)
     leaves = [*layer.parameters(), *(x for x in inputs if x.requires_grad)]
     assert report.verdict == "pass" and len(report.inputs) == len(leaves)
+
+
+def test_every_layer_of_several_ops_has_its_formula():
+    for name in {"Embedding"} ^ LAYERS.keys() - {name.split(",")[0] for name in ROWS}:
+        make, kinds = LAYERS[name]
+        out = first(make().eval()(*(x.requires_grad_(x.dtype.kind == "f") for x in inputs_of(kinds, 0))))
+        assert out.is_leaf or all(parent is None or parent.is_leaf for parent in out.node.parents), name
+
+
+TOO_LARGE, OF_OUTPUT = "scores overflow", "the gradient is computed from the output, and 1 - out is rounded"
+OF_OP = "the ops themselves lose them"
+LEFT_AS_THEY_ARE = {  # (a row or its layer, special values): why they lose digits
+    ("attention_weights", "1e25"): TOO_LARGE, ("scaled_dot_product_attention", "1e25"): TOO_LARGE,
+    ("MultiHeadAttention", "1e25"): TOO_LARGE, ("MultiheadAttention", "1e25"): TOO_LARGE,
+    ("TransformerDecoderLayer", "1e25"): TOO_LARGE, ("TransformerEncoder", "1e25"): TOO_LARGE,
+    ("TransformerDecoder", "1e25"): TOO_LARGE, ("Transformer", "1e25"): TOO_LARGE,
+    ("GLU", "mixed"): OF_OUTPUT, ("AdditiveAttention", "near 1000"): OF_OUTPUT, ("GRU", "near 1000"): OF_OUTPUT,
+    ("LSTM", "near 1000"): OF_OUTPUT,
+    ("TransformerEncoderLayer", "near 1000"): "the sum with a sublayer is rounded before its mean is subtracted",
+    ("normalize, p=3.0", "1e25"): OF_OP, ("cosine_similarity", "1e25"): OF_OP, ("LayerNorm", "1e25"): OF_OP,
+    ("LayerNorm", "near 1000"): OF_OP, ("GroupNorm", "1e25"): OF_OP, ("GroupNorm", "near 1000"): OF_OP,
+    ("TransformerEncoderLayer", "1e25"): OF_OP,
+}
+
+
+def special_values(share):
+    def check(name, row):
+        function, formula, inputs, others = row
+        arrays = [special for dtype in (np.float32, np.float64) for special in special_inputs(list(inputs), dtype)]
+        for number, (values, special) in enumerate(arrays, list(ROWS).index(name)):
+            what = values.split(",")[0]
+            if number % share or (name, what) in LEFT_AS_THEY_ARE or (name.split(",")[0], what) in LEFT_AS_THEY_ARE:
+                continue
+            try:
+                assert_right(function, formula, special + [x.astype(special[0].dtype) for x in others],
+                             [*LAYOUTS.values()][number % len(LAYOUTS)], is_product=True)
+            except AssertionError as error:
+                error.add_note(values)
+                raise
+
+    def test():
+        """Values and gradients, each way of computing them, in changing layouts, against arithmetic of many digits."""
+        each(ROWS, check)
+
+    return test
+
+
+test_some_special_values = pytest.mark.short(special_values(40))
+test_all_special_values = pytest.mark.long(special_values(1))
