@@ -1,6 +1,8 @@
-"""Make the guide to backpropagation a notebook: prose becomes Markdown cells, examples become code without prompts.
+"""Make the guide to backpropagation a notebook, and it and the lecture notes HTML, for `minigrad study --guide`.
 
-    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb
+    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb, and .html next to each .md
+
+In the notebook, prose becomes Markdown cells, and examples become code without prompts.
 """
 import ast
 import doctest
@@ -8,16 +10,20 @@ import json
 import pathlib
 import re
 
+import markdown
+
 GUIDE = pathlib.Path(__file__).parents[1] / "study/guide/backprop_through_attention.md"
 NOTEBOOK = GUIDE.with_suffix(".ipynb")
+PAGES = {document: document.with_suffix(".html") for document in (GUIDE, GUIDE.parents[1] / "notes/lecture_notes.md")}
+EXTENSIONS = "fenced_code", "sane_lists", "tables", "toc"
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 PRINTING = re.compile(r"(show|print)\(")
 
 
-def cells(markdown: str) -> list[dict]:
+def cells(text: str) -> list[dict]:
     """Prose and code in turn. A cell shows one result, so code is cut behind every example that has one."""
     found = []
-    for i, part in enumerate(CODE.split(markdown)):
+    for i, part in enumerate(CODE.split(text)):
         if i % 2 == 0:
             found += [{"cell_type": "markdown", "metadata": {}, "source": lines(part)}] if part.strip() else []
             continue
@@ -50,13 +56,21 @@ def lines(text: str, end: str = "") -> list[str]:
     return (text.strip("\n") + end).splitlines(keepends=True)
 
 
-def notebook(markdown: str) -> str:
+def in_html(text: str) -> str:
+    """Markdown as HTML. In code in tables, code hosts want | escaped."""
+    body = markdown.markdown(text, extensions=EXTENSIONS)
+    return re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), body) + "\n"
+
+
+def notebook(text: str) -> str:
     """The notebook, as JSON."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    document = {"cells": cells(markdown), "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+    document = {"cells": cells(text), "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
                 "nbformat": 4, "nbformat_minor": 4}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
     NOTEBOOK.write_text(notebook(GUIDE.read_text(encoding="utf-8")), encoding="utf-8")
+    for document, page in PAGES.items():
+        page.write_text(in_html(document.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Documents: links work, files that they name exist, the guide's examples print the numbers in its prose, and its notebook is up to date and runs."""
+"""Documents: links work, files that they name exist, the guide's examples print the numbers in its prose, and what is made of it is up to date and runs."""
 import ast
 import doctest
 import functools
@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from docs.notebook import CODE, GUIDE, NOTEBOOK, notebook
+from docs.notebook import CODE, GUIDE, NOTEBOOK, PAGES, in_html, notebook
 from study.page.attention import DEFAULT
 from study.page.mistakes import MISTAKES
 from study.page.stations import STATIONS
@@ -134,9 +134,10 @@ def test_the_guide_names_the_stations_that_cite_it():
     assert named == {station["guide"]: number for number, station in enumerate(STATIONS, 1)}
 
 
-def test_the_notebook_is_up_to_date():
-    assert NOTEBOOK.read_text(encoding="utf-8") == notebook(GUIDE.read_text(encoding="utf-8")), (
-        "run python docs/notebook.py")
+@pytest.mark.parametrize("document, made, path", [
+    (GUIDE, notebook, NOTEBOOK), *((document, in_html, page) for document, page in PAGES.items())], ids=lambda value: getattr(value, "name", ""))
+def test_what_is_made_of_a_document_is_up_to_date(document, made, path):
+    assert path.read_text(encoding="utf-8") == made(document.read_text(encoding="utf-8")), "run python docs/notebook.py"
 
 
 @pytest.mark.parametrize("path", [NOTEBOOK, ROOT / "examples/lesson.ipynb"], ids=["the guide", "the lesson"])

@@ -1,16 +1,11 @@
 """The guide to backpropagation through attention, as Markdown, as a notebook, and as the page that `minigrad study --guide`
 opens, with another for the lecture notes."""
 import base64
-import contextlib
-import html
 import pathlib
 import re
 
-from models.extras import MissingExtra, extra
-
 GUIDE = pathlib.Path(__file__).with_name("backprop_through_attention.md")
 DOCUMENTS = GUIDE, GUIDE.parents[1] / "notes" / "lecture_notes.md"
-EXTENSIONS = "fenced_code", "sane_lists", "tables", "toc"
 PAGE = """\
 <!doctype html>
 <meta charset="utf-8">
@@ -36,8 +31,8 @@ def write(folder: pathlib.Path) -> pathlib.Path:
 
 
 def as_page(document: pathlib.Path) -> str:
-    """A document in HTML, which holds its pictures. Links lead to pages of documents and to installed files; what is not
-    installed has none."""
+    """A document as docs/notebook.py has put it into HTML, with its pictures. Links lead to pages of documents and to
+    installed files; what is not installed has none."""
     def picture(found: re.Match) -> str:
         data = base64.b64encode((document.parent / found[1]).read_bytes()).decode()
         return f'src="data:image/png;base64,{data}"'
@@ -47,16 +42,8 @@ def as_page(document: pathlib.Path) -> str:
         url = f"{target.stem}.html" if target in DOCUMENTS else target.as_uri()
         return f'<a href="{url}{found[2]}">{found[3]}</a>' if target.is_file() else found[3]
 
-    text = document.read_text(encoding="utf-8")
-    body = in_html(text)
-    body = re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), body)  # what code hosts want escaped in code
+    body = document.with_suffix(".html").read_text(encoding="utf-8")
+    title = re.search(r"<h1.*?>(.*?)</h1>", body)[1]
     body = re.sub(r'src="([^"]+)"', picture, body)
     body = re.sub(r'<a href="([^"#:]+)(#[^"]*|)">(.*?)</a>', link, body, flags=re.DOTALL)
-    return PAGE.format(title=text.partition("\n")[0].removeprefix("# "), body=body)
-
-
-def in_html(markdown: str) -> str:
-    """As it stands if the library markdown is missing, which the extra docs installs."""
-    with contextlib.suppress(MissingExtra):
-        return extra("docs", "markdown").markdown(markdown, extensions=EXTENSIONS)
-    return f"<pre>{html.escape(markdown)}</pre>"
+    return PAGE.format(title=title, body=body)
