@@ -260,6 +260,25 @@ def test_a_path_that_was_left_stays_left(browser, tmp_path):
     assert browser.run("return state.station") == 0
 
 
+def test_a_verdict_on_other_numbers_says_so(browser, visited):
+    """After a reset, and after a reload, which forgets edits; no field shows what the page has forgotten."""
+    visited(1)
+    browser.type("q", "3,0", "-2")
+    give(browser, right_answers(raised(DEFAULT, "q", (3, 0), -2.5))[0])
+    assert verdict(browser) == "Right."
+    browser.run("reset()")
+    assert verdict(browser) == "Right, for other numbers than these."
+    browser.run("undo()")
+    assert verdict(browser) == "Right."
+    browser.choose("#mistakes", 1)
+    browser.choose("#switch-causal", 1)
+    browser.driver.refresh()
+    assert verdict(browser) == "Right, for other numbers than these."
+    assert browser.run("return [Number(document.querySelector('#mistakes').value), switchFields.map(field => Number(field.value))]") == [
+        -1, browser.run("return state.switches.map(x => Number(numberText(x)))")]
+    assert browser.run("return [...document.querySelectorAll('input, select')].every(field => field.autocomplete === 'off')")
+
+
 @pytest.mark.parametrize("address, answered", [
     ("station=99", 0), ("station=-1", 0), ("station=1.5&1=right", 0), ("1=right+abc&2=maybe+1&6=right+blue", 0),
     ("3=right+<b>&6=wrong+zero&10=right+1", 1), ("1=right+-0.21&3=wrong+", 2),

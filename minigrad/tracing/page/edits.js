@@ -103,7 +103,7 @@ function drawSwitches() {
   const isBlocked = set => computation.obstacle(set.step || set.tensor);
   extras.switches.forEach((s, i) => {
     const sets = s.number ? [s.number] : s.choices.flatMap(choice => choice.sets);
-    const typing = {type: "text", inputmode: "decimal", autocomplete: "off"};
+    const typing = {type: "text", inputmode: "decimal"};
     const field = s.number ? element("input", {...typing, value: numberText(state.switches[i])})
       : element("select", {}, ...s.choices.map((choice, k) => element("option", {value: k}, choice.label)));
     field.id = `switch-${s.name}`;

@@ -5,6 +5,7 @@ const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
+  if (["input", "select"].includes(name)) made.autocomplete = "off"; // else a reload restores what the page no longer shows
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;

@@ -63,7 +63,7 @@ class Grid {
     const name = `${symbol({name: this.t.name, kind: this.kind})} ${index}`.trim();
     const td = this.isEditable ? element("td", {class: "editable"}) : element("td", attributes);
     const cell = this.isEditable ? td.appendChild(element("input", {
-      ...attributes, type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", "aria-label": name,
+      ...attributes, type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": name,
     })) : td;
     Object.assign(cell, {grid: this, place, box: td, label: name});
     this.cells.push(cell);

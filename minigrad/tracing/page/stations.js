@@ -256,7 +256,7 @@ function drawQuestion(question) {
     form.append(text, element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
       element("b", {class: "count"}, "0 cells chosen.")));
   } else {
-    const typing = {type: "text", inputmode: "decimal", autocomplete: "off"};
+    const typing = {type: "text", inputmode: "decimal"};
     const field = element("input", {...typing, "aria-describedby": "within", ...labelled});
     form.append(text, element("div", {}, field),
       element("p", {class: "hint", id: "within"}, `Right if within ${leeway(question.number)}, or within 5%.`));
@@ -273,14 +273,15 @@ function drawQuestion(question) {
   return form;
 }
 
-/** The answer with its terms, by the numbers as they are now. */
+/** The answer with its terms, by the numbers as they are now. The verdict is on those that it was given for. */
 function drawVerdict() {
   const box = byId("path").querySelector(".verdict");
   if (!box || !given()) return;
   const {question} = station(), kind = kindOf(question), {isRight, text} = given();
+  const since = kind.isRight(question, text) === isRight ? ". " : ", for other numbers than these. ";
   box.dataset.answer = isRight ? "right" : "wrong";
   box.replaceChildren(
-    element("p", {}, element("b", {}, isRight ? "Right. " : "Not quite. "), ...kind.answer(question, text)),
+    element("p", {}, element("b", {}, `${isRight ? "Right" : "Not quite"}${since}`), ...kind.answer(question, text)),
     ...kind.lines(question, text), derivation(question.reason, symbolOf),
   );
 }
