@@ -1,6 +1,6 @@
-"""Make the guide to backpropagation a notebook, and it and the lecture notes HTML, for `minigrad study --guide`.
+"""Make the guide to backpropagation a notebook, and HTML for `minigrad study --guide`.
 
-    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb, and .html next to each .md
+    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb and .html
 
 In the notebook, prose becomes Markdown cells, and examples become code without prompts.
 """
@@ -14,7 +14,7 @@ import markdown
 
 GUIDE = pathlib.Path(__file__).parents[1] / "study/guide/backprop_through_attention.md"
 NOTEBOOK = GUIDE.with_suffix(".ipynb")
-PAGES = {document: document.with_suffix(".html") for document in (GUIDE, GUIDE.parents[1] / "notes/lecture_notes.md")}
+PAGE = GUIDE.with_suffix(".html")
 EXTENSIONS = "fenced_code", "sane_lists", "tables", "toc"
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 PRINTING = re.compile(r"(show|print)\(")
@@ -57,9 +57,7 @@ def lines(text: str, end: str = "") -> list[str]:
 
 
 def in_html(text: str) -> str:
-    """Markdown as HTML. In code in tables, code hosts want | escaped."""
-    body = markdown.markdown(text, extensions=EXTENSIONS)
-    return re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), body) + "\n"
+    return markdown.markdown(text, extensions=EXTENSIONS) + "\n"
 
 
 def notebook(text: str) -> str:
@@ -71,6 +69,6 @@ def notebook(text: str) -> str:
 
 
 if __name__ == "__main__":
-    NOTEBOOK.write_text(notebook(GUIDE.read_text(encoding="utf-8")), encoding="utf-8")
-    for document, page in PAGES.items():
-        page.write_text(in_html(document.read_text(encoding="utf-8")), encoding="utf-8")
+    guide = GUIDE.read_text(encoding="utf-8")
+    NOTEBOOK.write_text(notebook(guide), encoding="utf-8")
+    PAGE.write_text(in_html(guide), encoding="utf-8")

@@ -38,7 +38,7 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
                                      "study --block post"],
     'look [runs/nano] [--prompt "The "]': ['look runs/nano --prompt "The "', "look"],
     "gradcheck FILE.py:NAME --inputs NAME=VALUE ...": ["gradcheck my_ops.py:MyNorm --inputs 'x=randn(4,8) weight=randn(8) bias=0'"],
-    "notes [--note 003 | --row A5] [--plot DIR] [--write FILE]": ["notes --row A5"],
+    "notes [--note 003 | --row A5]": ["notes --row A5"],
     "exercises": ["exercises"],
     "exercises start softmax": ["exercises start softmax"],
     "exercises check softmax.py": ["exercises check softmax.py"],

@@ -21,7 +21,7 @@ import reference  # noqa: E402
 from minigrad.tracing.page import html  # noqa: E402
 from study.page.command import page_of  # noqa: E402
 
-FOLDERS = ".", "docs", "docs/*", "examples", "models/starter", "study/guide", "study/notes", "study/notes/lecture_notes"
+FOLDERS = ".", "docs", "docs/*", "examples", "models/starter", "study/guide"
 SUFFIXES = {".md", ".png", ".ipynb", ".css", ".js"}  # of documents, and of what they show
 LIVE = {"head": {}, "heads": {"heads": 2}, "tiles": {"tiles": 2}, "block": {"block": "pre"}}  # flags of `minigrad study`
 META = {  # what pages would say in front matter, which code hosts show

@@ -1,11 +1,9 @@
-"""The guide to backpropagation through attention, as Markdown, as a notebook, and as the page that `minigrad study --guide`
-opens, with another for the lecture notes."""
+"""The guide to backpropagation through attention: Markdown, a notebook, and the page of `minigrad study --guide`."""
 import base64
 import pathlib
 import re
 
 GUIDE = pathlib.Path(__file__).with_name("backprop_through_attention.md")
-DOCUMENTS = GUIDE, GUIDE.parents[1] / "notes" / "lecture_notes.md"
 PAGE = """\
 <!doctype html>
 <meta charset="utf-8">
@@ -24,23 +22,22 @@ td, th {{ border: 1px solid #dcdfe6; padding: 0.25rem 0.75rem; text-align: left;
 
 
 def write(folder: pathlib.Path) -> pathlib.Path:
-    """Write the pages of all documents into a folder, and return that of the guide."""
-    for document in DOCUMENTS:
-        (folder / f"{document.stem}.html").write_text(as_page(document), encoding="utf-8")
-    return folder / f"{GUIDE.stem}.html"
+    """Write the guide's page into a folder."""
+    path = folder / f"{GUIDE.stem}.html"
+    path.write_text(as_page(GUIDE), encoding="utf-8")
+    return path
 
 
 def as_page(document: pathlib.Path) -> str:
-    """A document as docs/notebook.py has put it into HTML, with its pictures. Links lead to pages of documents and to
-    installed files; what is not installed has none."""
+    """A document as docs/notebook.py has put it into HTML, with its pictures. Links lead to installed files;
+    what is not installed has none."""
     def picture(found: re.Match) -> str:
         data = base64.b64encode((document.parent / found[1]).read_bytes()).decode()
         return f'src="data:image/png;base64,{data}"'
 
     def link(found: re.Match) -> str:
         target = (document.parent / found[1]).resolve()
-        url = f"{target.stem}.html" if target in DOCUMENTS else target.as_uri()
-        return f'<a href="{url}{found[2]}">{found[3]}</a>' if target.is_file() else found[3]
+        return f'<a href="{target.as_uri()}{found[2]}">{found[3]}</a>' if target.is_file() else found[3]
 
     body = document.with_suffix(".html").read_text(encoding="utf-8")
     title = re.search(r"<h1.*?>(.*?)</h1>", body)[1]

@@ -1,7 +1,7 @@
 """The claims of the lecture notes, as functions that check them.
 
 A claim is a function with the row's number, its section in the note and a verdict; its docstring paraphrases the note. It
-raises `Refuted` if the verdict does not hold, and returns its finding in a sentence, with the numbers that it measured:
+raises `Refuted` if the verdict does not hold, and returns the numbers that it measured:
 
     claim = claims_of("000")
 
@@ -11,11 +11,15 @@ raises `Refuted` if the verdict does not hold, and returns its finding in a sent
         \"\"\"Causal attention: set the weights of the future to zero and renormalise; the same as masking with -inf.\"\"\"
         ...
         require(difference < 1e-12, f"they differ by {difference:.0e}")
-        return f"both give the same weights: the largest difference is {difference:.0e}"
+        return dict(difference=difference)
+
+Rows are in the notes' order. Their letters: L layout and tokens, A attention, M token-wise networks, R residual connections
+and norms, N layer norm, P positions, G architectures, T read-out, sampling and training, C cost and depth, E misprints.
 """
 import dataclasses
 from collections.abc import Callable
 
+Check = Callable[[], dict | None]
 TRUE, FALSE = "true", "false as printed"  # verdicts; also "true if ...", "false ..."
 
 
@@ -27,48 +31,32 @@ class Refuted(Exception):
 class Claim:
     """What a lecture note says: where, how this project spells it, and the check that measures it."""
 
-    row: str  # as "A5": a letter for the family, a number
+    row: str  # as "A5"
     note: str  # "000" to "004"
     verdict: str
-    check: Callable[[], str]
-    section: str = ""  # its heading, as printed: one of contents.NOTES
+    check: Check
+    section: str = ""  # its heading, as printed
     formula: str = ""  # as printed, or the note's words if it prints none
     ours: str = ""  # the counterpart in this project: the switch, the call
     code: str = ""  # where that is, as "nn/attention.py:Attention"; several with commas
     also: tuple[str, ...] = ()  # other places that state it: "003", or with the heading "003: Self-attention"
-    formerly: tuple[str, ...] = ()  # rows that were merged into this one
+    measured: str = ""  # what trainings gave once, which the check does not repeat
 
     @property
     def text(self) -> str:
         """What the note says."""
         return " ".join((self.check.__doc__ or "").split())
 
-    @property
-    def name(self) -> str:
-        """Its function's name."""
-        return self.check.__name__
-
-    @property
-    def line(self) -> int:
-        """Its first line in its file."""
-        return self.check.__code__.co_firstlineno
-
-    @property
-    def places(self) -> list[tuple[str, str]]:
-        """(note, section) of every place that states it, its own first; the section is "" if unknown."""
-        others = (place.partition(": ") for place in self.also)
-        return [(self.note, self.section), *((note, section) for note, _, section in others)]
-
 
 CLAIMS: list[Claim] = []
 
 
-def claims_of(note: str) -> Callable[..., Callable[[Callable[[], str]], Callable[[], str]]]:
+def claims_of(note: str) -> Callable[..., Callable[[Check], Check]]:
     """A decorator that registers a function as the check of a row of this note."""
 
     def claim(row: str, section: str = "", verdict: str = TRUE, **fields):
         """`fields`: the other fields of `Claim`."""
-        def register(check: Callable[[], str]) -> Callable[[], str]:
+        def register(check: Check) -> Check:
             CLAIMS.append(Claim(row, note, verdict, check, section, **fields))
             return check
 

@@ -1,96 +1,78 @@
-"""`minigrad notes`: a table of all claims, or some in full; exit code 1 if one is refuted."""
+"""`minigrad notes`: a table of all claims, of a note's, or some in full; exit code 1 if one is refuted."""
 import argparse
-import pathlib
+import numbers
+import textwrap
+import time
+from collections.abc import Iterable
 
-from models.commands.shared import CheckFailed, UsageError, check_writable
+
+from models.commands.shared import CheckFailed, UsageError
 from models.progress import saying
-from study.notes import document, plots, report
-from study.notes.claims import Claim
+from study.notes.claims import CLAIMS, Claim, Refuted
 
-PICTURES = report.DOCUMENT.removesuffix(".md")  # the folder
+WIDTH = 120  # of a line
+SINCE = "3aa8bf6c"  # the last commit that trained for each row
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--row", metavar="ROW", nargs="+", help="only these rows, such as A5, in full")
     which.add_argument("--note", metavar="NOTE", nargs="+", help="only these notes, such as 003")
-    parser.add_argument("--write", metavar="FILE", nargs="?", const=report.DOCUMENT,
-                        help=f"write the results to a document; it keeps those of other rows (default: {report.DOCUMENT})")
-    parser.add_argument("--plot", metavar="DIR", nargs="?", const=PICTURES,
-                        help=f"draw pictures of all rows, or of those chosen, into this folder (default: {PICTURES})")
 
 
 def run(options: argparse.Namespace) -> int:
-    given = vars(options)
-    check_document(given)
-    folder = pathlib.Path(given.get("plot", PICTURES))
-    try:
-        claims = report.select(given.get("row"), given.get("note"))
-        pictures = chosen_pictures(given, claims)
-        others = kept(given, claims)
-    except ValueError as error:
-        raise UsageError(error) from None
-    if "plot" in given:
-        check_writable(folder, "--plot")
-    outcomes = show_in_full(claims, folder) if "row" in given else show_table(claims, given.get("note", ()))
-    refuted = [f"{outcome.claim.row} (note {outcome.claim.note})" for outcome in outcomes if not outcome.holds]
+    rows, notes = (getattr(options, name, None) for name in ("row", "note"))
+    claims, refuted = select(rows, notes), []
+    for claim in claims:
+        started = time.perf_counter()
+        with saying(f"checking {claim.row}"):
+            holds, finding = check(claim)
+        if not holds:
+            refuted.append(f"{claim.row} (note {claim.note})")
+        verdict = claim.verdict if holds else "REFUTED"
+        head = f"{claim.row:<4} note {claim.note}  {verdict} ({time.perf_counter() - started:.2f} s)"
+        print("\n".join([head, *(in_full(claim) if rows else ()), paragraph(finding)]), flush=True)
+    print(f"{len(claims)} claims: {len(claims) - len(refuted)} hold, {len(refuted)} do not")
     if refuted:
         raise CheckFailed(f"refuted: {', '.join(refuted)}")
-    with saying("drawing the plots"):
-        drawn = list(plots.draw(pictures, folder))
-    for path in drawn:
-        print(path)
-    if "write" in given:
-        by_row = {outcome.claim.row: outcome for outcome in [*outcomes, *others]}
-        document.write([by_row[claim.row] for claim in report.select()], pathlib.Path(given["write"]), plots.legends())
-        print(given["write"])
     return 0
 
 
-def chosen_pictures(given: dict, claims: list[Claim]) -> list[str]:
-    """The names of those to draw; ValueError if the chosen rows have none."""
-    if "plot" not in given:
-        return []
-    return plots.about([claim.row for claim in claims]) if given.keys() & {"row", "note"} else list(plots.PICTURES)
+def select(rows: list[str] | None, notes: list[str] | None) -> list[Claim]:
+    """The claims of these rows or notes, by default all, in the notes' order."""
+    wanted_rows, wanted_notes = [row.upper() for row in rows or ()], [note.zfill(3) for note in notes or ()]
+    for kind, wanted, known in (("row", wanted_rows, {claim.row: None for claim in CLAIMS}),
+                                ("note", wanted_notes, {claim.note: None for claim in CLAIMS})):
+        if unknown := [name for name in wanted if name not in known]:
+            raise UsageError(f"there is no {kind} {', '.join(unknown)}; there are {', '.join(known)}")
+    return [claim for claim in CLAIMS
+            if (rows is None or claim.row in wanted_rows) and (notes is None or claim.note in wanted_notes)]
 
 
-def kept(given: dict, claims: list[Claim]) -> list[report.Outcome]:
-    """The outcomes of the other claims that the document has, if it is to be written; ValueError if it lacks some."""
-    if "write" not in given:
-        return []
-    return document.kept(pathlib.Path(given["write"]), [claim for claim in report.select() if claim not in claims])
+def check(claim: Claim) -> tuple[bool, str]:
+    """(whether it holds, its finding in words). A claim that crashes does not hold."""
+    try:
+        found = [f"{name.replace('_', ' ')}: {in_words(value)}" for name, value in (claim.check() or {}).items()]
+    except Refuted as reason:
+        return False, str(reason)
+    except Exception as error:  # noqa: BLE001  it is reported
+        return False, f"{type(error).__name__}: {error}"
+    return True, ", ".join(found + [f"measured at {SINCE}: {claim.measured}"] * bool(claim.measured))
 
 
-def show_table(claims: list[Claim], notes: list[str]) -> list[report.Outcome]:
-    """Run claims and print a line for each, under the headings of their notes."""
-    outcomes, heading = [], None
-    print(report.header())
-    for claim in claims:
-        if heading != (heading := report.heading(claim)):
-            print(heading)
-        with saying(f"checking {claim.row}"):
-            outcomes.append(report.check(claim))
-        print(report.as_line(outcomes[-1]), flush=True)
-    print(report.summary(outcomes))
-    for line in report.pointers(claims, notes):
-        print(line)
-    return outcomes
+def in_words(value) -> str:
+    """A number, a `Spread`, or several."""
+    if isinstance(value, numbers.Integral):
+        return f"{value:,}"
+    return " / ".join(map(in_words, value)) if isinstance(value, Iterable) else f"{value:.2g}"
 
 
-def show_in_full(claims: list[Claim], folder: pathlib.Path) -> list[report.Outcome]:
-    """Run claims and print each in full."""
-    outcomes = []
-    for claim in claims:
-        with saying(f"checking {claim.row}"):
-            outcomes.append(report.check(claim))
-        print(report.in_full(outcomes[-1], plots.where(claim.row, folder)), flush=True)
-    return outcomes
+def in_full(claim: Claim) -> Iterable[str]:
+    """What the note says and prints, and where to read more."""
+    parts = {"section": claim.section, "says": claim.text, "formula": claim.formula, "here": claim.ours, "code": claim.code,
+             "also in": "; ".join(claim.also), "claim": f"{claim.check.__module__}.{claim.check.__name__}"}
+    return (paragraph(f"{name:<8}{text}") for name, text in parts.items() if text)
 
 
-def check_document(given: dict) -> None:
-    """UsageError if the document cannot be written."""
-    if "write" not in given:
-        return
-    if pathlib.Path(given["write"]).is_dir():
-        raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
-    check_writable(pathlib.Path(given["write"]).parent, "--write")
+def paragraph(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="     ", subsequent_indent="     ", break_long_words=False)

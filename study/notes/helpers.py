@@ -217,6 +217,7 @@ def require_causal(reach: np.ndarray) -> None:
 def longest_chain(y: Tensor) -> int:
     """The number of operations on the longest path from a leaf to y."""
 
+    @functools.cache
     def length(node) -> int:
         parents = (parent for parent in getattr(node, "parents", ()) if parent is not None)  # leaves have none
         return 1 + max(map(length, parents), default=-1)

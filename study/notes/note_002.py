@@ -3,14 +3,11 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.tasks import TASKS
-from models.transformer import TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, largest, layer_norm, make_block, normal, over_seeds, plain_attention, refusal,
     require_block, require_equal, silence, softmax,
 )
-from study.notes.training import trained
 
 claim = claims_of("002")
 
@@ -29,24 +26,12 @@ def projecting_attention(query_key: str = "separate", layout: str = "rows", seed
 
 @claim("G10", "Modelling with tokens", formula="One architecture, many applications",
        ours="minigrad train --task sentiment, minigrad train --task stripes",
-       code="models/encoder_decoder.py:Classifier, models/tasks.py", also=("000: Positional Encodings",))
+       code="models/encoder_decoder.py:Classifier, models/tasks.py", also=("000: Positional Encodings",),
+       measured='right, with attention and without: of words with and without "not" 100% and 51% (48% to 53%), of '
+                "stripes in 16 patches 100% and 86% (84% to 87%); 200 and 150 steps of AdamW at 0.005, 5 seeds")
 def one_architecture_learns_words_and_images():
     """Transformers were made for words, but the approach extends to images and much else: once data have been converted to
     tokens, a transformer can be applied in roughly the same way."""
-    config = TransformerConfig(context=16, layers=1, heads=2, width=32)
-
-    def accuracy(task, model, steps):
-        return over_seeds(lambda seed: TASKS[task].accuracy(trained(
-            TASKS[task], model, config, steps=steps, seed=seed, batch_size=32, lr=5e-3, warmup_steps=20)))
-
-    words, images = accuracy("sentiment", "encoder", 200), accuracy("stripes", "encoder", 150)
-    require(min(words.median, images.median) > 0.99, f"{words:.1%} of the words and {images:.1%} of the images are right")
-    blind_words, blind_images = accuracy("sentiment", "no-attention", 200), accuracy("stripes", "no-attention", 150)
-    require(blind_words.median < 0.6 and blind_images.median < 0.95,
-            f"without attention {blind_words:.1%} and {blind_images:.1%} are right")
-    return (f"the same block learns whether words are praise, with \"not\" before some of them ({words:.0%} right after "
-            f"200 steps), and the direction of stripes in an image of 16 patches ({images:.0%} after 150); without "
-            f"attention, {blind_words:.0%} and {blind_images:.0%}")
 
 
 @claim("L2", "Self-attention",
@@ -76,8 +61,7 @@ def columns_are_rows_transposed():
                    require_equal(columns.query.weight.grad, rows.query.weight.grad),
                    require_equal(columns.key.weight.grad, rows.key.weight.grad))
     check_gradients(columns, X)
-    return (f"A, Y = X A and its column sums match the formula within {forward:.0e}; it is attention over rows, "
-            f"transposed: the gradients of the tokens and of both projections agree within {backward:.0e}")
+    return dict(forward=forward, backward=backward)
 
 
 @claim("A25", "Self-attention",
@@ -103,9 +87,8 @@ def attention_weights_are_adaptive():
         is_adaptive = "adaptive" in name
         require(change > 0.1 if is_adaptive else change < EXACT, f"{name}: the weights change by {change:.0e}")
     require(bent["fixed"] < EXACT and bent["adaptive"] > 0.1, f"f(X + Z) is f(X) + f(Z) within {bent}")
-    return (f"another input changes the weights by up to {changes['adaptive']:.2f}, and they also change from one place to "
-            "the next; weights by distance alone do neither, as in a convolution, and only they are linear: f(X + Z) is "
-            f"f(X) + f(Z) within {bent['fixed']:.0e}, but differs by {bent['adaptive']:.1f} with adaptive weights")
+    return dict(adaptive_weights_change=changes["adaptive"], fixed_weights_change=changes["fixed"],
+                linear_if_fixed=bent["fixed"], linear_if_adaptive=bent["adaptive"])
 
 
 @claim("E2", "Self-attention", FALSE, formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
@@ -121,9 +104,7 @@ def the_printed_sum_normalises_columns():
     sums, wrong = printed.sum(0).array, largest(X @ printed, Y)
     require(largest(sums, 1.0) > 0.1, f"the columns of the printed formula do sum to one: {sums}")
     require(wrong > 0.1, f"the printed formula gives the layer's output within {wrong:.0e}")
-    return (f"as printed, the columns sum to {', '.join(f'{total:.2f}' for total in sums)}, and the outputs, which are "
-            f"then not averages, are off by {wrong:.1f}; in Y = X A the second index is the query's, and the sum must run "
-            f"over the first (within {difference:.0e} of our layer)")
+    return dict(mended=difference, as_printed=wrong, sums_as_printed=sums)
 
 
 @claim("A26", "Self-attention",
@@ -141,9 +122,7 @@ def a_small_projection_leaves_components_out():
         changes.append(largest(A, B))
         require(largest(y, y_moved) > 0.1, "the outputs do not change")
     require(changes[0] < EXACT and changes[1] > 0.01 and len(sizes) == K, f"the weights change by {changes}")
-    return (f"{D - K} of {D} dimensions do not affect the weights: moving tokens along one of them leaves the weights "
-            f"unchanged, within {changes[0]:.0e}, though it changes what is averaged; with K = D the weights change by "
-            f"{changes[1]:.2f}")
+    return dict(projected_out=changes[0], with_a_square_matrix=changes[1])
 
 
 @claim("E1", "Self-attention", FALSE, formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T)",
@@ -169,9 +148,7 @@ def one_projection_makes_attention_symmetric():
     require(logits < EXACT, f"the logits of one projection are asymmetric by {logits:.0e}")
     require(shared.median > 0.1, f"the weights are symmetric within {shared:.0e}")
     require(separate > 0.1, f"the logits of two projections are symmetric within {separate:.0e}")
-    return (f"with one projection only the logits are symmetric (within {logits:.0e}), as note 000 says of the numerators; "
-            "since each row is then normalised separately, the weights of two tokens for each other differ by up to "
-            f"{shared:.2f} (5 seeds); with two projections the logits differ as well, by {separate:.0f} or more")
+    return dict(logits=logits, weights=shared, logits_of_two_projections=separate)
 
 
 @claim("A27", "Self-attention",
@@ -189,10 +166,7 @@ def self_attention_generalises_to_cross_attention():
     check_gradients(layer, text, image)
     own = projecting_attention(layout="columns")
     same = require_equal(own(mg.tensor(text), mg.tensor(text)), own(mg.tensor(text)))
-    return (f"{N} words attend to {patches} patches of an image: A is {patches} x {N}, its columns sum to 1, and it "
-            f"matches this note's formula, with the patches as keys, within {difference:.0e}; between a sequence and "
-            f"itself it is self-attention, within {same:.0e}. The discussion that is deferred for later does not come; "
-            "note 001 has the formulas (row A18)")
+    return dict(difference=difference, self_attention=same)
 
 
 @claim("E12", "Self-attention", FALSE,
@@ -218,9 +192,7 @@ def the_transposes_and_superscripts():
     difference = max(difference, require_equal(of_all, token_by_token))
     wrong_input = largest(layer(of_all), Y)
     require(wrong_input > 0.1, f"X^(m) and X^(m-1) give the same within {wrong_input:.0e}")
-    return (f"x_i^T x_j^T multiplies (1 x {D}) by (1 x {D}), which is undefined; x_i^T x_j, Y = X^(m-1) A and x_n = "
-            f"MLP(y_n) are consistent, within {difference:.0e}; a layer applied to its own output, X^(m), is off by "
-            f"{wrong_input:.1f}")
+    return dict(mended=difference, of_its_own_output=wrong_input)
 
 
 @claim("E16", "Multi-head self-attention", FALSE,
@@ -240,10 +212,7 @@ def the_description_is_self_contained():
     require(apart > 0.1, f"blocks of 1, 2 and 4 heads differ by {apart:.0e} only")
     order = [3, 0, 4, 2, 1]
     alike = require_equal(one[:, order], blocks[0](x[:, order]))
-    return ("the text does not define its block, as it breaks off where several heads begin: with the same matrices, 1, 2 "
-            f"and 4 heads give outputs that differ by {apart:.1f} or more; positions are an empty heading as well, and "
-            f"without them the order of tokens does not matter (within {alike:.0e}); so are norms and the implementation, "
-            "six headings in all")
+    return dict(of_other_heads=apart, permuted=alike)
 
 
 @claim("R5", "Putting it together",
@@ -258,7 +227,5 @@ def the_summary_block_is_mixed():
     idle = silence(block)(mg.tensor(x[None]))[0]
     require_equal(idle, layer_norm(block.ln_1, x))
     from_identity = largest(idle, x)
-    return (f"the block matches the formula within {difference:.0e}; with the same weights it differs by "
-            f"{others['inner']:.1f} from note 000's block, which adds the MLP to LN(Y), and by {others['pre']:.1f} from "
-            f"pre-norm; with zero outputs of both layers it is LN(X), which differs from X by {from_identity:.1f}, and not "
-            "the identity")
+    return dict(difference=difference, from_note_000=others["inner"], from_pre_norm=others["pre"],
+                from_identity=from_identity)

@@ -32,8 +32,7 @@ def attention_is_a_weighted_average():
             outside = max(np.maximum(rows.min(0) - y_t, y_t - rows.max(0)).max() for y_t, rows in zip(y.array, seen))
             worst = max(worst, abs(A.sum(1) - 1).max(), largest(y, A @ x), outside)
     require(worst < EXACT, f"off by {worst:.0e}")
-    return ("for nine kinds of attention, causal or not, each row of weights sums to 1, and every output feature lies "
-            f"within the range of the features that are averaged, up to {worst:.0e}")
+    return dict(off=worst)
 
 
 @claim("A2", "Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
@@ -48,8 +47,7 @@ def similarity_of_tokens_needs_no_parameters():
     difference = require_equal(attention(mg.tensor(x)), attend(x, x, x))
     require(count == 0, f"{count} parameters")
     mg.gradcheck(attention, mg.tensor(x, requires_grad=True))
-    return ("attention without parameters matches a triple loop over rows, keys and features within "
-            f"{difference:.0e}, and each token gets its gradient as query, key and value at once")
+    return dict(parameters=count, difference=difference)
 
 
 @claim("A24", "Self-Attention",
@@ -72,8 +70,7 @@ def plain_attention_depends_equally_on_all_dimensions():
     (plain, stretched), (projected, _) = moved["plain"], moved["projected"]
     require(plain < EXACT, f"X R has weights that differ by {plain:.0e}")
     require(stretched > 0.1 and projected > 0.1, f"stretched {stretched:.2g}, projected and rotated {projected:.2g}")
-    return (f"rotating all tokens, X R for an orthogonal R, does not change the weights (within {plain:.0e}): no "
-            f"dimension is special; with a projection from {D} features to 2 they change by {projected:.2f}")
+    return dict(rotated=plain, rotated_and_projected=projected)
 
 
 @claim("A3", "Self-Attention",
@@ -98,8 +95,7 @@ def one_projection_gives_a_symmetric_numerator():
     asymmetries = over_seeds(asymmetry)
     require(asymmetries.median > 0.1, f"the weights are symmetric up to {asymmetries:.2g}")
     check_gradients(layer, x)
-    return (f"the weights match the formula within {max(differences):.0e}; its numerators are symmetric in t and s, but "
-            f"each row is divided by its own sum, so the weights differ by up to {asymmetries:.2f} (5 seeds)")
+    return dict(difference=max(differences), asymmetry=asymmetries)
 
 
 @claim("A4", "Self-Attention",
@@ -128,9 +124,7 @@ def queries_and_keys_break_the_symmetry():
     for projection in (square.query, square.key):
         projection.weight.data[...] = np.eye(6)
     require_equal(square(mg.tensor(x)), plain_attention(6, query_key="none")(mg.tensor(x)))
-    return (f"with two projections the scores of (t, s) and (s, t) differ by up to {separate:.1f}, with U_q = U_k by "
-            f"{together:.0f}; the output matches the formula within {difference:.0e}, and U_q = U_k = I is attention "
-            "without parameters")
+    return dict(difference=difference, asymmetry=separate, with_equal_projections=together)
 
 
 @claim("A5", "Causal attention", "true if the weights of the past do not underflow",
@@ -155,10 +149,8 @@ def zeroing_and_renormalising_is_masking():
     kept, lost = (plain_attention(2, query_key="none", causal=causal)(steep).array[0, 0]
                   for causal in ("mask", "renormalise"))
     require(kept == 1 and lost != 1, f"a score of 1000 in the future: {kept} and {lost}, where 1 is right")
-    return (f"masking the scores with -inf gives the same result within {difference:.0e}, and is safer: the mask lets no "
-            f"gradient through from the future, while renormalised weights leak rounding errors of {leaks[1]:.0e}; and "
-            f"with a future score of 1000 the weight of the past underflows, so that a token of 1 stays {kept:.0f} with "
-            f"the mask, but becomes {lost:.0f} when renormalised")
+    return dict(difference=difference, leaks_when_renormalised=leaks[1], token_with_mask=kept,
+                token_when_renormalised=lost)
 
 
 @claim("G11", "Comparison to RNNs",
@@ -189,9 +181,7 @@ def causal_attention_reaches_any_past_token_directly():
     require(forgotten > 1e-3, f"without a state it goes on the same within {forgotten:.0e}")
     (gradient,) = mg.grad((rnn(text[:, 3:], state.detach())[0] * mg.tensor(normal(35, 1, 3, 4))).sum(), [text])
     require(not gradient.array[:, :3].any() and gradient.array[:, 3:].all(), "an RNN has another way into its past")
-    return (f"each of {T} tokens can copy any token from the first up to itself (within {worst:.0e}), and none after it; "
-            "an RNN knows its past only through one state: from that state alone it continues as before (within "
-            f"{at_once:.0e}), and if the state is detached, no gradient reaches the past")
+    return dict(copies=worst, rnn_from_its_state=at_once, rnn_without_state=forgotten)
 
 
 @claim("A20", "Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
@@ -235,7 +225,4 @@ def distance_only_attention_is_a_convolution():
     only_itself, _ = distance_only(np.where(distances == 0, 0.0, -1000.0), causal="mask")
     require(apart > 0.1 and causal[0, 0] == 1, f"causal weights are Toeplitz within {apart:.0e}")
     require_equal(only_itself, x)
-    return ("before the rows are normalised, attention by distance is np.convolve with zero padding, within "
-            f"{convolved:.0e}; after that, A differs from a Toeplitz matrix by {divided:.2f}, as rows at the edges have "
-            f"fewer terms. The rows of a Toeplitz matrix all sum to 1 only if it wraps around (within {wrapped:.0e}); if "
-            "it is also causal, it must be the identity, since its first row is 1, 0, ..., 0")
+    return dict(convolution=convolved, off_toeplitz=divided, wrapped=wrapped, causal_off_toeplitz=apart)

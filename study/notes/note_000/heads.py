@@ -35,8 +35,7 @@ def heads_with_full_rank_read_outs():
     require_equal(single(mg.tensor(x)), without(mg.tensor(x)))
     packed = nn.MultiHeadAttention(D, H).double()  # the heads of a block, side by side in one matrix
     require_equal(packed(mg.tensor(x[None]))[0], mhsa(packed, x))
-    return (f"{H} heads are the sum of {H} single heads times their read-outs, within {difference:.0e}, with {count} = "
-            "H (2 K D + D²) parameters; one head whose read-out is I is attention without a read-out")
+    return dict(difference=difference, parameters=count)
 
 
 @claim("A11", "Queries, Keys, and Values",
@@ -58,8 +57,7 @@ def values_are_a_low_rank_read_out():
     ranks = [int(np.linalg.matrix_rank(V)) for V in full.out_weights.array]
     require(ranks == [K] * H, f"ranks {ranks} of {D}")
     check_gradients(low, x)
-    return (f"averaging values of K = {K} features and mapping them back is attention with the read-out V = U_o U_v, "
-            f"within {difference:.0e}; the rank of V is {ranks[0]} of {D}")
+    return dict(difference=difference, rank=ranks[0], features=D)
 
 
 @claim("E3", "Queries, Keys, and Values", FALSE, formula="V = U_o U_v^T",
@@ -86,5 +84,4 @@ def the_read_out_is_the_product_with_a_transpose():
     full.out_weights.data[0] = low.out_weights.array[0] @ low.value.weight.array.T
     wrong = largest(low(mg.tensor(x)), full(mg.tensor(x)))
     require(wrong > 0.01, f"U_o U_v^T differs by {wrong:.0e} only")
-    return (f"it is V = U_o U_v (within {right:.0e}): two 6 x 3 matrices cannot be multiplied, and for K = D, where they "
-            f"can, the output is wrong by {wrong:.2f}")
+    return dict(mended=right, as_printed=wrong)

@@ -43,10 +43,7 @@ def attention_is_quadratic_and_an_rnn_sequential():
     each = (of_rnn[1] - of_rnn[0]) // 8
     require(len(set(of_attention)) == 1, f"attention's operations in a row: {of_attention}")
     require(each >= 1 and of_rnn[2] - of_rnn[1] == 16 * each, f"an RNN's operations in a row: {of_rnn}")
-    return (f"for 8, 16 and 32 tokens attention takes 2 T² D = {', '.join(map(str, pairs))} multiply-adds, "
-            f"projections aside, but always {of_attention[0]} operations in a row; an RNN takes 2 T D², but "
-            f"{', '.join(map(str, of_rnn))} operations in a row, each waiting for the one before, and the backward pass "
-            "walks the same chain")
+    return dict(multiply_adds=pairs, in_a_row_in_attention=of_attention[0], in_a_row_in_an_rnn=of_rnn)
 
 
 @claim("L1", "Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
@@ -65,8 +62,7 @@ def rows_are_tokens():
     difference = require_equal(y, attend(x.array, x.array, x.array))
     columns = require_equal(plain_attention(6, query_key="none", layout="columns")(x.mT).mT, y)
     require_equal(attention(mg.stack([x, x.flip(0)]))[0], y)
-    return ("five ids become the rows of a 5 x 6 matrix, and attention over rows matches the formula within "
-            f"{difference:.0e}; a matrix of columns, as in note 002, gives the transpose, within {columns:.0e}")
+    return dict(rows=difference, columns=columns)
 
 
 @claim("L4", "Preliminaries",
@@ -101,10 +97,7 @@ def embeddings_are_learned_or_fixed():
     require(fixed.weight.grad is None and np.array_equal(fixed.weight.array, before), "a fixed embedding has moved")
     moved = largest(head.weight, head_before)
     require(moved > 0, "nothing has moved")
-    sizes = ", ".join(f"{len(found)} {unit}" for unit, found in vocabulary.items())
-    return (f"the same layer embeds {sizes} of a text; the vector of \"lock\", which occurs in three words, gets the sum "
-            f"of their gradients (difference {worst:.0e}); a step of AdamW leaves a fixed embedding unchanged, and moves "
-            f"the layer above it by {moved:.2f}")
+    return dict(sizes=[len(found) for found in vocabulary.values()], gradient=worst, layer_above_moves=moved)
 
 
 @claim("L3", "Preliminaries", formula="X^(m) = transformer-block(X^(m-1))",
@@ -130,8 +123,7 @@ def blocks_keep_the_shape():
         require_equal(with_norm(x), normalised(one_by_one.array))
         changes.append(largest(y, start))
     require(changes[0] == 0 and min(changes[1:]) > 0, f"the input changed by {changes}")
-    return ("a batch (2, 5, 8), positions added, keeps its shape through 0 to 4 blocks, applied one after another; zero "
-            f"blocks are the identity, and four change it by up to {changes[4]:.1f}")
+    return dict(changes=changes)
 
 
 @claim("A28", "Preliminaries", "true if attention has no values or read-out: these mix features, too",
@@ -156,7 +148,4 @@ def a_block_mixes_tokens_and_then_features():
         mixed[name] = float(np.abs(moved.array[:, 1:]).max())
         require(largest(moved[:, 0]) > 0.01, "the first feature does not change")
     require(mixed["plain"] == 0 < mixed["with values"] and not others_of_mlp.any(), f"{mixed}, {others_of_mlp.max():.0e}")
-    return ("the MLP passes nothing from one token to another (0 exactly). The average A X combines corresponding "
-            "features only: if the first feature of all tokens changes in what is averaged, the other features stay "
-            "the same (0 exactly); with values and a read-out, as in the blocks that follow, they change by up to "
-            f"{mixed['with values']:.2f}")
+    return dict(mlp=others_of_mlp.max(), average=mixed["plain"], with_values=mixed["with values"])

@@ -49,9 +49,8 @@ def sets_and_image_patches():
     require(np.array_equal(nn.unpatchify(patches, 2, 8, 8).array, images.array), "unpatchify does not undo patchify")
     embedded = nn.PatchEmbedding(2, 1, 8).double()
     require_equal(embedded(images), patches.array @ embedded.project.weight.array.T + embedded.project.bias.array)
-    return (f"permuting the tokens changes the logits of a classifier by {changes['none']:.0e}, or with positions by "
-            f"{changes['positions']:.2f}, and those of a causal model by {changes['causal']:.2f} even without positions; "
-            "an 8 x 8 image becomes 16 tokens of 2 x 2 pixels, row by row, and can be reassembled")
+    return dict(permuted=changes["none"], permuted_with_positions=changes["positions"],
+                permuted_and_causal=changes["causal"])
 
 
 @claim("P1", "Positional Encodings", formula="x_t^(0) = c_t + p_t",
@@ -82,8 +81,7 @@ def positions_are_added_to_content():
     F.embedding(ids, embedding.weight, positions=encoding.weight).tanh().backward(mg.tensor(normal(23, T, D)))
     fused = require_equal(embedding.weight.grad.array[ids.array], encoding.weight.grad.array[:T])
     check_gradients(encoding, normal(24, T, D))
-    return ("a token's gradient goes to both its content and its position, where it is summed over the batch "
-            f"(difference {difference:.0e}, in the fused embedding {fused:.0e})")
+    return dict(difference=difference, fused=fused)
 
 
 def read_out(model: CausalTransformer, tokens: Tensor) -> Tensor:
@@ -121,9 +119,7 @@ def the_next_token_is_drawn_from_a_softmax():
     excess, deviation = over_seeds(excess_of_the_first_loss), over_seeds(chi_square)
     require(abs(excess.median) < 0.05, f"the first loss exceeds ln V by {excess:.3f}")
     require(deviation.median < 14, f"chi-square {deviation:.1f}, of 7 degrees of freedom 5 % exceed 14.1")
-    return ("logits are W x_t of the last layer; before training, all tokens are about equally likely, so the loss exceeds "
-            f"ln V by {excess:.3f}; the counts of {count} draws fit their probabilities: chi-square {deviation:.1f} with 7 "
-            "degrees of freedom (5 seeds)")
+    return dict(first_loss_beyond_ln_v=excess, chi_square_of_draws=deviation)
 
 
 @claim("T8", "Autoregressive Modeling", formula="W in R^(V x D)",
@@ -148,8 +144,7 @@ def the_read_out_is_a_matrix_of_its_own():
     formula = require_equal(own.weight.grad, np.einsum("btv,btd->vd", surplus, x.array) / targets.numel())
     difference = require_equal(tied, own.weight.grad.array + of_embedding)
     require(largest(own.weight.grad) > 0.01 and largest(of_embedding) > 0.01, "one of the two gradients is missing")
-    return (f"an untied W gets the gradient (p - y) x^T, within {formula:.0e}; our model ties W to the embedding, which "
-            f"saves V D = {V * D} parameters, and whose gradient is then the sum of both, within {difference:.0e}")
+    return dict(formula=formula, saved_parameters=V * D, tied_is_the_sum=difference)
 
 
 @claim("T9", "Autoregressive Modeling",
@@ -168,5 +163,4 @@ def the_last_layer_knows_all_that_is_past():
     require_causal(reach)
     least = reach[np.tril_indices(T)].min()
     require(least > 1e-3, f"the least influence is {least:.0e}")
-    return (f"for all {T * (T + 1) // 2} pairs of a token and one at or before it there is a gradient, of at least "
-            f"{least:.3f}; with respect to later tokens it is exactly 0")
+    return dict(least_influence=least)

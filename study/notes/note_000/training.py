@@ -42,9 +42,7 @@ def adam():
             first = float(np.abs(np.abs(parameter.array - start) - lr).max())
             uncorrected = (1 - beta1) / math.sqrt(1 - beta2)
     require(worst < EXACT and first < 1e-5, f"difference {worst:.0e}, first step {first:.0e} from lr")
-    return (f"ten steps match Adam's formula within {worst:.0e}; the first one moves each number by the learning rate, "
-            f"whatever its gradient (within {first:.0e}): without bias correction it would go {uncorrected:.1f} times as "
-            "far")
+    return dict(difference=worst, first_step_from_lr=first, without_correction=uncorrected)
 
 
 @claim("T4", "Training", formula="gradient clipping",
@@ -77,9 +75,7 @@ def gradients_are_clipped():
             optimizer.step()
     same, other = (max(largest(p, q) for p, q in zip(by_hand, each)) for each in (at_once, unclipped))
     require(same < EXACT and other > 1e-3, f"within the step {same:.0e}, without {other:.0e}")
-    lengths = ", ".join(f"{before:.2f} to {after:.2f}" for before, after in norms)
-    return (f"the gradient of all parameters together keeps its direction, and its norm changes from {lengths}; Adam can "
-            f"do the same within its step (difference {same:.0e})")
+    return dict(norms=[norm for pair in norms for norm in pair], within_the_step=same)
 
 
 @claim("T5", "Training", formula="learning rate annealing schedules",
@@ -101,10 +97,7 @@ def learning_rates_are_annealed():
         difference = max(difference, abs(optimizer.param_groups[0]["lr"] - rate))
         schedule.step()
     require(difference < EXACT, f"the scheduler differs by {difference:.0e}")
-    times = "at the start", "after the warm-up", "halfway", "at the end"
-    table = ", ".join(f"{rate:.2f} {when}" for rate, when in zip(rates, times))
-    return (f"a rate that rises to {peak:g} in {warmup} steps and falls to {floor:g} along a cosine is {table}; PyTorch's "
-            f"form of the schedule, step by step, agrees within {difference:.0e}")
+    return dict(rates=rates, scheduler=difference)
 
 
 @claim("T6", "Training", formula="increasing minibatch sizes",
@@ -142,9 +135,7 @@ def minibatches_grow():
     steps = [[trainer.train_step() for _ in range(5)] for trainer in trainers]
     apart = max(abs(a[name] - b[name]) for a, b in zip(*steps) for name in ("loss", "grad_norm"))
     require(apart < 1e-9, f"losses and lengths of gradients differ by {apart:.0e}")
-    return (f"nine steps have batches of {', '.join(map(str, sizes))}; a batch too large for memory can be split into four "
-            f"parts, whose mean gradient is the same within {difference:.0e}, and so are losses and gradient norms in five "
-            f"steps of training, within {apart:.0e}")
+    return dict(batch_sizes=sizes, of_four_parts=difference, in_training=apart)
 
 
 @claim("T7", "Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)",
@@ -172,9 +163,7 @@ def dropout():
     mg.gradcheck(layer, mg.tensor(x, requires_grad=True))
     layer.eval()
     require(np.array_equal(layer(mg.tensor(x)).array, x), "it is not the identity in evaluation")
-    return (f"{kept:.1%} of all numbers are kept, and scaled up so that the mean over {count} masks is x, within "
-            f"{errors:.1f} standard errors for the worst of ten features (5 seeds); the gradient has the same mask, and "
-            "nothing is dropped in evaluation")
+    return dict(kept=kept, standard_errors=errors)
 
 
 @claim("T2", "Conclusion",
@@ -212,7 +201,4 @@ def predicting_is_parallel_and_sampling_is_not():
         require(is_read == (t > 1), f"token {t}: the keys of those before are not what it attends to")
         decoder.keys[..., : t - 1, :] = kept
     require(computed == [1] * T, f"keys are computed for {computed} tokens")
-    return (f"one call predicts {T} tokens at once, with the logits of {T} separate calls, within "
-            f"{differences['float64']:.0e}; as each call needs the token drawn after the one before, sampling takes {T}. "
-            f"With a cache of keys and values each call computes one token, {sum(computed)} in all; without it "
-            f"{T * (T + 1) // 2}, with {ratio:.1f} times the multiply-adds of the parallel call")
+    return dict(difference=differences["float64"], tokens_with_cache=sum(computed), multiply_adds_without=ratio)

@@ -7,13 +7,12 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from models.transformer import Block, CausalTransformer, TransformerConfig
+from models.transformer import Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, heads_of, influence, largest, matrices, normal, normalised, over_seeds, plain_attention,
     refusal, require_causal, require_equal, softmax, values,
 )
-from study.notes.training import fit
 
 claim = claims_of("001")
 
@@ -23,7 +22,9 @@ NOTES_BLOCK = TransformerConfig(  # masked attention, Add & Norm, feed-forward, 
 
 
 @claim("G1", "The Transformer Decoder", formula="Self-attention, Add & Norm, Feed-Forward, Add & Norm",
-       ours='CausalTransformer(TransformerConfig(placement="post"))', code="models/transformer.py:CausalTransformer")
+       ours='CausalTransformer(TransformerConfig(placement="post"))', code="models/transformer.py:CausalTransformer",
+       measured="two blocks memorise 4 random texts of 13 tokens: the loss falls from 2.77 to 0.006 (0.006 to 0.007) "
+                "nats in 300 steps of Adam at 0.005, 5 seeds")
 def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
     """A decoder is a stack of blocks: masked multi-head attention, Add & Norm, a feed-forward network, Add & Norm."""
     mg.manual_seed(0)
@@ -32,18 +33,7 @@ def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
     difference = require_equal(block(x), normalised(z + block.mlp(mg.tensor(z)).array))
     require_causal(influence(block, x))
 
-    def loss_on_one_batch(seed: int) -> float:
-        tokens = np.random.default_rng(seed).integers(0, 16, (4, 13))
-        tokens[:, 0] = range(4)  # otherwise the second token could not be predicted
-        model, batch = CausalTransformer(NOTES_BLOCK), (tokens[:, :-1], tokens[:, 1:])
-        return fit(lambda inputs, targets: model(inputs, targets)[1], model.parameters(), lambda: batch, steps=300, lr=5e-3,
-                   seed=seed)
-
-    loss = over_seeds(loss_on_one_batch)
-    require(loss.median < 0.05, f"the loss on one batch is {loss:.2f} nats")
-    return (f"Add & Norm is a norm after the sum: the block matches the formula within {difference:.0e}, and the future "
-            "has an influence of exactly 0; two blocks memorise 4 random texts of 13 tokens in 300 steps, with a loss of "
-            f"{math.log(16):.2f} -> {loss:.3f} nats")
+    return dict(difference=difference)
 
 
 def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
@@ -63,8 +53,7 @@ def attention_of_stacked_rows_is_two_matrix_products():
     difference = max(require_equal(layer(mg.tensor(X)), expected),
                      require_equal(softmax(X @ Q @ (X @ K).T) @ X @ V, expected))
     error = check_gradients(layer, X)
-    return (f"loops over words and two matrix products agree within {difference:.0e}; the gradients of X, Q, K and V are "
-            f"right within {error:.0e}")
+    return dict(difference=difference, gradients=error)
 
 
 @claim("E14", "Multi-headed attention", FALSE, formula="x_i^T Q^T K x_j, and X Q_l K_l^T X^T",
@@ -84,9 +73,7 @@ def two_conventions_for_the_same_matrices():
     narrow = [mg.tensor(normal(seed, d, d // h)) for seed in (1, 2)]
     message = refusal(lambda: mg.tensor(X) @ (narrow[0].mT @ narrow[1]))
     require(mistake > 0.1 and "cannot be multiplied" in message, f"{mistake:.0e}, {message!r}")
-    return ("the first is for matrices that multiply columns, the second for rows: with the same Q and K they differ by "
-            f"{mistake:.2f}, and with Q and K of d x d/h the first is undefined; x_i^T Q K^T x_j matches the second "
-            f"within {difference:.0e}")
+    return dict(mended=difference, as_printed=mistake)
 
 
 def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
@@ -123,9 +110,7 @@ def heads_are_a_batch_axis_after_reshape_and_transpose():
     require_equal(right, at_once)
     mistake = largest(wrong, at_once)
     require(mistake > 0.01, "a reshape to h x n x d/h without the transpose makes no difference")
-    return (f"all heads at once match a loop over heads within {difference:.0e}, and their gradients within "
-            f"{gradient_difference:.0e}; a reshape to h x n x d/h without the transpose mixes words and heads, raises no "
-            f"error, and is off by {mistake:.2f}")
+    return dict(difference=difference, gradients=gradient_difference, without_transpose=mistake)
 
 
 @claim("E25", "Multi-headed attention", FALSE, formula="output_l in R^(d/h)",
@@ -138,8 +123,7 @@ def a_heads_output_is_a_vector():
     y = layer(mg.tensor(X)).array
     difference, shapes = require_equal(y, heads_of(layer, X)), {head.shape for head in np.split(y, h, axis=1)}
     require(shapes == {(n, d // h)}, f"heads give {shapes}")
-    return (f"softmax(X Q_l K_l^T X^T) X V_l is {n} x {d // h} for {n} words and {h} heads of d = {d}: a row of d/h "
-            f"numbers for each word (the layer's heads match within {difference:.0e})")
+    return dict(shape=[n, d // h], difference=difference)
 
 
 @claim("E29", "Multi-headed attention", FALSE, formula="output = [output_1; ...; output_h] Y, where Y in R^(d x d)",
@@ -154,9 +138,7 @@ def outputs_of_heads_are_stacked_like_words():
     message = refusal(lambda: mg.tensor(np.vstack(outputs)) @ mg.tensor(Y))
     require("cannot be multiplied" in message, message)
     difference = require_equal(layer(mg.tensor(X)), np.hstack(outputs) @ Y)
-    return (f"stacked like words, the {h} outputs are {h * n} x {d // h}, and cannot be multiplied by Y, {d} x {d}; "
-            f"side by side, [output_1, ..., output_h], they are {n} x {d}, and the product matches the layer within "
-            f"{difference:.0e}")
+    return dict(mended=difference)
 
 
 @claim("C4", "Multi-headed attention", "true if multiply-adds are counted, and not the h n^2 exponentials",
@@ -178,8 +160,7 @@ def more_heads_cost_no_more():
     expected = 4 * n * d * d + 2 * n * n * d
     require(forward == {expected} and len(total) == 1, f"multiply-adds forward {forward}, in all {total}")
     require(parameters == {4 * d * d}, f"parameters {parameters}")
-    return (f"with 1, 2, 4 or 8 heads there are 4 d^2 = {4 * d * d} parameters and 4 n d^2 + 2 n^2 d = {expected} "
-            f"multiply-adds; only the number of exponentials grows: {', '.join(map(str, exponentials))}")
+    return dict(parameters=4 * d * d, multiply_adds=expected, exponentials=exponentials)
 
 
 def jacobian_of_softmax(scores: np.ndarray) -> float:
@@ -215,12 +196,8 @@ def large_scores_make_gradients_of_softmax_small():
     medians = [found.median for found in divided]
     require(max(medians) < 1.2 * min(medians), f"divided: {medians}")
     require(all(abs(found.median - 1) < 0.1 for found in even), f"deviations of divided scores: {even}")
-    return ("for d = 4, 64, 256 the standard deviation of scores is "
-            f"{', '.join(f'{found.median:.1f}' for found in large)}, or "
-            f"{', '.join(f'{found.median:.2f}' for found in even)} after division by sqrt(d); the sensitivity of 16 "
-            "weights to their own scores (the norm of the diagonal of the softmax's Jacobian) is "
-            f"{', '.join(f'{found:.3f}' for found in raw)}, or {', '.join(f'{found:.3f}' for found in divided)} after "
-            "division (5 seeds)")
+    return dict(deviations=[found.median for found in large], divided=[found.median for found in even],
+                sensitivity=[found.median for found in raw], sensitivity_when_divided=medians)
 
 
 def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
@@ -239,8 +216,7 @@ def the_formula_without_the_scale_is_missing():
         layer = nn.Attention(16, heads=h, scale="none").double()
         weights = layer(mg.tensor(X), need_weights=True)[1]
         differences.append(require_equal(centred_scores(weights), scores_in_heads(layer, X)))
-    return ("the formula of \"Multi-headed attention\" belongs there, output_l = softmax(X Q_l K_l^T X^T) X V_l: the "
-            f"scores of a layer without a scale match it within {max(differences):.0e}, for 1, 2, 4 heads")
+    return dict(difference=max(differences))
 
 
 @claim("A15", "Scaled Dot Product", formula="output_l = softmax(X Q_l K_l^T X^T / sqrt(d/h)) X V_l",
@@ -262,6 +238,4 @@ def scores_are_divided_by_the_root_of_the_head_size():
         require_equal(centred_scores(shown), scores)
         ratios.append(scores.std() / of_width.std())
     require(largest(np.array(ratios), np.sqrt([1, 2, 4])) < EXACT, f"scores are {ratios} times those divided by sqrt(d)")
-    shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    return (f"the layer's scores are X Q_l K_l^T X^T / sqrt(d/h), within {max(differences):.0e}; what counts is the width "
-            f"of a head, not that of the model: divided by sqrt(d), they would be {shown} times smaller with 1, 2, 4 heads")
+    return dict(difference=max(differences), divided_by_root_of_d=ratios)

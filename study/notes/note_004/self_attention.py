@@ -11,7 +11,7 @@ from study.notes.helpers import (
     EXACT, check_gradients, heads_of, influence, largest, matrices, over_seeds, refusal, require_causal,
     require_equal, softmax,
 )
-from study.notes.note_004.shared import ATTENTION, RNN, in_two_places, randn
+from study.notes.note_004.shared import ATTENTION, RNN, randn
 from study.notes.training import after_fit, read_out_loss
 
 claim = claims_of("004")
@@ -29,8 +29,7 @@ def attention_is_not_limited_to_the_past():
     reach = influence(attention, x)
     require(bool(reach.all()), "some outputs of attention do not depend on all inputs")
     require_causal(influence(lambda x: rnn(x)[0], x))
-    return ("all 36 derivatives of 6 outputs of attention with respect to 6 inputs are nonzero, at least "
-            f"{reach.min():.3f}; for a recurrent network, the 15 with respect to the future are exactly 0")
+    return dict(least_influence=reach.min())
 
 
 @claim("A48", "Self-Attention", "true if an input is a whole image; along a sequence, a filter reads several inputs",
@@ -56,10 +55,7 @@ def convnets_map_single_inputs():
     require(np.array_equal(jacobian > 0, np.eye(6, dtype=bool)), "in a convnet, an image depends on another")
     require(bool(reach.all()), "in attention, a point does not depend on another")
     require(set((of_filters > 0).sum(axis=1)) == {3}, f"a filter of 3 taps reads {(of_filters > 0).sum(axis=1)} inputs")
-    return ("of 6 images given to a small convnet, each output depends on its own image alone: the other 30 "
-            f"derivatives are exactly 0; of attention over 6 points, all 36 are at least {reach.min():.3f}. Along a "
-            "sequence, each output of a filter with 3 taps depends on 3 neighbouring inputs, where attention's depends "
-            "on all")
+    return dict(least_influence=reach.min())
 
 
 @claim("E36", "Self-Attention", FALSE, formula="W_ij = exp w_ij / sum_j exp w_ij",
@@ -74,8 +70,7 @@ def one_index_for_two_keys():
     meant = require_equal(weights[0], e / np.array([[sum(e[i, k] for k in range(5))] for i in range(5)]))
     bound = np.array([sum(e[i, j] / e[i, j] for j in range(5)) for i in range(5)])  # with the sum's j above, too
     require(largest(bound, 5.0) < EXACT, f"sums {bound}")
-    return (f"with a separate index in the sum, sum_k exp w_ik, rows sum to 1, and the layer agrees within {meant:.0g}; as "
-            "printed, the sum binds j, and no key is left: with the sum around the whole fraction, each row gives 5")
+    return dict(mended=meant)
 
 
 @claim("A22", "Self-Attention", "true if there are neither positions nor a causal mask",
@@ -97,8 +92,7 @@ def permuted_tokens_give_permuted_features():
     plain, positioned, causal = violation("none"), violation("sinusoidal"), violation("none", is_causal=True)
     require(plain < EXACT, f"an encoder is not equivariant: {plain:.0g}")
     require(min(positioned, causal) > 0.01, f"with positions {positioned:.0g}, causal {causal:.0g}")
-    return (f"an encoder's outputs are permuted like its inputs, within {plain:.0g}; not with positions (off by "
-            f"{positioned:.2f}), nor with a causal mask ({causal:.2f})")
+    return dict(permuted=plain, with_positions=positioned, causal=causal)
 
 
 @claim("A47", "Self-Attention", "true if the vectors are learned", formula="w_ij = x_i^T x_j",
@@ -130,9 +124,7 @@ def dot_products_group_similar_words():
                       lambda generator: task.make(generator, 32, 3)[:1], lambda model, _: ratio(model[0]), steps, lr=1e-2,
                       loss=loss)
     require(after.median > 3 and 0.3 < random.median < 3, f"after training {after:.2g}, random {random:.2g}")
-    return (f"in sentences of 7 words, a noun gives the other noun, and an adjective the other adjective, {after:.0f} "
-            "times the weight of a word of another kind, if the vectors were learned by predicting words from their "
-            f"neighbours for {steps} steps; with random vectors {random:.2g} times")
+    return dict(times_the_weight=after, with_random_vectors=random)
 
 
 @claim("A9", "Self-Attention",
@@ -148,8 +140,7 @@ def one_head_in_column_vectors():
     Q, K, V = (x.array @ matrix for matrix in matrices(layer))
     in_rows = require_equal(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
     check_gradients(layer, x)
-    return (f"the layer matches the formula with its indices within {found:.0g}, and the form for tokens as rows, "
-            f"softmax(Q Kᵀ / sqrt(d)) V, within {in_rows:.0g}")
+    return dict(difference=found, in_rows=in_rows)
 
 
 def heads_of_note(each: int) -> nn.Attention:
@@ -182,9 +173,7 @@ def heads_whose_size_is_not_given():
     (same, of_wide), (differs, of_narrow) = by_the_root_of_d_k(wide), by_the_root_of_d_k(narrow)
     require(same == 0 and of_wide == 1, f"heads of width d differ by {same:.0g}")
     require(differs > 1e-4 and abs(of_narrow - 3**-0.5) < EXACT, f"heads of width d / h differ by {differs:.0g}")
-    return (f"both readings match the formula within {found:.0g}: d x d matrices for each of three heads, for which "
-            f"sqrt(d) is sqrt(d_k), as in other notes, and W_y is 6 x 18; or d/h x d matrices, for which scores are "
-            f"{1 / of_narrow:.2f} times smaller than with sqrt(d_k), and outputs differ by {differs:.0g}")
+    return dict(difference=found, times_smaller=1 / of_narrow, outputs=differs)
 
 
 @claim("E9", "Self-Attention", FALSE, formula="y^r_i = sum_j W^r_ij v_j",
@@ -203,9 +192,7 @@ def values_without_their_head():
     require(min(literal.values()) > 0.01, f"one value for all heads differs by {literal}")
     narrow = heads_of_note(2)
     refusal(lambda: narrow.out(mg.tensor(np.concatenate([x.array] * 3, axis=1))))
-    return (f"v^r_j is defined a line above, and with it both readings of a head's size match the layer's output within "
-            f"{found:.0g}; with one v_j for all heads it is off by {literal[6]:.2f} if heads are d wide, and by "
-            f"{literal[2]:.2f} if they are d/h wide, where a v_j of width d would not fit W_y")
+    return dict(mended=found, as_printed=literal[6], with_narrow_heads=literal[2])
 
 
 @claim("A21", "Self-Attention", formula="every key in the database is matched to the query to some extent",
@@ -226,8 +213,7 @@ def a_soft_dictionary():
         errors.append(largest(found, table[asked]))
         require(scale > 1 or weights.array.min() > 0.01, f"a key has weight {weights.array.min():.0g}")
     require(errors[0] > 0.1 and errors[-1] < EXACT, f"errors {errors}")
-    return (f"the output differs from the value looked up by {errors[0]:.2f}, {errors[1]:.0g} and {errors[2]:.0g}, for "
-            "scores times 1, 10 and 100: the softer the weights, the more of the other values it contains")
+    return dict(errors=errors)
 
 
 @claim("A19", "Self-Attention", formula="alpha_ij = W_1 tanh(W_2 [h_i, s_j]), followed by a softmax",
@@ -249,7 +235,7 @@ def alignment_by_a_small_network():
         found = max(found, require_equal(weights[0, t], alpha), require_equal(c[0, t], alpha @ h.array[0]))
     require_equal(layer(s, h, mg.tensor([[False] * 4 + [True] * 2]))[0], layer(s, h[:, :4])[0])
     check_gradients(layer, s, h)
-    return f"W_2 [h, s] is W_h h + W_s s, as the layer computes it: both agree within {found:.0g}"
+    return dict(difference=found)
 
 
 def scores_of(layer: nn.AdditiveAttention, of_row: np.ndarray, of_column: np.ndarray) -> np.ndarray:
@@ -277,8 +263,7 @@ def alignment_with_swapped_indices():
     layer, s, h, of_s, of_h = alignment(steps=6)
     wrong = largest(layer(s, h)[0][0], softmax(scores_of(layer, of_h, of_s)) @ h.array[0])
     require(wrong > 0.01, f"as printed it differs by {wrong:.0g} only")
-    return (f"with [h_j, s_i] it matches the layer's output within {found:.0g}; as printed, 2 decoder and 6 encoder states "
-            f"give 6 x 2 weights, which cannot multiply 6 states, and with 6 of each it is off by {wrong:.2f}")
+    return dict(mended=found, as_printed=wrong)
 
 
 @claim("E37", "Self-Attention", FALSE,
@@ -292,5 +277,4 @@ def one_letter_for_scores_and_weights():
     found = require_equal(c[0], softmax(scores) @ h.array[0])
     sums, off = scores.sum(axis=1), largest(c[0], scores @ h.array[0])
     require(largest(weights.sum(-1), 1.0) < EXACT and off > 0.1, f"scores as weights differ by {off:.0g}")
-    return (f"with the softmax in between it matches the layer's output within {found:.0g}; without it, with one alpha for "
-            f"both, rows sum to {in_two_places(sums)}, and the output is off by {off:.2f}")
+    return dict(mended=found, as_printed=off, sums_as_printed=sums)

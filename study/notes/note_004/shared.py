@@ -1,4 +1,4 @@
-"""Shared by the parts of note 004: places in the code, random numbers, formatting."""
+"""Shared by the parts of note 004: places in the code, random numbers."""
 import minigrad as mg
 from minigrad import Tensor
 from study.notes.helpers import normal
@@ -10,7 +10,3 @@ BLOCK, SEQ2SEQ = "models/transformer.py:Block", "models/recurrent.py:RecurrentSe
 def randn(*shape: int, seed: int = 0) -> Tensor:
     """In float64."""
     return mg.tensor(normal(seed, *shape))
-
-
-def in_two_places(values) -> str:
-    return ", ".join(f"{value:.2f}" for value in values)
