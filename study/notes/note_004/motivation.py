@@ -27,24 +27,16 @@ def recurrent_states(x: np.ndarray, parameters: dict[str, np.ndarray], name: str
 
 
 class Reader(nn.Module):
-    """A recurrent network that outputs logits (B, T, outputs), for each token that it reads."""
+    """A recurrent network that outputs logits (B, T, symbols), for each token that it reads."""
 
-    def __init__(self, symbols: int, outputs: int, width: int = 24, num_layers: int = 1, bidirectional: bool = False):
+    def __init__(self, symbols: int, width: int = 48):
         super().__init__()
         self.embedding = nn.Embedding(symbols, width)
-        self.rnn = nn.RNN(width, width, num_layers=num_layers, batch_first=True, bidirectional=bidirectional)
-        self.out = nn.Linear(width * (1 + bidirectional), outputs)
+        self.rnn = nn.RNN(width, width, batch_first=True)
+        self.out = nn.Linear(width, symbols)
 
     def forward(self, tokens):
         return self.out(self.rnn(self.embedding(tokens))[0])
-
-
-def fibonacci(generator: np.random.Generator, count: int, length: int = 8, modulus: int = 5) -> np.ndarray:
-    """Each number is the sum of the two before it, modulo 5."""
-    numbers = list(generator.integers(modulus, size=(2, count)))
-    while len(numbers) < length:
-        numbers.append((numbers[-1] + numbers[-2]) % modulus)
-    return np.stack(numbers, axis=1)
 
 
 @claim("G4", "Motivation", formula="next symbol/token prediction, sequence classification",
@@ -83,7 +75,7 @@ def recurrent_networks_and_misalignment():
 
     def whole_sentences_right(wanted):
         """By a network that writes a word for each word that it reads."""
-        return after_fit(lambda: Reader(task.vocabulary_size, task.vocabulary_size, width=48),
+        return after_fit(lambda: Reader(task.vocabulary_size),
                          lambda generator: (batch := task.make(generator, 32, 3))[:1] + (wanted(*batch),),
                          lambda model, _: (choices(model, source) == wanted(source, target)).all(axis=1).mean(),
                          200, lr=1e-2)
