@@ -115,11 +115,9 @@ def check_ending(path: str | os.PathLike[str], flag: str) -> None:
                          f"{', '.join(FORMATS)}")
 
 
-def check_output(path: pathlib.Path, flag: str, kind: str, mark: str, is_picture: bool = True) -> None:
-    """UsageError if a file cannot be written, or would replace anything but an earlier one of its kind, which is marked."""
-    if is_picture:
-        check_ending(path, flag)
+def check_output(path: pathlib.Path, flag: str, kind: str, mark: str) -> None:
+    """UsageError if a picture cannot be written, or would replace anything but an earlier one of its kind, by its mark."""
+    check_ending(path, flag)
     check_writable(path.parent, flag)
-    is_marked = is_of_kind(path, mark) if is_picture else path.is_file() and mark.encode() in path.read_bytes()[:4096]
-    if path.exists() and not is_marked:
+    if path.exists() and not is_of_kind(path, mark):
         raise UsageError(f"{path} exists and is not a {kind}; choose another {flag}")
