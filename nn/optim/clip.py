@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from minigrad import Tensor, float32, float64, tensor
+import minigrad as mg
+from minigrad import Tensor
 from minigrad.extend import norm, note_write
 from nn.checks import positive
 
@@ -48,7 +49,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
             for gradient in gradients:
                 gradient *= coefficient
                 note_write(gradient)
-    return tensor(total_norm, dtype=float64 if any(gradient.dtype == float64 for gradient in gradients) else float32)
+    return mg.tensor(total_norm, dtype=mg.float64 if any(g.dtype == mg.float64 for g in gradients) else mg.float32)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
