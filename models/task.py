@@ -1,9 +1,11 @@
 """A task with a known answer: its examples, and what a model makes of them.
 
 A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, padded with PAD; a task of kind "class" has
-inputs and labels (B,). All examples of a batch have the same `length`, which sets their difficulty.
+inputs and labels (B,). All examples of a batch have the same `length`, which sets their difficulty. A part of the examples,
+known by a hash, is held out of training: what a model makes of them is no memory.
 """
 import dataclasses
+import hashlib
 import math
 import pathlib
 from collections.abc import Callable, Iterator
@@ -24,6 +26,8 @@ from models.translate import greedy
 
 FIRST = 3  # the token id of a task's first symbol, after PAD, START and STOP
 DEFAULTS = dict(batch_size=64, lr=2e-3, final_lr=0.0, beta2=0.98, weight_decay=0.01, decay_all=True, seed=0)  # of training
+HELD_OUT = 8  # one source in so many is not for training
+MOST_DRAWS = 2000  # for the rarest examples of a task, of which one in 16 is held out
 TEST_EXAMPLES, TEST_SEED = 200, 1_000_000  # per length, for the accuracy
 EXAMPLES, EXAMPLES_SEED = 3, 2_000_000  # shown at the end
 ALIGNMENT = "alignment.png"  # shows which symbol of the source each symbol of the answer comes from
@@ -114,7 +118,25 @@ class Task:
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:
         """The next arguments of the model, with the targets last; all examples have one length."""
         length = int(generator.integers(self.lengths[0], self.lengths[1] + 1))
-        return self.arguments(self.make(generator, size, length))
+        return self.arguments(self.draw(generator, size, length, is_new=False))
+
+    def draw(self, generator: np.random.Generator, count: int, length: int, is_new: bool) -> Examples:
+        """Examples that are new, as they are held out of training, or that are not. ValueError if there are none."""
+        if not self.lengths[0] <= length <= self.lengths[1]:
+            return self.make(generator, count, length)  # all are new
+        found: list[Examples] = []
+        missing = count
+        for _ in range(MOST_DRAWS):
+            examples = self.make(generator, missing, length)
+            kept = is_held_out(examples[0]) == is_new
+            found.append((examples[0][kept], examples[1][kept]))
+            missing -= np.count_nonzero(kept)
+            if not missing:
+                sources, targets = map(np.concatenate, zip(*found))
+                return sources, targets
+        lacking = "held out of" if is_new else "left for"
+        raise ValueError(f"task {self.name!r} has too few examples of length {length}: none is {lacking} training, and one "
+                         f"in {HELD_OUT} should be held out; give lengths that have more")
 
     def arguments(self, examples: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
         """The arguments of the task's models."""
@@ -165,14 +187,14 @@ class Task:
         generator = np.random.default_rng(seed)
         lengths = range(self.lengths[0], self.lengths[1] + 1) if length is None else [length]
         model.eval()
-        right = [self.is_right(model, self.make(generator, -(-count // len(lengths)), n)) for n in lengths]
+        right = [self.is_right(model, self.draw(generator, -(-count // len(lengths)), n, is_new=True)) for n in lengths]
         return float(np.concatenate(right).mean())
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
         """The mean loss over new examples of all lengths; the last time also the accuracy at each length."""
         generator, lengths = np.random.default_rng(TEST_SEED), range(self.lengths[0], self.lengths[1] + 1)
         count = -(-training.eval_windows // len(lengths))
-        batches = (self.arguments(self.make(generator, count, length)) for length in lengths)
+        batches = (self.arguments(self.draw(generator, count, length, is_new=True)) for length in lengths)
         loss, _ = mean_loss(model, batches, self.ignored, ranks)
         if not is_last:
             return {"val_loss": loss}
@@ -184,7 +206,8 @@ class Task:
     def summary(self, measured: dict[str, Any]) -> str:
         """The last evaluation as text."""
         rows = [f"  length {length}: {fraction:7.1%}" for length, fraction in measured["accuracy_by_length"].items()]
-        return "\n".join(["whole answers that are right:", *rows, f"  overall:  {measured['accuracy']:7.1%}"])
+        return "\n".join(["whole answers that are right, to sources held out of training:", *rows,
+                          f"  overall:  {measured['accuracy']:7.1%}"])
 
     def sample(self, model: nn.Module, seed: int) -> str:
         """A few examples: source, expected answer, and the model's. They are the same for all seeds."""
@@ -195,7 +218,7 @@ class Task:
 
     def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """New examples of the greatest training length."""
-        return self.make(np.random.default_rng(EXAMPLES_SEED), count, self.lengths[1])
+        return self.draw(np.random.default_rng(EXAMPLES_SEED), count, self.lengths[1], is_new=True)
 
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
         """(A title with a source, by default an example, and the model's answer; the attention maps). ValueError if the
@@ -246,6 +269,12 @@ class Task:
     def identity(self) -> dict[str, Any]:
         """What identifies it in a checkpoint."""
         return {"task": self.name}
+
+
+def is_held_out(sources: np.ndarray) -> np.ndarray:
+    """Whether each source is not for training, (B,): by a hash, so that this holds in every run and process."""
+    digests = [hashlib.blake2b(source.tobytes(), digest_size=1).digest()[0] for source in sources]
+    return np.array(digests) % HELD_OUT == 0
 
 
 def decoder_inputs(answer: np.ndarray) -> np.ndarray:

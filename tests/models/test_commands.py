@@ -340,7 +340,7 @@ def test_look_at_the_best_or_the_last_checkpoint(run, text_run, drawn):
 
 @pytest.mark.parametrize("flags, prompt, title", [
     (["bank"], "the boat bank", "bank: the boat bank → "),
-    (["bank"], None, "bank: the a boat a the near saw bank → "),
+    (["bank"], None, "bank: went a the the river to went bank → "),
     (["stripes"], None, "stripes: an image → "),
     (["copy"], "abc", "copy: a b c → "),
     (["copy", "--model", "causal"], "abc", "copy: a b c → "),

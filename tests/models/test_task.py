@@ -1,5 +1,6 @@
 """Training on a task, step by step against the formulas of AdamW; evaluation, accuracy, samples and pictures of the model."""
 import dataclasses
+import hashlib
 import itertools
 
 import numpy as np
@@ -28,12 +29,21 @@ OTHER = dict(steps=7, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02
              label_smoothing=0.1, seed=1)
 
 
+def drawn(task, generator, count, length, is_new):
+    """Examples of one length, row by row: one in eight, by its hash, is not for training."""
+    rows = []
+    while len(rows) < count:
+        rows += [(source, target) for source, target in zip(*task.make(generator, count - len(rows), length))
+                 if is_new == (hashlib.blake2b(source.tobytes(), digest_size=1).digest()[0] % 8 == 0)]
+    return tuple(np.stack(arrays) for arrays in zip(*rows))
+
+
 def slow_training(task, model, config):
     """The losses, by the formulas."""
     parameters = list(model.parameters())
 
     def draw(generator, size):
-        source, target = task.make(generator, size, generator.integers(task.lengths[0], task.lengths[1] + 1))
+        source, target = drawn(task, generator, size, generator.integers(task.lengths[0], task.lengths[1] + 1), is_new=False)
         start, stop = (np.full((size, 1), token) for token in (START, STOP))
         return source, np.hstack([start, target]), np.hstack([target, stop])
 
@@ -175,7 +185,20 @@ def test_accuracy_is_the_fraction_of_right_answers_to_new_examples():
     assert accuracy == np.mean([row[0] != 4 for source in model.sources for row in source]) != 1
     COPY.accuracy(model, count=10, seed=5, length=3)
     assert model.sources[-1].shape == (10, 3)
-    np.testing.assert_array_equal(model.sources[-1], np.random.default_rng(5).integers(3, 5, (10, 3)))
+    np.testing.assert_array_equal(model.sources[-1], drawn(COPY, np.random.default_rng(5), 10, 3, is_new=True)[0])
+    COPY.accuracy(model, count=10, seed=5, length=2)  # all are new, as training has none of this length
+    np.testing.assert_array_equal(model.sources[-1], np.random.default_rng(5).integers(3, 5, (10, 2)))
+
+
+def test_sources_held_out_of_training_are_those_of_tests():
+    for task in TASKS.values():
+        for length in range(task.lengths[0], task.lengths[1] + 1):
+            seen, new = ({source.tobytes() for source in task.draw(np.random.default_rng(0), 500, length, is_new)[0]}
+                         for is_new in (False, True))
+            assert seen and new and not seen & new, task.name
+    one = dataclasses.replace(COPY, make=lambda generator, count, length: (np.full((count, length), 5),) * 2)
+    with pytest.raises(ValueError, match="task 'copy' has too few examples of length 3: none is held out of training, and one in 8 should be"):
+        one.accuracy(Parrot(), length=3)
 
 
 def test_classes_are_right_where_the_largest_logit_is():
@@ -200,7 +223,7 @@ def test_evaluation_is_the_mean_over_the_targets_of_new_examples_of_each_length(
     model, generator = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000)
     lengths, total, count = range(task.lengths[0], task.lengths[1] + 1), 0, 0
     for length in lengths:
-        *inputs, targets = map(mg.tensor, task.arguments(task.make(generator, 5, length)))
+        *inputs, targets = map(mg.tensor, task.arguments(drawn(task, generator, 5, length, is_new=True)))
         counting = targets.numel() if task.kind == "class" else np.count_nonzero(targets.numpy() != PAD)
         total, count = total + counting * model(*inputs, targets)[1].item(), count + counting
     measured = task.evaluate(model, TrainingConfig(eval_windows=5 * len(lengths)), is_last=False)
@@ -231,13 +254,13 @@ def test_answers_as_text():
 
 def test_a_sample_shows_what_the_model_says():
     blocks = COPY.sample(Parrot().eval(), seed=0).split("\n\n")
-    source, _ = COPY.make(np.random.default_rng(2_000_000), 3, 4)
+    source, _ = drawn(COPY, np.random.default_rng(2_000_000), 3, 4, is_new=True)
     for block, ids in zip(blocks, source, strict=True):
         text = COPY.decode(ids)
         said = text if ids[0] != 4 else text[:-1] + chr(ord(text[-1]) + 1)
         assert block == f"source: {text}\nwanted: {text}\ngot:    {said}"
     task = TASKS["sentiment"]
-    source, labels = task.make(np.random.default_rng(2_000_000), 3, 8)
+    source, labels = drawn(task, np.random.default_rng(2_000_000), 3, 8, is_new=True)
     wrong = task.sample(lambda source: (mg.tensor(np.eye(2)[1 - labels]), None), seed=0)
     assert wrong == "\n\n".join(f"source: {task.decode(ids)}\nwanted: {task.classes[label]}\ngot:    {task.classes[1 - label]}"
                                for ids, label in zip(source, labels))
@@ -263,5 +286,5 @@ def test_the_last_evaluation_has_the_accuracy_of_each_length(monkeypatch):
     measured = task.evaluate(make_model(task, None, TINY).eval(), TrainingConfig(eval_windows=6), is_last=True)
     assert measured["accuracy_by_length"] == {length: length / task_module.TEST_EXAMPLES for length in range(3, 9)}
     assert measured["accuracy"] == pytest.approx(0.55)
-    assert task.summary(measured).startswith("whole answers that are right:\n  length 3:   30.0%\n")
+    assert task.summary(measured).startswith("whole answers that are right, to sources held out of training:\n  length 3:   30.0%\n")
     assert task.summary(measured).endswith("\n  overall:    55.0%")

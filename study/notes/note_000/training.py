@@ -1,6 +1,6 @@
 """Note 000, "Training" and "Conclusion"."""
-import dataclasses
 import math
+import types
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from models.architectures import make_model
 from models.data import IGNORED, mean_loss, windows
 from models.decode import CachedDecoder
 from models.task import FIRST
-from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
@@ -105,17 +104,18 @@ def learning_rates_are_annealed():
        code="models/training_config.py:TrainingConfig")
 def minibatches_grow():
     """Minibatches of increasing size are one of the usual tricks."""
-    sizes, copy_task = [], TASKS["copy"]
+    sizes, copy_task = [], of_one_length("copy", 4)
 
-    def make(generator, count, length):
-        sizes.append(count)
-        return copy_task.make(generator, count, length)
+    def batch(generator, size, context):  # in fours, so that other sizes have the same examples
+        sizes.append(size)
+        return tuple(map(np.concatenate, zip(*(copy_task.batch(generator, 4, context) for _ in range(size // 4)))))
 
-    noting = dataclasses.replace(copy_task, make=make, lengths=(4, 4))
+    data = types.SimpleNamespace(batch=batch, ignored=copy_task.ignored)
     config = TransformerConfig(context=16, layers=1, heads=2, width=16, dtype="float64")
-    growing = TrainingConfig.of(noting, steps=9, batch_size=4, final_batch_size=16, lr=1e-3)
-    Trainer(make_model(noting, "causal", config), noting, growing).train()
-    require(sizes == [4] * 3 + [8] * 3 + [16] * 3, f"batches of {sizes}")
+    growing = TrainingConfig.of(copy_task, steps=9, batch_size=4, final_batch_size=16, lr=1e-3)
+    Trainer(make_model(copy_task, "causal", config), data, growing).train()
+    grown = list(sizes)
+    require(grown == [4] * 3 + [8] * 3 + [16] * 3, f"batches of {grown}")
 
     model = make_model(copy_task, "encoder-decoder", config)
     tokens = mg.tensor(np.random.default_rng(0).integers(FIRST, copy_task.vocabulary_size, (3, 8, 5)))
@@ -130,12 +130,11 @@ def minibatches_grow():
 
     ways = {"batch_size": 32}, {"batch_size": 8, "accumulation": 4}
     trainings = [TrainingConfig.of(copy_task, steps=5, warmup_steps=2, **way) for way in ways]
-    trainers = [Trainer(make_model(copy_task, "encoder-decoder", config), of_one_length("copy", 4), training)
-                for training in trainings]
+    trainers = [Trainer(make_model(copy_task, "encoder-decoder", config), data, training) for training in trainings]
     steps = [[trainer.train_step() for _ in range(5)] for trainer in trainers]
     apart = max(abs(a[name] - b[name]) for a, b in zip(*steps) for name in ("loss", "grad_norm"))
     require(apart < 1e-9, f"losses and lengths of gradients differ by {apart:.0e}")
-    return dict(batch_sizes=sizes, of_four_parts=difference, in_training=apart)
+    return dict(batch_sizes=grown, of_four_parts=difference, in_training=apart)
 
 
 @claim("T7", "Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)",
