@@ -144,7 +144,7 @@ def eye(
 
 def _in_kind_of(dtype: np.dtype, *numbers: float) -> Sequence[float]:
     """The numbers, as integers if the tensor's dtype is: PyTorch converts them first."""
-    return [int(n) for n in numbers] if dtype.kind == "i" else numbers
+    return [as_array(int(n), int64).item() for n in numbers] if dtype.kind == "i" else numbers
 
 
 def arange(

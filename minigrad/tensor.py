@@ -17,7 +17,7 @@ import numpy as np
 from . import backend, ops, tape
 from .arrays import bfloat16, float_errors, versions
 from .arrays.devices import dtype_of_to
-from .arrays.dtypes import as_array, as_floats, filled, float32, float64, held, not_a_shape
+from .arrays.dtypes import as_array, as_floats, check_fits, filled, float32, float64, held, not_a_shape
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
@@ -324,8 +324,9 @@ class Tensor(ops.Methods):
         token = float_errors.ignore()
         try:
             result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
-        except TypeError:
+        except (TypeError, OverflowError):
             bfloat16.refuse(op.title, arrays)
+            check_fits(op.title, *arrays)
             raise
         finally:
             float_errors.restore(token)

@@ -20,6 +20,7 @@ int32: Final = np.dtype("int32")
 int16: Final = np.dtype("int16")
 int8: Final = np.dtype("int8")
 uint8: Final = np.dtype("uint8")
+LEAST: Final = -(2**63)  # of int64
 
 
 def as_dtype(dtype: Any) -> np.dtype:
@@ -54,6 +55,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     """The array that a tensor of `data` holds: float32, float64, int64, bool or bfloat16, in native byte order.
 
     An array that already is one of these is shared, unless `copy` is True. Python floats become float32, integers int64.
+    OverflowError for an integer that does not fit.
 
     >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
     (dtype('float32'), dtype('int64'))
@@ -68,20 +70,18 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
             array = np.array(data, copy=copy)
         except ValueError as error:
             raise ValueError(f"a tensor needs rows of equal length: {error}") from None
-    if dtype is not None:
-        dtype = as_dtype(dtype)
-    elif array.dtype is bfloat16:
-        dtype = bfloat16
-    else:
-        dtype = _dtype_for(array, data)
-    return array if array.dtype == dtype else converted(array, dtype)
+    fitting = _dtype_for(array, data)
+    dtype = fitting if dtype is None else as_dtype(dtype)
+    if array.dtype == dtype:
+        return array
+    if dtype is int64 is fitting:
+        check_fits("a tensor", *_too_large(array, data)[:1])
+    return converted(array, dtype)
 
 
 def as_floats(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """as_array, but without a dtype, integers and booleans in Python's lists become float32."""
-    has_dtype = dtype is not None or hasattr(data, "dtype")
-    array = as_array(data, dtype, copy)
-    return array if has_dtype or array.dtype not in {int64, bool_} else converted(array, float32)
+    return as_array(data, float32 if dtype is None and not hasattr(data, "dtype") else dtype, copy)
 
 
 def not_a_shape(name: str, given: tuple[Any, ...]) -> Any:
@@ -96,9 +96,12 @@ def not_a_shape(name: str, given: tuple[Any, ...]) -> Any:
 
 def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
     """The dtype of a tensor that holds this array, made from `data`."""
-    kind = array.dtype.kind
+    if array.dtype is bfloat16:
+        return bfloat16
+    kind, is_python = array.dtype.kind, not isinstance(data, (np.ndarray, np.generic))
+    if kind in "fO" and is_python and _too_large(array, data).size:  # NumPy has chosen floats or objects
+        return int64
     if kind == "f":
-        is_python = not isinstance(data, (np.ndarray, np.generic))
         return float32 if is_python or array.dtype.itemsize < 8 else float64
     if kind in "iu":
         return int64
@@ -107,6 +110,26 @@ def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
     if array.dtype.name == "bfloat16":  # of the package ml_dtypes
         return bfloat16
     raise TypeError(f"a tensor holds floats, integers or booleans, got {array.dtype} from {type(data).__name__}")
+
+
+def _too_large(array: np.ndarray, data: Any) -> np.ndarray:
+    """The integers in data that do not fit into int64, if all of it is integers; `array` is what NumPy made of it."""
+    if array.dtype.kind == "f" and not (np.abs(array) >= -LEAST).any():
+        return np.empty(0)
+    numbers = np.asarray(data, object) if array.dtype.kind == "f" else array
+    if array.dtype != np.uint64 and not all(isinstance(number, int) for number in numbers.flat):
+        return np.empty(0)
+    return numbers[(numbers < LEAST) | (numbers >= -LEAST)]
+
+
+def check_fits(name: str, *values: Any) -> None:
+    """OverflowError if a number among the values is an integer that int64 cannot hold, unless an array has floats."""
+    if any(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in values):
+        return
+    for value in values:
+        if isinstance(value, (int, np.unsignedinteger)) and not LEAST <= value < -LEAST:
+            shown = value if abs(value) < 2**64 else f"an integer of {value.bit_length()} bits"
+            raise OverflowError(f"{name}: {shown} does not fit into int64, from -2^63 to 2^63 - 1; use floats")
 
 
 @float_errors.ignored
@@ -134,5 +157,5 @@ def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) 
 def filled(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
     """A long-lived array of this shape in which all elements are `value`."""
     array = lasting(shape, dtype)
-    array[...] = value
+    array[...] = as_array(value, dtype)
     return array

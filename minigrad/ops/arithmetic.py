@@ -206,6 +206,12 @@ def whole_quotient(operation, a, b):
     return of_one_dtype(operation, a, b)
 
 
+def power(a, b):
+    """a to the power b; of booleans a boolean, as in PyTorch, where NumPy has int8."""
+    out = binary(Pow, a, b)
+    return out.to(bool_) if out.dtype.kind == "i" and out.dtype != int64 else out
+
+
 def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
     if np.size(dividend) and not np.all(divisor):
         raise ZeroDivisionError(f"{name}: integer division by zero")
@@ -229,7 +235,7 @@ class ArithmeticMethods:
     def __rsub__(self: Tensor, other: TensorLike) -> Tensor: return binary(Sub, other, self)
     def __rmul__(self: Tensor, other: TensorLike) -> Tensor: return binary(Mul, other, self)
     def __rtruediv__(self: Tensor, other: TensorLike) -> Tensor: return of_floats(Div, other, self)
-    def __rpow__(self: Tensor, other: TensorLike) -> Tensor: return binary(Pow, other, self)
+    def __rpow__(self: Tensor, other: TensorLike) -> Tensor: return power(other, self)
     def __rmod__(self: Tensor, other: TensorLike) -> Tensor: return whole_quotient(Remainder, other, self)
     def __rfloordiv__(self: Tensor, other: TensorLike) -> Tensor: return whole_quotient(FloorDivide, other, self)
     def __pos__(self: Tensor) -> Tensor: return self
@@ -266,7 +272,7 @@ class ArithmeticMethods:
     @answers(np.power)
     def pow(self: Tensor, exponent: TensorLike) -> Tensor:
         """self ** exponent, elementwise and broadcast."""
-        return binary(Pow, self, exponent)
+        return power(self, exponent)
 
     @answers(np.remainder)
     def remainder(self: Tensor, other: TensorLike) -> Tensor:

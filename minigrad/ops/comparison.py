@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Final, TypeAlias
 import numpy as np
 
 from .. import backend
-from ..arrays.dtypes import as_array, bool_
+from ..arrays.dtypes import as_array, bool_, check_fits
 from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
@@ -53,6 +53,8 @@ def where(condition: TensorLike, input: TensorLike, other: TensorLike) -> Tensor
     if not is_tensor(a) and not is_tensor(b):
         dtype = common_dtype(a, b)
         a, b = as_array(a, dtype), as_array(b, dtype)
+    if int in (type(a), type(b)) and common_dtype(a, b).kind != "f":
+        check_fits("where", a, b)  # np.where would take the lower bits
     a, b = promote(a, b)
     try:
         return tensor.apply_op(Where, a, b, condition=condition)

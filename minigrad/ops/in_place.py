@@ -178,5 +178,5 @@ class InPlaceMethods:
 
     def copy_(self: Tensor, source: TensorLike) -> Tensor:
         """Take the values of the source, broadcast, in this dtype."""
-        source = source if is_tensor(source) else self.constant(as_array, source, None, True)
+        source = source if is_tensor(source) else self.constant(as_array, source, self.dtype, True)
         return self.write(source.to(self.dtype).expand(self.shape))

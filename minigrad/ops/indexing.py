@@ -169,7 +169,7 @@ class IndexingMethods:
     @float_errors.ignored
     def __setitem__(self: Tensor, index: Any, value: TensorLike) -> None:
         self._check_writable()
-        value = value if is_tensor(value) else self.constant(as_array, value, None, True)
+        value = value if is_tensor(value) else self.constant(as_array, value, self.dtype, True)
         while value.shape[:1] == (1,):  # which the item may lack
             value = value[0]
         basic, advanced = integers_apart(plain_index(index))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from .. import backend
+from ..arrays.dtypes import as_array
 from ..backend import concatenate, is_tensor
 from ..tape import Op, View
 from .indexing import Index
@@ -214,7 +215,7 @@ def pad(x: Tensor, widths: Sequence[int], value: float = 0.0) -> Tensor:
 
     A negative width cuts elements off. TypeError if the dtype of x cannot hold the value.
     """
-    if x.dtype.kind != "f" and not (math.isfinite(value) and x.dtype.type(value) == value):
+    if x.dtype.kind != "f" and not (math.isfinite(value) and as_array(value, x.dtype) == value):
         raise TypeError(f"pad: {value!r} does not fit into a tensor of {x.dtype}; convert it with .to(dtype)")
     if len(widths) % 2 or len(widths) > 2 * x.ndim:
         raise ValueError(f"pad: expected two widths per axis, at most {2 * x.ndim} for shape {x.shape}, got {widths}")

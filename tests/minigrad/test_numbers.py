@@ -411,3 +411,64 @@ def test_gelu_and_its_gradient_are_never_subnormal(approximate, activation):
         assert ((sizes == 0) | (sizes >= np.finfo(np.float32).tiny)).all() and np.count_nonzero(sizes) > 1000
     exact = mg.tensor(np.linspace(-15, -13.2 if approximate == "none" else -12, 9), dtype=mg.float64).gelu(approximate).array
     assert (exact < 0).all() and (exact > -np.finfo(np.float32).tiny).any()
+
+
+def integers(function):
+    """What function(x) does to x, two integers."""
+    x = mg.zeros(2, dtype=mg.int64)
+    function(x)
+    return x
+
+
+def words(*values):
+    return np.array(values, np.uint64)
+
+
+LARGE = 2**63
+TOO_LARGE = {  # for int64
+    "tensor": lambda: mg.tensor(LARGE), "a list": lambda: mg.tensor([LARGE]), "a list with others": lambda: mg.tensor([[LARGE, 1], [2, 3]]),
+    "the least but one": lambda: mg.tensor([-LARGE - 1, 5]), "larger": lambda: mg.tensor(10**30), "with its dtype": lambda: mg.tensor([LARGE, 1], dtype=mg.int64),
+    "uint64": lambda: mg.tensor(words(LARGE)), "a scalar of NumPy's": lambda: mg.tensor(np.uint64(LARGE)), "from_numpy": lambda: mg.from_numpy(words(1, LARGE)),
+    "as_tensor": lambda: mg.as_tensor(words(LARGE)), "LongTensor": lambda: mg.LongTensor([LARGE]), "new_tensor": lambda: a_one.new_tensor([LARGE]),
+    "full": lambda: mg.full((2,), LARGE), "full with its dtype": lambda: mg.full((2,), LARGE, dtype=mg.int64), "full_like": lambda: mg.full_like(a_one, LARGE),
+    "new_full": lambda: a_one.new_full((2,), LARGE), "an item": lambda: integers(lambda x: x.__setitem__(0, LARGE)),
+    "items": lambda: integers(lambda x: x.__setitem__(slice(None), [LARGE, 1])), "items of uint64": lambda: integers(lambda x: x.__setitem__(0, words(LARGE)[0])),
+    "fill_": lambda: integers(lambda x: x.fill_(LARGE)), "copy_": lambda: integers(lambda x: x.copy_([LARGE, 1])),
+    "data": lambda: integers(lambda x: setattr(x, "data", [LARGE, 1])), "add_": lambda: integers(lambda x: x.add_(LARGE)),
+    "arange": lambda: mg.arange(LARGE), "arange from": lambda: mg.arange(LARGE, LARGE + 2), "arange with its dtype": lambda: mg.arange(0.0, 1e19, 1e18, dtype=mg.int64),
+    "arange by": lambda: mg.arange(0, 1, LARGE), "linspace": lambda: mg.linspace(0, LARGE, 3, dtype=mg.int64),
+    "+": lambda: a_one + LARGE, "-": lambda: LARGE - a_one, "*": lambda: a_one * LARGE, "**": lambda: a_one**LARGE, "//": lambda: a_one // LARGE,
+    "+ of booleans": lambda: (a_one > 0) + LARGE, "+ a scalar of NumPy's": lambda: a_one + np.uint64(LARGE), "+ uint64": lambda: words(LARGE) + a_one,
+    "maximum": lambda: a_one.maximum(LARGE), "where": lambda: mg.where(a_one > 0, LARGE, a_one), "where of two": lambda: mg.where(a_one > 0, 1, LARGE),
+    "masked_fill": lambda: a_one.masked_fill(a_one > 0, LARGE), "scatter": lambda: a_one.scatter(0, mg.tensor([0]), LARGE),
+    "pad": lambda: F.pad(a_one, (1, 1), value=LARGE), "clamp": lambda: a_one.clamp(LARGE),
+}
+a_one = mg.tensor([1])
+
+
+@pytest.mark.parametrize("enter", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_integers_that_do_not_fit_are_refused(enter):
+    with pytest.raises(OverflowError, match=r"^[\w ]+: (-?\d{19,31}|an integer of 100 bits) does not fit into int64, from -2\^63 to 2\^63 - 1; use floats$"):
+        enter()
+
+
+def test_large_numbers_that_fit():
+    for got, expected, dtype in (
+        (mg.tensor([LARGE - 1, -LARGE]), [LARGE - 1, -LARGE], mg.int64), (mg.tensor(words(LARGE - 1)), [LARGE - 1], mg.int64),
+        (mg.tensor([LARGE, 1.5]), [2.0**63, 1.5], mg.float32), (mg.tensor([LARGE, 2], dtype=mg.float32), [2.0**63, 2], mg.float32),
+        (mg.Tensor([2 * LARGE]), [2.0**64], mg.float32), (mg.full((1,), LARGE, dtype=mg.float64), [2.0**63], mg.float64),
+        (mg.tensor([1e30]), [1e30], mg.float32), (mg.tensor([1.0]) + LARGE, [2.0**63], mg.float32), (a_one / LARGE, [2.0**-63], mg.float32),
+        (a_one < LARGE, [True], mg.bool), (integers(lambda x: x.fill_(LARGE - 1)), [LARGE - 1] * 2, mg.int64),
+        (mg.where(mg.tensor([True]), LARGE, mg.ones(1)), [2.0**63], mg.float32), (mg.arange(LARGE - 2, LARGE - 1), [LARGE - 2], mg.int64),
+    ):
+        assert got.dtype == dtype and got.tolist() == pytest.approx(expected, rel=1e-6 if dtype == mg.float32 else 0)
+    x = mg.zeros(2)
+    x[0], x[1:] = LARGE, [LARGE]
+    assert x.tolist() == [2.0**63] * 2
+
+
+def test_a_boolean_to_a_boolean_power_is_a_boolean():
+    x, y = mg.tensor([True, False]), mg.tensor([[True], [False]])
+    for got, expected in ((x**True, [True, False]), (True**x, [True, True]), (x**y, [[True, False], [True, True]])):
+        assert got.tolist() == expected and got.dtype == mg.bool
+    assert (x**2).tolist() == [1, 0] and (x**2).dtype == mg.int64
