@@ -1,5 +1,5 @@
 """The arrays that tensors hold: their dtypes, conversion to them, and their memory."""
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -55,7 +55,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     """The array that a tensor of `data` holds: float32, float64, int64, bool or bfloat16, in native byte order.
 
     An array that already is one of these is shared, unless `copy` is True. Python floats become float32, integers int64.
-    OverflowError for an integer that does not fit.
+    A Tensor in a list is a number. OverflowError for an integer that does not fit.
 
     >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
     (dtype('float32'), dtype('int64'))
@@ -66,6 +66,8 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     if isinstance(data, BFloat16Array):
         array = data.copy() if copy else data
     else:
+        if isinstance(data, (list, tuple)) and _holds_tensors(data):
+            data = _with_numbers(data)
         try:
             array = np.array(data, copy=copy)
         except ValueError as error:
@@ -77,6 +79,23 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     if dtype is int64 is fitting:
         check_fits("a tensor", *_too_large(array, data)[:1])
     return converted(array, dtype)
+
+
+def _holds_tensors(data: Sequence[Any]) -> bool:
+    kinds = set(map(type, data))
+    is_nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
+    return any(hasattr(kind, "apply_op") for kind in kinds) or is_nested and any(
+        _holds_tensors(item) for item in data if isinstance(item, (list, tuple)))
+
+
+def _with_numbers(data: Any) -> Any:
+    """Nested lists with numbers in place of Tensors, which have one element."""
+    if isinstance(data, (list, tuple)):
+        return list(map(_with_numbers, data))
+    if is_tensor(data) and data.numel() != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, got one of shape {data.shape} in a "
+                         "list; use stack() or cat()")
+    return np.asarray(data).reshape(()) if is_tensor(data) else data
 
 
 def as_floats(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

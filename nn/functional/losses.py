@@ -5,6 +5,7 @@ a class without a target or a weight adds nothing, though its logit be -inf (in 
 still has `size_average` and `reduce` in between, the arguments after them are keyword-only. `left_out` is for these, which
 an error explains.
 """
+import warnings
 from collections.abc import Mapping
 from typing import Any, Never
 
@@ -57,13 +58,13 @@ def nll_loss(
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", **left_out: Never) -> Tensor:
     """(input - target)^2"""
     _check("mse_loss", reduction, left_out)
-    return _difference_loss(ops.difference_losses.SquaredError, input, target, reduction)
+    return _difference_loss("mse_loss", ops.difference_losses.SquaredError, input, target, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", **left_out: Never) -> Tensor:
     """|input - target|, with gradient 0 where they are equal"""
     _check("l1_loss", reduction, left_out)
-    return _difference_loss(ops.difference_losses.AbsoluteError, input, target, reduction)
+    return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, input, target, reduction)
 
 
 def huber_loss(
@@ -72,7 +73,7 @@ def huber_loss(
     """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
     _check("huber_loss", reduction, left_out)
     positive("huber_loss", "delta", delta)
-    return _difference_loss(ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
+    return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
 
 
 def smooth_l1_loss(
@@ -83,10 +84,16 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     positive("smooth_l1_loss", "beta", beta)
-    return _difference_loss(ops.difference_losses.SmoothL1, floating(input), target, reduction, beta=beta)
+    return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(input), target, reduction, beta=beta)
 
 
-def _difference_loss(op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
+def _difference_loss(
+    name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float
+) -> Tensor:
+    shape = getattr(target, "shape", x.shape)
+    if shape != x.shape:
+        warnings.warn(f"{name}: Using a target size {shape} that is different to the input size {x.shape}. Both are "
+                      "broadcast, which is likely wrong; reshape one of them", stacklevel=3)
     return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction, **options)
 
 

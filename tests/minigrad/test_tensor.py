@@ -44,6 +44,10 @@ ERRORS = {
     "truth": (lambda: bool(a23), ValueError, "truth of a tensor of shape (2, 3) is ambiguous"),
     "len": (lambda: len(mg.tensor(1.0)), TypeError, "0-d"),
     "ragged": (lambda: mg.tensor([[1.0], [1.0, 2.0]]), ValueError, "rows of equal length"),
+    "a list of vectors": (lambda: mg.tensor([a22[0], a22[1]]), ValueError,
+                          "only one element tensors can be converted to Python scalars, got one of shape (2,) in a list; use stack()"),
+    "a nested list of one": (lambda: mg.zeros(2, 2).copy_([[1.0, a22[0]], [2.0, 3.0]]), ValueError, "got one of shape (2,)"),
+    "a list of leaves": (lambda: mg.tensor([leaf[:1]]), RuntimeError, "Use tensor.detach().numpy()"),
     "strings": (lambda: mg.tensor("text"), TypeError, "floats, integers or booleans"),
     "integer gradient": (lambda: mg.tensor([1], requires_grad=True), TypeError, "only floating point tensors"),
     "numpy of a leaf": (lambda: mg.ones(1, requires_grad=True).numpy(), RuntimeError, "Use tensor.detach().numpy()"),
@@ -164,6 +168,17 @@ def test_data_is_converted_to_one_of_four_dtypes():
     ):  # fmt: skip
         tensor = mg.tensor(data)
         assert tensor.dtype == dtype and tensor.data.dtype.isnative
+
+
+def test_tensors_in_a_list_are_numbers():
+    """Also those with axes, as in PyTorch."""
+    one, two = mg.tensor([1.0]), mg.tensor([[2]])
+    for data, expected in (([one, two], [1, 2]), ((one, 2.0), [1, 2]), ([[3.0, one], [two, 4]], [[3, 1], [2, 4]]), ([two, 3], [2, 3])):
+        out = mg.tensor(data)
+        assert out.tolist() == expected and out.dtype == (mg.int64 if expected == [2, 3] else mg.float32)
+    x = mg.zeros(2)
+    x[:] = [one, two]
+    assert x.tolist() == (mg.zeros(2) + [one, two]).tolist() == [1, 2]
 
 
 def test_numpys_functions_work_on_both_sides_and_on_the_tape():

@@ -184,3 +184,13 @@ def test_a_probability_out_of_range_is_refused_in_a_replay():
     step(mg.tensor([0.5, 0.5]))
     with pytest.raises(ValueError, match="between 0 and 1"):
         step(mg.tensor([0.5, 2.0]))
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, nn.MSELoss(), nn.L1Loss(), nn.SmoothL1Loss(), nn.HuberLoss()])
+def test_a_target_of_another_shape_is_broadcast_with_a_warning(loss):
+    """As in PyTorch: predictions (n, 1) and targets (n,) make n^2 pairs."""
+    x, y = mg.tensor([[1.0], [2.0]]), mg.tensor([1.0, 2.0])
+    with pytest.warns(UserWarning, match=r"_loss: Using a target size \(2,\) that is different to the input size \(2, 1\)") as caught:
+        assert loss(x, y).item() > 0
+    assert caught[0].filename == __file__ or isinstance(loss, nn.Module)
+    assert loss(y, y).item() == loss(x, x).item() == 0
