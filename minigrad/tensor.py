@@ -419,7 +419,13 @@ def as_function(
         if options and not OF_FUNCTIONS.keys().isdisjoint(options):
             left_out = {name: options.pop(name) for name in OF_FUNCTIONS.keys() & options.keys()}
             refuse(method.__name__, left_out, OF_FUNCTIONS)
-        return method(Tensor(input) if isinstance(input, np.ndarray) else input, *args, **options)
+        try:
+            return method(Tensor(input) if isinstance(input, np.ndarray) else input, *args, **options)
+        except AttributeError:
+            if isinstance(input, (Tensor, np.ndarray)):
+                raise
+            came = type(input).__name__
+            raise TypeError(f"{method.__name__} expects a Tensor, got {came}; make one with tensor()") from None
 
     return function
 

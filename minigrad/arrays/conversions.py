@@ -135,7 +135,12 @@ class ConversionMethods:
         return exported(self, **options)
 
     def __dlpack_device__(self: Tensor) -> tuple[int, int]: return CPU_TYPE, 0
-    def __format__(self: Tensor, spec: str) -> str: return format(self.item(), spec) if self.ndim == 0 else repr(self)
+
+    def __format__(self: Tensor, spec: str) -> str:
+        if spec and self.ndim:
+            raise TypeError(f"the format {spec!r} is one of numbers, but this tensor has shape {self.shape}; use item() or "
+                            "np.array2string")
+        return repr(self) if self.ndim else format(self.item(), spec)
 
     def _shown(self: Tensor) -> np.ndarray:
         values = self._values()
@@ -143,7 +148,8 @@ class ConversionMethods:
 
     def __repr__(self: Tensor) -> str:
         text = np.array2string(self._shown(), separator=", ", precision=4, prefix="tensor(")
-        extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
+        extras = [f"size={self.shape}"] if not self.numel() and self.shape != (0,) else []
+        extras += [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
         if self.grad_fn is not None:
             extras.append(f"grad_fn={self.grad_fn}")
         elif self.requires_grad:

@@ -142,9 +142,12 @@ def broadcast_error(name: str, *values: Any) -> ValueError:
 def check_dim(name: str, x: Any, dim: int, new: int = 0) -> int:
     """A valid axis, counted from the front; with new=1, also that of a new axis."""
     ndim = x.ndim + new or 1
-    if not -ndim <= dim < ndim:
-        raise IndexError(f"{name}: dim {dim} is out of range for a tensor of shape {x.shape}")
-    return dim % ndim
+    try:
+        if -ndim <= dim < ndim:
+            return dim % ndim
+    except TypeError:
+        raise TypeError(f"{name}: dim must be an integer, got {dim!r}; -1 is the last axis") from None
+    raise IndexError(f"{name}: dim {dim} is out of range for a tensor of shape {x.shape}")
 
 
 def checked_axes(name: str, x: Any, dim: Axes | None) -> tuple[int, ...] | None:

@@ -171,7 +171,10 @@ class Prod(Op):
 
 
 def reduce(operation, x, dim, keepdim: bool, **options):
-    axis = None if dim is None else checked_axes(operation.__name__.lower(), x, dim)
+    name = operation.__name__.lower()
+    axis = None if dim is None else checked_axes(name, x, dim)
+    if issubclass(operation, Max):
+        check_some(name, x, axis)
     return x.apply_op(operation, x, axis=axis, keepdims=keepdim, **options)
 
 
@@ -181,16 +184,24 @@ def reduce_constant(name: str, function: np.ufunc, x, dim, keepdim: bool):
     return x.constant(lambda array: in_order(function.reduce(array, axis=axes, keepdims=keepdim)), x)
 
 
+def check_some(name: str, x, axis) -> None:
+    """ValueError, or IndexError if there is an axis, where there is nothing of which one could be the largest."""
+    if not x.numel() and not count(x.shape, axis):
+        what = "a tensor" if axis is None else f"dim {axis if isinstance(axis, int) else ', '.join(map(str, axis))}"
+        raise (ValueError if axis is None else IndexError)(f"{name}: {what} of shape {x.shape} has no elements")
+
+
 def position(name: str, function: Callable, x, dim: int | None, keepdim: bool):
     """argmax and argmin: the first of equal ones."""
     dim = None if dim is None else check_dim(name, x, dim)
+    check_some(name, x, dim)
     return x.constant(function, x, dim if x.ndim else None, keepdim)
 
 
 def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
     """The three forms of max and min."""
     if dim is None:
-        return x.apply_op(operation, x, axis=None)
+        return reduce(operation, x, None, False)
     if not isinstance(dim, (int, np.integer)):
         return elementwise(x, dim)
     dim = check_dim(operation.__name__.lower(), x, int(dim))

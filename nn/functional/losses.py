@@ -90,9 +90,8 @@ def smooth_l1_loss(
 def _difference_loss(
     name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float
 ) -> Tensor:
-    shape = getattr(target, "shape", x.shape)
-    if shape != x.shape:
-        warnings.warn(f"{name}: Using a target size {shape} that is different to the input size {x.shape}. Both are "
+    if isinstance(x, Tensor) and isinstance(target, Tensor) and x.shape != target.shape:
+        warnings.warn(f"{name}: Using a target size {target.shape} that is different to the input size {x.shape}. Both are "
                       "broadcast, which is likely wrong; reshape one of them", stacklevel=3)
     return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction, **options)
 

@@ -31,6 +31,20 @@ ERRORS = {
     "reshape": (lambda: a23.reshape(4, 2), ValueError, "shape (4, 2) is invalid for a tensor of shape (2, 3) (6 elements)"),
     "permute": (lambda: a23.permute(0, 0), ValueError, "(0, 0) is not a permutation of the 2 axes of (2, 3)"),
     "dim": (lambda: a23.softmax(2), IndexError, "softmax: dim 2 is out of range for a tensor of shape (2, 3)"),
+    **{f"softmax, dim={dim!r}": (lambda dim=dim: F.softmax(a23, dim=dim), TypeError, f"softmax: dim must be an integer, got {dim!r}; -1 is")
+       for dim in (None, "rows", [0])},
+    "log_softmax without dim": (lambda: mg.log_softmax(a23, None), TypeError, "log_softmax: dim must be an integer, got None"),
+    **{f"{name} of a number": (lambda name=name: getattr(mg, name)(2.0), TypeError, f"{name} expects a Tensor, got float; make one with tensor()")
+       for name in ("exp", "isfinite", "sum", "relu", "numel", "square")},
+    "sum of a list": (lambda: mg.sum([1.0]), TypeError, "sum expects a Tensor, got list"),
+    "max of a number": (lambda: mg.max(2.0, a22), TypeError, "max expects a Tensor, got float"),
+    "max of nothing": (lambda: mg.zeros(2, 0).max(), ValueError, "max: a tensor of shape (2, 0) has no elements"),
+    "min of nothing": (lambda: mg.zeros(2, 0).min(1), IndexError, "min: dim 1 of shape (2, 0) has no elements"),
+    "amax of nothing": (lambda: mg.zeros(2, 0, 3).amax((0, 1)), IndexError, "max: dim 0, 1 of shape (2, 0, 3) has no elements"),
+    "argmax of nothing": (lambda: mg.zeros(0).argmax(), ValueError, "argmax: a tensor of shape (0,) has no elements"),
+    "argmin of nothing": (lambda: mg.zeros(0, 2).argmin(0), IndexError, "argmin: dim 0 of shape (0, 2) has no elements"),
+    "np.max of nothing": (lambda: np.max(mg.zeros(0)), ValueError, "max: a tensor of shape (0,) has no elements"),
+    "a format of several": (lambda: f"{a22:.2f}", TypeError, "the format '.2f' is one of numbers, but this tensor has shape (2, 2); use"),
     "sum dim": (lambda: a23.sum(-3), IndexError, "sum: dim -3 is out of range"),
     "roll dim": (lambda: mg.tensor(3.0).roll(1, 0), IndexError, "roll: a tensor without axes has no dim 0; omit dims"),
     "expand": (lambda: a23.expand(2, 4), ValueError, "expand: shape (2, 3) does not broadcast to (2, 4)"),
@@ -204,7 +218,9 @@ def test_repr_shows_what_matters():
     assert repr(x) == "tensor([ 1. , -2.5], requires_grad=True)"
     assert repr(x * 2.0) == "tensor([ 2., -5.], grad_fn=<Mul>)"
     assert repr(mg.zeros(1, dtype=mg.float64)) == "tensor([0.], dtype=float64)"
-    assert f"{mg.tensor(0.123456):.3f}" == "0.123"
+    assert f"{mg.tensor(0.123456):.3f}" == "0.123" and f"{mg.ones(1)}" == "tensor([1.])"
+    assert repr(mg.zeros(0, 3)) == "tensor([], size=(0, 3))" and repr(mg.zeros(0)) == "tensor([])"
+    assert mg.zeros(0, 3).max(1).values.shape == (0,) and mg.zeros(2, 0).argmax(0).tolist() == []
 
 
 @pytest.mark.parametrize("make, value", [
