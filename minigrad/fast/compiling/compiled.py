@@ -133,8 +133,8 @@ class Compiled(Generic[Arguments, Result]):
         own = getattr(owner, "__dict__", None)
         is_class = isinstance(owner, type)
         if type(own) is not dict and not is_class:
-            raise TypeError(f"compile: {type(owner).__name__} has __slots__ and no __dict__, in which an object keeps its own "
-                            "compiled method; add \"__dict__\" to them, or compile a function")
+            raise TypeError(f"compile: {type(owner).__name__} has __slots__ and no __dict__, in which an object keeps its "
+                            "own compiled method; add \"__dict__\" to them, or compile a function")
         steps, key = (self._of_classes, owner) if is_class else (own, self._kept_as)
         method = self.function.__get__(owner, kind)
         if key not in steps or steps[key].function != method:  # a copied object has the original's
