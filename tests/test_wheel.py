@@ -45,10 +45,8 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "exercises train softmax.py": ["exercises train softmax.py"],
     "exercises grade homework/ --report homework.html": ["exercises grade homework/ --report homework.html"],
     "exercises sample next_token.py": ["exercises start next_token", "exercises sample next_token.py"],
-    "exercises [start NAME | show NAME | check FILE | train FILE... | sample FILE | grade FOLDER | gradescope-zip ZIP | course NAME | "
-    "new NAME]":
+    "exercises [start NAME | show NAME | check FILE | train FILE... | sample FILE | grade FOLDER | new NAME]":
         ["exercises show gelu", "exercises new cube"],
-    "exercises course NAME --variants": ["exercises course NAME --variants"],
     "gradcheck": ["gradcheck"],
     'gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"':
         ['gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"'],
@@ -170,7 +168,7 @@ echo ${COMPREPLY[@]}
 @pytest.mark.parametrize("line, completed", [
     ("minigrad exp", "export"),
     ("minigrad train --preset ", "micro nano small long baby"),
-    ("minigrad exercises gra", "grade gradescope-zip"),
+    ("minigrad exercises gra", "grade"),
 ])
 def test_tab_completes_commands_and_flags(minigrad, line, completed):
     assert minigrad("bash", "-c", TAB, line).split() == completed.split()

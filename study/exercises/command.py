@@ -5,17 +5,16 @@ import itertools
 import json
 import pathlib
 
-from models.commands.shared import Parser, UsageError, check_ending, check_writable, usage_errors
+from models.commands.shared import Parser, UsageError, check_ending, check_writable
 from models.progress import saying
-from study.exercises import course_file, own, progress, sampling, text
+from study.exercises import own, progress, sampling, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
-from study.exercises.grading import autograder, command as grading
+from study.exercises.grading import command as grading
 from study.exercises.report import ERROR, Report
 from study.exercises.submission import SubmissionError
 from study.exercises.training import command as training
-from study.exercises.variants import has_variants, variant_of
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -49,19 +48,14 @@ def show_list(folder: pathlib.Path) -> int:
 def add_start_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the exercise, or the file of your own")
     add_to(parser)
-    add_seed(parser)
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="FOLDER", default=".", help="where the file goes (default: this folder)")
 
 
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", metavar="NAME", help="give the variant of this student, or any word or number")
-
-
 def start(options: argparse.Namespace) -> int:
-    exercise = requested(options)
+    exercise = exercise_of(options.name)
     path = pathlib.Path(options.to) / f"{exercise.name}.py"
     check_writable(path.parent, "--to")
     try:
@@ -77,42 +71,16 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the exercise, or the file of your own")
     parser.add_argument("--hints", type=int, choices=(1, 2, 3), help="also show this many of its three hints")
     parser.add_argument("--solution", action="store_true", help="also show the solution")
-    add_seed(parser)
 
 
 def show(options: argparse.Namespace) -> int:
-    exercise = requested(options)
-    if "solution" in options:
-        refuse_if_locked(pathlib.Path())
+    exercise = exercise_of(options.name)
     print(f"{exercise.signature}\n\n{text.statement(exercise)}")
     for k in range(getattr(options, "hints", 0)):
         print(f"\nHint {k + 1} of 3: {exercise.hints[k]}")
     if "solution" in options:
         print(f"\n{exercise.source}", end="")
     return 0
-
-
-def requested(options: argparse.Namespace) -> Exercise:
-    """The exercise, or its variant for --seed, which a course with variants asks for."""
-    given = vars(options)
-    exercise, course, seed = exercise_of(given["name"]), course_of(given.get("to", ".")), given.get("seed", "").strip()
-    if seed and (not seed.isprintable() or set(seed) & set("\"\\")):
-        raise UsageError(f"--seed: expected a name without quotes and backslashes, got {seed!r}")
-    if not seed and course and course.variants and has_variants(exercise):
-        raise UsageError(f"{course.name} has a variant of {exercise.name} for each student: add --seed NAME")
-    with usage_errors("--seed: "):
-        return variant_of(exercise, course.variant(seed) if course else seed) if seed else exercise
-
-
-def course_of(folder: str | pathlib.Path) -> course_file.CourseFile | None:
-    with usage_errors():
-        return course_file.find(folder)
-
-
-def refuse_if_locked(folder: pathlib.Path) -> None:
-    course = course_of(folder)
-    if course and course.is_locked:
-        raise UsageError(f"the teacher of {course.name} has locked the solutions ({course.path})")
 
 
 def add_new_flags(parser: argparse.ArgumentParser) -> None:
@@ -155,11 +123,9 @@ def check(options: argparse.Namespace) -> int:
     if given.get("seed", 0) < 0:
         raise UsageError(f"--seed: expected a whole number from 0, got {given['seed']}")
     exercise = exercise_of(given["exercise"]) if "exercise" in given else None
-    if "solution" in given:
-        refuse_if_locked(path.parent)
     try:
         with saying("running your answer"):
-            report = check_file(path, exercise, given.get("seed"), course=course_of(path.parent))
+            report = check_file(path, exercise, given.get("seed"))
     except SubmissionError as error:
         hint = "; say which exercise it is with --exercise NAME" if "exercise" in str(error) else ""
         unknown = {"exercise": None, "verdict": ERROR, "mistake": None, "sentence": f"{error}{hint}"}
@@ -182,20 +148,6 @@ def check(options: argparse.Namespace) -> int:
     if "solution" in given:
         print_solution(report)
     return 0 if report else 1
-
-
-def add_course_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="of the course, such as deep-learning-2026")
-    parser.add_argument("--variants", action="store_true", help="each student answers a variant of their own")
-    add_to(parser)
-
-
-def course(options: argparse.Namespace) -> int:
-    check_writable(pathlib.Path(options.to), "--to")
-    with usage_errors():
-        file, key = course_file.new(options.name, pathlib.Path(options.to), "variants" in options)
-    print(f"{file}  for everybody\n{key}   for yourself alone: solutions are shown only next to it")
-    return 0
 
 
 def print_hint(report: Report, folder: pathlib.Path) -> None:
@@ -234,7 +186,5 @@ ACTIONS = {
     "train": ("Train a small transformer with your own backwards in it.", training.add_flags, training.run),
     "sample": ("Let a trained model write with your next_token.", sampling.add_flags, sampling.run),
     "grade": ("Grade all answers of a class.", grading.add_flags, grading.run),
-    "gradescope-zip": ("Write what Gradescope wants of an autograder.", autograder.add_flags, autograder.run),
-    "course": ("Write the file of a course, which locks the solutions.", add_course_flags, course),
     "new": ("Write a template for an exercise of your own.", add_new_flags, new),
 }

@@ -69,7 +69,6 @@ class Exercise:
     limits: Sizes = field(default_factory=dict)  # {letter: its largest size}
     any_axes: bool = False  # must it work for any number of axes? Otherwise failing on other numbers is only a remark
     file: str = ""  # of a teacher's own exercise
-    variant: str = ""  # the seed, such as a student's name, if it is a variant (`variants.py`)
     stub: str = ""  # the body of the starter file; "": zeros for each result
     demo: str = ""  # the example in the starter file, as a program; "": the numbers of `example`, and the right results
     judged: Callable[[Caller, np.random.Generator], Finding] | None = None  # its own judge, if results are not compared

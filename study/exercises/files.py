@@ -7,14 +7,12 @@ from typing import Any
 from study.exercises import submission
 from study.exercises.answer import Direct
 from study.exercises.course import COURSE
-from study.exercises.course_file import CourseFile
 from study.exercises.exercise import Exercise, named
 from study.exercises.judge import judge
 from study.exercises.own import load
 from study.exercises.report import ERROR, Report
 from study.exercises.sandbox import Limits, Sandbox
-from study.exercises.submission import Source, SubmissionError
-from study.exercises.variants import Variant, has_variants, variant_of
+from study.exercises.submission import SubmissionError
 
 
 def exercise_called(name: str | Exercise) -> Exercise:
@@ -22,20 +20,6 @@ def exercise_called(name: str | Exercise) -> Exercise:
     if isinstance(name, Exercise):
         return name
     return load(name) if name.endswith(".py") else named(name, COURSE)
-
-
-def variant(exercise: str | Exercise, seed: str) -> Variant:
-    """The variant of an exercise for a seed, such as a student's name.
-
-    >>> variant("softmax", "Jane Doe").equation
-    'out = 0.6 * softmax(0.7 * x^T)^T'
-    """
-    return variant_of(exercise_called(exercise), seed)
-
-
-def as_answered(exercise: Exercise, source: Source) -> Exercise:
-    """The variant that the file says it answers, or the exercise itself."""
-    return variant_of(exercise, source.variant) if source.variant and has_variants(exercise) else exercise
 
 
 def check(function: Callable[..., Any], exercise: str | Exercise, seed: int | None = None) -> Report:
@@ -51,14 +35,14 @@ def check(function: Callable[..., Any], exercise: str | Exercise, seed: int | No
 
 
 def check_file(path: str | os.PathLike[str], exercise: str | Exercise | None = None, seed: int | None = None,
-               limits: Limits = Limits(), course: CourseFile | None = None) -> Report:
+               limits: Limits = Limits()) -> Report:
     """Judge the answer in a .py file or notebook. The report is true if it is right, so that a test is one line:
 
         assert check_file("softmax.py")
 
     The exercise is by default the one that the file is named after, or whose function it defines; ValueError, with a
-    sentence for the student, if there is none. If the file says which variant it answers, it is judged by that; those of
-    `course` must be of the course. The same seed draws the same inputs. RuntimeError if no process can be started.
+    sentence for the student, if there is none. The same seed draws the same inputs. RuntimeError if no process can be
+    started.
     """
     if exercise is not None:
         exercise = exercise_called(exercise)
@@ -68,9 +52,6 @@ def check_file(path: str | os.PathLike[str], exercise: str | Exercise | None = N
         source = submission.read(path)
         if exercise is None:
             exercise = COURSE[submission.exercise_of(source, {name: one.function_name for name, one in COURSE.items()})]
-        if course and (problem := course.problem(exercise, source)):
-            raise SubmissionError(problem)
-        exercise = as_answered(exercise, source)
         submission.expect(source, exercise.function_name, list(inspect.signature(exercise.solution).parameters))
     except SubmissionError as error:
         if exercise is None:

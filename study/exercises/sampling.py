@@ -11,11 +11,10 @@ from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE
 from study.exercises import submission
 from study.exercises.answer import RETURNED, Caller
 from study.exercises.course import COURSE
-from study.exercises.files import as_answered, check_file
+from study.exercises.files import check_file
 from study.exercises.report import RIGHT, WRONG
 from study.exercises.sandbox import Sandbox
 from study.exercises.submission import SubmissionError
-from study.exercises.variants import AsBase
 
 EXERCISE = COURSE["next_token"]
 TOP_P = 0.9
@@ -52,9 +51,9 @@ def run(options: argparse.Namespace) -> int:
         return 1
     if not report:
         print("  It is used all the same, to see what that does.", flush=True)
-    codec, model, answered = trained.codec(), loading.model_in(trained), as_answered(EXERCISE, source)
+    codec, model = trained.codec(), loading.model_in(trained)
     with Sandbox(source, EXERCISE.function_name) as caller:
-        own = Chooser(AsBase(answered, caller) if answered.variant else caller, temperature, top_p, seed)
+        own = Chooser(caller, temperature, top_p, seed)
         with usage_errors():
             pieces = codec.respond(model, given.get("prompt"), given.get("tokens", SAMPLE_LENGTH), choose=own)
         try:

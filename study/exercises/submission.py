@@ -18,7 +18,6 @@ from typing import Any
 LARGEST = {".py": 2**20, ".ipynb": 32 * 2**20}  # bytes; notebooks carry pictures
 LARGEST_CODE = 2**20
 MOST_MAGICS = 100  # of one cell
-LONGEST_NAME = 200  # in `variant = ...`
 CELLS_OF_OTHER_LANGUAGES = (
     "bash", "sh", "script", "html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG", "writefile", "file",
     "perl", "ruby", "cmd", "sql", "R", "cython",
@@ -40,7 +39,6 @@ class Source:
     functions: what it defines at the top level; None for a name that is assigned or imported, whose arguments are unknown.
     inner: functions that cannot be reached from outside, and what contains them: "class A".
     broken: the cells of a notebook that are not Python, and are left out.
-    variant: the text in its line `variant = "Jane Doe"`, if there is one.
     """
 
     filename: str
@@ -49,7 +47,6 @@ class Source:
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef | None] = field(default_factory=dict)
     inner: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[SubmissionError, ...] = ()
-    variant: str = ""
 
     @property
     def is_notebook(self) -> bool:
@@ -160,7 +157,7 @@ def source_of_text(name: str, text: str) -> Source:
         tree = parse(text, name)
     except SyntaxError as error:
         raise syntax_error(Source(name, text), error) from None
-    return Source(name, text, (), *defined(tree), variant=variant_in(tree))
+    return Source(name, text, (), *defined(tree))
 
 
 def source_of_notebook(name: str, content: bytes) -> Source:
@@ -192,7 +189,7 @@ def source_of_notebook(name: str, content: bytes) -> Source:
     if broken and not body:
         raise broken[0]
     tree = ast.Module(body, [])
-    return Source(name, "\n".join(lines), tuple(cells), *defined(tree), tuple(broken), variant_in(tree))
+    return Source(name, "\n".join(lines), tuple(cells), *defined(tree), tuple(broken))
 
 
 def without_magics(text: str, name: str) -> tuple[str, ast.Module]:
@@ -247,14 +244,6 @@ def defined(tree: ast.Module) -> tuple[dict[str, Any], dict[str, str]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             functions |= {name.id: None for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
     return functions, inner
-
-
-def variant_in(tree: ast.Module) -> str:
-    """The last text that `variant` is assigned at the top level; "" if there is none."""
-    found = [node.value.value for node in tree.body
-             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-             and any(isinstance(target, ast.Name) and target.id == "variant" for target in node.targets)]
-    return safe(found[-1][:LONGEST_NAME]) if found else ""
 
 
 def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

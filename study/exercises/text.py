@@ -6,7 +6,6 @@ import numpy as np
 
 from study.exercises.exercise import Exercise, Inputs
 from study.exercises.report import indented, numbers
-from study.exercises.variants import Variant
 
 WIDTH = 100
 STEPS = ("easy", "straightforward", "takes some thought", "hard", "a small project")  # what the difficulty means
@@ -20,22 +19,11 @@ def statement(exercise: Exercise) -> str:
     """What is given, and what to write."""
     parts = [title(exercise), filled(exercise.statement), textwrap.indent(exercise.formula, "    "),
              "\n".join(table_of_arguments(exercise))]
-    if exercise.variant:
-        parts.insert(3, variant(exercise))
     if exercise.explained_in:
         parts.append(f"Explained in {exercise.explained_in}.")
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")
     return "\n\n".join(parts)
-
-
-def variant(exercise: Variant) -> str:
-    """Whose it is, and its equation."""
-    called = f"{exercise.name}({', '.join(exercise.arguments)})"
-    asked = "which you compute" if exercise.forward is None else "whose backward you write"
-    sign = f"    ({exercise.notation})" if exercise.notation else ""
-    return filled(f"Call this {called}. Your variant of it ({exercise.variant}), {asked}, is") + (
-        f"\n\n    {exercise.equation}{sign}")
 
 
 def filled(text: str) -> str:
@@ -77,7 +65,7 @@ def starter(exercise: Exercise, file_name: str) -> str:
                                       for name in exercise.routine.results)
     own = f" --exercise {exercise.file}" if exercise.file else ""
     lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}{own}", '"""',
-             "import numpy as np", "", *line_of(exercise), "",
+             "import numpy as np", "", "",
              f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
              f"    return {', '.join(exercise.routine.results)}", "", "",
              'if __name__ == "__main__":  # an example']
@@ -91,16 +79,10 @@ def starter(exercise: Exercise, file_name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def line_of(exercise: Exercise) -> list[str]:
-    """The line of a file that says which variant it answers."""
-    said = f"variant = {exercise.variant!r}  # keep this line: it says which variant you answer"
-    return [said, ""] if exercise.variant else []
-
-
 def example(exercise: Exercise) -> tuple[Inputs, dict[str, np.ndarray]]:
-    """Numbers with one decimal, always the same for an exercise or variant, and the right results."""
+    """Numbers with one decimal, always the same for an exercise, and the right results."""
     for seed in range(1, 20):
-        generator = np.random.default_rng([seed, *exercise.variant.encode()])
+        generator = np.random.default_rng(seed)
         inputs = exercise.example() if exercise.example else exercise.draw(generator, example_sizes)
         inputs = {name: np.round(value, 1) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
                   for name, value in inputs.items()}

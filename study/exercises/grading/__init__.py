@@ -8,7 +8,6 @@
     rows.py           a row of the table, and the mistakes of a class by frequency
     tables.py         rows as text, CSV, CSV for Canvas and JSON
     gradescope.py     rows as Gradescope's results.json
-    autograder.py     the zip file for Gradescope's autograder
     page/             rows as a page
     command.py        the command
 """

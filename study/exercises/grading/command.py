@@ -12,9 +12,7 @@ from tqdm import tqdm
 from minigrad.serialization import replacing
 from models.commands.shared import CheckFailed, UsageError, check_writable, usage_errors
 from models.distributed import own_cores
-from study.exercises import course_file
 from study.exercises.course import COURSE
-from study.exercises.course_file import CourseFile
 from study.exercises.exercise import Exercise
 from study.exercises.files import exercise_called
 from study.exercises.grading import gradescope, judges, page, submissions, tables
@@ -52,8 +50,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float,
                         help=f"limit for one call (default: {SECONDS:g}; for all calls: six times that)")
     parser.add_argument("--jobs", type=int, help="how many to judge at once (default: one per core)")
-    parser.add_argument("--course", metavar="FILE", help="the course's file (default: the minigrad-course.toml in this "
-                        "folder or the nearest above)")
     parser.add_argument("--force", action="store_true", help="overwrite files that this command did not write")
 
 
@@ -64,7 +60,6 @@ def run(options: argparse.Namespace) -> int:
     chosen, called = chosen_exercises(given)
     with usage_errors():
         points = points_of(given.get("points"), chosen)
-        course = course_file.given_or_found(given)
     check_places(given, folder)
     one_student = is_file_of_gradescope(given)
     try:
@@ -76,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
                          (f" for {', '.join(chosen)}" if "exercise" in given else ""))
     grades = opened(pathlib.Path(given.get("out", OUT)), given.get("seed"))
     try:
-        results = judged(found, called, grades, given, course)
+        results = judged(found, called, grades, given)
     except judges.NoJudges as error:
         raise CheckFailed(error) from None
     rows = [row_of(submission, results.get(submission), points, folder) for submission in found]
@@ -89,15 +84,13 @@ def run(options: argparse.Namespace) -> int:
     return int(any(result.get("failed", False) for result in results.values()))
 
 
-def judged(found: list[Submission], called: dict[str, str], grades: Kept, given: dict,
-           course: CourseFile | None) -> dict[Submission, judges.Result]:
+def judged(found: list[Submission], called: dict[str, str], grades: Kept, given: dict) -> dict[Submission, judges.Result]:
     """The results of all submissions that can be judged: kept ones, and the others as they arrive."""
     seconds = given.get("seconds", SECONDS)
     tasks, results = {}, {}
 
     def key_of(submission: Submission) -> str:
-        depends = (course.name, course.variants, students_of(submission, given)) if course else ()
-        return grades.key(submission.path, called[submission.exercise], *depends)
+        return grades.key(submission.path, called[submission.exercise])
 
     for submission in found:
         if submission.problem:
@@ -107,8 +100,7 @@ def judged(found: list[Submission], called: dict[str, str], grades: Kept, given:
         if before and (before["verdict"] != TIMEOUT or before["limit"] >= seconds):
             results[submission] = before
         else:
-            task = judges.Task(os.fspath(submission.path), called[submission.exercise], grades.seed, seconds,
-                               *((os.fspath(course.path), students_of(submission, given)) if course else ()))
+            task = judges.Task(os.fspath(submission.path), called[submission.exercise], grades.seed, seconds)
             tasks[task] = submission, key
     count = len(tasks) + len(results)
     try:
@@ -125,13 +117,6 @@ def judged(found: list[Submission], called: dict[str, str], grades: Kept, given:
     return results
 
 
-def students_of(submission: Submission, given: dict) -> tuple[str, ...]:
-    """Who may have handed it in; () if the platform does not say."""
-    if is_file_of_gradescope(given):
-        return gradescope.names(pathlib.Path(given["folder"]))
-    return () if gradescope.EXPORTED.fullmatch(submission.student) else (submission.student,)
-
-
 def row_of(submission: Submission, result: judges.Result | None, points: Points, folder: pathlib.Path) -> Row:
     worth = points.get(submission.exercise, {})
     file = line(os.path.relpath(submission.path, folder.resolve())) if submission.path else ""
@@ -142,7 +127,7 @@ def row_of(submission: Submission, result: judges.Result | None, points: Points,
     return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
                report=result["report"], note=line(submission.note),
                points=earned(worth, result["right"], result["verdict"] == RIGHT), seconds=result["seconds"],
-               source=result["source"], numbers=result["numbers"], equation=result.get("equation", ""), **named)
+               source=result["source"], numbers=result["numbers"], **named)
 
 
 def show(rows: list[Row], grades: Kept) -> None:

@@ -11,8 +11,7 @@ import minigrad as mg
 from study.exercises.grading.rows import Row, by_student
 from study.exercises.report import RIGHT
 
-RESULTS, METADATA = "results.json", "submission_metadata.json"
-EXPORTED = re.compile(r"submission_\d+")  # the folder of a student, whom it does not name
+RESULTS = "results.json"
 
 
 def results(rows: Sequence[Row], seed: int) -> str:
@@ -55,15 +54,6 @@ def files(rows: Iterable[Row], folder: pathlib.Path, seed: int) -> dict[pathlib.
         taken.add(name.casefold())
         found[folder / name / RESULTS] = results(theirs, seed)
     return found
-
-
-def names(submission: pathlib.Path) -> tuple[str, ...]:
-    """Who handed it in, by the file that Gradescope puts next to it; () if there is none."""
-    try:
-        users = json.loads((submission.resolve().parent / METADATA).read_bytes())["users"]
-        return tuple(str(user["name"]) for user in users)
-    except (OSError, ValueError, TypeError, KeyError):
-        return ()
 
 
 def is_results(content: bytes) -> bool:

@@ -7,16 +7,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
 import numpy as np
 
-from study.exercises import course_file, submission, text
+from study.exercises import submission, text
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
 from study.exercises.grading.judges import CALLS, Result, failed
-from study.exercises.grading.rows import NOT_JUDGED, NOT_STARTED, line, lines
+from study.exercises.grading.rows import NOT_STARTED, line, lines
 from study.exercises.report import WRONG, Report
 from study.exercises.sandbox import Limits
 from study.exercises.submission import Source, SubmissionError
@@ -40,39 +39,32 @@ def main() -> None:
         connection.send_bytes(json.dumps(judged(**task)).encode())
 
 
-def judged(path: str, exercise: str, seed: int, seconds: float, course: str = "", students: Sequence[str] = ()) -> Result:
+def judged(path: str, exercise: str, seed: int, seconds: float) -> Result:
     """The result for a submission."""
     start = time.perf_counter()
     try:
         source, asked = source_of(path), exercise_called(exercise)
         if is_starter(source, asked):
             said = {"verdict": NOT_STARTED, "sentence": "the function is the one in the starter file"}
-        elif problem := course and source.functions and course_file.read(course).problem(asked, source, students):
-            said = {"verdict": NOT_JUDGED, "sentence": line(problem)}
         else:
             said = said_of(check_file(path, asked, seed, limits_of(seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
         return failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
-    return {"mistakes": [], "report": "", "right": (), "numbers": "", "equation": "", **said,
+    return {"mistakes": [], "report": "", "right": (), "numbers": "", **said,
             "source": lines(source.text[:MOST_SHOWN]), "seconds": round(time.perf_counter() - start, 3)}
 
 
 def said_of(report: Report) -> dict:
     return {"verdict": report.verdict, "mistakes": [line(one) for one in report.mistakes],
             "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results,
-            "numbers": digest_of_wrong(report), "equation": equation(report)}
-
-
-def equation(report: Report) -> str:
-    """Of the variant that was answered."""
-    return report.exercise.equation if report.exercise.variant else ""
+            "numbers": digest_of_wrong(report)}
 
 
 def digest_of_wrong(report: Report) -> str:
     """The same for all wrong answers that give these numbers, up to rounding; "" for others."""
     if report.verdict != WRONG or not all(trial.given for trial in report.trials):
         return ""
-    found = hashlib.sha256(equation(report).encode())
+    found = hashlib.sha256()
     for trial in report.trials:
         for name, given in trial.given.items():
             largest = np.max(np.abs(trial.right[name]), initial=np.finfo(float).tiny)

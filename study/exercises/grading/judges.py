@@ -33,12 +33,10 @@ class Task:
     exercise: str
     seed: int
     seconds: float
-    course: str = ""  # its file
-    students: tuple[str, ...] = ()  # whose variant it may answer; () for anybody's
 
 
-Result = dict[str, Any]  # verdict, mistakes, sentence, report, right (gradients), numbers, equation, seconds; `failed` if
-# the judge failed
+Result = dict[str, Any]  # verdict, mistakes, sentence, report, right (gradients), numbers, seconds; `failed` if the
+# judge failed
 
 
 class NoJudges(Exception):
@@ -125,4 +123,4 @@ class Judge:
 def failed(sentence: str) -> Result:
     """The result if the judge failed: nothing is known about the answer."""
     return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "right": [], "numbers": "", "source": "",
-            "equation": "", "seconds": 0.0, "failed": True}
+            "seconds": 0.0, "failed": True}

@@ -38,10 +38,10 @@ class Kept:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / MARKER, {"format": FORMAT, "seed": self.seed})
 
-    def key(self, path: pathlib.Path, exercise: str, *others: Any) -> str:
+    def key(self, path: pathlib.Path, exercise: str) -> str:
         """A hash of all that a result depends on. The exercise is a name, or the file of a teacher's own."""
         exercise = digest(exercise) if exercise.endswith(".py") else exercise
-        parts = [FORMAT, mg.__version__, exercise, digest(path), path.suffix, self.seed, *others]
+        parts = [FORMAT, mg.__version__, exercise, digest(path), path.suffix, self.seed]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def get(self, key: str) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
 from study.exercises.submission import safe
-from study.exercises.variants import ANOTHER, of_everybody
 
 NOT_STARTED, NOT_JUDGED = "not started", "not judged"
 VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
@@ -34,7 +33,6 @@ class Row:
     seconds: float = 0
     source: str = ""  # what was handed in
     numbers: str = ""  # of a wrong answer: the same for others that give the same numbers
-    equation: str = ""  # of the student's variant
 
     @property
     def mistake(self) -> str | None:
@@ -77,7 +75,7 @@ def frequencies(rows: Iterable[Row]) -> list[Count]:
 
 def causes(row: Row) -> Sequence[str]:
     """What a row counts as among the mistakes."""
-    return tuple(map(of_everybody, row.mistakes)) or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
+    return row.mistakes or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
 
 
 @dataclass(frozen=True)
@@ -97,19 +95,6 @@ def groups(rows: Iterable[Row]) -> list[Group]:
             found[row.exercise, row.numbers].append(row)
     several = sorted((alike for alike in found.values() if len(alike) > 1), key=len, reverse=True)
     return [Group(alike[0].exercise, tuple(row.student for row in alike), alike[0].mistake) for alike in several]
-
-
-def copies(rows: Iterable[Row]) -> list[Group]:
-    """Students whose answers are right for another's variant."""
-    owners, found = defaultdict(list), defaultdict(list)
-    for row in rows:
-        if row.equation:
-            owners[row.exercise, row.equation].append(row.student)
-        for equation in (text.removeprefix(f"{ANOTHER}: ").partition(";")[0] for text in row.mistakes
-                         if text.startswith(ANOTHER)):
-            found[row.exercise, equation].append(row.student)
-    return [Group(exercise, tuple(students), f"right for the variant of {', '.join(owners[exercise, equation])}")
-            for (exercise, equation), students in found.items() if owners[exercise, equation]]
 
 
 def standings(rows: Iterable[Row]) -> dict[str, int]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 import minigrad as mg
-from study.exercises.grading.rows import NOT_JUDGED, Row, by_student, copies, frequencies, groups, standings, totals
+from study.exercises.grading.rows import NOT_JUDGED, Row, by_student, frequencies, groups, standings, totals
 from study.exercises.grading.submissions import CANVAS
 from study.exercises.report import INCONCLUSIVE
 
@@ -47,7 +47,6 @@ def summary(rows: Sequence[Row]) -> str:
         texts.append(f"{exercise}, {answers} answer{'s' * (answers != 1)}: {counted(totals(of_it))}")
         texts += [f"  {one.count:4} of {answers}: {one.mistake}" for one in mistakes if one.exercise == exercise]
         texts += [f"  the same wrong numbers: {', '.join(group.students)}" for group in groups(of_it) if not group.mistake]
-        texts += [f"  {group.mistake}: {', '.join(group.students)}" for group in copies(of_it)]
     return "\n".join(texts)
 
 
@@ -113,7 +112,7 @@ def as_json(rows: Sequence[Row], seed: int) -> str:
         "format": FORMAT, "minigrad": mg.__version__, "seed": seed,
         "rows": [row.as_dict() for row in rows],
         "mistakes": [vars(one) for one in frequencies(rows)],
-        "same_numbers": [vars(group) for group in groups(rows)], "copies": [vars(group) for group in copies(rows)],
+        "same_numbers": [vars(group) for group in groups(rows)],
     }
     return json.dumps(content, indent=1) + "\n"
 

@@ -11,7 +11,7 @@ from models.commands.shared import UsageError, check_writable
 from models.progress import saying
 from study.exercises import submission
 from study.exercises.course import COURSE
-from study.exercises.files import as_answered, check_file
+from study.exercises.files import check_file
 from study.exercises.report import RIGHT, WRONG, Report
 from study.exercises.sandbox import Sandbox
 from study.exercises.submission import Source, SubmissionError
@@ -19,7 +19,6 @@ from study.exercises.training.answers import with_backward
 from study.exercises.training.ops import LIBRARY
 from study.exercises.training.run import BATCH, RATE, STEPS, Run, ops_used, train
 from study.exercises.training.transformer import T
-from study.exercises.variants import AsBase
 
 SECONDS = 60.0  # for training
 CLOSE = 1e-4  # losses that count as the same
@@ -110,8 +109,7 @@ def trained(used: dict[str, Source], seed: int, steps: int, theirs: Run) -> Run:
         own = {}
         for name, source in used.items():
             exercise, caller = COURSE[name], running.enter_context(Sandbox(source, COURSE[name].function_name))
-            answered = as_answered(exercise, source)
-            own[name] = with_backward(LIBRARY[name], exercise, AsBase(answered, caller) if answered.variant else caller)
+            own[name] = with_backward(LIBRARY[name], exercise, caller)
         return train({**LIBRARY, **own}, seed, used, steps, SECONDS, show)
 
 

@@ -15,7 +15,7 @@ import pytest
 from refusals import one_line
 from student_answers import NO_SUM, SOFTMAX
 
-from study.exercises import check, own, text, variant
+from study.exercises import check, own, text
 from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judge_process, judges, tables
 from study.exercises.grading.kept import MARKER
@@ -528,14 +528,6 @@ def test_students_count_as_students_and_the_same_wrong_numbers_are_a_group():
     assert json.loads(tables.as_json(SEVERAL, 1))["same_numbers"] == [
         {"exercise": "softmax", "students": ["carl", "dora", "gina"], "mistake": None},
         {"exercise": "tanh", "students": ["bob", "carl"], "mistake": "no square"}]
-
-
-@pytest.mark.parametrize("names, are_same", [(("bob", "Bob"), True), (("bob", "anna"), False)])
-def test_wrong_numbers_are_the_same_in_one_variant_only(names, are_same):
-    """Bob and Anna have the same inputs, and another factor of out."""
-    wrong = [variant("rotary", name) for name in names]
-    one, other = (judge_process.digest_of_wrong(check(lambda *a, of=of: 3 * of.solution(*a), of, seed=1)) for of in wrong)
-    assert (one == other) == are_same
 
 
 def digest(change: str) -> str:

@@ -163,14 +163,6 @@ def run(exercises, in_this_process):
     return call
 
 
-VARIANT = """import numpy as np
-variant = "Jane 0"  # out = 0.8 * softmax(1.8 * x^T)^T
-def softmax_backward(dout, x):
-    x, dout = 1.8 * x, 0.8 * dout
-    e = np.exp(x - x.max(-2, keepdims=True))
-    p = e / e.sum(-2, keepdims=True)
-    return 1.8 * p * (dout - (dout * p).sum(-2, keepdims=True))
-"""
 TANH = "import numpy as np\ndef tanh_backward(dout, x): return dout * (1 - np.tanh(x) ** 2)\n"
 
 
@@ -179,9 +171,7 @@ TANH = "import numpy as np\ndef tanh_backward(dout, x): return dout * (1 - np.ta
         "softmax: right\ntanh: right\n", "Your backwards in it: softmax, tanh.", "your backward trains a model.\n"]),
     ({"softmax.py": NO_SUM}, 1, [
         "softmax: wrong: the sum over the row is missing", "It is used all the same", "At the end your loss is"]),
-    ({"softmax.py": VARIANT}, 0, ["softmax: right\n", "your backward trains a model.\n"]),
-    ({"softmax.py": VARIANT.replace("0.8 * dout", "dout")}, 1, ["softmax: wrong: dout does not go back through"]),
-    ({"softmax.py": VARIANT.replace("return", "return dout.ravel() #")}, 1, ["dx has shape (36,), and x has shape (6, 6).\n"]),
+    ({"softmax.py": SOFTMAX.replace("return", "return dout.ravel() #")}, 1, ["dx has shape (36,), and x has shape (6, 6).\n"]),
     ({"tanh.py": TANH.replace("** 2", "")}, 1, ["tanh: wrong: 1 - out: the square is missing"]),
     ({"softmax.py": SOFTMAX, "tanh.py": TANH.replace("return", "x.oh; return")}, 1, [
         "softmax: right", "tanh: error: ", "The library's is used instead.", "Your backwards in it: softmax.\n"]),

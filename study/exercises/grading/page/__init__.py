@@ -13,7 +13,7 @@ from html import escape
 
 import minigrad as mg
 from study.exercises.grading.rows import (
-    STANDINGS, VERDICTS, Count, Row, by_student, copies, frequencies, groups, standings,
+    STANDINGS, VERDICTS, Count, Row, by_student, frequencies, groups, standings,
 )
 
 GENERATOR = "minigrad.exercises.grade"  # in a meta tag: such a file may be overwritten
@@ -49,8 +49,8 @@ def verdicts(rows: Sequence[Row]) -> Iterator[str]:
 
 def alike(rows: Sequence[Row]) -> Iterator[str]:
     """A line for each group."""
-    found = [(group, f"the same wrong numbers ({group.mistake or 'no known mistake'})") for group in groups(rows)]
-    for group, what in (*found, *((group, group.mistake) for group in copies(rows))):
+    for group in groups(rows):
+        what = f"the same wrong numbers ({group.mistake or 'no known mistake'})"
         yield f"<li>{escape(group.exercise)}, {escape(', '.join(group.students))}: {escape(what)}</li>"
 
 
