@@ -44,8 +44,7 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "exercises check softmax.py": ["exercises check softmax.py"],
     "exercises train softmax.py": ["exercises train softmax.py"],
     "exercises grade homework/ --report homework.html": ["exercises grade homework/ --report homework.html"],
-    "exercises sample next_token.py": ["exercises start next_token", "exercises sample next_token.py"],
-    "exercises [start NAME | show NAME | check FILE | train FILE... | sample FILE | grade FOLDER | new NAME]":
+    "exercises [start NAME | show NAME | check FILE | train FILE... | grade FOLDER | new NAME]":
         ["exercises show gelu", "exercises new cube"],
     "gradcheck": ["gradcheck"],
     'gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"':
@@ -62,13 +61,6 @@ ANSWERS = {  # {exercise: what replaces its stub}
     "softmax": """    p = np.exp(x - x.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
     dx = p * (dout - (dout * p).sum(-1, keepdims=True))
-""",
-    "next_token": """    p = np.exp((logits - logits.max()) / temperature)
-    p /= p.sum()
-    order = np.argsort(-p)
-    before = (np.cumsum(p[order]) - p[order])[np.argsort(order)]
-    p = np.where(before < top_p, p, 0.0)
-    p /= p.sum()
 """,
 }
 

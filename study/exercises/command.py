@@ -7,7 +7,7 @@ import pathlib
 
 from models.commands.shared import Parser, UsageError, check_ending, check_writable
 from models.progress import saying
-from study.exercises import own, progress, sampling, text
+from study.exercises import own, progress, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
@@ -40,8 +40,7 @@ def show_list(folder: pathlib.Path) -> int:
             mark = "done" if done.get(exercise.name, {}).get("right") else ""
             print(f"  {mark:4}  {exercise.difficulty}  {exercise.name:22}  {exercise.title}")
     print("\nminigrad exercises start NAME writes a file to begin with; minigrad exercises check FILE judges it;\n"
-          "minigrad exercises train FILE... trains a small transformer with it;\n"
-          "minigrad exercises sample next_token.py lets a trained model write with it")
+          "minigrad exercises train FILE... trains a small transformer with it")
     return 0
 
 
@@ -184,7 +183,6 @@ ACTIONS = {
     "show": ("Show the statement of an exercise.", add_show_flags, show),
     "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
     "train": ("Train a small transformer with your own backwards in it.", training.add_flags, training.run),
-    "sample": ("Let a trained model write with your next_token.", sampling.add_flags, sampling.run),
     "grade": ("Grade all answers of a class.", grading.add_flags, grading.run),
     "new": ("Write a template for an exercise of your own.", add_new_flags, new),
 }

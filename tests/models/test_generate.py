@@ -33,6 +33,16 @@ def test_the_model_sees_the_last_tokens_within_its_context():
     assert list(generate(model.eval(), [0], 1, temperature=0)) == [1] and not model.training
 
 
+def test_another_way_to_choose():
+    given = []
+
+    def choose(logits):
+        given.append(logits.shape)
+        return (logits.argmax(axis=-1) + 1) % 4
+
+    assert list(generate(Successor(), [0, 1], 3, vocabulary=4, choose=choose)) == [3, 1, 3] and given == [(1, 4)] * 3
+
+
 def test_a_chosen_context():
     model = Successor()
     assert list(generate(model, [0, 1, 2], 3, temperature=0, context=2)) == [3, 4, 0]

@@ -1,4 +1,4 @@
-"""Exercises in finding mistakes: write a checker, find a leak in a mask, find the right backward among wrong ones.
+"""Exercises in finding mistakes: write a checker, find a leak in a mask.
 
 Each has its own judge in `study/exercises/finding`, which draws the functions anew.
 """
@@ -8,25 +8,8 @@ import numpy as np
 
 from study.exercises.exercise import Argument, Exercise
 from study.exercises.finding.checkers import grade
-from study.exercises.finding.choices import tell_apart
 from study.exercises.finding.leaks import hunt
 from study.mistakes.doctor import Routine
-
-
-def right_one(forward, backwards, inputs):
-    generator = np.random.default_rng()
-    dout = generator.normal(size=np.shape(forward(*inputs)))
-    directions = [generator.normal(size=x.shape) if x.dtype.kind == "f" else None for x in inputs]
-
-    def moved(h):
-        return [x if v is None else x + h * v for x, v in zip(inputs, directions)]
-
-    slope = (dout * (forward(*moved(1e-5)) - forward(*moved(-1e-5)))).sum() / 2e-5
-    errors = []
-    for backward in backwards:
-        gradients = backward(dout, *inputs)
-        errors.append(abs(sum((g * v).sum() for g, v in zip(gradients, directions) if v is not None) - slope))
-    return int(np.argmin(errors))
 
 
 def find_leak(model, x):
@@ -76,35 +59,6 @@ def judged_exercise(solution: Callable, judged: Callable, **fields) -> Exercise:
 
 
 EXERCISES = [
-    judged_exercise(
-        right_one, tell_apart, title="The right one of four", difficulty=3, result="index",
-        statement="""
-        Somebody hands you a function and four backwards. One is right, three are wrong, and you can read none of them:
-        you can only call them. Find the right one, by its index from 0 to 3. The function and the mistakes are drawn
-        anew, twelve times, and all twelve should be right. This is what a gradient check is for: it needs no formula,
-        only the function itself. backwards[k](dout, *inputs) gives a tuple with a gradient for each input, None for ids
-        and masks (inputs that aren't floats).
-        """,
-        formula="dout * (forward(x + h v) - forward(x - h v)) / (2 h), summed, is the sum of dx * v",
-        guide="9. How to check a gradient",
-        arguments={"forward": Argument("a function", about="forward(*inputs) gives an array"),
-                   "backwards": Argument("a list", about="of four functions"),
-                   "inputs": Argument("a list", about="of arrays: floats, and for some functions ids or masks")},
-        hints=("What would you do if there were one backward, and you were asked whether it is right?",
-               "Draw dout from a normal distribution: with ones, much cancels. Move all float inputs, by central "
-               "differences.",
-               "Draw a direction v for each float input. The slope "
-               "(dout * (forward(x + 1e-5 v) - forward(x - 1e-5 v))).sum() / 2e-5 should be the sum of gradient * v over "
-               "all inputs. Take the backward that comes closest."),
-        stub="index = 0  # the first, without looking",
-        demo="""
-        def forward(x):
-            return np.tanh(x)
-
-        backwards = [lambda dout, x: (dout * (1 - np.tanh(x)),), lambda dout, x: (dout * (1 - np.tanh(x)**2),),
-                     lambda dout, x: (1 - np.tanh(x)**2,), lambda dout, x: (-dout * (1 - np.tanh(x)**2),)]
-        print(right_one(forward, backwards, [np.array([[0.3, -1.2, 0.5]])]))  # right is: 1
-        """),
     judged_exercise(
         find_leak, hunt, title="A mask that leaks", difficulty=2, result="pair",
         statement="""

@@ -60,10 +60,10 @@ EXERCISES = [
         logits. A temperature below 1 favours likely tokens, and top_p drops the unlikely ones, which are many and spoil a
         text. Divide the logits by the temperature and take their softmax. Keep the likeliest tokens, only as many as it
         takes for their probabilities to add up to top_p; the others get 0. Rescale what is left to sum to 1, and return the
-        probability of each token. `minigrad exercises sample` then lets a trained model write with your function.
+        probability of each token.
         """,
         "p = softmax(logits / temperature);  p = 0 for all but the fewest likeliest tokens that reach top_p;  p / sum(p)",
-        "exercises.md",
+        "",
         {"logits": Argument("V", distinct, "one for each token of the vocabulary"),
          "temperature": Argument("", between(0.5, 1.5), "divides the logits"),
          "top_p": Argument("", between(0.3, 0.95), "the total probability to keep")},

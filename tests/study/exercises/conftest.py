@@ -4,7 +4,7 @@ import contextlib
 import pytest
 
 from minigrad.command import main
-from study.exercises import files, sampling
+from study.exercises import files
 from study.exercises.answer import Direct
 from study.exercises.training import command as training
 
@@ -31,5 +31,5 @@ def in_this_process(monkeypatch):
         exec(source.text, names)
         yield Direct(names[function_name])
 
-    for module in (files, sampling, training):
+    for module in (files, training):
         monkeypatch.setattr(module, "Sandbox", run_here)

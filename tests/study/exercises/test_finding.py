@@ -1,4 +1,4 @@
-"""Exercises with their own judges: write a checker, find a leak in a mask, find the right backward."""
+"""Exercises with their own judges: write a checker, find a leak in a mask."""
 import itertools
 
 import numpy as np
@@ -7,7 +7,7 @@ from tables import each
 
 from study.exercises import COURSE, check
 from study.exercises.files import check_file
-from study.exercises.finding import checkers, choices, leaks
+from study.exercises.finding import checkers, leaks
 from study.mistakes import FUNCTIONS, MUTANTS
 
 SOLUTIONS = [name for name, exercise in COURSE.items() if exercise.judged]
@@ -148,10 +148,9 @@ def test_differences_along_random_directions_are_right():
 
 
 def test_an_answer_in_a_file_is_judged_the_same(tmp_path):
-    for name in "find_leak", "right_one":
-        path = tmp_path / f"{name}.py"
-        path.write_text(f"import numpy as np\n\n\n{COURSE[name].source}")
-        assert check_file(path)
+    path = tmp_path / "find_leak.py"
+    path.write_text(f"import numpy as np\n\n\n{COURSE['find_leak'].source}")
+    assert check_file(path)
 
 
 def test_a_checker_in_a_file_that_changes_its_inputs_is_caught(tmp_path):
@@ -245,62 +244,6 @@ def test_a_leak_is_at_one_place_of_one_head():
             moved[j] += r.normal(size=3)
             changed |= {(i, j) for i in range(j) if np.abs(model(moved) - out)[i].max() > 1e-12}
         assert changed == {model.place}
-
-
-def chooser(upstream=lambda r, shape: r.normal(size=shape), some=lambda k, x: np.ones_like(x), answer=lambda errors: np.argmin(errors)):
-    """Compares slopes along a random direction, of some entries only."""
-
-    def right_one(forward, backwards, inputs):
-        r = np.random.default_rng(0)  # the same at each call: which weaknesses show must not depend on chance
-        dout = upstream(r, np.shape(forward(*inputs)))
-        directions = [r.normal(size=x.shape) * some(k, x) if x.dtype.kind == "f" else 0 * x for k, x in enumerate(inputs)]
-
-        def out(h):
-            return forward(*(x + h * v if x.dtype.kind == "f" else x for x, v in zip(inputs, directions)))
-
-        slope = (dout * (out(1e-5) - out(-1e-5))).sum() / 2e-5
-        errors = []
-        for backward in backwards:
-            terms = [np.sum(g * v) if g is not None and g.shape == v.shape else np.inf
-                     for x, g, v in zip(inputs, backward(dout, *inputs), directions) if x.dtype.kind == "f"]
-            errors.append(np.nan_to_num(abs(sum(terms) - slope), nan=np.inf))
-        return answer(errors)
-
-    return right_one
-
-
-MISLED = {
-    "plain sum": chooser(upstream=lambda r, shape: np.ones(shape), answer=lambda errors: int(np.argmin(np.round(errors, 6)))),
-    "not all inputs": chooser(some=lambda k, x: np.ones_like(x) * (k == 0)),
-    "not all entries": chooser(some=lambda k, x: np.arange(x.size).reshape(x.shape) == 0),
-    "no index": chooser(answer=lambda errors: errors),
-    "always the same": chooser(answer=lambda errors: 2),
-    "nothing moved": lambda forward, backwards, inputs: len([b(np.ones(np.shape(forward(*inputs))), *inputs) for b in backwards]) % 4,
-    "backwards unused": lambda forward, backwards, inputs: 2,
-}
-
-
-def test_a_weakness_in_choosing_is_named():
-    def is_told(name, function):
-        report = next(report for report in (check(function, "right_one", seed) for seed in range(20)) if not report)
-        assert report.verdict == "wrong" and name in report.names, report
-        assert set(report.names) <= {name, "not all entries"}
-
-    each(MISLED, is_told)
-
-
-def test_guessing_does_not_work():
-    assert choices.ROUNDS >= 10 and choices.WRONG_ONES >= 3
-    first = [check(lambda forward, backwards, inputs, k=k: k, "right_one", seed=k) for k in range(4)]
-    assert not any(first)
-
-
-def test_wrong_backwards_to_choose_from_are_clearly_off():
-    r = np.random.default_rng(1)
-    drawn = [choices.draw(r) for _ in range(30)]
-    assert len({function.name for function, _, _ in drawn}) > 10
-    assert {backwards.index(function) for function, backwards, _ in drawn} == {0, 1, 2, 3}
-    assert all(checkers.compared(b, arrays, r)[0] > checkers.VISIBLE for f, bs, arrays in drawn for b in bs if b is not f)
 
 
 def test_arrays_that_are_handed_out_are_copies():
