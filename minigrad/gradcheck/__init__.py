@@ -16,13 +16,11 @@ from .differences import FAIL, INCONCLUSIVE, PASS
 from .float32 import compare_float32
 from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
-from .taylor import TaylorReport, taylor
 
 __all__ = [
     "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "Dependence", "GradcheckError", "GradcheckReport", "InputReport",
-    "SideCheck", "TaylorReport", "VacuousGradcheckWarning", "assert_gradients", "census", "compare_float32", "depends",
-    "doctor", "explain_with", "gradcheck", "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
-    "taylor",
+    "SideCheck", "VacuousGradcheckWarning", "assert_gradients", "census", "compare_float32", "depends", "doctor",
+    "explain_with", "gradcheck", "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
 ]
 
 explain_with("study.mistakes.consult")

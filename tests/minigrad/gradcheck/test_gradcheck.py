@@ -14,7 +14,7 @@ import minigrad as mg
 import nn
 from minigrad.gradcheck import (
     GradcheckError, VacuousGradcheckWarning, above, assert_gradients, census, compare_float32, explain_with, gradcheck, gradcheck_module,
-    gradcheck_report, gradgradcheck, taylor,
+    gradcheck_report, gradgradcheck,
 )
 from minigrad.gradcheck.mutants import MUTANTS, with_backward
 from minigrad.tape import Op
@@ -319,7 +319,6 @@ def test_nothing_of_the_callers_is_changed():
     (lambda: gradgradcheck(lambda x: (x * x, x.exp()), X, X), ValueError, "expected a grad_output for each of 2 outputs, got 1"),
     (lambda: compare_float32(lambda x: x * X.detach(), X), TypeError, "Mul is computed in float64 though all inputs are float32"),
     (lambda: compare_float32(lambda x: x.detach(), X), ValueError, "no output depends on an input"),
-    (lambda: taylor(lambda x: x, mg.ones(2)), ValueError, "no input or parameter requires a gradient"),
     (lambda: with_backward("sofmax", None), ValueError, "no function 'sofmax'; did you mean 'softmax'"),
 ])  # fmt: skip
 def test_calls_that_make_no_sense_are_told_so(call, error, words):
@@ -338,7 +337,7 @@ def test_pytorchs_keywords_are_understood():
     assert gradcheck(lambda x: x.tanh(), [X], eps=1e-6, atol=1e-5, rtol=1e-3, check_batched_grad=False, masked=None)
 
 
-# ---- gradients of gradients, float32, Taylor ----
+# ---- gradients of gradients, float32 ----
 
 def test_gradgradcheck():
     assert gradgradcheck(lambda x, y: x @ y, (X, normal(4, 2)))
@@ -356,17 +355,6 @@ def test_float32_gradients_are_compared_with_float64():
     rough = function(square, lambda d, x: (2.001 if x.dtype == np.float32 else 2.0) * x * d)
     report = compare_float32(rough, X)
     assert not report and "float64" in str(report)
-
-
-def test_taylor_tells_right_from_wrong_without_a_step_size():
-    assert taylor(lambda x: x.tanh(), X).slope == pytest.approx(2, abs=0.05)
-    assert taylor(wrong_by(1.0001), X).slope == pytest.approx(1, abs=0.1)
-    assert taylor(lambda x: 3 * x, X)  # linear: nothing but rounding remains
-    assert taylor(lambda x: x.max(), leaf([1.0, 1.0, 0.0])).verdict == "inconclusive"
-    assert "proves nothing" in str(taylor(lambda x: x.softmax(-1).sum(), X))
-    assert "proves nothing" not in str(taylor(square, leaf(np.zeros(3))))  # flat only to first order
-    assert taylor(lambda x: x.masked_fill(np.array([True, False, False]), -np.inf).tanh(), normal(3))
-    assert taylor(lambda x: x.float().sin().double(), normal(3)).verdict != "fail"
 
 
 # ---- modules ----

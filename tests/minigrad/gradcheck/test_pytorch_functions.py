@@ -6,7 +6,7 @@ import pytest
 from pytorch_functions import function, leaf, torch
 from tables import each
 
-from minigrad.gradcheck import census, gradcheck_module, gradcheck_report, gradgradcheck, taylor
+from minigrad.gradcheck import census, gradcheck_module, gradcheck_report, gradgradcheck
 from minigrad.gradcheck.mutants import MUTANTS
 
 
@@ -163,10 +163,6 @@ def test_modules_have_their_own_check_and_census():
     assert (row.name, row.status, round(row.fraction, 9)) == ("weight", "partial", 0.5)
     with pytest.raises(TypeError, match="not float64; use .double"):
         gradcheck_module(torch.nn.Linear(4, 2), X.detach())
-
-
-def test_taylor():
-    assert taylor(torch.tanh, X).slope == pytest.approx(2, abs=0.05) and not taylor(lambda x: x.detach() * x, X)
 
 
 def test_nothing_of_the_callers_changes():
