@@ -3,18 +3,14 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-once_differentiable = torch.autograd.function.once_differentiable
 
 
 def leaf(*shape, seed=0, dtype=torch.float64):
     return torch.tensor(np.random.default_rng(seed).normal(size=shape)).to(dtype).requires_grad_()
 
 
-def function(forward, backward, once=False):
-    """A class with backward(dout, *inputs); with `once`, its gradients have none themselves."""
-
-    def of_context(ctx, *douts):
-        return backward(*douts, *ctx.saved_tensors)
+def function(forward, backward):
+    """A class with backward(dout, *inputs)."""
 
     class Custom(torch.autograd.Function):
         @staticmethod
@@ -22,7 +18,9 @@ def function(forward, backward, once=False):
             ctx.save_for_backward(*inputs)
             return forward(*inputs)
 
-        backward = staticmethod(once_differentiable(of_context) if once else of_context)
+        @staticmethod
+        def backward(ctx, *douts):
+            return backward(*douts, *ctx.saved_tensors)
 
     return Custom
 

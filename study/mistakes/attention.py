@@ -25,11 +25,6 @@ def everything(h):
     return np.ones(h.scores.shape[-2:], bool)
 
 
-def given(h):
-    """The mask that is an input."""
-    return np.broadcast_to(h.mask, h.scores.shape)
-
-
 def with_infinity(h):
     return np.where(h.seen, h.scores, -np.inf)
 
@@ -60,12 +55,6 @@ WRONG_SCALES = {
     "no scale": (lambda h: 1.0, "the scale 1 / sqrt(d) is missing"),
     "scale twice": (lambda h: root(h) ** 2, "1 / d replaces 1 / sqrt(d) (no square root, or the scale twice)"),
     "scale inverted": (lambda h: 1 / root(h), "multiplied by sqrt(d) where it should be divided"),
-}
-OTHER_SCALES = {  # the same where the scale is not 1 / sqrt(d)
-    "no scale": (lambda h: 1.0, "the scale is missing"),
-    "scale twice": (lambda h: root(h) ** 2, "the square of the scale replaces it"),
-    "scale inverted": (lambda h: 1 / root(h), "divided by the scale where it should be multiplied"),
-    "usual scale": (lambda h: 1 / math.sqrt(h.q.shape[-1]), "1 / sqrt(d) replaces the scale"),
 }
 SCALED = {  # where the scale is wrong
     "": (("scale_q", "scale_k"), "in dq and dk"),
@@ -259,31 +248,30 @@ family("masked_softmax", masked_softmax, masked_softmax_backward, scores_and_mas
 # ---- attention ----
 
 
-def attention(q, k, v, *, see, mask=None, factor=None, bias=0.0):
-    h = Values(q=q, k=k, mask=mask, factor=factor)
-    h.scores = q @ turned(k) * root(h) + bias
-    h.seen = see(h)
+def causal_attention(q, k, v):
+    h = Values(scores=scores(q, k))
+    h.seen = causal(h)
     return softmax(with_infinity(h)) @ v
 
 
-causal_attention = partial(attention, see=causal)
-full_attention = partial(attention, see=everything)
+def full_attention(q, k, v):
+    return softmax(scores(q, k)) @ v
 
 
 def attention_values(
-    dout, q, k, v, *, block=2, mask=None, factor=None, bias=0.0, upstream=lambda dout: dout,
-    products=lambda h: h.q @ turned(h.k), scale=root, see=causal, hide=with_infinity,
-    normalise=lambda h: softmax(h.hidden), masked=lambda h: h.p, for_weights=lambda h: h.dout @ turned(h.v),
-    weigh=lambda h: h.p * h.dp, total=row, outer=lambda h: h.p, inner=lambda h: h.outer * (h.dp - h.rowsum),
-    keep=lambda h: h.ds, sign=1.0, turn_q=lambda a: a, turn_k=turned, turn_v=turned, keys=lambda h: h.k,
-    queries=lambda h: h.q, scale_q=root, scale_k=root, weights=lambda h: h.p, values=lambda h: h.dout,
-    scale_v=lambda h: 1.0, for_q=lambda h: h.ds, for_k=lambda h: h.ds, order=lambda dq, dk, dv: (dq, dk, dv),
+    dout, q, k, v, *, block=2, factor=None, bias=0.0, upstream=lambda dout: dout, products=lambda h: h.q @ turned(h.k),
+    scale=root, see=causal, hide=with_infinity, normalise=lambda h: softmax(h.hidden), masked=lambda h: h.p,
+    for_weights=lambda h: h.dout @ turned(h.v), weigh=lambda h: h.p * h.dp, total=row, outer=lambda h: h.p,
+    inner=lambda h: h.outer * (h.dp - h.rowsum), keep=lambda h: h.ds, sign=1.0, turn_q=lambda a: a, turn_k=turned,
+    turn_v=turned, keys=lambda h: h.k, queries=lambda h: h.q, scale_q=root, scale_k=root, weights=lambda h: h.p,
+    values=lambda h: h.dout, scale_v=lambda h: 1.0, for_q=lambda h: h.ds, for_k=lambda h: h.ds,
+    order=lambda dq, dk, dv: (dq, dk, dv),
 ):
     """Causal attention's backward, as all that it computes: the recomputed scores and weights p, and every gradient.
 
-    `block` is the size of the tiles, for mistakes in combining them; `mask` is for `given`; `bias` is added to the scores.
+    `block` is the size of the tiles, for mistakes in combining them; `bias` is added to the scores.
     """
-    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block, mask=mask, factor=factor, softmax=softmax)
+    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block, factor=factor, softmax=softmax)
     h.scores = products(h) * scale(h) + bias
     h.seen = see(h)
     h.hidden = hide(h)
@@ -436,15 +424,6 @@ CAUSAL = {  # mistakes in the causal mask
     "mask inverted, -1e9": ("backward's mask is used the wrong way round: it hides the past and the token itself, and the "
                             "last, with -1e9, sees everything alike", dict(see=lambda h: ~causal(h), hide=with_a_billion)),
 }
-GIVEN = {  # mistakes in a mask that is an input
-    **in_words(HIDDEN),
-    "mask inverted": ("the mask is used the wrong way round", dict(see=lambda h: ~given(h))),
-    "mask transposed": ("the mask is transposed", dict(see=lambda h: turned(given(h)))),
-    "causal mask": ("a causal mask replaces the one that is an input", dict(see=causal)),
-}
-FULL = {
-    "causal mask": ("backward has a causal mask, and forward has none: each query sees all keys", dict(see=causal)),
-}
 family("attention", causal_attention, attention_backward, heads_first, {**ATTENTION, **CAUSAL}, {
     "mask skipped": ("dS is not masked, or masked again",
                      dict(keep=lambda h: np.where(h.seen, h.ds, 0.0)),
@@ -452,4 +431,7 @@ family("attention", causal_attention, attention_backward, heads_first, {**ATTENT
 })
 
 full_attention_backward = partial(attention_backward, see=everything)
-family("full_attention", full_attention, full_attention_backward, heads_first, {**ATTENTION, **FULL})
+family("full_attention", full_attention, full_attention_backward, heads_first, {
+    **ATTENTION,
+    "causal mask": ("backward has a causal mask, and forward has none: each query sees all keys", dict(see=causal)),
+})

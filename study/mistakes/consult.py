@@ -3,9 +3,8 @@
 A function is recognised by its values, not by names. For an unknown one, differences still give the derivatives, to which a
 gradient may have an exact relation, such as a transpose.
 """
-import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +16,6 @@ from minigrad.gradcheck.problem import Point, Problem, flat, generator_for, spli
 
 from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
-from .form import is_same
-from .forms import FORMS
 
 LARGEST = 5000  # the most numbers in all inputs together: known mistakes run on them one by one, and in pairs
 ROUGH = 1e-6  # how accurately differences give derivatives
@@ -94,11 +91,8 @@ def where_rolled(problem: Problem) -> list[Observation]:
 
 def questions(seen: list[Observation], rolled: list[Observation], known: list[InputReport]) -> list[Consultation]:
     """About one output, of which differences have given these derivatives."""
-    functions = ((function, routine_of(name)) for name, function in FUNCTIONS.items())
-    known_ones, forms = (as_known(found, seen, rolled) for found in (functions, forms_of(seen[0])))
-    asked = list(known_ones) or list(itertools.islice(forms, 1))
     unknown = by_differences(seen[:-1], known)
-    return asked + ([unknown] if unknown else [])
+    return [*as_known(seen, rolled), *([unknown] if unknown else [])]
 
 
 def observe(point: Point, k: int, dout: np.ndarray) -> Observation:
@@ -140,20 +134,18 @@ def is_function(function: Differentiable, seen: Observation) -> bool:
         return False
 
 
-def forms_of(seen: Observation) -> Iterator[tuple[Differentiable, Routine]]:
-    """Forms of known functions with these values."""
-    arrays = list(seen.arguments.values())
-    return (form.known(options, arrays) for form in FORMS for options in form.recognised(arrays, seen.output))
+def is_same(a: np.ndarray, b: np.ndarray) -> bool:
+    """The same values, but for rounding."""
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
-def as_known(functions: Iterable[tuple[Differentiable, Routine]], seen: list[Observation],
-             rolled: list[Observation]) -> Iterator[Consultation]:
-    """The question about each that this may be, with the names that the inputs have here."""
-    for function, routine in functions:
+def as_known(seen: list[Observation], rolled: list[Observation]) -> Iterator[Consultation]:
+    """The question about each known function that this may be, with the names that the inputs have here."""
+    for name, function in FUNCTIONS.items():
         if not all(is_function(function, item) for item in (seen[0], seen[-1], *rolled)):
             continue
         named = dict(zip(function.arguments, seen[0].arguments))
-        routine = replace(routine, arguments=("dout", *seen[0].arguments),
+        routine = replace(routine_of(name), arguments=("dout", *seen[0].arguments),
                           results=tuple(gradient_of(named[argument]) for argument in function.learned))
         try:
             evidence = [evidence_of(routine, item, item.gradients) for item in seen]

@@ -245,16 +245,16 @@ family("dropout", lambda x, keep, p=DROPPED: x * keep / (1 - p), dropout_backwar
 }, constants=("keep",))
 
 
-def swiglu(x, gate, *, act="silu"):
-    return x * FUNCTIONS[act].forward(gate)
+def swiglu(x, gate):
+    return x * FUNCTIONS["silu"].forward(gate)
 
 
 def swiglu_backward(
-    dout, x, gate, *, act="silu", upstream=same,
-    for_x=lambda h: h.dout * h.out, for_gate=lambda h: h.dout * h.x * h.slope, order=lambda dx, dgate: (dx, dgate),
+    dout, x, gate, *, upstream=same, for_x=lambda h: h.dout * h.out, for_gate=lambda h: h.dout * h.x * h.slope,
+    order=lambda dx, dgate: (dx, dgate),
 ):
     h = Values(dout=upstream(dout), x=x, gate=gate)
-    h.out, h.slope = FUNCTIONS[act].forward(gate), FUNCTIONS[act].backward(np.ones_like(gate), gate)
+    h.out, h.slope = FUNCTIONS["silu"].forward(gate), FUNCTIONS["silu"].backward(np.ones_like(gate), gate)
     return order(for_x(h), for_gate(h))
 
 
@@ -289,16 +289,15 @@ family("swiglu", swiglu, swiglu_backward, normal((3, 4), (3, 4)), {
 })
 
 
-def squared_error(x, y, *, reduction="mean"):
-    return np.asarray(((x - y)**2).sum() / (x.size if reduction == "mean" else 1))
+def squared_error(x, y):
+    return np.asarray(((x - y)**2).mean())
 
 
 def squared_error_backward(
-    dout, x, y, *, reduction="mean", upstream=same, slope=lambda e: 2 * e, error=np.subtract,
-    count=lambda e: e.size, sign_y=-1.0,
+    dout, x, y, *, upstream=same, slope=lambda e: 2 * e, error=np.subtract, count=lambda e: e.size, sign_y=-1.0,
 ):
     e = error(x, y)
-    dx = upstream(dout) * slope(e) / (count(e) if reduction == "mean" else 1)
+    dx = upstream(dout) * slope(e) / count(e)
     return dx, sign_y * dx
 
 

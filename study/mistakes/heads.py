@@ -59,8 +59,8 @@ def without_head(which):
     return lambda x: merge(np.where((np.arange(x.shape[-3]) == which % x.shape[-3])[:, None, None], 0.0, x))
 
 
-def multi_head(q, k, v, heads=2, **options):
-    return merge(full_attention(split(q, heads), split(k, heads), split(v, heads), **options))
+def multi_head(q, k, v, heads=2):
+    return merge(full_attention(split(q, heads), split(k, heads), split(v, heads)))
 
 
 def multi_head_backward(dout, q, k, v, *, heads=2, count=lambda heads, width: heads, split_inputs=split, split_dout=split,
@@ -123,11 +123,11 @@ MULTI_HEAD = {
 family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), MULTI_HEAD)
 
 
-def shared_heads_backward(dout, x, *, heads=2, gather=lambda g: g.sum(-3), finish=same):
-    return finish(gather(dout.reshape(*x.shape[:-2], heads, *x.shape[-2:])))
+def shared_heads_backward(dout, x, *, gather=lambda g: g.sum(-3), finish=same):
+    return finish(gather(dout.reshape(*x.shape[:-2], 2, *x.shape[-2:])))
 
 
-family("shared_heads", lambda x, heads=2: np.repeat(x, heads, -3), shared_heads_backward, normal((2, 4, 4)),
+family("shared_heads", lambda x: np.repeat(x, 2, -3), shared_heads_backward, normal((2, 4, 4)),
        replaced("gather", {
     "first head": ("keys and values get the gradient of the first of the heads that share them: the gradients of all add",
                    lambda g: g[..., 0, :, :]),

@@ -1,5 +1,4 @@
 """Mistakes in rotary positions: each pair of neighbours in x (..., T, D) is turned by an angle (T, D / 2)."""
-import functools
 from types import SimpleNamespace as Values
 
 import numpy as np
@@ -29,10 +28,10 @@ def one_after_the_other(even, odd):
     return np.concatenate([even, odd], axis=-1)
 
 
-def rotary(x, angles=None, cut=neighbours, join=side_by_side):
+def rotary(x, angles=None):
     angles = angles_of(x) if angles is None else angles
-    even, odd = cut(x)
-    return join(even * np.cos(angles) - odd * np.sin(angles), even * np.sin(angles) + odd * np.cos(angles))
+    even, odd = neighbours(x)
+    return side_by_side(even * np.cos(angles) - odd * np.sin(angles), even * np.sin(angles) + odd * np.cos(angles))
 
 
 def rotary_backward(
@@ -67,7 +66,7 @@ def repeated(angles):
     return halves(np.repeat(angles, 2, axis=-1))
 
 
-ROTARY = {
+family("rotary", rotary, rotary_backward, normal((4, 8)), {
     "turned forwards": ("the gradient is turned the same way as x, and should be turned back: the sine changes its sign",
                         dict(sin=lambda angles: -np.sin(angles))),
     "halves for pairs": ("the pairs are taken to be (i, i + D / 2): they are neighbours, (2i, 2i + 1)",
@@ -138,19 +137,4 @@ ROTARY = {
     "degrees": ("the angles are taken to be degrees: they are radians", dict(turned_by=np.deg2rad)),
     "derivative of the sine": ("cosine and sine are differentiated: the angles are constants here, and x is not in them",
                                dict(cos=lambda angles: -np.sin(angles), sin=np.cos)),
-}
-family("rotary", rotary, rotary_backward, normal((4, 8)), ROTARY)
-IN_HALVES = {**{f"{word} {what}": half for word, half in (("even", "first half"), ("odd", "second half"))
-                for what in ("elements", "part", "ones")}, "even": "first", "odd": "second"}
-
-
-def in_halves(sentence):
-    """In the words for pairs (i, i + D / 2)."""
-    return functools.reduce(lambda said, word: said.replace(word, IN_HALVES[word]), IN_HALVES, sentence)
-
-
-OF_HALVES = {name: (in_halves(sentence), changes) for name, (sentence, changes) in ROTARY.items()
-             if not changes.keys() & {"cut", "join"} and "angles in halves" not in name} | {
-    "neighbours for halves": ("the pairs are taken to be neighbours, (2i, 2i + 1): they are (i, i + D / 2)",
-                              dict(cut=neighbours, join=side_by_side)),
-}
+})

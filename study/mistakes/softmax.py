@@ -257,11 +257,10 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
 IGNORED = -100
 
 
-def cross_entropy(x, targets, *, reduction="mean", smoothing=0.0):
-    counted, log_p = targets != IGNORED, np.log(softmax(x))
-    at_target = log_p[np.arange(len(x)), np.where(counted, targets, 0)]
-    losses = np.where(counted, (smoothing - 1) * at_target - smoothing * log_p.mean(1), 0.0)
-    return losses if reduction == "none" else np.asarray(losses.sum() / (counted.sum() if reduction == "mean" else 1))
+def cross_entropy(x, targets):
+    counted = targets != IGNORED
+    losses = np.where(counted, -np.log(softmax(x))[np.arange(len(x)), np.where(counted, targets, 0)], 0.0)
+    return np.asarray(losses.sum() / counted.sum())
 
 
 def at(p, rows, columns):
@@ -285,16 +284,14 @@ def only_row(i):
 
 
 def cross_entropy_backward(
-    dout, x, targets, *, reduction="mean", smoothing=0.0, probabilities=softmax,
-    subtract=lambda p, hot, rows, classes: p - hot, mask=lambda counted, dx, targets: counted[:, None],
-    count=lambda counted, dx: counted.sum(), upstream=same, finish=same, rows=lambda dx, counted: dx,
+    dout, x, targets, *, probabilities=softmax, subtract=lambda p, hot, rows, classes: p - hot,
+    mask=lambda counted, dx, targets: counted[:, None], count=lambda counted, dx: counted.sum(), upstream=same, finish=same,
+    rows=lambda dx, counted: dx,
 ):
     counted = targets != IGNORED
     places, p = np.flatnonzero(counted), probabilities(x)
-    hot = (1 - smoothing) * at(p, places, targets[places]) + smoothing / p.shape[1]
-    dx = subtract(p, hot, places, targets[places])
-    dx = np.asarray(upstream(dout))[..., None] * dx * mask(counted, dx, targets)
-    dx = dx / count(counted, dx) if reduction == "mean" else dx
+    dx = subtract(p, at(p, places, targets[places]), places, targets[places])
+    dx = upstream(dout) * dx * mask(counted, dx, targets) / count(counted, dx)
     return rows(finish(dx), counted), None
 
 
@@ -311,7 +308,7 @@ def square_logits_and_targets(r):
     return [r.normal(size=(6, 6)), targets]
 
 
-CROSS_ENTROPY = {
+family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, {
     **replaced("finish", {
         "sign": ("onehot - p replaces p - onehot: the sign is wrong", lambda dx: -dx),
         "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
@@ -400,12 +397,4 @@ CROSS_ENTROPY = {
                      lambda p, hot, rows, classes: p - 0.1 / p.shape[1] - 0.9 * hot),
     }),
     **{name: mistake for name, mistake in PROBABILITIES.items() if not name.endswith("over the last axis but one")},
-}
-family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, CROSS_ENTROPY, constants=("targets",),
-       telling=square_logits_and_targets)
-
-SMOOTHED = CROSS_ENTROPY | {  # with label smoothing in forward
-    "smoothed": ("label smoothing is missing in backward",
-                 dict(subtract=lambda p, hot, rows, classes: p - at(p, rows, classes))),
-}
-WITHOUT_A_MEAN = {name: mistake for name, mistake in SMOOTHED.items() if "count" not in mistake[1]}
+}, constants=("targets",), telling=square_logits_and_targets)

@@ -1,4 +1,5 @@
 """Functions and modules of PyTorch are checked as those of minigrad are, in PyTorch's words."""
+import itertools
 import math
 
 import numpy as np
@@ -143,6 +144,43 @@ def test_wrong_backwards_of_the_table_are_caught_and_named():
 
     each(["attention: no rowsum", "layer_norm: statistics constant", "rms_norm: scale constant", "tanh: no square",
           "softmax: no rowsum", "linear: bias averaged"], named)
+
+
+def fused_layer_norm(mistakes):
+    """Backward goes through blocks of two rows, with partial sums of dweight and dbias, as a kernel does."""
+    def forward(x, weight, bias):
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
+
+    def backward(dout, x, weight, bias):
+        found = []
+        for xs, douts in zip(x.split(2), dout.split(2)):
+            rstd = (xs.var(-1, correction=0, keepdim=True) + 1e-5).rsqrt()
+            x_hat, dx_hat = (xs - xs.mean(-1, keepdim=True)) * rstd, weight * douts
+            projection = 0 if "no projection" in mistakes else x_hat * (x_hat * dx_hat).mean(-1, keepdim=True)
+            found.append((rstd * (dx_hat - dx_hat.mean(-1, keepdim=True) - projection), (douts * x_hat).sum(0), douts.sum(0)))
+        dx, dweight, dbias = zip(*found)
+        dweight = dweight[:-1] if "last block" in mistakes else dweight
+        return torch.cat(dx), sum(dweight), sum(dbias) / (len(x) if "bias averaged" in mistakes else 1)
+
+    return function(forward, backward)
+
+
+PLANTED = {
+    "no projection": "the path through the variance is missing",
+    "last block": "is what would be right if the last row of dout were left out",
+    "bias averaged": "is averaged over the rows",
+}
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_all_mistakes_of_a_fused_layer_norm_are_named_in_one_run(count):
+    def are_named(planted):
+        report = gradcheck_report(fused_layer_norm(planted), [leaf(5, 5), leaf(5, seed=1), leaf(5, seed=2)])
+        assert bool(report) == (not planted)
+        assert not planted or len(report.diagnosis.mistakes) == len(planted)
+        assert all(PLANTED[mistake] in report.diagnosis.mistake for mistake in planted), report
+
+    each(itertools.combinations(PLANTED, count), are_named)
 
 
 def test_gradients_of_gradients():
