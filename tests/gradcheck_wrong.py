@@ -1,12 +1,12 @@
 """What does the gradient check catch and name of wrong backwards in PyTorch or JAX, next to that library's own check?
 
     python tests/gradcheck_wrong.py --library torch [--count 200] [--seed 0] [--only NAME]
-    python tests/gradcheck_wrong.py --library jax --by-hand
+    python tests/gradcheck_wrong.py --by-hand
 
 The wrong backwards are mutants of `minigrad.gradcheck.mutants`: as torch.autograd.Functions, next to torch.autograd.gradcheck;
 as jax.custom_vjp, or with `--library jvp` as jax.custom_jvp, next to jax.test_util.check_grads. It prints those that either
 check misses, those that the diagnosis does not name as the table of mutants does, and those that are right in this library.
-With --by-hand, they are those of for_pytorch/by_hand.py or for_jax/by_hand.py.
+With --by-hand, they are those of for_pytorch/by_hand.py.
 """
 import argparse
 import collections
@@ -72,13 +72,6 @@ class InTorch:
         return any(g.shape != expected.shape for g, expected in pairs) and all(
             torch.allclose(g.sum_to_size(expected.shape), expected) for g, expected in pairs)
 
-    @staticmethod
-    def by_hand() -> Iterator[tuple[str, Any, Sequence[Any]]]:
-        from for_pytorch.by_hand import WRONG
-
-        for name, (function, inputs, *_) in WRONG.items():
-            yield name, function, [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
-
 
 class InJax:
     """Mutants as jax.custom_vjp."""
@@ -124,13 +117,6 @@ class InJax:
     @staticmethod
     def is_right(mutant: Mutant, arrays: Sequence[np.ndarray]) -> bool:
         return False
-
-    @staticmethod
-    def by_hand() -> Iterator[tuple[str, Any, Sequence[Any]]]:
-        from for_jax.by_hand import WRONG, inputs
-
-        for name, (make, _) in WRONG.items():
-            yield name, make(), inputs()
 
 
 class InJvp(InJax):
@@ -180,6 +166,14 @@ class Called:
         made = iter(jax.pure_callback(self.arrays, shapes, *values, vmap_method="sequential"))
         results = tuple(None if x is None else next(made) for x in as_tuple(found))
         return results if isinstance(found, tuple) else results[0]
+
+
+def by_hand() -> Iterator[tuple[str, Any, Sequence[Any]]]:
+    """Wrong functions of PyTorch, and their inputs."""
+    from for_pytorch.by_hand import WRONG
+
+    for name, (function, inputs, *_) in WRONG.items():
+        yield name, function, [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
 
 
 LIBRARIES = {"torch": InTorch, "jax": InJax, "jvp": InJvp}
@@ -247,14 +241,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200, help="of mutants")
     parser.add_argument("--seed", type=int, default=0, help="that chooses them")
     parser.add_argument("--only", default="", help="those with this in their name")
-    parser.add_argument("--by-hand", action="store_true", help="those by hand instead")
+    parser.add_argument("--by-hand", action="store_true", help="PyTorch's by hand instead")
     options = parser.parse_args()
-    library = LIBRARIES[options.library]
+    library = LIBRARIES["torch" if options.by_hand else options.library]
     tally = Tally(library)
     names = [name for name, mutant in MUTANTS.items() if not mutant.equivalent and options.only in name]
     with warnings.catch_warnings(), np.errstate(all="ignore"), library.surroundings():
         warnings.simplefilter("ignore")
-        for name, function, inputs in library.by_hand() if options.by_hand else ():
+        for name, function, inputs in by_hand() if options.by_hand else ():
             if options.only in name:
                 tally.judge(name, function, inputs)
         for name in () if options.by_hand else np.random.default_rng(options.seed).permutation(names):

@@ -11,16 +11,16 @@ from typing import Final
 from . import doctor, mutants
 from .above import explain_with
 from .api import VacuousGradcheckWarning, assert_gradients, gradcheck, gradcheck_report, gradgradcheck
-from .dependence import Causality, Dependence, depends, is_causal
+from .causality import Causality, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .float32 import compare_float32
 from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 
 __all__ = [
-    "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "Dependence", "GradcheckError", "GradcheckReport", "InputReport",
-    "SideCheck", "VacuousGradcheckWarning", "assert_gradients", "census", "compare_float32", "depends", "doctor",
-    "explain_with", "gradcheck", "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
+    "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "GradcheckError", "GradcheckReport", "InputReport", "SideCheck",
+    "VacuousGradcheckWarning", "assert_gradients", "census", "compare_float32", "doctor", "explain_with", "gradcheck",
+    "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
 ]
 
 explain_with("study.mistakes.consult")

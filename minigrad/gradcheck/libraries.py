@@ -5,10 +5,9 @@ None is imported here: a function or an input can be of a library only if the us
 import contextlib
 import copy
 import functools
-import logging
 import sys
 from types import ModuleType
-from typing import Any, Callable, ContextManager, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, ContextManager, NamedTuple, Sequence
 
 import numpy as np
 
@@ -17,11 +16,9 @@ from ..autograd.functional import grad
 from ..autograd.grad_mode import set_grad_enabled
 from ..creation import tensor
 from ..tensor import Tensor
-from . import jax_checks, torch_checks
+from . import torch_checks
 from .blame import spare
 from .problem import Point, items_of, mapped
-
-RECOMPILES = 1000  # as often may torch.compile compile a function during a check
 
 Values = list[Any]  # what a function of several tensors returned: tensors, arrays, numbers
 Leaves = Sequence[Any]  # tensors of the library
@@ -97,10 +94,6 @@ class Library:
 
     def wide(self) -> ContextManager[Any]:
         """Inside, there is float64."""
-        return contextlib.nullcontext()
-
-    def without_limits(self) -> ContextManager[Any]:
-        """Inside, functions may be called in more ways than usual."""
         return contextlib.nullcontext()
 
     def widened(self, fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
@@ -288,23 +281,6 @@ class Torch(Taped):
             return value.detach().to(device).requires_grad_(value.requires_grad)
         return value.to(device) if isinstance(value, self.torch.nn.Module) else value
 
-    @contextlib.contextmanager
-    def without_limits(self) -> Iterator[None]:
-        """A check calls a compiled function with many sizes, layouts and modes: past the limit, it would run uncompiled."""
-        dynamo = sys.modules.get("torch._dynamo")
-        if dynamo is None:
-            yield
-            return
-        log = logging.getLogger("torch._dynamo")
-        level = log.level
-        limits = [name for name in ("recompile_limit", "accumulated_recompile_limit") if hasattr(dynamo.config, name)]
-        log.setLevel(logging.ERROR)
-        try:
-            with dynamo.config.patch(dict.fromkeys(limits, RECOMPILES)):
-                yield
-        finally:
-            log.setLevel(level)
-
     def widened(self, fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
         fn, inputs = super().widened(fn, inputs)
         return copy.deepcopy(fn).double() if isinstance(fn, self.torch.nn.Module) else fn, inputs
@@ -362,7 +338,8 @@ class Repeated:
         self.calls += 1
         found = self.function(arrays)
         if self.calls == self.PLAIN:
-            compiled = jax_checks.compiled_quickly(self.jax, self.function)
+            # Without XLA's optimizations, compiling takes half the time.
+            compiled = self.jax.jit(self.function, compiler_options={"xla_backend_optimization_level": 0})
             with contextlib.suppress(Exception):  # it branches on numbers, say
                 if all(map(self.is_close, *map(self.jax.tree.leaves, (found, compiled(arrays))))):
                     self.function = compiled
@@ -410,9 +387,6 @@ class Jax(Library):
 
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
-
-    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
-        return jax_checks.checks_of(bridge, point)
 
     def repeated(self, function: Flat) -> Flat:
         return Repeated(self.jax, function)

@@ -46,11 +46,9 @@ class State:
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Whatever happens inside, all is restored afterwards. NumPy's warnings are off, and so are libraries' limits."""
+        """Whatever happens inside, all is restored afterwards. NumPy's warnings are off."""
         try:
-            with np.errstate(all="ignore"), contextlib.ExitStack() as limits:
-                for library in others():
-                    limits.enter_context(library.without_limits())
+            with np.errstate(all="ignore"):
                 yield
         finally:
             self.restore()

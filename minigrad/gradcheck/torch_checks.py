@@ -4,8 +4,6 @@ A check returns what is wrong, "" if nothing is, and None where it does not appl
 """
 import functools
 import inspect
-import itertools
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from .blame import told
-from .problem import CANCELLED, Point, generator_for, split
+from .problem import CANCELLED, Point, split
 from .side_checks import RELATIVE, difference
 from .sizes import ROUGH, Shorter, shortened, wrong_slopes
 
 MANY = 8  # of more inputs, only the first are tried one by one
-PAIRS = 3  # as many are tried of two inputs that may be one tensor
 WIDER, OTHER = 3, 0.3  # how many other numbers lie between an array's rows, and their value
-
-
 WRAPPERS = "torch._dynamo", "torch._functorch", "torch._higher_order_ops", "torch.utils"  # around users' functions
 
 
@@ -54,17 +49,16 @@ class Case:
         with self.torch.enable_grad():
             return self.bridge.outputs(self.bridge.values if values is None else values, leaves, seed)
 
-    def gradients(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None,
-                  create_graph: bool = False) -> list[Any]:
+    def gradients(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None) -> list[Any]:
         """As they arrive at the leaves: None, or tensors that may lie in memory which the function uses again. Without
         `upstreams`, for copies of the point's."""
-        upstreams = [u.clone().requires_grad_(create_graph) for u in self.upstreams] if upstreams is None else upstreams
+        upstreams = [u.clone() for u in self.upstreams] if upstreams is None else upstreams
         pairs = [(out, u) for out, u in zip(outputs, upstreams) if out.requires_grad]
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         found = iter([None] * len(wanted))
         if pairs and wanted:
             outs, given = zip(*pairs)
-            found = iter(self.torch.autograd.grad(outs, wanted, given, True, create_graph, allow_unused=True))
+            found = iter(self.torch.autograd.grad(outs, wanted, given, retain_graph=True, allow_unused=True))
         return [next(found) if leaf.requires_grad else None for leaf in leaves]
 
     def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
@@ -73,17 +67,8 @@ class Case:
         return [np.zeros(tuple(leaf.shape)) if g is None else self.bridge.library.array(g)
                 for leaf, g in zip(leaves, self.gradients(outputs, leaves, upstreams))]
 
-    @functools.cached_property
-    def outputs(self) -> list[Any]:
-        """Those of a call whose graph stays as it is."""
-        return self.call(self.leaves())
-
     def nearly_equal(self, a: Any, b: Any) -> bool:
         return a.shape == b.shape and self.torch.allclose(a, b, rtol=RELATIVE, atol=1e-12, equal_nan=True)
-
-    def gives(self, outputs: Sequence[Any]) -> bool:
-        """Are these the outputs?"""
-        return all(map(self.nearly_equal, outputs, self.outputs))
 
     def value(self, values: Sequence[Any], upstreams: Sequence[Any], arrays: Sequence[np.ndarray]) -> float:
         """sum(outputs * upstreams)"""
@@ -106,8 +91,9 @@ class Case:
     @functools.cached_property
     def has_function(self) -> bool:
         """Is a torch.autograd.Function of the user's among what computes the outputs?"""
+        nodes = nodes_below(self.call(self.leaves()))
         return any(isinstance(node, self.torch.autograd.function.BackwardCFunction)
-                   and not node._forward_cls.__module__.startswith(WRAPPERS) for node in nodes_below(self.outputs))
+                   and not node._forward_cls.__module__.startswith(WRAPPERS) for node in nodes)
 
     def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None) -> str:
         """The name of the first gradient that is not as expected, and by how much; "" if there is none."""
@@ -151,13 +137,6 @@ def keeps_the_upstream(case: Case) -> str:
     case.backward(case.call(leaves), leaves, given)
     changed = not all(map(case.torch.equal, given, case.upstreams))
     return "backward overwrites the upstream gradient, which other functions get too: clone it first" if changed else ""
-
-
-def leaves_grad_alone(case: Case) -> str:
-    leaves = case.leaves()
-    case.backward(case.call(leaves), leaves)
-    name = next((name for name, leaf in zip(case.names, leaves) if leaf.grad is not None), "")
-    return f"it writes to {name}.grad itself: return the gradient instead, and PyTorch adds it to .grad" if name else ""
 
 
 def takes_any_layout(case: Case) -> str:
@@ -226,66 +205,6 @@ def takes_inputs_of_any_layout(case: Case) -> str | None:
     return found
 
 
-def takes_an_input_twice(case: Case) -> str | None:
-    found = None
-    pairs = [(i, j) for i, j in itertools.combinations(range(len(case.arrays)), 2)
-             if case.arrays[i].shape == case.arrays[j].shape]
-    for i, j in pairs[:PAIRS]:
-        equal, tied = case.leaves(), case.leaves()
-        equal[j] = equal[i].detach().clone().requires_grad_()
-        tied[j] = tied[i]
-        where = f"{case.names[i]} and {case.names[j]} are one tensor"
-        try:
-            expected = case.call(equal)
-            apart = case.backward(expected, equal)
-        except Exception:  # noqa: BLE001  the function may not be defined there
-            continue
-        try:
-            outputs = case.call(tied)
-            both = case.backward(outputs, tied)
-        except Exception as error:  # noqa: BLE001
-            return f"it raises if {where}: {told(error)}"
-        if not all(map(case.nearly_equal, outputs, expected)):
-            return f"another output if {where}"
-        apart[i] = apart[j] = apart[i] + apart[j]
-        if detail := case.differs(both, apart):
-            return f"another gradient if {where}: {detail}"
-        found = ""
-    return found
-
-
-def notices_a_write_after_forward(case: Case) -> str:
-    """As by an optimizer's step, or by an operation in place on the output. A backward that raises has noticed."""
-    for k in [*range(min(len(case.arrays), MANY)), *range(-len(case.upstreams), 0)]:
-        leaves = case.leaves()
-        outputs = case.call(leaves)
-        written = [*leaves, *outputs][k]
-        name = case.names[k] if k >= 0 else f"output {k + len(outputs)}"
-        try:
-            with case.torch.no_grad():
-                written.copy_(case.tensor(generator_for(k % MANY).normal(size=tuple(written.shape))))
-            got = case.backward(outputs, leaves)
-        except Exception:  # noqa: BLE001
-            continue
-        if detail := case.differs(got):
-            return f"another gradient if {name} is written to after forward: {detail}; keep it with ctx.save_for_backward"
-    return ""
-
-
-def keeps_the_graph(case: Case) -> str | None:
-    leaves = case.leaves()
-    outputs = case.call(leaves)
-    try:
-        found = case.gradients(outputs, leaves, create_graph=True)
-    except Exception:  # noqa: BLE001
-        return None
-    for name, gradient in zip(case.names, found):
-        if gradient is not None and not gradient.requires_grad and gradient.any():
-            return (f"the gradient of {name} has no graph under create_graph=True, so gradients of gradients are silently "
-                    "wrong: compute it by operations on tensors, or decorate backward with @once_differentiable")
-    return ""
-
-
 def gives_each_input_alone(case: Case) -> str | None:
     if len(case.arrays) < 2:
         return None
@@ -314,23 +233,6 @@ def gives_each_output_alone(case: Case) -> str | None:
     return f"another gradient if outputs are used one by one: {detail}" if detail else ""
 
 
-def takes_an_undefined_upstream(case: Case) -> str:
-    """As from a function that gives None for its gradient: None, if ctx.set_materialize_grads(False) asks for it."""
-    leaves = case.leaves()
-
-    def undefined(out: Any) -> Any:
-        kind: Any = type("Undefined", (case.torch.autograd.Function,), {
-            "forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(lambda ctx, dout: None)})
-        return kind.apply(out)
-
-    try:
-        got = case.backward([undefined(out) for out in case.call(leaves)], leaves)
-    except Exception as error:  # noqa: BLE001
-        return f"backward raises if the upstream is undefined: {told(error)}"
-    detail = case.differs(got, [np.zeros(array.shape) for array in case.arrays])
-    return f"a gradient though the upstream is undefined: {detail}" if detail else ""
-
-
 def keeps_calls_apart(case: Case) -> str | None:
     """Something saved on the class instead of ctx is that of the last call, and so is memory that is used again."""
     leaves = case.leaves()
@@ -351,29 +253,6 @@ def keeps_calls_apart(case: Case) -> str | None:
             return f"a second {what}: return new memory"
     detail = case.differs(case.backward(outputs, leaves))
     return f"another gradient after a second call: {detail}; keep what backward needs in ctx" if detail else ""
-
-
-def computes_the_same_without_gradients(case: Case) -> str | None:
-    try:
-        with case.torch.no_grad():
-            plain = case.bridge.outputs(case.bridge.values, case.leaves(only=[]))
-    except RuntimeError:  # it differentiates something itself
-        return None
-    return "" if case.gives(plain) else "forward gives another output under no_grad"
-
-
-def computes_the_same_compiled(case: Case) -> str | None:
-    """Where something may have been compiled: the function itself or what it calls."""
-    if "torch._dynamo" not in sys.modules or case.is_random:
-        return None
-    leaves = case.leaves()
-    with case.torch.compiler.set_stance("force_eager"):
-        outputs = case.call(leaves)
-        expected = case.backward(outputs, leaves)
-    if not case.gives(outputs):
-        return "another output than without torch.compile"
-    detail = case.differs(case.expected, expected)
-    return f"another gradient than without torch.compile: {detail}" if detail else ""
 
 
 def gives_no_none(case: Case) -> str | None:
@@ -427,54 +306,18 @@ def wrong_at_size(case: Case, shorter: Shorter) -> str | None:
     return f"a wrong gradient if {where}: {'; '.join(f'the slope by {name} differs' for name in names)}" if names else ""
 
 
-def takes_vmap(case: Case) -> str | None:
-    """If the function says that it can be mapped: all inputs along the first or the last axis, or the first input alone."""
-    found = None
-    for axis, only_first in ((0, False), (-1, False), (0, True)):
-        leaves = case.leaves(only=[])
-        batch = [leaf if i and only_first else case.torch.stack([leaf, leaf * 0.9], axis) for i, leaf in enumerate(leaves)]
-        batch = [leaf.requires_grad_() for leaf in batch]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                in_dims = tuple(None if i and only_first else axis for i in range(len(batch)))
-                mapped = case.torch.func.vmap(lambda *leaves: tuple(case.call(leaves)), in_dims)(*batch)
-        except Exception:  # noqa: BLE001  it cannot
-            return found
-        where = "if only the first input is mapped" if only_first else f"along axis {axis}"
-        if not case.gives([out[0] for out in mapped]):
-            return f"another output under vmap {where}"
-        try:
-            got = case.backward(mapped, batch, [case.torch.stack([u, 0 * u]) for u in case.upstreams])
-        except Exception as error:  # noqa: BLE001
-            return f"forward runs under vmap, but backward raises {where}: {told(error)}"
-        got = [g if i and only_first else g.take(0, axis) for i, g in enumerate(got)]
-        if detail := case.differs(got):
-            return f"another gradient under vmap {where}: {detail}"
-        found = ""
-    return found
-
-
 CHECKS: dict[str, Callable[[Case], str | None]] = {
-    "the same under torch.compile": computes_the_same_compiled,
     "leaves the upstream as it is": keeps_the_upstream,
-    "leaves .grad alone": leaves_grad_alone,
     "takes an upstream of any layout": takes_any_layout,
     "each input alone may need a gradient": gives_each_input_alone,
     "outputs may go unused": gives_each_output_alone,
     "no gradient is None": gives_no_none,
     "calls are kept apart": keeps_calls_apart,
-    "the same output under no_grad": computes_the_same_without_gradients,
 }
 # Only if a torch.autograd.Function is called. PyTorch's own get these right, or crash on a size that they do not expect.
 CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str | None]] = {
     "takes inputs of any layout": takes_inputs_of_any_layout,
-    "an input may be given twice": takes_an_input_twice,
-    "a write after forward is noticed": notices_a_write_after_forward,
-    "create_graph or once_differentiable": keeps_the_graph,
-    "the upstream may be undefined": takes_an_undefined_upstream,
     "sizes of 1 and 0": takes_sizes_of_1_and_0,
-    "vmap": takes_vmap,
 }
 
 
