@@ -9,7 +9,7 @@ from .softmax import LogSoftmax, Softmax
 
 def times_log(share, log_p):
     """share * log p, where 0 log 0 = 0"""
-    return share * np.where((share == 0) & np.isinf(log_p), 0.0, log_p)
+    return share * np.where(share == 0, 0.0, log_p)
 
 
 class CrossEntropy(Fused):

@@ -13,7 +13,6 @@ import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
-from minigrad.ops.cross_entropy import times_log
 from nn.checks import class_ids, positive
 from nn.left_out import check_left_out
 
@@ -136,7 +135,7 @@ def binary_cross_entropy_with_logits(
         target, pos_weight = promote(target, pos_weight)
     op = ops.binary_cross_entropy.BinaryCrossEntropyWithLogits
     losses = apply(op, x, target, 1.0 if pos_weight is None else pos_weight)
-    return _reduced(losses if weight is None else times_log(weight, losses), reduction)
+    return _reduced(losses if weight is None else _weighted(losses, weight), reduction)
 
 
 def kl_div(
@@ -149,8 +148,9 @@ def kl_div(
     """
     _check("kl_div", reduction, left_out, ("mean", "sum", "none", "batchmean"))
     p = target.exp() if log_target else target
-    log_p = where(p == 0, 0.0, target) if log_target else where(p == 0, 1.0, target).log()
-    losses = times_log(p, log_p - input)
+    is_zero = p == 0
+    log_p = target if log_target else where(is_zero, 1.0, target).log()
+    losses = p * where(is_zero, 0.0, log_p - input)
     if reduction == "batchmean":
         return losses.sum() / len(losses)
     return _reduced(losses, reduction)
@@ -185,11 +185,16 @@ def _weighted_loss(
     is_counted = compute(np.not_equal, ids, ignore_index)
     targets = compute(_some_class, ids, class_dim, ignore_index)
     of_target = where(is_counted, weights.reshape(-1)[targets].squeeze(class_dim), 0.0)
-    losses = -times_log(of_target, where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0))
+    losses = -_weighted(where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0), of_target)
     if label_smoothing:
-        of_all = -where(is_counted, times_log(weights, log_p).sum(class_dim), 0.0)
-        losses = times_log(1.0 - label_smoothing, losses) + label_smoothing / classes * of_all
+        of_all = -where(is_counted, _weighted(log_p, weights).sum(class_dim), 0.0)
+        losses = _weighted(losses, 1.0 - label_smoothing) + label_smoothing / classes * of_all
     return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(losses, reduction)
+
+
+def _weighted(logarithms: Tensor, weight: Tensor | float) -> Tensor:
+    """Their product, where 0 log 0 = 0."""
+    return where((weight == 0) & logarithms.isinf(), 0.0, logarithms) * weight
 
 
 def _some_class(ids: np.ndarray, class_dim: int, ignore_index: int) -> np.ndarray:
