@@ -130,7 +130,7 @@ class Task:
             examples = self.make(generator, missing, length)
             kept = is_held_out(examples[0]) == is_new
             found.append((examples[0][kept], examples[1][kept]))
-            missing -= np.count_nonzero(kept)
+            missing -= int(np.count_nonzero(kept))
             if not missing:
                 sources, targets = map(np.concatenate, zip(*found))
                 return sources, targets

@@ -147,7 +147,7 @@ def check_fits(name: str, *values: Any) -> None:
         return
     for value in values:
         if isinstance(value, (int, np.unsignedinteger)) and not LEAST <= value < -LEAST:
-            shown = value if abs(value) < 2**64 else f"an integer of {value.bit_length()} bits"
+            shown = value if abs(value) < 2**64 else f"an integer of {int(value).bit_length()} bits"
             raise OverflowError(f"{name}: {shown} does not fit into int64, from -2^63 to 2^63 - 1; use floats")
 
 
