@@ -3,15 +3,11 @@
 Each exercise is a test. The format of all output is "text", so that none of it becomes HTML.
 """
 import json
-import pathlib
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import minigrad as mg
-from study.exercises.grading.rows import Row, by_student
+from study.exercises.grading.rows import Row
 from study.exercises.report import RIGHT
-
-RESULTS = "results.json"
 
 
 def results(rows: Sequence[Row], seed: int) -> str:
@@ -44,30 +40,9 @@ def test(row: Row, number: int) -> dict:
     }
 
 
-def files(rows: Iterable[Row], folder: pathlib.Path, seed: int) -> dict[pathlib.Path, str]:
-    """{path: content} of all students, each in their own folder."""
-    found, taken = {}, set()
-    for student, theirs in by_student(rows).items():
-        name = folder_name(student)
-        while name.casefold() in taken:  # some disks ignore case
-            name += "_"
-        taken.add(name.casefold())
-        found[folder / name / RESULTS] = results(theirs, seed)
-    return found
-
-
 def is_results(content: bytes) -> bool:
     """Was this made by `results`?"""
     try:
         return "minigrad" in json.loads(content)["extra_data"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
-
-
-def folder_name(student: str) -> str:
-    """A student's name as a folder name that is valid everywhere.
-
-    >>> folder_name("../O'Neill: Jane")
-    'O_Neill_ Jane'
-    """
-    return re.sub(r"[^\w .()-]", "_", student)[:100].strip(" ._") or "student"

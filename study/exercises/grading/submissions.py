@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from study.exercises.exercise import Exercise
-from study.exercises.grading import kept
 
 SUFFIXES = ".py", ".ipynb"
 NEVER = "__pycache__", "__MACOSX"  # nor hidden files; of hidden folders next to the students', only these:
@@ -243,4 +242,4 @@ def is_wanted(path: str | os.PathLike, is_students: bool = False) -> bool:
     """Is it neither hidden nor a tool's? A student's folder may be hidden, so that everybody gets a row."""
     name = os.path.basename(path)
     is_hidden = name in TOOLS if is_students else name.startswith(".")
-    return not is_hidden and name not in NEVER and not kept.is_ours(path)
+    return not is_hidden and name not in NEVER

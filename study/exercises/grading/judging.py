@@ -1,60 +1,90 @@
-"""What runs in a process that judges: `python -m study.exercises.grading.judge_process FD`; see `judges.py`."""
+"""Judging a class: a pool of processes, each of which starts a sandbox for one submission at a time.
+
+Whatever happens to one of them, the class goes on.
+"""
 import ast
 import dataclasses
 import hashlib
-import json
+import multiprocessing
 import os
 import signal
 import sys
 import time
-from multiprocessing.connection import Connection
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from study.exercises import submission, text
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
-from study.exercises.grading.judges import CALLS, Result, failed
 from study.exercises.grading.rows import NOT_STARTED, line, lines
-from study.exercises.report import WRONG, Report
+from study.exercises.report import ERROR, WRONG, Report
 from study.exercises.sandbox import Limits
 from study.exercises.submission import Source, SubmissionError
 
+PATIENCE = 120.0  # seconds for the judge itself, on top of those of the submission
+CALLS = 6.0  # a submission may take this many times the seconds of one call
 MOST_SHOWN = 20_000  # characters of a submission
 DIGITS = 6  # to which wrong numbers count as the same, next to the largest right one
 
-
-def main() -> None:
-    """Judge tasks from the pipe until it closes."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that the student's process ends as well
-    descriptor = int(sys.argv[1])
-    os.set_inheritable(descriptor, False)  # by the student's process
-    connection = Connection(descriptor)
-    connection.send_bytes(b"{}")  # ready
-    while True:
-        try:
-            task = json.loads(connection.recv_bytes())
-        except EOFError:
-            return
-        connection.send_bytes(json.dumps(judged(**task)).encode())
+Result = dict[str, Any]  # verdict, mistakes, sentence, report, right (gradients), numbers, source, seconds; `failed` if the
+# judge failed
 
 
-def judged(path: str, exercise: str, seed: int, seconds: float) -> Result:
+class Task(NamedTuple):
+    """A submission to judge, the exercise by its name or file, and how many seconds one call may take."""
+
+    path: str
+    exercise: str
+    seed: int
+    seconds: float
+
+
+def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Result]]:
+    """Results as they arrive from this many processes, which end with the generator."""
+    left = set(tasks)
+    with multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks)) or 1, end_with_the_class) as pool:
+        results = pool.imap_unordered(judged, tasks)
+        while left:
+            try:
+                task, result = results.next(CALLS * tasks[0].seconds + PATIENCE)
+            except multiprocessing.TimeoutError:  # of a judge that has died, no result comes
+                break
+            left.remove(task)
+            yield task, result
+    yield from ((task, failed("the judge itself ended, or takes too long; grade again, or judge this one yourself"))
+                for task in left)
+
+
+def end_with_the_class() -> None:
+    """A judge ends when it is told to, and its sandbox with it; Ctrl-C is for the command."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+
+
+def judged(task: Task) -> tuple[Task, Result]:
     """The result for a submission."""
     start = time.perf_counter()
     try:
-        source, asked = source_of(path), exercise_called(exercise)
+        source, asked = source_of(task.path), exercise_called(task.exercise)
         if is_starter(source, asked):
             said = {"verdict": NOT_STARTED, "sentence": "the function is the one in the starter file"}
         else:
-            said = said_of(check_file(path, asked, seed, limits_of(seconds)))
+            said = said_of(check_file(task.path, asked, task.seed, limits_of(task.seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
-        return failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
-    return {"mistakes": [], "report": "", "right": (), "numbers": "", **said,
-            "source": lines(source.text[:MOST_SHOWN]), "seconds": round(time.perf_counter() - start, 3)}
+        return task, failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
+    return task, {"mistakes": [], "report": "", "right": (), "numbers": "", **said,
+                  "source": lines(source.text[:MOST_SHOWN]), "seconds": round(time.perf_counter() - start, 3)}
 
 
-def said_of(report: Report) -> dict:
+def failed(sentence: str) -> Result:
+    """The result if the judge failed: nothing is known about the answer."""
+    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "right": (), "numbers": "", "source": "",
+            "seconds": 0.0, "failed": True}
+
+
+def said_of(report: Report) -> Result:
     return {"verdict": report.verdict, "mistakes": [line(one) for one in report.mistakes],
             "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results,
             "numbers": digest_of_wrong(report)}
@@ -94,7 +124,3 @@ def is_starter(source: Source, exercise: Exercise) -> bool:
     name = exercise.function_name
     given, first = (one.functions.get(name) for one in (source, submission.source_of_text("", text.starter(exercise, ""))))
     return None not in (given, first) and ast.dump(given) == ast.dump(first)
-
-
-if __name__ == "__main__":
-    main()
