@@ -43,8 +43,9 @@ class Task(NamedTuple):
 
 def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Result]]:
     """Results as they arrive from this many processes, which end with the generator."""
-    left = set(tasks)
-    with multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks)) or 1, end_with_the_class) as pool:
+    left, interrupt = set(tasks), signal.signal(signal.SIGINT, signal.SIG_IGN)  # as judges do: Ctrl-C is for the command
+    with multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks)) or 1, start) as pool:
+        signal.signal(signal.SIGINT, interrupt)
         results = pool.imap_unordered(judged, tasks)
         while left:
             try:
@@ -57,10 +58,10 @@ def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Result]]
                 for task in left)
 
 
-def end_with_the_class() -> None:
-    """A judge ends when it is told to, and its sandbox with it; Ctrl-C is for the command."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def start() -> None:
+    """Of a judge: it ends when it is told to, and its sandbox with it, and is silent."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    np.seterr(all="ignore")
 
 
 def judged(task: Task) -> tuple[Task, Result]:
