@@ -146,8 +146,8 @@ def check_fits(name: str, *values: Any) -> None:
     if any(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in values):
         return
     for value in values:
-        if isinstance(value, (int, np.unsignedinteger)) and not LEAST <= value < -LEAST:
-            shown = value if abs(value) < 2**64 else f"an integer of {int(value).bit_length()} bits"
+        if isinstance(value, (int, np.unsignedinteger)) and not LEAST <= (number := int(value)) < -LEAST:
+            shown = number if abs(number) < 2**64 else f"an integer of {number.bit_length()} bits"
             raise OverflowError(f"{name}: {shown} does not fit into int64, from -2^63 to 2^63 - 1; use floats")
 
 
