@@ -20,7 +20,7 @@ import numpy as np
 from .arrays.bfloat16 import BFloat16Array, bfloat16
 from .arrays.devices import device
 from .creation import tensor
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 FORMAT = "minigrad state 1"
 HEADER = "header"  # the member that holds, as JSON, everything but the arrays
@@ -106,7 +106,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         "dict": lambda: {key: _decode(item, arrays) for key, item in content},
         "tuple": lambda: tuple(_decode(content, arrays)),
         "tensor": lambda: tensor(arrays[content]),
-        "bfloat16": lambda: Tensor(BFloat16Array(arrays[content].astype(np.uint16, casting="equiv"))),
+        "bfloat16": lambda: wrap(BFloat16Array(arrays[content].astype(np.uint16, casting="equiv"))),
         "array": lambda: arrays[content],
         "scalar": lambda: arrays[content][()],
     }

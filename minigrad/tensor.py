@@ -17,7 +17,7 @@ import numpy as np
 from . import backend, ops, tape
 from .arrays import bfloat16, float_errors, versions
 from .arrays.devices import dtype_of_to
-from .arrays.dtypes import as_array, as_floats, check_fits, filled, float32, float64, held, not_a_shape
+from .arrays.dtypes import as_array, check_fits, filled, float32, float64, held, not_a_shape
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
@@ -39,8 +39,8 @@ ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backw
 class Tensor(ops.Methods):
     """An n-dimensional array with gradients. Data is copied, except that of a Tensor, which is shared.
 
-    As in PyTorch, lists of integers and booleans become float32; `tensor(data)` keeps these. Arrays and Tensors keep their
-    dtype, which in PyTorch would be float32, too. TypeError for what may be a shape, which PyTorch also takes.
+    As in PyTorch, lists and arrays become float32; `tensor(data)` keeps an array's dtype, integers and booleans. A Tensor
+    keeps its own. TypeError for what may be a shape, which PyTorch also takes.
 
     >>> x = Tensor([1, 2], requires_grad=True)
     >>> y = (x * x).sum()
@@ -56,10 +56,12 @@ class Tensor(ops.Methods):
     def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
         given = not_a_shape("Tensor", data)
         is_shared = isinstance(given, Tensor)
+        if dtype is None:
+            dtype = given.dtype if is_shared else float32
         if this_thread.runner is not None and isinstance(given, (Tensor, np.ndarray)):  # each replay reads it again
-            self._array = this_thread.runner.compute(as_floats, given, dtype, not is_shared or None)
+            self._array = this_thread.runner.compute(as_array, given, dtype, not is_shared or None)
         else:
-            self._array = as_floats(given, dtype, not is_shared or None)
+            self._array = as_array(given, dtype, not is_shared or None)
         self.node: Node | None = None
         self.made = versions.tick()
         if requires_grad:
@@ -420,7 +422,8 @@ def as_function(
             left_out = {name: options.pop(name) for name in OF_FUNCTIONS.keys() & options.keys()}
             refuse(method.__name__, left_out, OF_FUNCTIONS)
         try:
-            return method(Tensor(input) if isinstance(input, np.ndarray) else input, *args, **options)
+            given = Tensor.constant(as_array, input, None, True) if isinstance(input, np.ndarray) else input
+            return method(given, *args, **options)
         except AttributeError:
             if isinstance(input, (Tensor, np.ndarray)):
                 raise

@@ -11,7 +11,6 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from minigrad import Tensor
 from minigrad.extend import ACTIVATIONS, Program, changes, latest_write
 from models.transformer import ENDLESS_POSITIONS, MLP, Block, CausalTransformer, Sublayer, scale_of_tokens, with_positions
 from nn.checks import class_ids
@@ -276,7 +275,7 @@ class _Translation:
             _expect(model.position_embedding, nn.Embedding)
             positions = _array(model.position_embedding.weight)
         elif not is_endless(model):
-            zeros = Tensor(np.zeros((1, self.program.slots, config.width), self.program.dtype))
+            zeros = mg.zeros(1, self.program.slots, config.width, dtype=self.program.dtype)
             positions = with_positions(zeros, config)[0].array
         self.program.embed(_matrix(tokens.weight), positions, scale_of_tokens(config), self.streams[0])
         return self.streams[0]

@@ -101,7 +101,7 @@ class PositionEncoding(Module):
                 raise ValueError(f"positions 'learned' has size {self.size}, got position {start + T - 1}; make size "
                                  "larger, or choose kind='sinusoidal', which has no end")
             return self.weight[start : start + T]
-        return Tensor(FIXED[self.kind](T, self.position_width, start=start))
+        return mg.tensor(FIXED[self.kind](T, self.position_width, start=start))
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         if self.kind == "none":
@@ -183,7 +183,7 @@ kept_table = functools.lru_cache(maxsize=32)(rotary_table)  # its arrays are sha
 def rotation(T: int, D: int, base: float = BASE, scaling: str = "none", start: int = 0,
              dtype: Any = np.float32) -> Tensor:
     """What `rotate` and attention rotate (..., T, D) by: alternating cosines and sines, (T, D)."""
-    return Tensor(kept_table(start, T, D, base, scaling, dtype))
+    return mg.tensor(kept_table(start, T, D, base, scaling, dtype))
 
 
 def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none") -> Tensor:

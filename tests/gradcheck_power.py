@@ -27,7 +27,7 @@ except ImportError:
 
 from cases import CASES, Case
 from gradcheck_wrong import InTorch, is_caught
-from minigrad import Tensor, no_grad
+from minigrad import Tensor, no_grad, tensor
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Differentiable
 from minigrad.ops import activations, arithmetic, comparison, reduce
@@ -87,8 +87,8 @@ def redrawn(case: Case, seed: int, at_kinks: bool) -> list[Any]:
             continue
         array = generator.permutation(x.reshape(-1)).reshape(x.shape)
         larger = array * generator.uniform(0.7, 1.3)
-        permuted.append(Tensor(array, requires_grad=True))
-        scaled.append(Tensor(np.round(2 * larger) / 2 if at_kinks else larger, requires_grad=True))
+        permuted.append(tensor(array, requires_grad=True))
+        scaled.append(tensor(np.round(2 * larger) / 2 if at_kinks else larger, requires_grad=True))
     with no_grad():
         is_defined = not np.any(np.isnan(apply(case.op, *scaled, **case.options).array))
     return scaled if is_defined else permuted

@@ -82,7 +82,7 @@ def gathered() -> list[np.ndarray]:
     """Enough indices that kernels check, gather and scatter them."""
     generator = np.random.default_rng(4)
     x = Tensor(generator.standard_normal((200, 150)), dtype=mg.float32, requires_grad=True)
-    out = x.gather(1, Tensor(generator.integers(150, size=(200, 150))))
+    out = x.gather(1, Tensor(generator.integers(150, size=(200, 150)), dtype=mg.int64))
     out.backward(Tensor(generator.standard_normal(out.shape), dtype=out.dtype))
     return [out.array, x.grad.array]
 

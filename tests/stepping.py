@@ -13,7 +13,7 @@ def make_parameters(shapes, dtype=np.float64, seed=0):
 def set_gradients(parameters, seed):
     rng = np.random.default_rng(seed)
     for parameter in parameters:
-        parameter.grad = mg.Tensor(np.asarray(rng.normal(size=parameter.shape), parameter.dtype))
+        parameter.grad = mg.tensor(np.asarray(rng.normal(size=parameter.shape), parameter.dtype))
 
 
 def values(parameters):

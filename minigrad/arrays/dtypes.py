@@ -98,11 +98,6 @@ def _with_numbers(data: Any) -> Any:
     return np.asarray(data).reshape(()) if is_tensor(data) else data
 
 
-def as_floats(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """as_array, but without a dtype, integers and booleans in Python's lists become float32."""
-    return as_array(data, float32 if dtype is None and not hasattr(data, "dtype") else dtype, copy)
-
-
 def not_a_shape(name: str, given: tuple[Any, ...]) -> Any:
     """The only argument of a function that in PyTorch takes data or a shape; TypeError unless it must be data."""
     if len(given) == 1:

@@ -104,6 +104,7 @@ class Run:
     def __init__(self, function: type[Function], inputs: tuple[Any, ...]):
         self.function = function
         self.rounds = this_thread.rounds_products  # in backward and in replays too, as other ops do
+        self.numbers = "bfloat16" if self.rounds else "float32"  # as a compiled step compares calls
         self.inputs = inputs
         self.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs)
 

@@ -5,7 +5,7 @@ from typing import Any, Callable, Sequence, TypeAlias
 
 from ..autograd.functional import grad
 from ..autograd.grad_mode import enable_grad
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .bridge import Given
 from .check import Options, check
 from .libraries import array_of
@@ -126,8 +126,8 @@ def check_backward(fn: Callable[..., Any], inputs: Sequence[Any], grad_outputs: 
         raise ValueError("gradgradcheck: no output depends on an input that requires a gradient")
     if grad_outputs is None:
         generator = generator_for(seed + 1)
-        grad_outputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in shapes]
-    upstreams = tuple(x if isinstance(x, Tensor) else Tensor(array_of(x), requires_grad=True)
+        grad_outputs = [wrap(generator.standard_normal(shape)).requires_grad_() for shape in shapes]
+    upstreams = tuple(x if isinstance(x, Tensor) else wrap(array_of(x)).requires_grad_()
                       for x in as_inputs(grad_outputs))
     if len(upstreams) != len(shapes):
         raise ValueError(f"gradgradcheck: expected a grad_output for each of {len(shapes)} outputs, got {len(upstreams)}")

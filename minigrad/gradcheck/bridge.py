@@ -10,7 +10,7 @@ import numpy as np
 
 from ..autograd.function import Function
 from ..autograd.grad_mode import is_grad_enabled
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .libraries import MINIGRAD, NUMPY, Flat, Library, library_of, library_of_value
 from .pair import Pair, leaves_of
 from .problem import (Point, Problem, as_inputs, by_name, described, input_names, is_by_name, items_of, mapped, problem_of,
@@ -81,7 +81,7 @@ class Foreign(Function):
 
 
 def wide(array: np.ndarray) -> Tensor:
-    return Tensor(array.astype(np.float64))
+    return wrap(array.astype(np.float64))
 
 
 class Bridge:
@@ -118,7 +118,7 @@ class Bridge:
         if self.library.has_hooks(value):
             self.notes.append(f"{name} has hooks, which are not run: gradients are checked as they are before")
         array = self.library.array(value)
-        return Tensor(array.astype(np.float64), requires_grad=True) if self.library.is_leaf(value) else array
+        return wide(array).requires_grad_() if self.library.is_leaf(value) else array
 
     def __call__(self, *inputs: Any) -> list[Tensor]:
         """The floating-point outputs, as a list."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..autograd.function import Function
 from ..autograd.grad_mode import is_grad_enabled
+from ..creation import tensor
 from ..tensor import Tensor, wrap
 from .blame import spare
 from .fit import fitted
@@ -84,7 +85,7 @@ def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
             return x
         if x.dtype not in (np.float64, np.float32):
             raise TypeError(f"gradcheck: a pair (forward, backward) takes float64 and float32; got {described(x)}")
-        return Tensor(x, requires_grad=True)
+        return tensor(x, requires_grad=True)
 
     leaves = list(map(leaf, inputs))
     if not any(isinstance(x, Tensor) for x in leaves):

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import random, tape
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..creation import tensor
 from ..runner import current
 from ..tensor import Tensor
 from .report import index_of
@@ -234,7 +235,7 @@ def problem_of(fn: Callable[..., Any], inputs: Sequence[Any], title: str | None 
     def copy(value: Any, name: str) -> Any:
         name = unused(name, {**leaves, **constants})
         if isinstance(value, Tensor) and value.requires_grad:
-            leaves[name] = Tensor(value.array, requires_grad=True)
+            leaves[name] = tensor(value.array, requires_grad=True)
             arguments.append((name, leaves[name]))
             return leaves[name]
         if isinstance(value, (Tensor, np.ndarray)):

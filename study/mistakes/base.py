@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from minigrad import Tensor
+from minigrad import Tensor, tensor
 from minigrad.extend import Op, apply
 from minigrad.gradcheck.blame import spare
 from minigrad.gradcheck.fit import fitted
@@ -89,7 +89,7 @@ class Differentiable:
     def draw(self, seed: int) -> list[Any]:
         """Inputs for gradcheck: Tensors that require gradients, and arrays that are constant."""
         arrays = self.inputs(np.random.default_rng(seed))
-        return [Tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
+        return [tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
 
 
 @dataclass(frozen=True, repr=False)

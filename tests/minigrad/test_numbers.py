@@ -17,9 +17,9 @@ inf, nan = math.inf, math.nan
 
 def gradient(function, x, upstream=None):
     """The output and the gradient of function at x, an array."""
-    leaf = mg.Tensor(np.asarray(x), requires_grad=True)
+    leaf = mg.tensor(np.asarray(x), requires_grad=True)
     out = function(leaf)
-    out.backward(None if upstream is None else mg.Tensor(np.asarray(upstream, out.dtype)))
+    out.backward(None if upstream is None else mg.tensor(np.asarray(upstream, out.dtype)))
     return out.data, leaf.grad.data
 
 
@@ -162,7 +162,7 @@ KINKS = [  # a function, an input and its gradient
 def test_kinks_ties_and_special_numbers_as_documented():
     for row, (function, x, expected) in enumerate(KINKS):
         x = np.array(x)
-        _, dx = gradient(function, x, np.ones(np.shape(function(mg.Tensor(x)).data)))
+        _, dx = gradient(function, x, np.ones(np.shape(function(mg.tensor(x)).data)))
         np.testing.assert_array_equal(dx, expected, err_msg=f"row {row}, {x}")
 
 
@@ -225,7 +225,7 @@ def test_a_cast_casts_the_gradient_back():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     wide = x.double()
     third = np.array([1 / 3, 2 / 3])
-    (dx,) = mg.grad(wide * wide, x, mg.Tensor(third), create_graph=True)
+    (dx,) = mg.grad(wide * wide, x, mg.tensor(third), create_graph=True)
     assert wide.dtype == mg.float64 and dx.dtype == mg.float32
     np.testing.assert_allclose(dx.data, third * [2, 4], rtol=1e-6)
     np.testing.assert_allclose(mg.grad(dx, x, mg.ones(2))[0].data, 2 * third, rtol=1e-6)
@@ -262,7 +262,7 @@ def test_sigmoid_keeps_its_digits_far_out(dtype, x):
     x = np.array(x, dtype)
     exact = np.array([1 / (1 + math.exp(-v)) for v in x.astype(np.float64)])
     for function, expected in ((lambda x: x.sigmoid(), exact), (F.silu, x * exact)):
-        np.testing.assert_allclose(function(mg.Tensor(x)).data, expected, rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(function(mg.tensor(x)).data, expected, rtol=4 * np.finfo(dtype).eps)
     _, dx = gradient(F.softplus, x, np.ones(len(x)))
     np.testing.assert_allclose(dx[: -1], exact[:-1], rtol=4 * np.finfo(dtype).eps)
 

@@ -76,9 +76,9 @@ def test_broadcast_gradients_have_the_shape_of_their_input(random):
         if any(m != n and 1 not in (m, n) for m, n in zip(a[::-1], b[::-1])):
             continue
         shape = np.broadcast_shapes(a, b)
-        x, y = (mg.Tensor(random.standard_normal(s), requires_grad=True) for s in (a, b))
+        x, y = (mg.tensor(random.standard_normal(s), requires_grad=True) for s in (a, b))
         upstream = random.standard_normal(shape)
-        (x * y).backward(mg.Tensor(upstream))
+        (x * y).backward(mg.tensor(upstream))
         for leaf_, other in ((x, y), (y, x)):
             full = upstream * np.broadcast_to(other.data, shape)
             expected = np.zeros(leaf_.shape)

@@ -577,7 +577,7 @@ def test_blocks_are_orthogonalised_separately(blocks):
         for t in range(3):
             set_gradients([whole], seed=t)
             for part, gradient in zip(parts, cut(whole.grad.data, (down, across))):
-                part.grad = mg.Tensor(gradient.copy())
+                part.grad = mg.tensor(gradient.copy())
             take_step(first)
             second.step()
         for part, block in zip(parts, cut(whole.data, (down, across))):
@@ -591,7 +591,7 @@ def test_muon_ignores_the_size_of_gradients(size):
     before = values(parameters)
     set_gradients(parameters, seed=0)
     for p in parameters:
-        p.grad = mg.Tensor(p.grad.data * np.float32(size))
+        p.grad = mg.tensor(p.grad.data * np.float32(size))
     expected = [muon(p.astype(float), q.grad.data / np.float64(size), {}, lr=0.1, weight_decay=0.0)
                 for p, q in zip(before, parameters)]
     Muon(parameters, lr=0.1, weight_decay=0.0, eps=0.0).step()
@@ -617,7 +617,7 @@ def test_muon_under_autocast(coefficients, large, small, bound, shape, kernels):
 
     def stepped(dtype=np.float32):
         p = nn.Parameter(mg.zeros(*shape, dtype=dtype))
-        p.grad = mg.Tensor(gradient.astype(dtype))
+        p.grad = mg.tensor(gradient.astype(dtype))
         Muon([p], **options).step()
         return p.data
 
@@ -642,7 +642,7 @@ def test_matrices_under_autocast_are_stepped_separately(kernels):
     for t in range(2):
         set_gradients(wholes, seed=t)
         for part, gradient in zip(parts, blocks_of(whole.grad for whole in wholes), strict=True):
-            part.grad = mg.Tensor(gradient)
+            part.grad = mg.tensor(gradient)
         with mg.autocast("cpu"):
             for optimizer in alone:
                 optimizer.step()

@@ -25,7 +25,7 @@ NUMBERS = float, complex, np.generic  # compared bit by bit
 PARTS = {  # by which functions are compared
     functools.partial: ("func", "args", "keywords"), types.FunctionType: ("__code__", "__closure__", "__defaults__"),
     types.CellType: ("cell_contents",), types.MethodType: ("__func__", "__self__"),
-    staticmethod: ("__func__",), classmethod: ("__func__",), Run: ("function", "inputs", "rounds"),
+    staticmethod: ("__func__",), classmethod: ("__func__",), Run: ("function", "inputs", "numbers"),
 }
 
 

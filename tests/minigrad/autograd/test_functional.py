@@ -4,7 +4,7 @@ import pytest
 
 import minigrad as mg
 from cases import CASES
-from minigrad.tensor import Tensor, apply, wrap
+from minigrad.tensor import apply, wrap
 from naive import Constant
 
 
@@ -17,14 +17,14 @@ def second_derivatives(case):
     """The derivative, along a random direction of all inputs and the upstream gradient, of <gradient, another random
     direction>: by create_graph, and by differences of first-order gradients."""
     random = np.random.default_rng(11)
-    leaves = [Tensor(np.array(x), requires_grad=True) for x in differentiated(case)]
+    leaves = [mg.tensor(np.array(x), requires_grad=True) for x in differentiated(case)]
 
     def computed():
         places = iter(leaves)
         inputs = [next(places) if any(x is y for y in differentiated(case)) else x for x in case.inputs]
         return apply(case.op, *inputs, **case.options)
 
-    variables = [*leaves, Tensor(random.standard_normal(computed().shape), requires_grad=True)]
+    variables = [*leaves, mg.tensor(random.standard_normal(computed().shape), requires_grad=True)]
     directions, steps = ([random.standard_normal(x.shape) for x in variables] for _ in range(2))
 
     def first(create_graph):
@@ -59,7 +59,7 @@ x3 = np.array([0.5, -1.0, 2.0])
 
 
 def test_third_derivatives():
-    x = Tensor(x3, requires_grad=True)
+    x = mg.tensor(x3, requires_grad=True)
     y = (x**4).sum()
     for expected in (4 * x3**3, 12 * x3**2, 24 * x3):
         (g,) = mg.grad(y, x, create_graph=True)
@@ -68,7 +68,7 @@ def test_third_derivatives():
 
 
 def test_backward_with_create_graph_puts_grad_on_the_tape():
-    x = Tensor(x3, requires_grad=True)
+    x = mg.tensor(x3, requires_grad=True)
     (x**3).sum().backward(create_graph=True)
     (second,) = mg.grad(x.grad, x, mg.ones(3, dtype=mg.float64))
     np.testing.assert_allclose(second.data, 6 * x3)
@@ -80,12 +80,12 @@ def function(x, w):
 
 @pytest.fixture
 def inputs(random):
-    return tuple(Tensor(random.standard_normal(shape)) for shape in ((2, 3), (3, 3)))
+    return tuple(mg.tensor(random.standard_normal(shape)) for shape in ((2, 3), (3, 3)))
 
 
 def test_products_agree_with_the_jacobian(inputs, random):
-    v_out = Tensor(random.standard_normal((2, 3)))
-    v_in = tuple(Tensor(random.standard_normal(x.shape)) for x in inputs)
+    v_out = mg.tensor(random.standard_normal((2, 3)))
+    v_in = tuple(mg.tensor(random.standard_normal(x.shape)) for x in inputs)
     blocks = [j.data.reshape(6, -1) for j in mg.jacobian(function, inputs)]
     out, products = mg.vjp(function, inputs, v_out)
     np.testing.assert_allclose(out.data, function(*inputs).data)
@@ -101,7 +101,7 @@ def test_hessian_is_symmetric_and_hvp_its_product(inputs, random):
     def loss(x, w):
         return (function(x, w) * x).sum()
 
-    v = tuple(Tensor(random.standard_normal(x.shape)) for x in inputs)
+    v = tuple(mg.tensor(random.standard_normal(x.shape)) for x in inputs)
     (xx, xw), (wx, ww) = mg.hessian(loss, inputs)
     rows = [np.hstack([xx.data.reshape(6, 6), xw.data.reshape(6, 9)]), np.hstack([wx.data.reshape(9, 6), ww.data.reshape(9, 9)])]
     full = np.vstack(rows)
@@ -112,7 +112,7 @@ def test_hessian_is_symmetric_and_hvp_its_product(inputs, random):
 
 
 def test_grad_of_computed_tensors_and_of_unused_ones():
-    x, unused = Tensor(x3, requires_grad=True), mg.ones(1, requires_grad=True)
+    x, unused = mg.tensor(x3, requires_grad=True), mg.ones(1, requires_grad=True)
     y = x * 2.0
     z = y * y
     (dy,) = mg.grad(z.sum(), y, retain_graph=True)
@@ -129,8 +129,8 @@ def test_grad_of_computed_tensors_and_of_unused_ones():
     lambda a, b, c: mg.einsum("i,i,i->", a, b, c), lambda a, b, c: mg.einsum("i,i,i->", c, a, b),
 ])
 def test_one_array_at_two_places_on_the_tape(formula):
-    x = Tensor(x3, requires_grad=True)
-    y = Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
+    x = mg.tensor(x3, requires_grad=True)
+    y = mg.tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
     (first,) = mg.grad(formula(y, x, x.detach()), x, create_graph=True)
     (second,) = mg.grad(first.sum(), y)
     np.testing.assert_allclose(second.data, x3)
@@ -139,7 +139,7 @@ def test_one_array_at_two_places_on_the_tape(formula):
 
 
 def test_an_input_that_depends_on_another_counts_both_ways():
-    x = Tensor(x3, requires_grad=True)
+    x = mg.tensor(x3, requires_grad=True)
     y = x * 3.0
     dx, dy = mg.grad((x * y).sum(), (x, y))
     np.testing.assert_allclose(dx.data, 6 * x3)

@@ -28,7 +28,7 @@ def permuted(array, seed):
 
 def leaves_of(case, dtype):
     arrays = [x.astype(dtype) if isinstance(x, np.ndarray) else x for x in case.inputs]
-    return [mg.Tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and not isinstance(x, Constant) else x
+    return [mg.tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and not isinstance(x, Constant) else x
             for x in arrays]
 
 
@@ -50,7 +50,7 @@ def test_replay_has_the_bits_of_the_op(case):
         def step(leaves=leaves):
             out = apply(case.op, *leaves, **case.options)
             upstream = np.random.default_rng(3).standard_normal(out.shape)
-            (out * 1.5).backward(mg.Tensor(upstream, dtype=out.dtype))
+            (out * 1.5).backward(mg.tensor(upstream, dtype=out.dtype))
             return out.detach()
 
         compiled = mg.compile(step)
@@ -146,7 +146,7 @@ def test_training_is_the_same_to_the_bit(dropout, thread_counts):
     assert len({history(compiled) for _ in thread_counts() for compiled in (False, True)}) == 1
 
 
-TABLE = mg.Tensor(np.random.default_rng(0).normal(size=(3, 3)), requires_grad=True)
+TABLE = mg.tensor(np.random.default_rng(0).normal(size=(3, 3)), requires_grad=True)
 
 
 def doubling():
