@@ -2,8 +2,6 @@
 import pathlib
 import re
 import resource
-import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -58,13 +56,6 @@ def matrices(M: int, K: int, N: int, layout: str) -> tuple[np.ndarray, np.ndarra
     """a (M, K), b (K, N) and room for a @ b. Layout NT: b is a transposed view; TN: a is one."""
     a, b = normal((K, M) if layout[0] == "T" else (M, K), (N, K) if layout[1] == "T" else (K, N))
     return a.T if layout[0] == "T" else a, b.T if layout[1] == "T" else b, np.empty((M, N), np.float32)
-
-
-def seconds_of(function: Callable[[], object]) -> float:
-    """The seconds of one call."""
-    started = time.perf_counter()
-    function()
-    return time.perf_counter() - started
 
 
 def peak_megabytes() -> float:

@@ -2,8 +2,8 @@
 
     mpiexec -n 2 python examples/data_parallel.py
 
-All ranks hold the same model and draw the same batches. Gradients are summed over the ranks while backward is still
-running, so each rank takes the same step, and the losses are those of a single process: python examples/data_parallel.py.
+All ranks hold the same model and draw the same batches. Gradients are summed over the ranks after backward, so each rank
+takes the same step, and the losses are those of a single process: python examples/data_parallel.py.
 """
 import minigrad as mg
 import nn
@@ -18,15 +18,14 @@ def train(ranks: Alone, steps: int, batch_size: int) -> list[float]:
     images, labels = map(mg.from_numpy, digits(5000, seed=0))
     model = nn.Sequential(nn.Flatten(), nn.Linear(144, 128), nn.ReLU(), nn.Linear(128, 10))
     optimizer = nn.optim.Adam(model.parameters(), lr=3e-3)
-    summing = ranks.summing(list(model.parameters()))
     losses = []
     for step in range(steps):
         batch = mg.randint(0, len(images), (batch_size,))
         own = batch[ranks.rows(batch_size)]
         loss = F.cross_entropy(model(images[own]), labels[own], reduction="sum") / batch_size
         optimizer.zero_grad()
-        with summing:
-            loss.backward()
+        loss.backward()
+        ranks.sum_gradients(list(model.parameters()))
         optimizer.step()
         losses += ranks.sum([loss.item()]).tolist()
         if ranks.is_first and (step % 50 == 0 or step == steps - 1):

@@ -4,12 +4,11 @@ A `Generator` of your own gives numbers that do not depend on what else is drawn
 """
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,7 +21,7 @@ from .runner import notice, opaque
 if TYPE_CHECKING:
     from .arrays.annotations import Device, Tensor
 
-_rank = 0  # see `portion`
+_part = 0  # see `set_part`
 
 
 class Generator:
@@ -107,31 +106,18 @@ def set_state(state: Mapping[str, Any]) -> None:
     _shared.set_state(state)
 
 
-@contextlib.contextmanager
-def portion(rank: int, size: int) -> Iterator[None]:
-    """Inside, this process has one of `size` equal portions of each batch: its masks are parts of the whole batch's.
-
-    >>> whole = manual_seed(0) and key_of_batch(12)
-    >>> with portion(1, 2):
-    ...     half = manual_seed(0) and key_of_batch(6)
-    >>> whole[0] == half[0], whole[1], half[1]
-    (np.True_, np.int64(0), np.int64(6))
-    """
-    global _rank
-    if not 0 <= rank < size:
-        raise ValueError(f"portion: expected a rank from 0 to {size - 1}, got {rank}")
-    before, _rank = _rank, rank
-    try:
-        yield
-    finally:
-        _rank = before
+def set_part(number: int) -> None:
+    """From now on this process computes this one of several equal parts of each batch: its dropout masks are those parts of
+    the whole batch's masks."""
+    global _part
+    _part = number
 
 
 def key_of_batch(count: int) -> np.ndarray:
-    """(2,), the key of a dropout mask: 64 random bits, the same for all portions of a batch, and the position in the whole
-    batch of the first of this portion's `count` elements."""
+    """(2,), the key of a dropout mask: 64 random bits, the same for all parts of a batch, and the position in the whole
+    batch of the first of this part's `count` elements."""
     drawn = generator().bit_generator.random_raw()
-    return np.array([drawn, _rank * count], np.uint64).view(np.int64)
+    return np.array([drawn, _part * count], np.uint64).view(np.int64)
 
 
 # ------------------------------------------------------------------------------------------------ masks, from a key

@@ -10,7 +10,7 @@ other function of arrays. It also tells the runner when Python reads values or d
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -34,10 +34,6 @@ class Runner:
     def made(self, tensor: Any) -> Any:
         """Called with each new Tensor that holds a result; returns the one to use."""
         return tensor
-
-    def early(self, roots: Mapping[Any, Any]) -> dict[Node, int]:
-        """The leaves to visit sooner than their age says in a walk from these roots, each with the order to use instead."""
-        return {}
 
     def backward(self, op: Op, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
         """The gradients of an op's inputs, which are on the tape if dout is a Tensor."""

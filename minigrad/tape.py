@@ -268,7 +268,7 @@ def walk(
 
     A node passes its gradient on once all of it has arrived. With b = a + a and c = a * b, the part that c sends to a is
     not all: b still has to send its own. Since a node is made after its inputs, visiting the youngest first ensures this;
-    a heap holds the nodes reached so far. Leaves are the oldest: they come last, or when `runner.early` says.
+    a heap holds the nodes reached so far. Leaves are the oldest: they come last.
 
     Gradients that arrive at the same node are added, in place if the walk owns the first: nothing else holds that array.
 
@@ -277,12 +277,11 @@ def walk(
     """
     sums: dict[Node, tuple[Any, bool]] = {}  # what has arrived so far: (gradient, is it owned?)
     waiting: list[tuple[int, Any]] = []
-    early = runner.early(roots) if found is None else {}
 
     def arrive(node: Node, gradient, is_owned: bool) -> None:
         known = sums.get(node)
         if known is None:
-            heappush(waiting, (-(early[node] if node in early else node.order), node))
+            heappush(waiting, (-node.order, node))
         else:
             gradient, is_owned = runner.add(known[0], gradient, known[1]), True
         sums[node] = gradient, is_owned

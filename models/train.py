@@ -1,6 +1,5 @@
 """The trainer: it relies on `model(*batch, targets) -> (logits, loss)`, and knows no architecture and no data."""
 import collections
-import contextlib
 import dataclasses
 import hashlib
 import math
@@ -89,10 +88,8 @@ class Trainer:
         self.best_loss: float = math.inf  # the lowest validation loss so far
         # The generator is only for batches, so that nothing else shifts them.
         self.generator: np.random.Generator = np.random.default_rng(config.seed)
-        parameters = list(model.parameters())
         self.optimizer: nn.optim.Joined = make_optimizer(model, config)
         self._layers = layers_of(model)
-        self._summing_gradients = ranks.summing(parameters)
         self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
         self._rounding = mg.autocast("cpu", enabled=self.config.precision == "bfloat16")
         self._replayed = mg.compile(self._loss_and_gradients)
@@ -118,10 +115,10 @@ class Trainer:
             raise TrainingError(f"step {self.step + 1} has nothing to learn: all its targets are {self.dataset.ignored}, "
                                 "which does not count; give batches with other targets")
         loss = 0.0
-        for i, batch in enumerate(batches):
-            with self._summing_gradients if i == config.accumulation - 1 else contextlib.nullcontext():
-                loss += self._part_of_loss(batch, targets)
+        for batch in batches:
+            loss += self._part_of_loss(batch, targets)
         (loss,) = self.ranks.sum([loss]).tolist()
+        self.ranks.sum_gradients(list(self.model.parameters()))
         self._check_finite("loss", loss)
         before = LayerNorms(self._layers) if self.is_measured(self.step + 1) else None
         with self._rounding:
@@ -139,7 +136,7 @@ class Trainer:
         own = [array[self.ranks.rows(len(array))] for array in batch]
         counted = self._count_targets(own)  # the model returns the mean over these: NaN if there are none, and no gradient
         divisor = mg.tensor(targets / counted if counted else math.inf, dtype=self.model.config.dtype)
-        with mg.random.portion(self.ranks.rank, self.ranks.size), self._rounding:
+        with self._rounding:
             loss = self._replayed(divisor, *map(mg.tensor, own)).item()
         return counted / targets * loss if counted else 0.0
 
@@ -184,9 +181,9 @@ class Trainer:
         digest = hashlib.sha256()
         for parameter in self.model.parameters():
             digest.update(np.ascontiguousarray(parameter.array).data)
-        if self.ranks.difference({"parameters": digest.hexdigest()}):
-            raise TrainingError(f"ranks have different parameters at step {self.step}, perhaps due to different processors "
-                                "or libraries; the last checkpoint is intact: continue with --resume on equal machines")
+        if not self.ranks.agree(digest.hexdigest()):
+            raise TrainingError(f"ranks have different parameters at step {self.step}, due to different flags, versions or "
+                                "processors; the last checkpoint is intact: continue with --resume on equal ones")
 
     def checkpoint(self) -> Checkpoint:
         """Everything that `restore` needs to continue bit for bit."""

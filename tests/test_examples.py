@@ -73,7 +73,7 @@ def test_a_folder_is_fine_tuned_and_written(example, tmp_path, capsys):
 
 
 def test_two_ranks_have_the_losses_of_one(mpiexec, example):
-    process = started(mpiexec, (2, FOLDER / "data_parallel.py"))
+    process = started(mpiexec, 2, FOLDER / "data_parallel.py")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     shown = [float(loss) for loss in re.findall(r"loss (\S+) over 64 digits, 32 on rank 0", out)]

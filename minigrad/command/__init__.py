@@ -65,18 +65,12 @@ def stopped(kind: type[BaseException], error: BaseException, trace: types.Traceb
 
 
 def run(arguments: list[str]) -> Generator[int | None, None, None]:
-    """Run the command, `train` perhaps as one of the ranks: yields None when it needs the package, then its exit code."""
-    with import_module("minigrad.command.guardian").guarded() if arguments[:1] == ["train"] else contextlib.nullcontext():
-        code = yield from run_to_the_end(arguments)
-    yield code
-
-
-def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
-    """Run the command, report in one line if it ends early, and return its exit code."""
+    """Run the command: yields None when it needs the package, then its exit code. If it ends early, a line says why."""
     if sys.stderr is None:  # closed, by `2>&-`
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
-        return stop("error: the output is closed; send it to a file, or to /dev/null", 2)
+        yield stop("error: the output is closed; send it to a file, or to /dev/null", 2)
+        return
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a text may have characters that the terminal's encoding lacks
     try:
@@ -92,7 +86,7 @@ def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
         code = stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
                     "place", 1)
     finish_output()
-    return code
+    yield code
 
 
 def run_command(arguments: list[str]) -> Generator[None, None, int]:

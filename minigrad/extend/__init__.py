@@ -13,7 +13,6 @@ from ..fast import MultiTensorAdam, MultiTensorMuon, MultiTensorStep  # optimize
 from ..fast import Program  # steps on rows of numbers, such as those of a model, in one kernel call; None without kernels
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
 from ..fast import compile_ahead  # compile_ahead(): let other processes compile what a training needs
-from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the processor do autocast's products at once?
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
@@ -38,7 +37,7 @@ from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensor
 __all__ = [
     "ACTIVATIONS", "LIBRARIES", "BFloat16Array", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
     "MultiTensorStep", "Op", "Program", "apply", "binary", "by_name", "cache_folder", "changes", "check_dim",
-    "compile_ahead", "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "keep_grad_in", "latest_write",
+    "compile_ahead", "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "latest_write",
     "left_out", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
     "refuse", "sample", "threading_layer", "to_bfloat16",
 ]

@@ -14,12 +14,12 @@ IS_FAST = IS_WANTED and importlib.util.find_spec("numba") is not None
 if TYPE_CHECKING or IS_FAST:
     from .installed import (
         ACTIVATIONS, LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, Program, cache_folder, compile,
-        compile_ahead, get_num_threads, keep_grad_in, multiplies_bfloat16, norm, sample, set_num_threads, threading_layer,
+        compile_ahead, get_num_threads, multiplies_bfloat16, norm, sample, set_num_threads, threading_layer,
     )
 else:
     from .plain import (
         ACTIVATIONS, LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, NoticeOfNumba, Program, cache_folder,
-        compile, compile_ahead, get_num_threads, keep_grad_in, multiplies_bfloat16, norm, sample, set_num_threads,
+        compile, compile_ahead, get_num_threads, multiplies_bfloat16, norm, sample, set_num_threads,
         threading_layer,
     )
     if IS_WANTED:
@@ -27,6 +27,6 @@ else:
 
 __all__ = [
     "ACTIVATIONS", "IS_FAST", "LIBRARIES", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Program",
-    "cache_folder", "compile", "compile_ahead", "get_num_threads", "keep_grad_in", "multiplies_bfloat16", "norm", "sample",
+    "cache_folder", "compile", "compile_ahead", "get_num_threads", "multiplies_bfloat16", "norm", "sample",
     "set_num_threads", "threading_layer",
 ]

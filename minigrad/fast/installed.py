@@ -14,7 +14,6 @@ from . import (
     activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
     indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting,
 )
-from .compiling.capture import keep_grad_in
 from .compiling.compiled import compile
 from .compiling.code import LIBRARIES
 from .multi_tensor import MultiTensorAdam, MultiTensorMuon, MultiTensorStep

@@ -89,10 +89,6 @@ def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: flo
     return np.array(drawn, np.int64)
 
 
-def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
-    """No-op: no step is captured here."""
-
-
 def compile_ahead() -> None:
     """No-op: there is nothing to compile."""
 

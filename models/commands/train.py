@@ -81,19 +81,11 @@ def run(options: argparse.Namespace) -> int:
             mg.set_num_threads(ranks.default_threads())
         if ranks.is_first:
             compile_ahead()
-        check_ranks(ranks, {"the version": mg.__version__, **{as_flag(name): value for name, value in given.items()}})
         if "resume" in given:
             resume(given, ranks)
         else:
             start(given, ranks)
     return 0
-
-
-def check_ranks(ranks: Alone, facts: dict[str, Any]) -> None:
-    """UsageError if these differ between ranks."""
-    difference = ranks.difference(facts)
-    if difference:
-        raise UsageError(f"ranks differ: {difference}; use the same version, flags and data on all machines")
 
 
 def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
@@ -256,9 +248,6 @@ def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Pat
 def train(trainer: Trainer, folder: pathlib.Path) -> None:
     """Say what will be trained, and train it."""
     ranks, dataset = trainer.ranks, trainer.dataset
-    check_ranks(ranks, {f"{kind}'s {name}": value for kind, facts in (
-        ("the model", dataclasses.asdict(trainer.model.config)), ("the training", dataclasses.asdict(trainer.config)),
-        ("the data", {**dataset.identity(), "path": None})) for name, value in facts.items()})
     if ranks.is_first:
         count = sum(parameter.numel() for parameter in trainer.model.parameters())
         on = f", on {ranks.size} ranks" if ranks.size > 1 else ""

@@ -1,12 +1,9 @@
-"""Training on several ranks: the numbers of one process, and one line for any failure. Only the last part needs MPI."""
+"""Training on several ranks: the numbers of one process, and an end of all if one fails. Only the last part needs MPI."""
 import os
 import pathlib
-import random as chance
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import types
 
 import numpy as np
@@ -14,15 +11,14 @@ import pytest
 
 import minigrad as mg
 import nn
-from minigrad import fast
 from minigrad.command import main
 from models import checkpoint as checkpoints
 from models import distributed
 from models.commands.shared import UsageError
-from models.commands.train import check_divisible, check_ranks
+from models.commands.train import check_divisible
 from models.training_config import TrainingConfig
 from nn import functional as F
-from ranks import ROOT, TINY, ours, ranks_of, started, train
+from ranks import TINY, started, train
 from refusals import all_refused
 from small_runs import metrics_of
 
@@ -45,166 +41,66 @@ def test_only_several_ranks_need_mpi4py(run, text_file, monkeypatch):
             monkeypatch.setenv(variable, value)
         assert run(*train, "--out", name)[0] == 0 and checkpoints.load(name).step == 1
     monkeypatch.setenv("PMI_SIZE", "2")
-    assert run(*train, "--out", "no") == (2, "", 'minigrad: error: this is one of 2 ranks, but mpi4py is not installed; pip install '
-                                                 '"minigrad-transformers[mpi]"\n')
-    assert not os.path.exists("no")
+    code, out, err = run(*train, "--out", "no")
+    assert (code, out, err.count("\n")) == (2, "", 1) and not os.path.exists("no")
+    assert err.startswith("minigrad: error: this is one of 2 ranks, and mpi4py cannot be imported (") and "pip install" in err
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("drops", [lambda x: F.dropout(x, 0.5), lambda x: F.packed_attention(x, 2, dropout_p=0.5)],
                          ids=["elements", "weights of attention"])
-def test_dropout_of_a_portion_is_that_of_the_whole_batch(drops, size, is_compiled):
-    """Sizes are odd, so that a portion begins within a group of counters; weights of attention have heads after the batch."""
+def test_dropout_of_a_part_is_that_of_the_whole_batch(drops, size, is_compiled, monkeypatch):
+    """Sizes are odd, so that a part begins within a group of counters; weights of attention have heads after the batch."""
     x = mg.ones(size, 3, 6)
+    monkeypatch.setattr(mg.random, "_part", 0)  # and back at the end
 
     def outputs(rank, size):
         mg.manual_seed(0)
         drop = mg.compile(lambda x: drops(x)) if is_compiled else drops
-        part = x[rank * len(x) // size : (rank + 1) * len(x) // size]
-        with mg.random.portion(rank, size):
-            return [drop(part).numpy() for _ in range(3)], mg.random.get_state()
+        mg.random.set_part(rank)
+        return [drop(x[rank * len(x) // size : (rank + 1) * len(x) // size]).numpy() for _ in range(3)], mg.random.get_state()
 
     whole, state = outputs(0, 1)
-    portions = [outputs(rank, size) for rank in range(size)]
+    parts = [outputs(rank, size) for rank in range(size)]
     for i, expected in enumerate(whole):
-        np.testing.assert_array_equal(np.concatenate([drawn[i] for drawn, _ in portions]), expected)
-    assert all(reached == state for _, reached in portions)
-    mg.manual_seed(0)
-    np.testing.assert_array_equal(drops(x).numpy(), whole[0])  # outside the context there are no portions
+        np.testing.assert_array_equal(np.concatenate([drawn[i] for drawn, _ in parts]), expected)
+    assert all(reached == state for _, reached in parts)
     assert 0 < np.count_nonzero(whole[0]) < whole[0].size and not np.array_equal(whole[0], whole[1])
 
 
-class Tied(nn.Module):
-    """A read-out tied to the embedding, which gets the first and the last gradient, and a parameter that gets none."""
+class Pair:
+    """A communicator of two ranks that have the same numbers."""
 
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.first, self.last = nn.Embedding(5, 4), nn.Linear(4, 4), nn.Linear(4, 4)
-        self.unused = nn.Parameter(mg.ones(3))
+    rank, size = 0, 2
 
-    def forward(self, ids: mg.Tensor) -> mg.Tensor:
-        return F.linear(self.last(self.first(self.embedding(ids)).tanh()), self.embedding.weight).square().mean()
+    def Allreduce(self, own, total):
+        total[...] = 2 * own
 
 
-class Doubling:
-    """An MPI of two ranks with the same gradients. At each sum it notes which parameters have a gradient."""
-
-    IN_PLACE = None
-    Request = types.SimpleNamespace(Testall=lambda requests: True)
-
-    def __init__(self, model):
-        self.model, self.noted = model, []
-        self.rank, self.size = 0, 2
-
-    def Iallreduce(self, _, array):
-        array *= 2
-        self.noted.append({name for name, p in self.model.named_parameters() if p.grad_array() is not None})
-
-
-@pytest.mark.parametrize("is_compiled", [False, True])
-@pytest.mark.parametrize("bytes_of_bucket", [1, 100, 10_000])
-def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypatch):
-    monkeypatch.setattr(distributed, "BUCKET_BYTES", bytes_of_bucket)
-    mg.manual_seed(0)
-    model, ids = Tied(), mg.tensor([[0, 1], [4, 1]])
-    model(ids).backward()
-    expected = {name: None if p.grad is None else p.grad.numpy() for name, p in model.named_parameters()}
-    mpi = Doubling(model)
-    sums = distributed.Ranks(mpi, mpi).summing(list(model.parameters()))
-
-    def step(ids):
-        loss = model(ids)
-        loss.backward()
-        return loss.detach()
-
-    step = mg.compile(step) if is_compiled else step
-    for _ in range(3):
-        model.zero_grad()
-        mpi.noted.clear()
-        step(ids)  # whose gradients are only accumulated
-        assert not mpi.noted
-        with sums:
-            step(ids)
-        for name, p in model.named_parameters():
-            if is_compiled and fast.IS_FAST and expected[name] is not None:
-                assert p.node.grad is sums.views[p]  # without a copy
-            if expected[name] is None:
-                assert p.grad is None
-            else:
-                np.testing.assert_allclose(p.grad.numpy(), 4 * expected[name], rtol=1e-6, err_msg=name)
-    assert len(mpi.noted) == {1: 6, 100: 3, 10_000: 1}[bytes_of_bucket]
-
-
-def test_gradients_are_summed_in_their_own_dtype():
-    """Only float64 holds 1 + 2^-40."""
-    for dtypes in ("f4 f4", "f4 f8", "f8 f4", "f4 f8 f8 f4", "f8 f4 f8"):
-        gradients = [np.array([1 + 2.0**-40, 2, 3], kind) for kind in dtypes.split()]
-        parameters = [nn.Parameter(mg.from_numpy(np.ones_like(gradient))) for gradient in gradients]
-        mpi = Doubling(types.SimpleNamespace(named_parameters=list))
-        with distributed.Ranks(mpi, mpi).summing(parameters):
-            for parameter, gradient in zip(parameters, gradients):
-                (parameter * 1).backward(mg.from_numpy(gradient))
-        for parameter, gradient in zip(parameters, gradients):
-            assert parameter.grad.dtype == gradient.dtype
-            np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
-
-
-def test_buckets_are_sent_before_backward_reaches_earlier_layers(kernels, monkeypatch):
-    monkeypatch.setattr(distributed, "BUCKET_BYTES", 1)
-    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    mpi = Doubling(model)
-    sums = distributed.Ranks(mpi, mpi).summing(list(model.parameters()))
-
-    class Between(mg.Function):
-        """Notes when backward passes between the layers."""
-
-        @staticmethod
-        def forward(ctx, x):
-            return x * 1.0
-
-        @staticmethod
-        def backward(ctx, dout):
-            mpi.noted.append("between")
-            return dout
-
-    @mg.compile
-    def step(x):
-        first, last = model
-        loss = last(Between.apply(first(x))).square().mean()
-        loss.backward()
-        return loss.detach()
-
-    for _ in range(2):
-        model.zero_grad()
-        mpi.noted.clear()
-        with sums:
-            step(mg.ones(2, 3))
-        last, first = {"1.weight", "1.bias"}, {"0.weight", "0.bias"}
-        before, after = mpi.noted[:2], mpi.noted[3:]
-        assert mpi.noted[2] == "between" and before[1] == last and before[0] < last
-        assert last < after[0] < after[1] == first | last
-
-
-class Machine:
-    """A communicator whose ranks may run on these cores."""
-
-    def __init__(self, *cores):
-        self.rank, self.size, self.cores = 0, len(cores), cores
-
-    def Split_type(self, _):
-        return self
-
-    def allgather(self, own):
-        return list(self.cores)
+@pytest.mark.parametrize("dtypes", ["f4 f4", "f4 f8", "f8 f4 f4"])
+def test_gradients_are_summed_in_their_own_dtype(dtypes):
+    """Only float64 holds 1 + 2^-40. A parameter without a gradient keeps none."""
+    gradients = [np.array([[1 + 2.0**-40, 2, 3]] * rows, kind) for rows, kind in enumerate(dtypes.split(), 1)]
+    parameters = [nn.Parameter(mg.from_numpy(np.ones_like(gradient))) for gradient in gradients]
+    unused = nn.Parameter(mg.ones(3))
+    for parameter, gradient in zip(parameters, gradients):
+        (parameter * 1).backward(mg.from_numpy(gradient))
+    distributed.Ranks(Pair()).sum_gradients([unused, *parameters])
+    assert unused.grad is None
+    for parameter, gradient in zip(parameters, gradients):
+        assert parameter.grad.dtype == gradient.dtype
+        np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
 
 
 def test_ranks_divide_the_cores_they_share(monkeypatch):
     for cores, threads in [([{0}, {1}], 1), ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4), ([{0, 1, 2, 3}] * 2, 2), ([{0, 1, 2}] * 2, 1),
                            ([{0, 1}] * 4, 1)]:
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores[0], raising=False)
-        ranks = distributed.Ranks(Machine(*cores), types.SimpleNamespace(COMM_TYPE_SHARED=None))
-        assert ranks.default_threads() == threads
+        for node, expected in ((os.uname().nodename, threads), ("another machine", len(cores[0]))):
+            others = [(node, each) for each in cores[1:]]
+            ranks = types.SimpleNamespace(rank=0, size=len(cores), allgather=lambda own, others=others: [own, *others])
+            assert distributed.Ranks(ranks).default_threads() == expected
 
 
 def test_batch_sizes_that_ranks_cannot_divide():
@@ -213,67 +109,6 @@ def test_batch_sizes_that_ranks_cannot_divide():
     all_refused(lambda sizes: check_divisible(TrainingConfig(**sizes), ranks), [
         (sizes, f"{flag}, which 2 ranks cannot divide; make it a multiple of 2") for sizes, flag in (
             (dict(batch_size=9), "--batch-size is 9"), (dict(batch_size=2, final_batch_size=7), "--final-batch-size is 7"))], UsageError)
-
-
-def test_ranks_that_differ(monkeypatch):
-    def check(other):
-        ranks = distributed.Ranks(types.SimpleNamespace(rank=0, size=2, allgather=lambda own: [own, other]), None)
-        monkeypatch.setattr(ranks, "wait", lambda: None)
-        check_ranks(ranks, {"version": 1})
-
-    check({"version": "1"})
-    all_refused(check, [
-        ({"version": "2"}, "ranks differ: version is 1 on rank 0, but 2 on rank 1; use"),
-        ({}, "ranks differ: version is 1 on rank 0, but absent on rank 1; use"),
-        ({"version": "1", "--lr": "0.1"}, "ranks differ: --lr is absent on rank 0, but 0.1 on rank 1; use")], UsageError)
-
-
-# ---- guardians ----
-
-def guardian(job: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-I", "-S", ROOT / "minigrad/command/guardian.py", "1", job], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def rest(process: subprocess.Popen) -> bytes:
-    """What a guardian prints when its rank ends; it stays a while to silence others, and is killed here."""
-    with process:
-        process.stdin.close()
-        printed = process.stderr.read()
-        process.kill()
-    return printed
-
-
-DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which ends the run on all ranks; " \
-       b"the last checkpoint is kept: continue with --resume\n"
-
-
-def test_what_a_guardian_prints():
-    for i, (pieces, printed) in enumerate([
-        ([b"step 1\n", b"\0"], b"step 1\n"), ([b"a bar 1%\r", b"a bar 2%\r", b"\0"], b"a bar 1%\ra bar 2%\r"),
-        ([b"step 1\n"], b"step 1\n" + DIED), ([], DIED), ([b"minigrad: err", b"or: no\n"], b"minigrad: error: no\n"),
-        ([b"minigrad: compiling\n"], b"minigrad: compiling\n" + DIED), ([b"minimal\n\0"], b"minimal\n"),
-        ([b"of ", b"minigrad: error: no\n", b"\0"], b"of minigrad: error: no\n"), ([b"no end\0"], b"no end"),
-    ]):
-        process = guardian(f"test-{os.getpid()}-{i}")
-        for piece in pieces:
-            process.stdin.write(piece)
-            process.stdin.flush()
-            time.sleep(0.02)
-        assert rest(process) == printed, pieces
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each rank says its line")
-def test_guardians_of_a_job_say_one_line():
-    job = f"test-{os.getpid()}"
-    first, second = guardian(job), guardian(job)
-    first.stdin.write(b"minigrad: error: no\n")
-    first.stdin.flush()
-    assert first.stderr.readline() == b"minigrad: error: no\n"
-    second.stdin.write(b"step 2\nminigrad: error: no\n")
-    assert rest(second) == b"step 2\n"
-    assert rest(guardian(f"of another {job}")) == DIED
-    assert rest(first) == b""
 
 
 # ---- with MPI ----
@@ -320,7 +155,7 @@ def test_training_matches_one_process(mpiexec, name, size, text_file):
     flags = [*TINY, *data, *TRAININGS[name], "--eval-every", 4, "--precision", "float32"]
     assert main(["train", *map(str, flags), "--out", "one"]) == 0
     code, stderr = finished(train(mpiexec, size, *flags, "--out", pathlib.Path("many").absolute()))
-    assert (code, ours(stderr)) == (0, []) and f"on {size} ranks" in stderr and stderr.count("step 4/") == 1
+    assert code == 0 and f"on {size} ranks" in stderr and stderr.count("step 4/") == 1, stderr
     assert_same_training("many", "one")
 
 
@@ -336,38 +171,8 @@ def test_a_run_is_resumed_on_another_number_of_ranks(mpiexec, text_file):
     assert_same_training("one to four", "one")
 
 
-def left_over(pids: list[int]) -> list[int]:
-    """Those still running after a while, as MPICH's mpiexec ends before its ranks."""
-    deadline = time.monotonic() + SECONDS
-    while (left := [pid for pid in pids if pathlib.Path(f"/proc/{pid}/exe").exists()]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks ranks up in /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_or_interrupted_rank_stops_all(mpiexec, number, text_file):
-    folder = pathlib.Path("run").absolute()
-    process = train(mpiexec, 2, *TINY, "--text", text_file, "--steps", 10**6, "--eval-every", 5, "--out", folder)
-    while not (folder / "metrics.jsonl").exists() and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(chance.uniform(0, 1))
-    pids = ranks_of(process)
-    assert len(pids) == 2
-    os.kill(pids[1], number)
-    code, stderr = finished(process)
-    (line,) = ours(stderr)
-    assert code != 0 and not left_over(pids)
-    step = checkpoints.load(folder).step
-    if number == signal.SIGKILL:
-        assert line == DIED.decode().strip() or line == DIED.decode().strip().replace("rank 1", "rank 0")
-    else:
-        assert line == f"minigrad: stopped after step {step}; the checkpoint is saved: continue with --resume {folder}"
-        assert metrics_of(folder)[-1]["step"] == step
-
-
 FAILING = """
-import sys
+import os, signal, sys
 from models.train import Trainer
 from minigrad.command import main
 step = Trainer.train_step
@@ -380,24 +185,15 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("failure, words", [
-    ("raise MemoryError", "error: out of memory"),
-    ("next(trainer.model.parameters()).array[...] += 1", "error: ranks have different parameters at step 4"),
-    ("next(trainer.model.parameters()).array[...] = float('nan')", "error: the loss became nan at step 4"),
-], ids=["exception", "diverged", "nan"])
-def test_a_failing_rank_stops_all(mpiexec, failure, words, text_file):
+@pytest.mark.parametrize("failure, code, words", [
+    ("raise MemoryError", 1, "minigrad: error: out of memory"),
+    ("next(trainer.model.parameters()).array[...] += 1", 1, "minigrad: error: ranks have different parameters at step 4"),
+    ("next(trainer.model.parameters()).array[...] = float('nan')", 1, "minigrad: error: the loss became nan at step 4"),
+    ("os.kill(os.getpid(), signal.SIGINT)", None, "minigrad: stopped after step"),
+    ("os.kill(os.getpid(), signal.SIGKILL)", None, "signal 9"),  # by mpiexec: "exited on signal 9", or "KILLED BY SIGNAL: 9"
+], ids=["exception", "diverged", "nan", "interrupted", "killed"])
+def test_a_failing_rank_stops_all(mpiexec, failure, code, words, text_file):
     flags = ["train", *TINY, "--text", text_file, "--steps", 10**6, "--eval-every", 2, "--out", pathlib.Path("run").absolute()]
-    code, stderr = finished(started(mpiexec, (2, "-c", FAILING.format(failure=failure), *flags)))
-    (line,) = ours(stderr)
-    assert code == 1 and words in line and checkpoints.load("run").step == 2, stderr
-
-
-@pytest.mark.parametrize("other, words", [
-    (["--lr", 0.01], "error: ranks differ: --lr is 0.001 on rank 0, but 0.01 on rank 1;"),
-    (["--lr", 0.001, "--hight", 3], "error: unrecognized arguments: --hight"),
-], ids=["flags", "usage"])
-def test_ranks_with_different_flags_stop(mpiexec, other, words):
-    begin = ["-m", "minigrad", "train", *TINY, "--steps", 4, "--out", pathlib.Path("run").absolute()]
-    code, stderr = finished(started(mpiexec, (1, *begin, "--lr", 0.001), (1, *begin, *other)))
-    (line,) = ours(stderr)
-    assert code != 0 and words in line and not os.path.exists("run")
+    came, stderr = finished(started(mpiexec, 2, "-c", FAILING.format(failure=failure), *flags))
+    assert came == code if code else came, stderr
+    assert words.lower() in stderr.lower() and checkpoints.load("run").step == (4 if "SIGINT" in failure else 2), stderr

@@ -109,17 +109,12 @@ def loss_and_gradients(embedding: np.ndarray, read_out: np.ndarray, batches: lis
 class Together:
     """MPI of several ranks, each a thread: a sum waits for all."""
 
-    IN_PLACE, Request = None, SimpleNamespace(Testall=lambda requests: True)
-
     def __init__(self, size: int):
         self.size, self.shown, self.barrier, self.own = size, {}, threading.Barrier(size, timeout=20), threading.local()
 
     @property
     def rank(self) -> int:
         return self.own.rank
-
-    def Ibarrier(self) -> None:
-        self.barrier.wait()
 
     def allgather(self, own: Any) -> list[Any]:
         self.shown[self.rank] = own
@@ -128,8 +123,8 @@ class Together:
         self.barrier.wait()
         return everyone
 
-    def Iallreduce(self, _, array: np.ndarray) -> None:
-        array[...] = sum(self.allgather(array.copy()))
+    def Allreduce(self, own: np.ndarray, total: np.ndarray) -> None:
+        total[...] = sum(self.allgather(own))
 
     def bcast(self, result: Any) -> Any:
         return self.allgather(result)[0]
@@ -138,7 +133,7 @@ class Together:
         """function(ranks) on each rank."""
         def of_rank(rank: int) -> Any:
             self.own.rank = rank
-            return function(Ranks(self, self))
+            return function(Ranks(self))
 
         with ThreadPoolExecutor(self.size) as pool:
             return list(pool.map(of_rank, range(self.size)))

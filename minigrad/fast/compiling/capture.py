@@ -32,7 +32,7 @@ import numpy as np
 from ...arrays.versions import tick
 from ...backend import is_tensor
 from ...per_thread import Block, this_thread
-from ...runner import EAGER, READS, SWITCHES, WRITES, Runner, outdate
+from ...runner import EAGER, READS, SWITCHES, WRITES, Runner
 from ...tape import taken
 from ...tensor import Tensor
 from ..autocast import precision
@@ -149,19 +149,6 @@ class Capture(Runner):
     def made(self, tensor: Tensor) -> CapturedTensor:
         return CapturedTensor.of(tensor._array, tensor.node, self)
 
-    def early(self, roots: dict) -> dict:
-        """A leaf's gradient is complete, and its memory free for others, once the oldest op with this input has run."""
-        early, seen, waiting = {}, set(roots), list(roots)
-        while waiting:
-            op = waiting.pop()
-            for parent in op.parents:
-                if parent is not None and parent.is_leaf:
-                    early[parent] = min(op.order, early.get(parent, op.order))
-                elif parent is not None and parent not in seen:
-                    seen.add(parent)
-                    waiting.append(parent)
-        return early
-
     def backward(self, op, dout: np.ndarray, sums: dict) -> tuple:
         if is_tensor(dout):
             self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
@@ -212,11 +199,8 @@ class Capture(Runner):
             arrival()
 
     def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
-        memory = MEMORY.get(node)
-        is_lent = memory is None
-        if is_lent:
-            memory = gradient if is_fresh and gradient.flags.carray else np.empty(gradient.shape, gradient.dtype)
-        arrival = _Arrival(node, gradient if memory is gradient else self.lent(gradient), memory, is_lent)
+        memory = gradient if is_fresh and gradient.flags.carray else np.empty(gradient.shape, gradient.dtype)
+        arrival = _Arrival(node, gradient if memory is gradient else self.lent(gradient), memory)
         self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
         return arrival
@@ -419,20 +403,20 @@ class _Arrival:
     reuses that memory, so an optimizer need not look up where gradients are.
 
     The memory is only lent to the leaf: `Tensor.grad` gives users a copy, and what the leaf still holds when the next
-    replay begins is copied then (`leave`). A leaf may also say where its gradient should lie (`keep_grad_in`).
+    replay begins is copied then (`leave`).
     """
 
-    __slots__ = ("gradient", "is_lent", "memory", "node")  # one per parameter, called in each replay
+    __slots__ = ("gradient", "memory", "node")  # one per parameter, called in each replay
 
-    def __init__(self, node, gradient: np.ndarray, memory: np.ndarray, is_lent: bool):
-        self.node, self.gradient, self.memory, self.is_lent = node, gradient, memory, is_lent
+    def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):
+        self.node, self.gradient, self.memory = node, gradient, memory
 
     def __call__(self) -> None:
         node = self.node
         if node.grad is not None:
             EAGER.accumulate(node, self.gradient, is_fresh=False)
             return
-        node.grad, node.grad_is_lent = self.memory, self.is_lent
+        node.grad, node.grad_is_lent = self.memory, True
         if self.memory is not self.gradient:
             np.copyto(self.memory, self.gradient)
         for hook in node.accumulation_hooks:
@@ -440,20 +424,8 @@ class _Arrival:
 
     def leave(self) -> None:
         """The memory is about to be overwritten: copy what the leaf still holds there."""
-        if self.is_lent and self.node.grad is self.memory:
+        if self.node.grad is self.memory:
             self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
-
-
-MEMORY = weakref.WeakKeyDictionary()  # of leaves that say where their gradients should lie
-
-
-def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
-    """From now on compiled steps put the leaf's gradient into this C-contiguous array, or if None into their own memory."""
-    if memory is not None and (memory.shape != leaf.shape or memory.dtype != leaf.dtype or not memory.flags.carray):
-        raise ValueError(f"keep_grad_in expects a contiguous array of shape {leaf.shape} and dtype {leaf.dtype}, got "
-                         f"{memory.shape} and {memory.dtype}")
-    MEMORY[leaf.node] = memory
-    outdate()
 
 
 ABSENT, VIEW = object(), object()  # a gradient that is None, or is a view of memory that is written anyway
