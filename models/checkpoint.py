@@ -56,6 +56,10 @@ class Checkpoint:
     ARRAYS = "model", "optimizer"  # the fields that hold arrays; the others go into the header
 
 
+def _are_paths(paths: list[Any]) -> bool:
+    return bool(paths) and all(isinstance(path, str) and "\0" not in path for path in paths)
+
+
 def _is_tokenizer_state(state: Any) -> bool:
     try:
         tokenizer_of(state)
@@ -86,7 +90,8 @@ REQUIREMENTS: dict[str, Requirement] = {  # for everything that is not an array,
     "generators.minigrad": (_is_generator_state, "the state of a PCG64 generator"),
 }
 OF_TEXTS: dict[str, Requirement] = {
-    "dataset.path": (lambda path: path is None or isinstance(path, str) and "\0" not in path, "a path or null"),
+    "dataset.path": (lambda path: path is None or _are_paths(path if isinstance(path, list) else [path]),
+                     "a path, a list of paths, or null"),
     "dataset.sha256": (lambda digest: isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) is not None,
                        "64 hexadecimal digits"),
     "dataset.tokenizer": (_is_tokenizer_state, "the state of a tokenizer"),

@@ -150,6 +150,7 @@ def draw(groups: list[Group], measure: str, path: str | os.PathLike[str]) -> boo
     axes.set(xlabel="step", ylabel="validation loss, " + ("nats per token" if measure == LOSS else "bits per byte"),
              ylim=(None, 1.05 * statistics.median(firsts)))  # a diverging loss would hide the others
     axes.set_title(f"mean and range over seeds; the best {len(drawn)} of {len(groups)} groups", fontsize=10)
+    axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=8)
     save(figure, path, PICTURE, dpi=100)
     return True

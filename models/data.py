@@ -3,11 +3,9 @@ import dataclasses
 import hashlib
 import itertools
 import math
-import os
 import pathlib
-import stat
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from models.attention_maps import has_attention
 from models.distributed import ALONE, Alone
 from models.generate import generate
 from models.pictures import PICTURE, draw_maps
+from models.token_file import Text, dtype_for, tokens_of
 from models.tokenizers import KINDS, PICTURE_LENGTH, SAMPLE_LENGTH, TEMPERATURE, Bytes, Tokenizer, Vocabulary
 from models.training_config import TrainingConfig
 
@@ -37,7 +36,7 @@ ASCII_NEIGHBOURS = str.maketrans("“”‘’‐‑–—\t", "\"\"''---- ")
 class Corpus:
     """A text as token ids, split in two; the hash identifies the text."""
 
-    path: str | None  # the text file; None for the default corpus
+    path: str | list[str] | None  # the text file, or several; None for the default corpus
     tokenizer: Tokenizer
     train: np.ndarray | Any  # (n,), of any integer dtype, perhaps on disk; batches are int64
     validation: np.ndarray | Any  # (m,)
@@ -53,6 +52,12 @@ class Corpus:
     def ignored(self) -> int:
         """A target that does not count."""
         return IGNORED
+
+    @property
+    def name(self) -> str:
+        """Which text it is."""
+        paths = [self.path] if isinstance(self.path, str) else self.path
+        return " and ".join(paths or ["the language reference of this Python"])
 
     @property
     def description(self) -> str:
@@ -118,36 +123,41 @@ class Corpus:
         return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 
-def dtype_for(vocabulary_size: int) -> str:
-    """The smallest dtype that holds every token id.
+def load_corpus(path: str | Sequence[str] | None = None, context: int = 1,
+                tokenizer: Tokenizer | str = "characters") -> Corpus:
+    """The corpus of a UTF-8 text file, or of several, one after the other, or of Python's language reference when `path` is
+    None.
 
-    >>> dtype_for(65_536), dtype_for(65_537)
-    ('uint16', 'uint32')
+    Files are tokenized once; the tokens stay on disk, in the cache folder. Line ends become "\\n", as with open(). The
+    tokenizer is given, or a new one of a kind: "characters" or "bytes". The text is split before tokenization, so that all
+    tokenizers are validated on the same text. Both splits must hold a window of `context` tokens and the target after it;
+    ValueError and OSError name the file.
     """
-    return "uint16" if vocabulary_size <= 1 << 16 else "uint32"
-
-
-def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | str = "characters") -> Corpus:
-    """The corpus of a UTF-8 text file, or of Python's language reference when `path` is None.
-
-    Line ends become "\\n", as with open(). The tokenizer is given, or a new one of a kind: "characters" or "bytes". The
-    text is split before tokenization, so that all tokenizers are validated on the same text. Both splits must hold a window
-    of `context` tokens and the target after it; ValueError and OSError name the file.
-    """
-    name, text = ("pydoc_data.topics", default_text()) if path is None else (str(path), read_text(path))
-    boundary = int(TRAINING_FRACTION * len(text))
-    splits = text[:boundary], text[boundary:]
-    if isinstance(tokenizer, str):
-        tokenizer = new_tokenizer(tokenizer, text if path is not None else DEFAULT_SYMBOLS)
-    train, validation = (tokenizer.encode(split).astype(dtype_for(len(tokenizer))) for split in splits)
+    train: Any
+    validation: Any
+    absolute: Any = None
+    if path is None:
+        name, content = "pydoc_data.topics", default_text()
+        characters, sha256 = len(content), hashlib.sha256(content.encode()).hexdigest()
+        boundary = int(TRAINING_FRACTION * characters)
+        tokenizer = new_tokenizer(tokenizer, DEFAULT_SYMBOLS) if isinstance(tokenizer, str) else tokenizer
+        splits = content[:boundary], content[boundary:]
+        train, validation = (tokenizer.encode(split).astype(dtype_for(len(tokenizer))) for split in splits)
+        validation_bytes = len(splits[1].encode())
+    else:
+        paths = [path] if isinstance(path, str) else list(path)
+        text = Text.of(paths)
+        name, characters, sha256 = " and ".join(paths), text.characters, text.sha256
+        absolute = [str(pathlib.Path(path).absolute()) for path in paths]
+        absolute = absolute[0] if len(absolute) == 1 else absolute
+        tokenizer = new_tokenizer(tokenizer, text.symbols) if isinstance(tokenizer, str) else tokenizer
+        train, validation, validation_bytes = tokens_of(text, tokenizer, int(TRAINING_FRACTION * characters))
     if min(len(train), len(validation)) < context + 1:
         raise ValueError(
-            f"{name} is too short: its {len(text)} characters make {len(train)} tokens for training and {len(validation)} "
+            f"{name} is too short: its {characters} characters make {len(train)} tokens for training and {len(validation)} "
             f"for validation, and each needs context + 1 = {context + 1}; give a longer text or a smaller context"
         )
-    absolute = None if path is None else str(pathlib.Path(path).absolute())
-    return Corpus(absolute, tokenizer, train, validation, hashlib.sha256(text.encode()).hexdigest(),
-                  len(splits[1].encode()))
+    return Corpus(absolute, tokenizer, train, validation, sha256, validation_bytes)
 
 
 def new_tokenizer(kind: str, symbols: str) -> Tokenizer:
@@ -171,24 +181,6 @@ def in_ascii(text: str) -> str:
     """
     known = set(DEFAULT_SYMBOLS)
     return "".join(symbol for symbol in unicodedata.normalize("NFKD", text.translate(ASCII_NEIGHBOURS)) if symbol in known)
-
-
-def read_text(path: str) -> str:
-    """The text of a UTF-8 file; ValueError if it is a pipe or device, which might never end, empty, binary, or in another
-    encoding."""
-    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-        raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
-    content = pathlib.Path(path).read_bytes()
-    if not content:
-        raise ValueError(f"{path} is empty; give a file with text")
-    if b"\0" in content:
-        raise ValueError(f"{path} is binary (byte {content.index(0)} is NUL); give a text file in UTF-8")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        at = error.start + len(content) - len(error.object)  # error.object lacks a byte order mark
-        raise ValueError(f"{path} is not UTF-8 (byte {at} is {content[at]:#04x}); convert it with iconv") from None
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None = None

@@ -35,7 +35,7 @@ def saying(what: str) -> Iterator[None]:
 class Progress:
     """A context for work of this total, of which some is already done; in tqdm's `layout`, {desc} is the text."""
 
-    def __init__(self, total: int, done: int, layout: str, **options: bool | str):
+    def __init__(self, total: int, done: int, layout: str, **options: bool | str | float):
         self._total, self._bar = total, None
         if has_bar():
             self._bar = tqdm.tqdm(total=total, initial=done, bar_format=layout, dynamic_ncols=True, **options)

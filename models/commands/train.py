@@ -49,7 +49,8 @@ def add_flags(parser: Any) -> None:
     names = "; ".join(f"{name}: {recipe.description}" for name, recipe in RECIPES.items())
     parser.add_argument("--recipe", choices=RECIPES, help="how a model of a text is built and trained; the flags below "
                         f"override parts of it ({names}; default: {DEFAULT})")
-    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
+    parser.add_argument("--text", metavar="FILE", nargs="+", help="a text of any size, in UTF-8; several are one text "
+                        "(default: Python's language reference)")
     parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, a tokenizer.json, or a run or folder "
                         "with a tokenizer (default: characters)")
     parser.add_argument("--task", choices=TASKS, help="train on this task instead of a text")
@@ -152,7 +153,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
-        dataset: Any = task or read_corpus(given.get("text"), config.context, tokenizer)
+        dataset: Any = task or read_corpus(given.get("text"), config.context, tokenizer, ranks)
         if not task:
             config = with_vocabulary(config, dataset, given)
             check_memory(config, training)
@@ -222,7 +223,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
                              f"from it with --init-from {quoted(given['resume'] or folder)}")
         if steps < step:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; give more steps")
-        dataset = task or same_text(checkpoint, given, folder, config.context)
+        dataset = task or same_text(checkpoint, given, folder, config.context, ranks)
         ranks.of_first(check_writable, folder, None)
         with usage_errors(f"{folder}: "):
             trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
@@ -235,12 +236,12 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         train(trainer, folder)
 
 
-def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Path, context: int) -> Corpus:
+def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Path, context: int, ranks: Alone) -> Corpus:
     """The text of a checkpoint; UsageError if it has changed."""
     saved = checkpoint.dataset
-    corpus = read_corpus(given.get("text", saved["path"]), context, tokenizer_of(saved["tokenizer"]))
+    corpus = read_corpus(given.get("text", saved["path"]), context, tokenizer_of(saved["tokenizer"]), ranks)
     if corpus.sha256 != saved["sha256"]:
-        raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
+        raise UsageError(f"{corpus.name} is not the text that {folder} was "
                          "trained on; name that text with --text, or start a new run")
     return corpus
 
@@ -336,16 +337,18 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
     return folder
 
 
-def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str) -> Corpus:
+def read_corpus(path: str | list[str] | None, context: int, tokenizer: Tokenizer | str, ranks: Alone) -> Corpus:
     """The corpus; UsageError if the text is missing or unusable."""
     try:
         with usage_errors():
-            if path is not None:
-                each = Tokenizer.memory_per_byte if isinstance(tokenizer, str) else tokenizer.memory_per_byte
-                check_fits(each * os.path.getsize(path), f"{path} takes", "to read", "give a shorter text")
+            if ranks.size > 1:  # the first one makes the file of tokens
+                ranks.of_first(lambda: load_corpus(path, context, tokenizer) and None)
             return load_corpus(path, context, tokenizer)
     except OSError as error:
-        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
+        if path is None or error.filename not in (path if isinstance(path, list) else [path]):
+            raise
+        raise UsageError(f"cannot read {error.filename or repr(error.filename)} ({error.strerror}); give a text file with "
+                         "--text") from None
 
 
 def memory_size() -> float:

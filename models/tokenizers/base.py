@@ -22,7 +22,6 @@ class Tokenizer:
 
     kind: ClassVar[str]  # names it in a state
     unit: ClassVar[str] = "tokens"
-    memory_per_byte: int = 16  # at most, while encoding
     ends: tuple[int, ...] = ()  # the ids that end a text
     before_prompt: Sequence[int] = ()  # the ids that models expect in front of every prompt
     start: Sequence[int] = (0,)  # the ids that a model continues without a prompt

@@ -33,7 +33,6 @@ class TokenizerJson(Tokenizer):
     invalid. Texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"  # of a state, whatever the model in it
-    memory_per_byte = 200
 
     def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)

@@ -11,17 +11,18 @@ import minigrad as mg
 from minigrad.command import main
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import run as runs
-from models import task
+from models import task, token_file
 from refusals import one_line
 from small_runs import TEXT
 from tables import each
 
 
 @pytest.fixture(autouse=True)
-def own_folder(request, tmp_path, monkeypatch):
-    """Each test works in a folder of its own. To save time, runs draw nothing unless the test asks for `pictures`, and answer few
+def own_folder(request, tmp_path, tmp_path_factory, monkeypatch):
+    """Each test works in a folder of its own, and keeps tokens in another. To save time, runs draw nothing unless the test asks for `pictures`, and answer few
     examples unless it compares with other processes."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(token_file, "cache_folder", lambda: tmp_path_factory.getbasetemp() / f"tokens of {tmp_path.name}")
     if "mpiexec" not in request.fixturenames:
         monkeypatch.setattr(task, "TEST_EXAMPLES", 10)
         if "pictures" not in request.fixturenames:

@@ -168,14 +168,6 @@ def test_bad_input_without_a_run(refused, monkeypatch):
     assert sorted(os.listdir(".")) == before and precious.read_text() == "precious"
 
 
-def test_text_larger_than_memory(refused, text_file, monkeypatch):
-    monkeypatch.setattr("models.commands.train.check_memory", lambda config, batch_size: None)
-    monkeypatch.setattr("models.commands.train.memory_size", lambda: 20e9)
-    monkeypatch.setattr("os.path.getsize", lambda path: 2 * 10 ** 9)
-    refused([([], "words.txt takes about 32 GB to read, and this computer has 20 GB")],
-            "train", "--text", text_file, "--context", 10 ** 5, "--batch-size", 1)
-
-
 TEXT_SAMPLING = [
     (["--prompt", "Ä?"], "the vocabulary has no 'Ä' '?'; it knows these 11: ' abcdefghij'"),
     (["--prompt", ""], "the prompt is empty"), (["--tokens", "0"], "tokens must be"), (["--temperature", "-1"], "temperature must be"),

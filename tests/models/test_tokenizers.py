@@ -110,8 +110,8 @@ def test_every_tokenizer_has_the_same_split(tmp_path):
     for kind in ("characters", "bytes"):
         corpus = load_corpus(str(path), tokenizer=kind)
         assert corpus.tokenizer.kind == kind and corpus.validation_bytes == len(text[900:].encode()) == 299
-        assert corpus.tokenizer.decode(corpus.train) == text[:900]
-        assert corpus.tokenizer.decode(corpus.validation) == text[900:]
+        assert corpus.tokenizer.decode(corpus.train[:]) == text[:900]
+        assert corpus.tokenizer.decode(corpus.validation[:]) == text[900:]
     with pytest.raises(ValueError, match="tokenizer must be characters or bytes, or a Tokenizer, got 'words'"):
         load_corpus(tokenizer="words")
 
