@@ -292,7 +292,7 @@ def test_a_full_disk_while_training(run, text_file, monkeypatch):
 
     def fill_up(descriptor):
         calls.append(descriptor)
-        if len(calls) > 8:  # each flushes its file and its folder: a checkpoint, metrics, two of step 2; this is of step 4
+        if len(calls) > 10:  # each flushes its file and its folder: tokens, a checkpoint, metrics, two of step 2; this is of step 4
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(descriptor)
 
