@@ -40,12 +40,7 @@ class Text:
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> "Text":
-        """ValueError if a file is a pipe or device, which might never end, empty, binary, or not in UTF-8."""
-        for path in paths:
-            if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-                raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
-            if not os.path.isdir(path) and not os.path.getsize(path):
-                raise ValueError(f"{path} is empty; give a file with text")
+        """ValueError and OSError as for `pieces`."""
         digest, characters, symbols = hashlib.sha256(), 0, set[str]()
         for piece in pieces(paths, "reading"):
             content, known = piece.encode(), "".join(filter(str.isascii, symbols)).encode()
@@ -55,8 +50,19 @@ class Text:
         return cls(paths, digest.hexdigest(), characters, "".join(sorted(symbols)))
 
 
+def read_text(path: str) -> str:
+    """The whole text of a file; ValueError and OSError as for `pieces`."""
+    return "".join(pieces([path], "reading"))
+
+
 def pieces(paths: Sequence[str], what: str) -> Iterator[str]:
-    """The text of the files in pieces, cut between words; line ends become "\\n"."""
+    """The text of the files in pieces, cut between words; line ends become "\\n". ValueError if a file is a pipe or device,
+    which might never end, empty, binary, or not in UTF-8."""
+    for path in paths:
+        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+            raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
+        if not os.path.getsize(path):
+            raise ValueError(f"{path} is empty; give a file with text")
     total, before = sum(map(os.path.getsize, paths)), 0
     layout = f"{what} {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}B/{{total_fmt}}B [{{remaining}} left, {{rate_fmt}}]"
     with Progress(total, 0, layout, unit="B", unit_scale=True, delay=1) as progress:

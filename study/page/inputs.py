@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from models.data import read_text
+from models.token_file import read_text
 from study.page import block
 from study.page.attention import FROM_Q_K_V, FROM_X, Head, Inputs
 
