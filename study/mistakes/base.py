@@ -10,7 +10,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from minigrad import Tensor, tensor
+import minigrad as mg
+from minigrad import Tensor
 from minigrad.extend import Op, apply
 from minigrad.gradcheck.blame import spare
 from minigrad.gradcheck.fit import fitted
@@ -89,7 +90,7 @@ class Differentiable:
     def draw(self, seed: int) -> list[Any]:
         """Inputs for gradcheck: Tensors that require gradients, and arrays that are constant."""
         arrays = self.inputs(np.random.default_rng(seed))
-        return [tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
+        return [mg.tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
 
 
 @dataclass(frozen=True, repr=False)
