@@ -19,6 +19,7 @@ import numpy as np
 
 from .arrays.bfloat16 import BFloat16Array, bfloat16
 from .arrays.devices import device
+from .arrays.dtypes import as_array
 from .creation import tensor
 from .tensor import Tensor, wrap
 
@@ -106,7 +107,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         "dict": lambda: {key: _decode(item, arrays) for key, item in content},
         "tuple": lambda: tuple(_decode(content, arrays)),
         "tensor": lambda: tensor(arrays[content]),
-        "bfloat16": lambda: wrap(BFloat16Array(arrays[content].astype(np.uint16, casting="equiv"))),
+        "bfloat16": lambda: wrap(as_array(BFloat16Array(arrays[content].astype(np.uint16, casting="equiv")))),
         "array": lambda: arrays[content],
         "scalar": lambda: arrays[content][()],
     }
