@@ -75,11 +75,11 @@ class Ranks(Alone):
         return total
 
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        with_gradient = [parameter for parameter in parameters if parameter.grad_array() is not None]  # on all ranks
-        own = np.concatenate([parameter.grad_array().ravel() for parameter in with_gradient])
+        gradients = {parameter: array for parameter in parameters if (array := parameter.grad_array()) is not None}
+        own = np.concatenate([array.ravel() for array in gradients.values()])
         total, end = np.empty_like(own), 0
         self.communicator.Allreduce(own, total)
-        for parameter in with_gradient:
+        for parameter in gradients:
             begin, end = end, end + parameter.numel()
             parameter.grad = mg.from_numpy(total[begin:end].reshape(parameter.shape).astype(parameter.dtype, copy=False))
 
