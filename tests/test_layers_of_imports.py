@@ -112,7 +112,6 @@ BY_NAME = {  # files that import by a name which is not in the import statement,
     "minigrad.command.packages": "the packages above, as minigrad.nn",
     "minigrad.drawing.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
-    "study.exercises.worker.guard": "NumPy's modules, to watch them",
 }
 
 

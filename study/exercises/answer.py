@@ -27,10 +27,6 @@ class Answer:
     line: int | None = None  # of the student's file
     place: str = ""  # that line in words: "line 12", or "cell 3, line 2"
     code: str = ""  # that line
-    printed: str = ""  # the beginning of what it printed
-    refused: tuple[str, ...] = ()  # what it tried and was refused: "delete /etc/passwd"
-    loading: bool = False  # it went wrong while the file was loaded, before any call
-    seconds: float = 0.0
 
     @property
     def where(self) -> str:

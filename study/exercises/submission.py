@@ -49,10 +49,6 @@ class Source:
     broken: tuple[SubmissionError, ...] = ()
 
     @property
-    def is_notebook(self) -> bool:
-        return bool(self.cells)
-
-    @property
     def lines(self) -> list[str]:
         return self.text.split("\n")  # as Python counts them; `splitlines` splits at more characters
 

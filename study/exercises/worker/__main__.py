@@ -1,139 +1,50 @@
-"""The process in which a submission runs: `python worker FOLDER REQUESTS REPLIES SITE`, started by `Sandbox`.
+"""The process in which a submission runs: `python worker FOLDER PIPE SITE`, started by `Sandbox`.
 
 It loads NumPy, then the student's file, and then answers calls until it is killed. Nothing in it helps to cheat: the judge
 sends inputs, gets the answers, and compares them on its side.
 """
+import __future__
 import ast
 import builtins
-import faulthandler
-import linecache
 import os
 import random
+import resource
+import signal
 import sys
 import threading
 import types
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
-FOLDER, REQUESTS, REPLIES, SITE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+FOLDER, PIPE, SITE = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+REQUESTS, REPLIES = open(PIPE, "rb"), open(PIPE, "wb", closefd=False)
 STANDARD = sys.path[1:]
 sys.path.append(SITE)
 
-import guard  # noqa: E402  all of these but NumPy are next to this file
-import numpy  # noqa: E402
-import wire  # noqa: E402
-from numpy import ndarray  # noqa: E402
-from returned import copy_of, name_of, unwrap  # noqa: E402
+import numpy as np  # noqa: E402
+import wire  # noqa: E402  next to this file
+from returned import unwrap  # noqa: E402
 
 sys.path[:] = [*STANDARD, FOLDER]
 sys.argv[:] = ["submission"]
 
 LIBRARIES = "numpy", "scipy"  # that may be imported
-PLOTS = "matplotlib", "seaborn", "plotly", "IPython", "tqdm"  # which are replaced by modules that do nothing
 LONGEST_TEXT = 500
-
-_read, _write, _exit, _type, _bytes = os.read, os.write, os._exit, type, ndarray.tobytes
-_settrace, _setprofile, _stdout, _stderr = sys.settrace, sys.setprofile, sys.stdout, sys.stderr
+TURN = threading.Lock()
 
 
-class Channel:
-    """Messages to and from the judge, one at a time: threads of the submission take turns."""
-
-    def __init__(self):
-        self.lock = threading.RLock()
-
-    def receive(self):
-        header, body = wire.lengths(self.read(wire.PREFIX.size))
-        return wire.unpack(self.read(header), self.read(body), self.proxy)
-
-    def send(self, header, tree=None):
-        data = memoryview(wire.pack(header, tree))
-        while data:
-            data = data[_write(REPLIES, data):]
-
-    def read(self, size):
-        data = bytearray()
-        while len(data) < size:
-            piece = _read(REQUESTS, min(size - len(data), 2**20))
-            if not piece:
-                _exit(0)  # the judge is gone
-            data += piece
-        return data
-
-    def proxy(self, number):
-        """A function that runs in the judge's process."""
-
-        def function(*arguments):
-            with self.lock:
-                try:
-                    self.send({"kind": "callback", "function": number}, arguments)
-                except wire.Unsendable as error:
-                    raise TypeError(f"this function takes arrays and numbers, and was given {error}") from None
-                header, result = self.receive()
-            if header["kind"] == "raised":
-                raise ValueError(header["message"])
-            return result
-
-        return function
-
-
-class Imports:
-    """The last finder of modules: knows where NumPy and SciPy are, and replaces plotting."""
+class Libraries:
+    """The last finder of modules: knows where NumPy and SciPy are, and nothing else."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        root = name.partition(".")[0]
-        if root in LIBRARIES and (found := PathFinder.find_spec(name, path or [SITE], target)):
+        if name.partition(".")[0] in LIBRARIES and (found := PathFinder.find_spec(name, path or [SITE], target)):
             return found
-        if root in PLOTS:
-            return ModuleSpec(name, Imports, is_package=True)
         raise ModuleNotFoundError(f"only NumPy is available in exercises, not {name}; each file is judged alone, so copy "
                                   "what it needs from other files of yours into it", name=name)
-
-    @staticmethod
-    def create_module(spec):
-        return Nothing(spec.name)
-
-    @staticmethod
-    def exec_module(module):
-        pass
-
-
-class Nothing(types.ModuleType):
-    """A module for plots, a figure, an axis: nothing that is done with it has any effect."""
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Nothing(name)
-
-    def __call__(self, *arguments, **keywords):
-        return arguments[0] if self.__name__ in ("tqdm", "trange") and arguments else Nothing(self.__name__)
-
-    def __iter__(self):
-        return iter((Nothing("figure"), Nothing("axes")))
-
-    def __getitem__(self, key):
-        return Nothing("item")
-
-    def __setitem__(self, key, value):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return False
 
 
 def set_limits(limits):
     """The limits that the system enforces. Where it cannot (macOS, in part), the judge's deadlines remain."""
-    if resource is None:
-        return
     megabyte = 2**20
     for name, value in (
         ("RLIMIT_CPU", limits["processor_seconds"]), ("RLIMIT_AS", limits["megabytes"] * megabyte), ("RLIMIT_CORE", 0),
@@ -158,131 +69,100 @@ def running():
         return 4096
 
 
-def load(text, filename, is_notebook):
+def load(text, filename):
     """Run the file: (its names, the first error or None).
 
-    In a notebook each statement runs on its own, so that one that fails, such as a comparison with another library, does
-    not stop the others.
+    Each statement runs on its own, so that one that fails, such as a plot or a comparison with another library, does not
+    stop the others.
     """
     module = types.ModuleType("submission")
     module.__file__ = filename
     sys.modules["submission"] = module
-    linecache.cache[filename] = (len(text), None, [line + "\n" for line in text.split("\n")], filename)
-    if not is_notebook:
-        exec(compile(text, filename, "exec", 0, True), vars(module))
-        return vars(module), None
-    failed = None
+    failed, flags = None, 0
     for statement in ast.parse(text, filename).body:
         try:
-            exec(compile(ast.Module([statement], []), filename, "exec", 0, True), vars(module))
+            code = compile(ast.Module([statement], []), filename, "exec", flags, True)
+            flags |= code.co_flags & __future__.annotations.compiler_flag
+            exec(code, vars(module))
         except BaseException as error:  # noqa: BLE001  all that a student's code may do
-            failed = failed or describe(error, filename)
+            failed = failed or described(error, filename)
     return vars(module), failed
 
 
-def describe(error, filename):
-    """An exception, without running code of the student's that could do harm."""
+def described(error, filename):
+    """An exception, and its line in the student's file."""
     try:
-        text = str(error)
-        text = "".join(str.__getitem__(text, slice(LONGEST_TEXT)))
+        text = str(error)[:LONGEST_TEXT]
     except BaseException:  # noqa: BLE001
         text = "(its message cannot be read)"
-    line, step = None, BaseException.__traceback__.__get__(error)
+    line, step = None, error.__traceback__
     while step is not None:
-        if step.tb_frame.f_code.co_filename == filename:
-            line = step.tb_lineno
+        line = step.tb_lineno if step.tb_frame.f_code.co_filename == filename else line
         step = step.tb_next
-    if line is None and isinstance(error, SyntaxError) and type(error.lineno) is int:
-        line = error.lineno
-    return {"type": name_of(_type(error)), "message": text, "line": line}
+    return {"type": type(error).__name__, "message": text, "line": line}
+
+
+def reply(header, tree=None):
+    REPLIES.write(wire.packed(header, tree))
+    REPLIES.flush()
+
+
+def proxy(number):
+    """A function that runs in the judge's process. Threads of the submission take turns."""
+
+    def function(*arguments):
+        with TURN:
+            try:
+                reply({"kind": "callback", "function": number}, arguments)
+            except wire.TooLarge as error:
+                raise ValueError(f"this function was given {error}") from None
+            header, result = wire.receive(REQUESTS, proxy)
+        if header["kind"] == "raised":
+            raise ValueError(header["message"])
+        return result
+
+    return function
 
 
 def answer(function, arguments):
     """(header, tree) of one call."""
-    before = copy_of(arguments)
-    found = function(*arguments)
-    container, given, results = unwrap(found)
-    after = None if same(before, arguments) else data_in(arguments)
-    return {"kind": "returned", "container": container, "given": given}, [results, after]
-
-
-def data_in(value):
-    """The same without functions, which cannot be sent back."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(data_in, value))
-    return None if callable(value) else value
-
-
-def same(a, b):
-    if isinstance(a, ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and _bytes(a) == _bytes(b)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    return a is b or a == b or a != a
-
-
-class Session:
-    """Answers the judge: first loads the file's text, then calls its function."""
-
-    def __init__(self, channel, settings, watch):
-        self.channel, self.settings, self.watch, self.function = channel, settings, watch, None
-        self.nowhere = open(os.devnull, "w")
-
-    def serve(self, request, tree):
-        """Send the result of a request, whatever happens, and end in time even if the judge is gone."""
-        faulthandler.dump_traceback_later(2 * self.settings["limits"]["total_seconds"], exit=True, file=self.nowhere)
-        try:
-            header, tree = self.loaded(tree) if self.function is None else answer(self.function, tree)
-        except BaseException as error:  # noqa: BLE001  all that a student's code may do
-            header, tree = {"kind": "raised", **describe(error, self.settings["filename"])}, None
-        _settrace(None)
-        _setprofile(None)
-        for stream in (sys.stdout, sys.stderr, _stdout, _stderr):
-            try:
-                stream.flush()
-            except BaseException:  # noqa: BLE001
-                pass
-        self.reply(header, tree, {"call": request["call"], "refused": self.watch.refused})
-        faulthandler.cancel_dump_traceback_later()
-
-    def loaded(self, text):
-        settings = self.settings
-        names, failed = load(_bytes(text).decode("utf-8", "surrogatepass"), settings["filename"], settings["is_notebook"])
-        self.function = names.get(settings["function"])
-        found = "callable" if callable(self.function) else name_of(_type(self.function))
-        return {"kind": "loaded", "found": found, "failed": failed}, None
-
-    def reply(self, header, tree, identity):
-        with self.channel.lock:
-            try:
-                self.channel.send({**header, **identity}, tree)
-            except wire.Unsendable as error:
-                self.channel.send({"kind": "raised", "type": "TypeError", "message": f"it returns {error}", **identity})
-            except MemoryError as error:
-                self.channel.send({"kind": "raised", **describe(error, self.settings["filename"]), **identity})
+    container, given, results = unwrap(function(*arguments))
+    return {"kind": "returned", "container": container, "given": given}, [results, arguments]
 
 
 def main():
-    channel = Channel()
-    settings, _ = channel.receive()
+    settings, _ = wire.receive(REQUESTS)
+    filename, seconds = settings["filename"], 2 * int(settings["limits"]["total_seconds"]) + 1
     set_limits(settings["limits"])
     os.chdir(FOLDER)
-    numpy.random.seed(0)
+    np.random.seed(0)
     random.seed(0)
-    numpy.seterr(all="ignore")
+    np.seterr(all="ignore")
     builtins.exit = builtins.quit = sys.exit  # which `site` defines otherwise
-    sys.meta_path.append(Imports)
-    libraries = [os.path.join(SITE, name) for name in settings["readable"]]
-    watch = guard.Guard(FOLDER, [*STANDARD, *libraries], settings["filename"])
-    watch.install()
-    channel.send({"kind": "ready"})
+    sys.meta_path.append(Libraries)
+    reply({"kind": "ready"})
 
-    session = Session(channel, settings, watch)
+    function = None
     while True:
-        session.serve(*channel.receive())
+        header, arguments = wire.receive(REQUESTS, proxy)
+        signal.alarm(seconds)  # it ends even if the judge is gone
+        try:
+            if function is None:
+                names, failed = load(header["text"], filename)
+                function = names.get(settings["function"])
+                found = "callable" if callable(function) else type(function).__name__
+                reply({"kind": "loaded", "found": found, "failed": failed})
+            else:
+                reply(*answer(function, arguments))
+        except wire.TooLarge as error:
+            reply({"kind": "raised", "type": "ValueError", "message": f"it returns {error}", "line": None})
+        except BaseException as error:  # noqa: BLE001  all that a student's code may do
+            reply({"kind": "raised", **described(error, filename)})
+        signal.alarm(0)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except EOFError:
+        os._exit(0)  # the judge is gone

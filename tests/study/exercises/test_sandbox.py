@@ -1,9 +1,10 @@
 """What a submission may do to its process: each deed gets its own answer, and leaves nothing behind."""
+import io
+import json
 import os
-import pathlib
-import struct
 import textwrap
 import threading
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,6 @@ from study.exercises.answer import Answer, Direct
 from study.exercises.sandbox import Limits, Sandbox
 from study.exercises.submission import Source, source_of_notebook, source_of_text
 from study.exercises.worker import wire
-from study.exercises.worker.guard import Guard
 
 DOUT, X = np.arange(6.0).reshape(2, 3), np.arange(6.0, 12.0).reshape(2, 3)
 PATIENT = Limits(start_seconds=100, load_seconds=100, call_seconds=100, total_seconds=100, megabytes=1024)  # busy machines
@@ -43,21 +43,16 @@ def answer(body: str, top: str = "", limits: Limits = PATIENT, arguments: list |
 
 @dataclass(frozen=True)
 class Deed:
-    """A function's body that does something to its surroundings; OUTSIDE is a file that is not its own.
-
-    It does little harm if nothing stops it, so that mutants of the guard can be tested.
-    """
+    """A function's body that does something to its process."""
 
     body: str
     kind: str  # of the answer
     words: str = ""  # in its message
-    refused: str = ""  # what the answer says was refused
     top: str = ""  # before the function
     limits: Limits = PATIENT
     right: bool = False  # it returns dout * x all the same
 
 
-REPORTED = "a submission may not "
 DEEDS = {
     # It does not end.
     "loops": Deed("while True: pass", "timeout", "takes more than 0.5 seconds", limits=HURRIED),
@@ -73,48 +68,9 @@ DEEDS = {
     "takes 10 GB": Deed("return np.empty((10, 2**27))", "raised", "a submission may use 1 GB of memory"),
     "takes 10 GB bit by bit": Deed("rows = []\nfor _ in range(640): rows.append(bytearray(2**24))", "raised", "MemoryError"),
     "keeps memory": Deed("global kept\nkept = [bytearray(2**24) for _ in range(30)]\nreturn dout * x", "returned", right=True),
-    "starts processes": Deed("for _ in range(3): os.fork()", "raised", REPORTED + "start a process", "start a process"),
-    "starts processes in silence": Deed("try:\n    os.fork()\nexcept BaseException: pass\nreturn dout * x", "returned", "", "start a process", right=True),
-    "starts a program": Deed("import subprocess; subprocess.run(['touch', OUTSIDE + '2'])", "raised", REPORTED + "start a process", "start a process"),
-    "starts a shell": Deed("os.system('rm ' + OUTSIDE)", "raised", REPORTED + "start a process", "start a process"),
-    "becomes a program": Deed("os.execv('/bin/rm', ['rm', OUTSIDE])", "raised", REPORTED + "start a process", "start a process"),
-    "starts a process behind Python's back": Deed("import _posixsubprocess as p; p.fork_exec()", "raised", REPORTED + "use fork_exec", "use fork_exec"),
-    "multiprocessing": Deed("import multiprocessing as m; m.Process(target=print).start()", "raised", REPORTED + "start a process", "start a process"),
-    "fills the disk with files": Deed("for i in range(1000): open(str(i), 'wb').write(bytes(1000))", "raised", REPORTED + "write more than 32 times", "write more than"),
-    "fills the disk with folders": Deed("for i in range(1000): os.mkdir(str(i))", "raised", REPORTED + "write more than 32 times", "write more than"),
     "fills the disk with one file": Deed("file = open('large', 'wb')\nfor _ in range(64): file.write(bytes(2**20))", "raised", "File too large"),
     "prints 200 MB": Deed("for _ in range(200): print('x' * 2**20)\nreturn dout * x", "returned", right=True),
     "takes all descriptors": Deed("for _ in range(100): os.dup(1)", "raised", "Too many open files"),
-    # It touches what is not its own.
-    "deletes": Deed("os.remove(OUTSIDE)", "raised", REPORTED + "delete", "delete"),
-    "deletes in silence": Deed("import shutil\ntry:\n    shutil.rmtree(os.path.dirname(OUTSIDE), ignore_errors=True)\nexcept OSError: pass\nreturn dout * x", "returned", "", "delete", right=True),
-    "writes": Deed("open(OUTSIDE, 'w')", "raised", REPORTED + "write", "write"),
-    "appends": Deed("open(OUTSIDE, 'a').write('x')", "raised", REPORTED + "write", "write"),
-    "updates": Deed("open(OUTSIDE, 'r+')", "raised", REPORTED + "write", "write"),
-    "writes by os.open": Deed("os.open(OUTSIDE, os.O_WRONLY | os.O_TRUNC)", "raised", REPORTED + "write", "write"),
-    "writes an array": Deed("x.tofile(OUTSIDE)", "raised", REPORTED + "write", "write"),
-    "writes by a link": Deed("os.symlink(OUTSIDE, 'link')", "raised", REPORTED + "make a link", "make a link"),
-    "renames": Deed("os.rename(OUTSIDE, 'mine')", "raised", REPORTED + "rename", "rename"),
-    "renames to": Deed("open('mine', 'w'); os.rename('mine', OUTSIDE)", "raised", REPORTED + "rename", "rename"),
-    "cuts": Deed("os.truncate(OUTSIDE, 0)", "raised", REPORTED + "cut", "cut"),
-    "changes rights": Deed("os.chmod(OUTSIDE, 0)", "raised", REPORTED + "change", "change"),
-    "makes a pipe": Deed("os.mkfifo(OUTSIDE + '2')", "raised", REPORTED + "use mkfifo", "use mkfifo"),
-    "makes a folder": Deed("os.mkdir(OUTSIDE + '2')", "raised", REPORTED + "make", "make"),
-    "makes a database": Deed("import sqlite3; sqlite3.connect(OUTSIDE + '2')", "raised", REPORTED + "open a database"),
-    "goes elsewhere": Deed("os.chdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
-    "goes up": Deed("open('../exercise_x', 'w')", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
-    "goes up by a descriptor": Deed("os.mkdir('a'); here = os.open('.', os.O_RDONLY); os.chdir('a')\nos.open('../exercise_x', os.O_CREAT, dir_fd=here)", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
-    "reads": Deed("return open(OUTSIDE).read()", "raised", REPORTED + "read", "read"),
-    "lists": Deed("return os.listdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
-    "reads by a folder": Deed("os.open(os.path.dirname(OUTSIDE), os.O_RDONLY)", "raised", REPORTED + "look into", "look into"),
-    "reads the solutions": Deed(f"return open({str(pathlib.Path(sandbox.__file__).with_name('judge.py'))!r}).read()", "raised", REPORTED + "read", "judge.py"),
-    "reads by NumPy": Deed("return np.load(OUTSIDE, allow_pickle=True)", "raised", REPORTED + "read", "read"),
-    "reads the judge's memory": Deed("return open(f'/proc/{os.getppid()}/mem', 'rb').read(1)", "raised", REPORTED + "read", "read /proc"),
-    "kills the judge": Deed("os.kill(os.getppid(), 0)", "raised", REPORTED + "send a signal", "send a signal"),
-    "uses the network": Deed("import socket; socket.socket().connect(('127.0.0.1', 9))", "raised", REPORTED + "use the network", "use the network"),
-    "uses ctypes": Deed("import ctypes; ctypes.string_at(0)", "raised", REPORTED + "use ctypes", "use ctypes"),
-    "lifts its limits": Deed("import resource; resource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "raised", REPORTED + "change its limits", "change its limits"),
-    "hooks into the audit": Deed("sys.addaudithook(print); return dout * x", "returned", "", "hook into the audit", right=True),
     # It ends itself.
     "os._exit": Deed("os._exit(0)", "died", "ended the process (os._exit?) with code 0"),
     "os._exit while it is read": Deed("return x", "died", "with code 3", top="os._exit(3)"),
@@ -128,23 +84,19 @@ DEEDS = {
     # It lies.
     "prints a verdict": Deed("print('{\"verdict\": \"right\"}'); return dout * x", "returned", right=True),
     "closes everything": Deed("os.closerange(0, 1000); return x", "died", "instead of returning"),
-    "closes everything, and loops": Deed("os.closerange(0, 1000)\nwhile True: pass", "died", "closed the pipe"),
     "writes to all descriptors": Deed("for fd in range(3, 1000):\n    try: os.write(fd, b'right' * 100)\n    except OSError: pass\nreturn x", "died", "it wrote to the pipe"),
-    "patches numpy": Deed("np.ndarray = np.asarray = np.array = np.frombuffer = None\nreturn dout * x", "returned", right=True),
-    "patches the library": Deed("import json, struct\njson.dumps = json.loads = json.JSONEncoder.encode = os.write = os.read = struct.pack = None\nreturn dout * x", "returned", right=True),
-    "traces": Deed("def trace(*event): raise ValueError('traced')\nsys.settrace(trace); return x", "raised", "traced"),
     "leaves a thread": Deed("import threading\ndef loop():\n    while True: pass\nthreading.Thread(target=loop).start(); return dout * x", "returned", right=True),
     "leaves a thread that prints": Deed("import threading\ndef loop():\n    while True: print('spam')\nthreading.Thread(target=loop).start(); return dout * x", "returned", right=True),
     "does something at the end": Deed("import atexit; atexit.register(lambda: open(OUTSIDE, 'w')); return dout * x", "returned", right=True),
     "closes its output": Deed("sys.stdout.close(); return dout * x", "returned", right=True),
     "raises in its message": Deed("class E(Exception):\n    def __str__(self): raise E\n    __repr__ = __str__\nraise E", "raised", "E: (its message cannot be read)"),
     "has a message of 200 MB": Deed("raise ValueError('y' * 200_000_000)", "raised", "ValueError: yyy"),
-    "has a name that lies": Deed("class M(type):\n    __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E('x')", "raised", "E: x"),
-    "imports minigrad": Deed(f"sys.path.append({str(pathlib.Path(sandbox.__file__).parents[2])!r}); import minigrad", "raised", "only NumPy is available in exercises, not minigrad"),
-    "imports torch": Deed("return x", "raised", "only NumPy is available in exercises, not torch", top="import torch"),
-    "imports another file": Deed("return x", "raised", "not softmax; each file is judged alone, so copy what it needs", top="from softmax import softmax_backward"),
     "can do without jax": Deed("return dout * x", "returned", top="try:\n    import jax\nexcept ImportError: pass", right=True),
+    "imports torch": Deed("import torch", "raised", "only NumPy is available in exercises, not torch"),
+    "imports another file": Deed("return softmax_backward(dout, x)", "raised", "(before, line 3 raised ModuleNotFoundError: only NumPy", top="from softmax import softmax_backward"),
     # It does what it may.
+    "draws": Deed("return dout * x", "returned", top="import matplotlib.pyplot as plt\nplt.plot([1, 2])", right=True),
+    "starts a process": Deed("import subprocess; subprocess.run(['true']); return dout * x", "returned", right=True),
     "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
     "writes to nowhere": Deed("print('x', file=open(os.devnull, 'w')); return dout * x", "returned", right=True),
     "keeps a temporary file": Deed("import tempfile; tempfile.NamedTemporaryFile().write(b'x'); return dout * x", "returned", right=True),
@@ -152,33 +104,21 @@ DEEDS = {
     "leaves a locked folder": Deed("os.makedirs('a/b'); open('a/b/c', 'w'); os.chmod('a/b', 0); os.chmod('a', 0); os.chmod('.', 0o500); return dout * x", "returned", right=True),
     "uses the library": Deed("import collections, dataclasses, decimal, fractions, logging, platform, random, statistics, typing, unittest\nreturn dout * x", "returned", right=True),
     "uses numpy.testing": Deed("import numpy.testing as t; t.assert_allclose(x, x); return dout * x", "returned", right=True),
-    "draws": Deed("figure, axes = plt.subplots(); axes.plot(x); plt.rcParams['a'] = 1; plt.show(); return dout * x", "returned", top="import matplotlib.pyplot as plt", right=True),
-    "shows its progress": Deed("for i in tqdm(range(1)): return dout * x", "returned", top="from tqdm import tqdm", right=True),
 }
 
 
 SHORT = (  # run each time: one of each kind
-    "loops", "loops while it is read", "takes 10 GB", "starts processes in silence", "starts a process behind Python's back",
-    "fills the disk with files", "fills the disk with one file", "deletes in silence", "writes by os.open", "renames to",
-    "makes a pipe", "goes up by a descriptor", "lists", "reads the solutions", "uses the network", "uses ctypes",
-    "os._exit while it is read", "sys.exit", "crashes", "closes everything", "patches the library", "leaves a thread",
-    "raises in its message", "imports another file", "can do without jax", "deletes its home", "leaves a locked folder", "draws",
+    "loops", "loops while it is read", "takes 10 GB", "fills the disk with one file", "os._exit while it is read", "sys.exit", "crashes",
+    "closes everything", "leaves a thread", "raises in its message", "imports another file", "deletes its home", "leaves a locked folder",
 )
 
 
 @pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in DEEDS])
-def test_each_deed_gets_its_answer_and_leaves_nothing_behind(name, tmp_path):
+def test_each_deed_gets_its_answer_and_leaves_nothing_behind(name):
     deed = DEEDS[name]
-    outside = tmp_path / "file"
-    outside.write_text("kept")
-    before = outside.stat()
-    found = answer(deed.body, f"OUTSIDE = {str(outside)!r}\n{deed.top}", deed.limits)
-    assert found.kind == deed.kind, found
-    assert deed.words in found.message
-    assert any(deed.refused in what for what in found.refused) if deed.refused else not found.refused
+    found = answer(deed.body, deed.top, deed.limits)
+    assert found.kind == deed.kind and deed.words in found.message, found
     assert not deed.right or np.array_equal(found.results[0], DOUT * X)
-    assert outside.read_text() == "kept" and os.listdir(tmp_path) == ["file"]
-    assert (outside.stat().st_mode, outside.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
 
 
 def test_scipy_may_be_used():
@@ -258,23 +198,6 @@ def test_results_are_described_as_in_this_process():
         each(RETURNED, is_told)
 
 
-ODD = {  # objects that misbehave when inspected
-    "a list in itself": "a = []; a.append(a); return a, x",
-    "a deep list": "a = []\nfor _ in range(10**5): a = [a]\nreturn a, x",
-    "an endless tuple": "class T(tuple):\n    def __iter__(self):\n        while True: yield 1\nreturn T((x, x))",
-    "an array that is in the way": "class A(np.ndarray):\n    def tobytes(self): return b''\n    shape = nbytes = property(lambda self: 1 / 0)\nreturn np.ndarray.view(x, A), x",
-    "a number that is in the way": "class N(float):\n    def __float__(self): return 1 / 0\n    __array__ = __float__\nreturn N(2), x",
-}
-
-
-def test_no_method_of_a_result_runs():
-    def is_looked_at(name, body):
-        found = answer(body)
-        assert found.kind == "returned" and len(found.results) == 2 and np.array_equal(found.results[1], X)
-
-    each(ODD, is_looked_at)
-
-
 def test_results_that_are_too_large_are_an_error():
     found = answer("return tuple(np.zeros(2**21) for _ in range(20))")
     assert found.kind == "raised" and "it returns 320 MB" in found.message
@@ -291,7 +214,7 @@ def test_arguments_are_copies_and_writes_to_them_are_reported():
 
 ARGUMENTS = [
     X, X.T, X[:, ::-1], X.astype("f4"), np.zeros((0, 2)), np.array(3.0), np.array([True]), np.arange(3, dtype=">i2"),
-    np.float32(1.5), np.int64(3), 3, 2.5, float("inf"), True, None, "mean", [X, X[0]], (1, 2), {"a": X, "b": [1]},
+    np.float32(1.5), np.int64(3), 3, 2.5, float("inf"), True, None, "mean", [X, X[0]], (1, 2),
 ]
 
 
@@ -299,10 +222,6 @@ def test_arguments_arrive_unchanged():
     with Sandbox(source("seen.append((x, type(x).__name__)); return dout", "seen = []"), "f", PATIENT) as caller:
         after = [caller.call([DOUT, value]).inputs_after[1] for value in ARGUMENTS]
     assert list(map(repr, after)) == list(map(repr, ARGUMENTS))
-    body = "print(type(x).__name__, getattr(x, 'dtype', ''), getattr(x, 'shape', '')); return dout"
-    for value in X.astype("f4"), (1, 2):
-        printed = answer(body, arguments=[DOUT, value]).printed
-        assert printed == f"{type(value).__name__} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}\n"
 
 
 def test_one_process_serves_all_calls():
@@ -326,9 +245,7 @@ def test_functions_of_the_judge_run_here():
 
 def test_a_wrong_call_of_the_judges_function_raises_in_that_line():
     rows = {
-        "x(dout, dout)": "positional argument", "x(np.zeros(2**24))": "and was given an array",
-        "x(print)": "TypeError: this function takes arrays and numbers, and was given a builtin_function_or_method",
-        "x([0] * 10**6)": "and was given 13 MB",
+        "x(dout, dout)": "positional argument", "x(np.zeros(2**24))": "128 MB", "x(print)": "unsupported operand",
     }
 
     def raises(call, words):
@@ -359,9 +276,12 @@ def test_an_error_names_the_students_line():
     assert found.message.startswith("LinAlgError: ") and found.where == " (line 6: `return np.linalg.inv(y)`)"
 
 
-def test_an_error_while_the_file_is_loaded_names_its_line():
-    found = answer("return x", "y = 1 / 0")
-    assert (found.kind, found.loading, found.line, found.message) == ("raised", True, 3, "ZeroDivisionError: division by zero")
+def test_an_error_while_the_file_is_loaded_counts_if_it_is_missed():
+    top = "import nonsense\ny = 1 / 0"
+    assert answer("return x", top).kind == "returned"
+    assert answer("return y", top).message == ("NameError: name 'y' is not defined (before, line 3 raised ModuleNotFoundError: only "
+                                               "NumPy is available in exercises, not nonsense; each file is judged alone, so copy what it "
+                                               "needs from other files of yours into it)")
 
 
 def test_a_function_that_is_gone_after_loading():
@@ -369,23 +289,15 @@ def test_a_function_that_is_gone_after_loading():
                         "f = [1]": "f is not a function, but of type list"}.items():
         with Sandbox(source_of_text("a.py", text), "f", PATIENT) as caller:
             found = caller.call([])
-        assert (found.kind, found.message, found.loading) == ("raised", words, True)
-
-
-def test_the_beginning_of_the_output_is_kept():
-    found = answer("print('first'); print('second', file=sys.stderr); print('x' * 10**5); return x")
-    assert "first" in found.printed and "second" in found.printed and len(found.printed) == sandbox.KEPT
-    assert answer("print('before'); os._exit(1)").printed == ""  # Python had not written it yet
-    assert answer("print('before', flush=True); os._exit(1)").printed == "before\n"
+        assert (found.kind, found.message) == ("raised", words)
 
 
 def test_no_control_characters_are_passed_on():
-    found = answer("print('\\x1b[2J\\r'); raise ValueError('\\x1b[31m')  # \x1b[1m")
-    assert "\x1b" not in found.printed + found.message + found.code and "\r" not in found.printed
+    found = answer("raise ValueError('\\x1b[31m')  # \x1b[1m")
+    assert "\x1b" not in found.message + found.code
 
 
 def notebook(*cells: str) -> Source:
-    import json
     return source_of_notebook("mine.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": c} for c in cells]}).encode())
 
 
@@ -408,67 +320,41 @@ def test_an_error_in_a_notebook_names_the_cell_and_what_came_before():
 
 # Forged messages
 
-def message(header: bytes, body: bytes = b"", lengths: tuple[int, int] | None = None) -> bytes:
-    return struct.pack(">IQ", *(lengths or (len(header), len(body)))) + header + body
+def message(header: bytes, body: bytes = b"", length: int | None = None) -> bytes:
+    content = header + b"\n" + body
+    return wire.LENGTH.pack(len(content) if length is None else length) + content
 
 
 FORGED = {
     "no message": b"right" * 10,
-    "a header of 4 GB": message(b"", lengths=(2**32 - 1, 0)),
-    "arrays of 1e18 bytes": message(b"", lengths=(2, 10**18)),
+    "1e18 bytes": message(b"", length=10**18),
     "no JSON": message(b"{]"),
     "no text": message(b"\xff\xfe"),
-    "a deep header": message(b"[" * 10**5),
-    "no object": message(b'["tree"]'),
     "no tree": message(b'{"kind": "returned"}'),
-    "another call": message(b'{"kind": "returned", "call": "0", "tree": ["value", null]}'),
-    "1e15 elements": message(b'{"tree": ["array", "<f8", [1000000000000000]]}'),
-    "1e15 elements by two": message(b'{"tree": ["array", "<f8", [100000000, 10000000]]}'),
-    "elements that did not come": message(b'{"tree": ["array", "<f8", [3]]}', bytes(16)),
-    "more than was said": message(b'{"tree": ["array", "<f8", [1]]}', bytes(16)),
-    "less than nothing": message(b'{"tree": ["array", "<f8", [-1, -1]]}', bytes(8)),
-    "objects": message(b'{"tree": ["array", "|O", [1]]}', bytes(8)),
-    "strings": message(b'{"tree": ["array", "<U2", [1]]}', bytes(8)),
-    "a record": message(b'{"tree": ["array", "f8,f8", [1]]}', bytes(16)),
-    "no dtype": message(b'{"tree": ["array", 3, [1]]}', bytes(8)),
-    "no float": message(b'{"tree": ["array", "<f9", [1]]}', bytes(9)),
-    "no shape": message(b'{"tree": ["array", "<f8", "1"]}', bytes(8)),
-    "a shape of floats": message(b'{"tree": ["array", "<f8", [1.0]]}', bytes(8)),
-    "a shape of bools": message(b'{"tree": ["array", "<f8", [true]]}', bytes(8)),
-    "too many axes": message(b'{"tree": ["array", "|b1", [' + b"1, " * 99 + b"1]]}", b"1"),
-    "a node of nothing": message(b'{"tree": []}'),
-    "an object for a number": message(b'{"tree": ["value", {}]}'),
-    "a deep tree": message(b'{"tree": ' + b'["list", [' * 50 + b"]]" * 50 + b"}"),
-    "a function of its own": message(b'{"tree": ["callable", 0]}'),
-    "a call of no function": message(b'{"kind": "callback", "function": 0, "tree": ["tuple", []]}'),
-    "a call of a function before the first": message(b'{"kind": "callback", "function": -1, "tree": ["tuple", []]}'),
-    "a digit too many": message(b'{"tree": ["value", ' + b"1" * 5000 + b"]}"),
+    "1e15 elements": message(b'{"tree": {"array": ["<f8", [1000000000000000]]}}'),
+    "elements that did not come": message(b'{"tree": {"array": ["<f8", [3]]}}', bytes(16)),
+    "objects": message(b'{"tree": {"array": ["|O", [1]]}}', bytes(8)),
+    "no dtype": message(b'{"tree": {"array": [3, [1]]}}', bytes(8)),
+    "a function of its own": message(b'{"tree": {"function": 0}}'),
+    "a call of no function": message(b'{"kind": "callback", "function": 7, "tree": {"tuple": []}}'),
+    "no results": message(b'{"kind": "returned", "container": "tuple", "given": [], "tree": null}'),
 }
-FIND_THE_PIPE = "import __main__\nos.write(__main__.REPLIES, FORGED)\n"  # its own process is all a submission can see
+FIND_THE_PIPE = "import __main__\nos.write(__main__.PIPE, FORGED)\n"
 
 
-BY_A_PROCESS = "another call", "a call of no function", "a call of a function before the first", "no message"
+def test_a_forged_message_is_no_answer():
+    def is_none(name, data):
+        with pytest.raises(Exception):  # noqa: B017  of any kind
+            header, tree = wire.receive(io.BytesIO(data))
+            header["kind"], [{}][header["function"]], tree[1]
 
-
-def test_a_forged_message_is_garbage():
-    def unpacked(data):
-        header, _ = wire.lengths(data[:wire.PREFIX.size])
-        rest = data[wire.PREFIX.size:]
-        wire.unpack(rest[:header], rest[header:])
-
-    def is_garbage(name, data):
-        if name not in BY_A_PROCESS:
-            with pytest.raises(wire.Garbage):
-                unpacked(data)
-            return
-        found = answer(FIND_THE_PIPE + "return x", f"FORGED = {data!r}")
-        assert (found.kind, found.message) == ("died", "it wrote to the pipe to the judge")
-
-    each(FORGED, is_garbage)
+    each(FORGED, is_none)
+    found = answer(FIND_THE_PIPE + "return x", f"FORGED = {FORGED['no JSON']!r}")
+    assert (found.kind, found.message) == ("died", "it wrote to the pipe to the judge")
 
 
 def test_a_truncated_message_is_no_answer():
-    half = message(b'{"tree": ["array", "<f8", [3]]}', bytes(24))[:-8]
+    half = message(b'{"tree": {"array": ["<f8", [3]]}}', bytes(24))[:-8]
     found = answer(FIND_THE_PIPE + "os._exit(0)", f"FORGED = {half!r}")
     assert found.kind == "died" and "instead of returning" in found.message
     found = answer(FIND_THE_PIPE + "while True: pass", f"FORGED = {half!r}", HURRIED)
@@ -476,22 +362,18 @@ def test_a_truncated_message_is_no_answer():
 
 
 def test_a_flood_is_no_answer():
-    found = answer("import __main__\nwhile True: os.write(__main__.REPLIES, b'x' * 2**16)")
+    found = answer("import __main__\nwhile True: os.write(__main__.PIPE, b'x' * 2**16)")
     assert found.kind == "died"
 
 
-@pytest.mark.parametrize("tree", [None, 1, [X, [X[0], (2, 3.5)], None, "a", {"b": True}], (), X.T, np.float32(2)])
+@pytest.mark.parametrize("tree", [None, 1, [X, [X[0], (2, 3.5)], None, "a", True], (), X.T, np.float32(2)])
 def test_messages_arrive_unchanged(tree):
-    data = wire.pack({"kind": "k"}, tree)
-    header, body = wire.lengths(data[:wire.PREFIX.size])
-    rest = data[wire.PREFIX.size:]
-    assert len(rest) == header + body
-    fields, found = wire.unpack(rest[:header], rest[header:])
+    fields, found = wire.receive(io.BytesIO(wire.packed({"kind": "k"}, tree)))
     assert fields == {"kind": "k"} and repr(found) == repr(tree)
 
 
 def test_an_argument_that_cannot_be_sent_is_the_judges_mistake():
-    with Sandbox(source("return x"), "f", PATIENT) as caller, pytest.raises(TypeError, match="a set"):
+    with Sandbox(source("return x"), "f", PATIENT) as caller, pytest.raises(TypeError, match="set is not"):
         caller.call([DOUT, {1, 2}])
 
 
@@ -503,17 +385,6 @@ def test_it_sees_nothing_of_the_judges_surroundings(monkeypatch):
             "assert os.getsid(0) != os.getsid(os.getppid()) and sys.stdin.read() == ''\n"
             "assert not {'minigrad', 'numba', 'study'} & {name.partition('.')[0] for name in sys.modules}\nreturn dout * x")
     assert answer(body).kind == "returned"
-
-
-@pytest.mark.parametrize("path, readable", {
-    "python3.11/ast.py": True, "python3.11/site-packages/numpy/testing.py": True, "python3.11/site-packages/scipy/a.py": True,
-    "python3.11/site-packages/minigrad/tensor.py": False, "python3.11/dist-packages/torch.py": False,
-    "python3.11/site-packages/numpy/../minigrad": False, "python3.110": False, "python3.11/site-packages/numpy2": False, "": False,
-}.items())
-def test_python_and_numpy_are_readable_wherever_they_are_installed(path, readable, tmp_path):
-    python = tmp_path / "python3.11"
-    watch = Guard(tmp_path / "own", [python, *(python / "site-packages" / name for name in ("numpy", "scipy"))], "mine.py")
-    assert watch.is_readable(os.path.join(tmp_path, path)) == readable
 
 
 def test_two_processes_do_not_see_each_other():
@@ -531,28 +402,25 @@ def test_random_numbers_are_seeded():
 def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_path):
     (tmp_path / "__main__.py").write_text("raise SystemError('broken')")
     monkeypatch.setattr(sandbox, "WORKER", tmp_path)
-    with pytest.raises(RuntimeError, match="no process can be started for the submission.*broken"):
+    with pytest.raises(RuntimeError, match="no process can be started for the submission"):
         Sandbox(source("return x"), "f", PATIENT).__enter__()
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
-def test_processes_that_it_started_end_with_it(monkeypatch, tmp_path):
-    """A submission cannot start processes, but if one gets started, it ends as well."""
-    (tmp_path / "__main__.py").write_text(textwrap.dedent(f"""
-        import os, sys, time
-        if not os.fork():
-            held = open({str(tmp_path / "pipe")!r}, "w")
-            os.write(int(sys.argv[3]), b"no message" * 10)
-        time.sleep(600)
-    """))
+def test_processes_that_it_started_end_with_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(sandbox, "WORKER", tmp_path)
     opened = threading.Thread(target=lambda: (tmp_path / "pipe").read_bytes())  # until the last that writes to it has ended
     opened.start()
-    with pytest.raises(RuntimeError, match="no process can be started"):
-        Sandbox(source("return x"), "f", PATIENT).__enter__()
+    body = f"held = open({str(tmp_path / 'pipe')!r}, 'w')\nif not os.fork():\n    while True: pass\nreturn dout * x"
+    with Sandbox(source(body), "f", PATIENT) as caller:
+        assert caller.call([DOUT, X]).kind == "returned"
     opened.join(60)
     assert not opened.is_alive()
+
+
+def test_a_process_that_has_left_the_group_does_not_delay_the_judge():
+    start = time.monotonic()
+    found = answer("if not os.fork():\n    os.setsid(); import time; time.sleep(20); os._exit(0)\nwhile True: pass", limits=HURRIED)
+    assert found.kind == "timeout" and time.monotonic() - start < 15
 
 
 def test_without_processes_it_says_so(monkeypatch):

@@ -28,7 +28,7 @@ def written(tmp_path, name: str, content: bytes):
 
 def test_a_file_is_its_text(tmp_path):
     source = read(written(tmp_path, "mine.py", b"import numpy as np\r\n\r\ndef f(x):\r\n    return x\r\n"))
-    assert source.text == "import numpy as np\n\ndef f(x):\n    return x\n" and not source.is_notebook
+    assert source.text == "import numpy as np\n\ndef f(x):\n    return x\n" and not source.cells
     assert source.functions["f"].lineno == 3 and source.place(4) == "line 4" and source.code(4) == "return x"
 
 

@@ -205,6 +205,6 @@ def test_the_losses_are_drawn(run):
 
 def test_answers_run_in_a_process_of_their_own(exercises):
     path = pathlib.Path("tanh.py")
-    path.write_text(TANH.replace("return", "print(open('/etc/hostname').read()); return"), encoding="utf-8")
+    path.write_text(TANH.replace("return", "import minigrad; return"), encoding="utf-8")
     code, out, _ = exercises("train", path, "--steps", "2")
-    assert code == 1 and "PermissionError" in out
+    assert code == 1 and "only NumPy is available in exercises, not minigrad" in out
