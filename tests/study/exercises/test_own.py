@@ -8,9 +8,7 @@ import pytest
 from study.exercises import COURSE, text
 from study.exercises.answer import Direct
 from study.exercises.judge import judge
-from study.exercises.own import load, new
-from study.exercises.own.derivatives import Derivatives
-from study.exercises.own.parts import NEEDED, OPTIONAL
+from study.exercises.own import NEEDED, OPTIONAL, Derivatives, load, new
 
 FILE = '''
 import numpy as np
