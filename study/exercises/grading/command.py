@@ -69,10 +69,10 @@ def run(options: argparse.Namespace) -> int:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(tables.table(rows, width), tables.summary(rows), f"seed {seed}", sep="\n\n")
     title = f"Grades: {line(folder.resolve().name)}"
-    for name in FILES.keys() & given.keys():
-        write(pathlib.Path(given[name]), FILES[name][0](rows, title, seed))
-    for name in (name for name in FILES if name in given):
-        print(given[name])
+    for name, (make, _) in FILES.items():
+        if name in given:
+            write(pathlib.Path(given[name]), make(rows, title, seed))
+            print(given[name])
     return int(any(result.get("failed", False) for result in results.values()))
 
 

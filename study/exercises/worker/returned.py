@@ -71,11 +71,9 @@ def numbers_of(items):
 
 
 def copy_of(tree):
-    """The same with copies of all arrays, including those in lists, tuples and dicts."""
+    """The same with copies of all arrays, including those in lists and tuples."""
     if isinstance(tree, np.ndarray):
         return tree.copy()
     if isinstance(tree, (list, tuple)):
         return type(tree)([copy_of(item) for item in tree])
-    if isinstance(tree, dict):
-        return {key: copy_of(item) for key, item in tree.items()}
     return tree

@@ -221,12 +221,17 @@ def verdicts(out: str) -> dict[str, str]:
 
 def test_a_judge_that_fails_costs_only_its_own_row(grade, tmp_path, monkeypatch):
     monkeypatch.setattr(judging, "judged", said_in)
-    monkeypatch.setattr(judging, "PATIENCE", 15.0)  # until the other process has started
-    contents = {"a": "right", "b": "dies", "c": "hangs", "d": "wrong", "e": "right"}
+    contents = {"a": "right", "b": "wrong", "c": "right", "d": "hangs", "e": "dies"}
     folder = make(tmp_path / "class", {f"{name}/softmax.py": content for name, content in contents.items()})
-    code, out, _ = grade(folder, "--jobs", 2, "--seconds", "0.1")
-    assert code == 1 and verdicts(out) == {"a": "right", "b": "error", "c": "error", "d": "wrong", "e": "right"}
-    assert out.count("the judge itself ended, or takes too long; grade again") == 2
+    arriving = judging.judge_all([judging.Task(str(folder / name / "softmax.py"), "softmax", 1, 0.1) for name in contents], 2)
+    results = [next(arriving) for _ in range(3)]
+    monkeypatch.setattr(judging, "PATIENCE", 1.0)
+    results += arriving
+    assert {pathlib.Path(task.path).parent.name: result["verdict"] for task, result in results} == {
+        "a": "right", "b": "wrong", "c": "right", "d": "error", "e": "error"}
+    monkeypatch.setattr(judging, "judge_all", lambda tasks, jobs: results)
+    code, out, _ = grade(folder, "--seed", 1, "--seconds", 0.1)
+    assert code == 1 and out.count("the judge itself ended, or takes too long; grade again") == 2
 
 
 def test_the_same_table_whatever_the_order(grade, fake, tmp_path, monkeypatch):
