@@ -15,8 +15,8 @@ from . import autograd, random
 from .arrays.bfloat16 import bfloat16 as bfloat16
 from .arrays.devices import (
     accelerator as accelerator, backends as backends, cuda as cuda, device as device,
-    get_default_device as get_default_device, mps as mps, set_default_device as set_default_device,
-    set_float32_matmul_precision as set_float32_matmul_precision, xpu as xpu,
+    get_default_device as get_default_device, set_default_device as set_default_device,
+    set_float32_matmul_precision as set_float32_matmul_precision,
 )
 from .arrays.dtypes import (
     bool_ as bool_, finfo as finfo, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
@@ -45,10 +45,10 @@ from .fast import compile as compile, get_num_threads as get_num_threads, set_nu
 from .ops.comparison import where as where
 from .ops.einsum import einsum as einsum
 from .ops.gather import take_along_dim as take_along_dim
-from .ops.left_out import FUNCTIONS as _LEFT_OUT, left_out as _left_out
 from .ops.matmul import tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean
+from .pytorchs_names import left_out as _left_out
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
 
@@ -80,7 +80,7 @@ else:
             return _import_module(f"minigrad.{name}")
         if name in _LATER:
             return getattr(_import_module(f"minigrad.{_LATER[name]}"), name)
-        _left_out(__name__, _LEFT_OUT)(name)
+        _left_out(__name__, name)
 
 
 __version__ = "0.1.0"

@@ -21,7 +21,6 @@ from .arrays.dtypes import as_array, check_fits, filled, float32, float64, held,
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
-from .ops.left_out import OF_FUNCTIONS, refuse
 from .ops.operands import sizes
 from .per_thread import this_thread
 from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
@@ -192,8 +191,7 @@ class Tensor(ops.Methods):
             self.node.retains_grad = True
 
     def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
-        inputs: None = None,
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
     ) -> None:
         """Add d(sum of self * gradient)/d(leaf) to the `grad` of every leaf below. A scalar needs no gradient.
 
@@ -205,8 +203,6 @@ class Tensor(ops.Methods):
         >>> x.grad.item()
         27.0
         """
-        if inputs is not None:
-            raise TypeError("backward: inputs= is left out; use mg.grad(loss, inputs)")
         upstream = self.upstream(gradient, create_graph)
         before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
         token = float_errors.ignore()
@@ -418,9 +414,6 @@ def as_function(
 
     @functools.wraps(method)
     def function(input, *args, **options):
-        if options and not OF_FUNCTIONS.keys().isdisjoint(options):
-            left_out = {name: options.pop(name) for name in OF_FUNCTIONS.keys() & options.keys()}
-            refuse(method.__name__, left_out, OF_FUNCTIONS)
         try:
             given = Tensor.constant(as_array, input, None, True) if isinstance(input, np.ndarray) else input
             return method(given, *args, **options)

@@ -6,6 +6,7 @@
 >>> mlp(mg.zeros(4, 8)).shape
 (4, 8)
 """
+from minigrad.extend import say_what_is_left_out as _say_what_is_left_out
 from . import functional, init, optim, utils
 from .activation import (
     CELU, ELU, GELU, GLU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU,
@@ -19,7 +20,6 @@ from .embedding import Embedding
 from .flatten import Flatten, Unflatten
 from .group_norm import GroupNorm
 from .layer_norm import LayerNorm
-from .left_out import say_what_is_left_out as _say_what_is_left_out
 from .linear import Linear
 from .loss import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
@@ -34,7 +34,8 @@ from .transformer import (
     Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )
 
-_say_what_is_left_out(__name__)
+for _module in ("nn", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", "nn.utils.rnn"):
+    _say_what_is_left_out(_module)
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss",
     "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GroupNorm", "Hardsigmoid", "Hardswish",

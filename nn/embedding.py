@@ -1,12 +1,11 @@
 """Embedding: a table of vectors, looked up by ids."""
-from typing import Any, Never, Self
+from typing import Any, Self
 
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
 from nn.checks import positive_int, row_of_padding
-from nn.left_out import check_left_out
 from nn.module import Module, Parameter
 
 
@@ -28,9 +27,8 @@ class Embedding(Module):
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *,
-                 device: Any = None, dtype: Any = None, **left_out: Never):
+                 device: Any = None, dtype: Any = None):
         super().__init__()
-        check_left_out("Embedding", left_out)
         self.num_embeddings: int = positive_int("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim: int = positive_int("Embedding", "embedding_dim", embedding_dim)
         self.padding_idx: int | None = (
@@ -39,10 +37,9 @@ class Embedding(Module):
         self.reset_parameters()
 
     @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
-                        **left_out: Never) -> Self:
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Self:
         """A layer whose weight (num_embeddings, embedding_dim) is given, and not trained unless freeze is False."""
-        layer = init.skip_init(cls, *embeddings.shape, padding_idx, **left_out)
+        layer = init.skip_init(cls, *embeddings.shape, padding_idx)
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
         return layer
 

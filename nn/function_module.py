@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, dataclass_transform
 
 from minigrad import Tensor
-from nn.left_out import check_left_out
 from nn.module import Module
 
 
@@ -44,7 +43,6 @@ class FunctionModule(Module):
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}: {error}") from None
         bound.apply_defaults()
-        check_left_out(type(self).__name__, bound.arguments.pop("left_out", {}))
         self.names: tuple[str, ...] = tuple(bound.arguments)
         for name, value in bound.arguments.items():
             if self.__signature__.parameters[name].annotation == (Tensor | None):

@@ -13,9 +13,7 @@ import numpy as np
 
 from minigrad import Generator, Tensor
 from minigrad.random import generator as checked
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 
-_say_what_is_left_out(__name__)
 
 _Made = TypeVar("_Made")
 

@@ -5,7 +5,7 @@ Lists are read from the instance's `__dict__`, in order of assignment.
 """
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple, Never, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,6 @@ import minigrad
 from minigrad import Tensor
 from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, notice, opaque, outdate
 from nn.hooks import Hooks, call_with_hooks
-from nn.left_out import OF_MODULES, check_left_out
 
 LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
 FLOATS = minigrad.float32, minigrad.float64, minigrad.bfloat16
@@ -90,23 +89,18 @@ class Module:
 
     # ---- hooks ----
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], **left_out: Never) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Before forward, call hook(module, args); what it returns, if not None, replaces the arguments."""
-        check_left_out("register_forward_pre_hook", left_out)
         return self._register_hook("pre", hook)
 
-    def register_forward_hook(
-        self, hook: Callable[..., Any], *, with_kwargs: bool = False, **left_out: Never
-    ) -> HookHandle:
+    def register_forward_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> HookHandle:
         """After forward, call hook(module, args, output), or hook(module, args, kwargs, output) if with_kwargs; what it
         returns, if not None, replaces the output."""
-        check_left_out("register_forward_hook", left_out)
         return self._register_hook("forward with kwargs" if with_kwargs else "forward", hook)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], **left_out: Never) -> HookHandle:
+    def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """In backward, call hook(module, grad_input, grad_output) with the gradients of the positional arguments and of all
         items of the output, as tuples, None where there is none; what it returns, if not None, replaces grad_input."""
-        check_left_out("register_full_backward_hook", left_out)
         return self._register_hook("backward", hook)
 
     @property
@@ -157,8 +151,6 @@ class Module:
         message = f"'{type(self).__name__}' object has no attribute '{name}'"
         if "_buffers" not in self.__dict__:
             raise AttributeError(message + "; was super().__init__() called?", name=name, obj=self)
-        if name in OF_MODULES:
-            raise AttributeError(f"{message}: left out; {OF_MODULES[name]}", name=name, obj=self)
         names = [own for own, _ in self._own((Tensor, Module))]
         raise AttributeError(f"{message}; it holds {', '.join(names) or 'no parameters or modules'}", name=name, obj=self)
 
@@ -282,22 +274,18 @@ class Module:
         return self._named_members(lambda module: module._own(Parameter) + module._own_buffers(persistent_only=True),
                                    prefix="", recurse=True, remove_duplicate=False)
 
-    def state_dict(self, **left_out: Never) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """All parameters and persistent buffers by name, detached. They share memory: copy what must not change.
         Shared parameters are listed under each of their names."""
-        check_left_out("state_dict", left_out)
         return {name: member.detach() for name, member in self._named_state()}
 
-    def load_state_dict(
-        self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True, **left_out: Never
-    ) -> IncompatibleKeys:
+    def load_state_dict(self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True) -> IncompatibleKeys:
         """Copy values into the parameters and buffers of the same names, in place; return the missing and unexpected keys.
 
         Values in bfloat16 are widened if the model is in float32 or float64, and rounded to bfloat16 if the model is. One
         RuntimeError reports everything that does not fit, and nothing is changed: wrong shapes and dtypes, and if `strict`
         missing and unexpected names.
         """
-        check_left_out("load_state_dict", left_out)
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
         own = dict(self._named_state())

@@ -76,21 +76,9 @@ def dtype_of_to(target: Any, dtype: Any = None, to_device: Any = None) -> np.dty
     return None if dtype is None else as_dtype(dtype)
 
 
-class GradScaler:
-    """Scales no gradients: half precision on a GPU needs it, and PyTorch's disables itself without one."""
-
-    def __init__(self, *_: Any, **options: Any) -> None: pass
-    def is_enabled(self) -> bool: return False
-    def scale(self, loss: Any) -> Any: return loss
-    def unscale_(self, optimizer: Any) -> None: pass
-    def step(self, optimizer: Any) -> Any: return optimizer.step()
-    def update(self) -> None: pass
-
-
 class NoAccelerator:
-    """`cuda`, `mps`, `xpu`, `accelerator`: none is available. Seeding, synchronising and settings do nothing."""
+    """`cuda`, `accelerator`, `backends.mps`: none is available. Seeding, synchronising and settings do nothing."""
 
-    amp: Final = types.SimpleNamespace(GradScaler=GradScaler)
     matmul: Final = types.SimpleNamespace()  # of backends.cuda, for allow_tf32
 
     def is_available(self) -> bool: return False
@@ -108,7 +96,5 @@ class NoAccelerator:
 
 
 cuda: Final = NoAccelerator()
-mps = cuda
-xpu = cuda
 accelerator = cuda
-backends: Final = types.SimpleNamespace(cuda=cuda, mps=mps, cudnn=types.SimpleNamespace())
+backends: Final = types.SimpleNamespace(cuda=cuda, mps=cuda, cudnn=types.SimpleNamespace())

@@ -2,7 +2,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from ..ops.left_out import OF_AUTOGRAD, left_out
+from ..pytorchs_names import left_out
 from ..tensor import Tensor
 from . import functional  # jacobian, hessian, vjp, jvp, hvp
 from .anomaly import detect_anomaly as detect_anomaly
@@ -20,4 +20,4 @@ else:
     def __getattr__(name: str):
         if name in ("gradcheck", "gradgradcheck"):  # imported on first use, as by minigrad
             return getattr(importlib.import_module("minigrad.gradcheck"), name)
-        left_out(__name__, OF_AUTOGRAD)(name)
+        left_out(__name__, name)

@@ -34,22 +34,7 @@ class Above:
         sys.modules[module.__name__] = importlib.import_module(name)
 
 
-class LeftOut:
-    """Finds nothing. If a module of PyTorch's is left out, as for `import minigrad.linalg`, an error says what to use."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        outer, _, inner = name.rpartition(".")
-        if outer.split(".")[0] in ("minigrad", "nn"):
-            try:
-                getattr(sys.modules[outer], inner)
-            except AttributeError as error:
-                if "left out" in str(error):
-                    raise ModuleNotFoundError(str(error), name=name) from None
-
-
 sys.meta_path.insert(0, Above)  # type: ignore[arg-type]  # or Python would load the package's files a second time
-sys.meta_path.append(LeftOut)  # type: ignore[arg-type]
 
 
 def refuse_shadows(package: str) -> None:

@@ -18,13 +18,11 @@ from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summe
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
 from ..fast.compiling.places import each  # each(nest, function): the same tuples, lists and dicts, of function(item)
-from ..ops.left_out import by_name  # by_name(table): {name: value} of a table {"name another": value}
-from ..ops.left_out import left_out  # left_out(module, table): a `__getattr__` that names an alternative
-from ..ops.left_out import refuse  # refuse(owner, given, table): TypeError for keywords that are left out
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from ..ops.shape import pad  # pad(x, widths, value)
+from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module): its errors for PyTorch's names
 from ..runner import changes  # changes(): how often `outdate` was called
 from ..runner import compute  # compute(function, *values): an array, which each replay computes again
 from ..runner import notice  # notice(deed, instead=...): an error in a compiled step, as a replay would not do this
@@ -36,8 +34,8 @@ from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensor
 
 __all__ = [
     "ACTIVATIONS", "LIBRARIES", "BFloat16Array", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
-    "MultiTensorStep", "Op", "Program", "apply", "binary", "by_name", "cache_folder", "changes", "check_dim",
-    "compile_ahead", "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "latest_write",
-    "left_out", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote",
-    "refuse", "sample", "threading_layer", "to_bfloat16",
+    "MultiTensorStep", "Op", "Program", "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead",
+    "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "latest_write",
+    "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote", "sample",
+    "say_what_is_left_out", "threading_layer", "to_bfloat16",
 ]

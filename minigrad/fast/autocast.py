@@ -16,7 +16,6 @@ applied inside `textbook()` are computed in float32, and so is their backward.
 from typing import Any
 
 from ..arrays.bfloat16 import bfloat16
-from ..arrays.devices import GradScaler as GradScaler
 from ..ops.matmul import MatMul
 from ..per_thread import Block, this_thread
 

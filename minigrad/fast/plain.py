@@ -7,7 +7,6 @@ from typing import Any, Callable, Iterable
 
 import numpy as np
 
-from ..ops.left_out import OF_COMPILE, refuse
 from ..per_thread import this_thread
 from ..runner import Runner
 from ..tensor import Tensor
@@ -31,9 +30,9 @@ class NoticeOfNumba(Runner):
         return super().forward(op, inputs, arrays, options)
 
 
-def compile(function: Callable | None = None, *, check: bool = False, **pytorchs: Any) -> Callable:
+def compile(function: Callable | None = None, *, check: bool = False, fullgraph: bool = False, dynamic: bool | None = None,
+            mode: str | None = None, backend: str | None = None) -> Callable:
     """The function itself; nothing is captured. Its results are copies off the tape, like those of a replay."""
-    refuse("compile", pytorchs, OF_COMPILE)
     if function is None:
         return functools.partial(compile, check=check)
 

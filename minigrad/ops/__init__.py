@@ -21,7 +21,6 @@ from .elementary import ElementaryMethods
 from .gather import GatherMethods
 from .in_place import InPlaceMethods
 from .indexing import IndexingMethods
-from .left_out import LeftOutMethods
 from .matmul import MatmulMethods
 from .numpy_protocol import NumpyProtocol
 from .reduce import ReduceMethods
@@ -36,7 +35,6 @@ class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
     CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, GatherMethods,
     WindowMethods, SortingMethods, RandomMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
-    LeftOutMethods,
 ):
     pass
 

@@ -8,7 +8,6 @@ Errors name the function, what it expected, and what it got.
 >>> F.linear(mg.ones(2, 3), mg.ones(4, 3)).shape
 (2, 4)
 """
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 from .activations import (
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, glu, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu,
     relu, relu6, selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
@@ -23,7 +22,6 @@ from .losses import (
     mse_loss, nll_loss, smooth_l1_loss,
 )
 
-_say_what_is_left_out(__name__)
 __all__ = [
     "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "celu", "cosine_similarity", "cross_entropy", "drop_weights", "dropout", "elu",

@@ -1,7 +1,7 @@
 """Layers as functions of the input, x in their formulas: linear maps, embeddings, norms, softmax, dropout."""
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Never
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from minigrad import Tensor, ops, random
 from minigrad.extend import apply, check_dim, compute, floating, pad as pad_with
 from nn.checks import check_same_dtype, class_ids, one_of, positive_int, probability, row_of_padding
 from nn.functional.activations import ACTIVATIONS
-from nn.left_out import check_left_out
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
@@ -48,15 +47,13 @@ def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, 
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, *, positions: Tensor | None = None, **left_out: Never
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, *, positions: Tensor | None = None
 ) -> Tensor:
     """Rows of weight (V, C), picked by the input, ids (...) from 0 to V - 1: (..., C).
 
     Row padding_idx, which may count from the end, gets no gradient. Row t of a table of positions (P, C) is added at time t
     of the ids (..., T); T is at most P.
     """
-    if left_out:
-        check_left_out("embedding", left_out)
     if weight.ndim != 2:
         raise ValueError(f"embedding: expected a weight of shape (V, C), got {weight.shape}")
     if positions is not None:
@@ -146,10 +143,8 @@ def rms_norm(
     return _normed("rms_norm", ops.rms_norm.RMSNorm, input, normalized_shape, eps, weight=weight)
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **left_out: Never) -> Tensor:
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / its p-norm along dim, or x / eps where the norm is smaller."""
-    if left_out:
-        check_left_out("normalize", left_out)
     if p == 2 and isinstance(dim, int) and input.ndim:
         return apply(ops.normalize.Normalize, floating(input), dim=check_dim("normalize", input, dim), eps=eps)
     return input / input.norm(p, dim, keepdim=True).clamp(min=eps)

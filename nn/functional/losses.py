@@ -2,24 +2,21 @@
 
 Losses that are logarithms of probabilities take logits or log-probabilities, so that nothing underflows; 0 log 0 is 0, so
 a class without a target or a weight adds nothing, though its logit be -inf (in PyTorch the loss is NaN). Where PyTorch
-still has `size_average` and `reduce` in between, the arguments after them are keyword-only. `left_out` is for these, which
-an error explains.
+still has `size_average` and `reduce` in between, the arguments after them are keyword-only.
 """
 import warnings
-from collections.abc import Mapping
-from typing import Any, Never
+from typing import Any
 
 import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
 from nn.checks import class_ids, positive
-from nn.left_out import check_left_out
 
 
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
-    label_smoothing: float = 0.0, **left_out: Never,
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """log(sum of e^input) - input[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
 
@@ -27,7 +24,7 @@ def cross_entropy(
     label_smoothing spreads that fraction of each target evenly over all classes. Floating-point targets of the logits'
     shape are class probabilities.
     """
-    _check("cross_entropy", reduction, left_out)
+    _check("cross_entropy", reduction)
     class_dim = min(input.ndim, 2) - 1
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
@@ -43,10 +40,10 @@ def cross_entropy(
 
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
-    reduction: str = "mean", **left_out: Never,
+    reduction: str = "mean",
 ) -> Tensor:
     """-input[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
-    _check("nll_loss", reduction, left_out)
+    _check("nll_loss", reduction)
     ids = _targets("nll_loss", input, target, ignore_index)
     if weight is not None:
         return _weighted_loss("nll_loss", input, ids, weight, ignore_index, reduction)
@@ -54,32 +51,28 @@ def nll_loss(
     return _loss_of_rows(op, input, ids, ignore_index, reduction)
 
 
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", **left_out: Never) -> Tensor:
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """(input - target)^2"""
-    _check("mse_loss", reduction, left_out)
+    _check("mse_loss", reduction)
     return _difference_loss("mse_loss", ops.difference_losses.SquaredError, input, target, reduction)
 
 
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", **left_out: Never) -> Tensor:
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """|input - target|, with gradient 0 where they are equal"""
-    _check("l1_loss", reduction, left_out)
+    _check("l1_loss", reduction)
     return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, input, target, reduction)
 
 
-def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, **left_out: Never
-) -> Tensor:
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
-    _check("huber_loss", reduction, left_out)
+    _check("huber_loss", reduction)
     positive("huber_loss", "delta", delta)
     return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
 
 
-def smooth_l1_loss(
-    input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0, **left_out: Never
-) -> Tensor:
+def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) for d = |input - target| up to beta, and d - beta / 2 beyond it"""
-    _check("smooth_l1_loss", reduction, left_out)
+    _check("smooth_l1_loss", reduction)
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     positive("smooth_l1_loss", "beta", beta)
@@ -96,14 +89,14 @@ def _difference_loss(
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean", **left_out: Never
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)) for probabilities p, the input, with logarithms of at least -100
 
     Near 0 and 1 p has lost its digits: prefer binary_cross_entropy_with_logits. ValueError if an element of p is not
     between 0 and 1.
     """
-    _check("binary_cross_entropy", reduction, left_out)
+    _check("binary_cross_entropy", reduction)
     _check_same_shape("binary_cross_entropy", input, target)
     input, target = promote(floating(input), floating(target))
     compute(_check_probabilities, input)
@@ -121,13 +114,13 @@ def _check_probabilities(p: np.ndarray) -> np.ndarray:
 
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean",
-    pos_weight: Tensor | None = None, **left_out: Never,
+    pos_weight: Tensor | None = None,
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)), p = sigmoid(input); `pos_weight` multiplies the first term
 
     It is computed from log p = -softplus(-input) and log(1 - p) = -softplus(input), which are exact for p near 0 and 1.
     """
-    _check("binary_cross_entropy_with_logits", reduction, left_out)
+    _check("binary_cross_entropy_with_logits", reduction)
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
     x, target = promote(floating(input), floating(target))
     if pos_weight is not None:
@@ -138,15 +131,13 @@ def binary_cross_entropy_with_logits(
     return _reduced(losses if weight is None else _weighted(losses, weight), reduction)
 
 
-def kl_div(
-    input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False, **left_out: Never
-) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is one
 
     'batchmean' divides the sum by the length of the first axis, as the divergence is defined; 'mean' by the number of
     elements.
     """
-    _check("kl_div", reduction, left_out, ("mean", "sum", "none", "batchmean"))
+    _check("kl_div", reduction, ("mean", "sum", "none", "batchmean"))
     p = target.exp() if log_target else target
     is_zero = p == 0
     log_p = target if log_target else where(is_zero, 1.0, target).log()
@@ -231,11 +222,7 @@ def _check_same_shape(name: str, x: Tensor, target: Tensor) -> None:
         raise ValueError(f"{name}: target size must be the same as input size, got {target.shape} and {x.shape}")
 
 
-def _check(
-    name: str, reduction: str, left_out: Mapping[str, Any], reductions: tuple[str, ...] = ("mean", "sum", "none")
-) -> None:
-    if left_out:
-        check_left_out(name, left_out)
+def _check(name: str, reduction: str, reductions: tuple[str, ...] = ("mean", "sum", "none")) -> None:
     if reduction not in reductions:
         raise ValueError(f"{name}: reduction is one of {', '.join(map(repr, reductions))}, got {reduction!r}")
 

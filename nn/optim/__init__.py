@@ -1,5 +1,4 @@
 """Optimisers, gradient clipping, and learning-rate schedules."""
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_, clip_grad_value_
@@ -12,7 +11,6 @@ from .muon import Muon
 from .optimizer import Optimizer
 from .sgd import SGD
 
-_say_what_is_left_out(__name__)
 __all__ = [
     "ANNEALING", "SGD", "Adam", "AdamW", "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "Joined", "LambdaLR",
     "LinearLR", "LRScheduler", "MultiStepLR", "Muon", "Optimizer", "SequentialLR", "StepLR", "clip_grad_norm_",

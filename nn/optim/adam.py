@@ -1,12 +1,11 @@
 """Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101)."""
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from minigrad.extend import MultiTensorAdam
-from nn.left_out import check_left_out
 from nn.optim.multi_tensor import MultiTensorOptimizer
-from nn.optim.optimizer import Parameters, PyTorchs
+from nn.optim.optimizer import Parameters
 
 
 class Adam(MultiTensorOptimizer):
@@ -50,8 +49,7 @@ class Adam(MultiTensorOptimizer):
     def __init__(self, params: Parameters, lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
                  amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None,
-                 **pytorchs: Unpack[PyTorchs]):
-        check_left_out(type(self).__name__, pytorchs)
+                 foreach: bool | None = None, fused: bool | None = None, capturable: bool = False):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                                       maximize=maximize), max_grad_norm)
 
@@ -85,6 +83,5 @@ class AdamW(Adam):
     def __init__(self, params: Parameters, lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
                  amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None,
-                 **pytorchs: Unpack[PyTorchs]):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, max_grad_norm=max_grad_norm,
-                         **pytorchs)
+                 foreach: bool | None = None, fused: bool | None = None, capturable: bool = False):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, max_grad_norm=max_grad_norm)

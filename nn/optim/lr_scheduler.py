@@ -6,10 +6,7 @@ from typing import Any
 
 from minigrad.extend import notice, opaque
 from nn.checks import one_of
-from nn.left_out import check_left_out, say_what_is_left_out as _say_what_is_left_out
 from nn.optim.optimizer import Optimizer, check_option
-
-_say_what_is_left_out(__name__)
 
 # The fraction of the peak rate, from 1 to 0, by the fraction done of the steps after warm-up.
 ANNEALING: dict[str, Callable[[float], float]] = {
@@ -82,10 +79,8 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     @opaque
-    def step(self, epoch: None = None) -> None:
+    def step(self) -> None:
         """Go to the next epoch, and set its rates."""
-        if epoch is not None:
-            check_left_out(f"{type(self).__name__}.step", {"epoch": epoch})
         self.last_epoch += 1
         self._set_rates()
 

@@ -1,25 +1,15 @@
 """Optimizer: parameter groups and the state of each parameter, and how both are saved and loaded."""
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from minigrad import Tensor
 from minigrad.extend import note_write, notice, opaque
-from nn.left_out import OF_OPTIMIZERS, check_left_out
 from nn.module import Parameter, zero_grads
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]  # or groups of them, with options of their own
-
-
-class PyTorchs(TypedDict, total=False):
-    """PyTorch's keywords that ask for nothing here, or that an error explains (nn/left_out.py)."""
-
-    foreach: bool | None
-    fused: bool | None
-    capturable: bool
-    differentiable: bool
 
 
 COMPUTED = np.float32, np.float64  # in which steps are computed; a Parameter of another dtype is skipped if it is frozen
@@ -67,13 +57,6 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
-    if not TYPE_CHECKING:  # else type checkers would accept any name
-
-        def __getattr__(self, name: str) -> None:
-            """Called for missing attributes only."""
-            reason = f": left out; {OF_OPTIMIZERS[name]}" if name in OF_OPTIMIZERS else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{reason}", name=name, obj=self)
-
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own, or else the defaults."""
         name, group = type(self).__name__, param_group
@@ -111,10 +94,8 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no update()")
 
     @opaque
-    def step(self, closure: None = None) -> None:
+    def step(self) -> None:
         """Update all parameters that have a gradient."""
-        if closure is not None:
-            check_left_out(f"{type(self).__name__}.step", {"closure": closure})
         self.step_all()
 
     def step_all(self) -> None:

@@ -1,10 +1,9 @@
 """Stochastic gradient descent."""
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from nn.left_out import check_left_out
-from nn.optim.optimizer import Optimizer, Parameters, PyTorchs
+from nn.optim.optimizer import Optimizer, Parameters
 
 
 class SGD(Optimizer):
@@ -27,8 +26,7 @@ class SGD(Optimizer):
 
     def __init__(self, params: Parameters, lr: float = 1e-3, momentum: float = 0.0,
                  dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
-                 **pytorchs: Unpack[PyTorchs]):
-        check_left_out("SGD", pytorchs)
+                 foreach: bool | None = None, fused: bool | None = None):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize))
 

@@ -1,9 +1,7 @@
 """Gradient clipping and `skip_init`, under the names that PyTorch gives them; `data`: datasets and batches; `rnn`: padded
 sequences."""
 from nn.init import skip_init
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 from nn.optim.clip import clip_grad_norm_, clip_grad_value_
 from . import data, rnn
 
-_say_what_is_left_out(__name__)
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "data", "rnn", "skip_init"]

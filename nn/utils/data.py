@@ -12,16 +12,13 @@ import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Never, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 import minigrad as mg
 from minigrad import Generator, Tensor
 from nn.checks import positive_int
-from nn.left_out import check_left_out, say_what_is_left_out as _say_what_is_left_out
-
-_say_what_is_left_out(__name__)
 
 
 class Samples(Protocol):
@@ -263,18 +260,17 @@ class DataLoader:
     """Iterates over a dataset in batches, once per epoch, in order or shuffled by the global or the given generator.
 
     `sampler` yields positions in another order, `batch_sampler` lists of them; `collate_fn` makes a batch from a list of
-    samples. With batch_size=None there are no batches. Everything runs in this process: `num_workers` can only be 0.
+    samples. With batch_size=None there are no batches. Everything runs in this process: what PyTorch's
+    `num_workers`, `persistent_workers`, `prefetch_factor`, `worker_init_fn` and `pin_memory` ask for is ignored.
     """
 
     def __init__(
         self, dataset: Samples | IterableDataset, batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Iterable[int] | None = None, batch_sampler: Iterable[Sequence[int]] | None = None, num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, *,
-        generator: Generator | None = None, **left_out: Never,
+        generator: Generator | None = None, worker_init_fn: Callable[[int], Any] | None = None,
+        persistent_workers: bool = False, prefetch_factor: int | None = None,
     ):
-        check_left_out("DataLoader", left_out)
-        if num_workers != 0:
-            raise ValueError(f"DataLoader: num_workers can only be 0, got {num_workers}: everything runs in this process")
         if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):
             raise ValueError(f"DataLoader: batch_size must be a positive integer or None, got {batch_size!r}")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):

@@ -5,9 +5,7 @@ import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn.checks import check_same_dtype, one_of
-from nn.left_out import say_what_is_left_out as _say_what_is_left_out
 
-_say_what_is_left_out(__name__)
 __all__ = ["pad_sequence"]
 
 

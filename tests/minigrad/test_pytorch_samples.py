@@ -34,8 +34,8 @@ TIES = "left to the library: in which order equal elements come"
 NO_MODE = "left out: x.flip and mg.cat"
 CONSTANT = "what is drawn is constant here, and has a gradient of zeros in PyTorch"
 EVERYWHERE = {  # {error or difference: why}, for all operations
-    "argument 'memory_format'|memory_format= is left out": "memory is laid out by the library",
-    "argument 'layout'|layout= is left out": "tensors are dense",
+    "argument 'memory_format'": "memory is laid out by the library",
+    "argument 'layout'": "tensors are dense",
     "tensors hold float32, float64, int64, bool or bfloat16, not": "dtypes that are left out",
 }
 DIFFERENT = {  # {operation: {error or difference: why}}
@@ -46,7 +46,7 @@ DIFFERENT = {  # {operation: {error or difference: why}}
     "cat": {"dim 1 is out of range for a tensor of shape \\(0,\\)": "refused: PyTorch leaves out (0,), whatever the others are"},
     "gather": {"expected an index with 1 axes": "refused: an empty index of other axes, which PyTorch takes"},
     "logcumsumexp": {"gradient: float32 values": "PyTorch's has errors of 3e-3, ours of 1e-4, beside float64"},
-    "nn.functional.embedding": {"embedding: (max_norm|scale_grad_by_freq|sparse)= is left out": "rows are looked up, and no more"},
+    "nn.functional.embedding": {"argument '(max_norm|scale_grad_by_freq|sparse)'": "rows are looked up, and no more"},
     "nn.functional.hardsigmoid": {"gradient: float64 values": "a sixth is a float32 in PyTorch's backward: 5e-9"},
     "nn.functional.hardtanh": {"got 0.0 and 0.0": "refused: an empty range, as by nn.Hardtanh in PyTorch"},
     "nn.functional.linear": {"expected two float32 or two float64": "refused: products of matrices of integers"},
@@ -58,7 +58,7 @@ DIFFERENT = {  # {operation: {error or difference: why}}
     "norm.nuc": {"got 'nuc'": "left out: singular values are NumPy's"},
     "normal": {"requires_grad": CONSTANT},
     "normal.number_mean": {"requires_grad": CONSTANT},
-    "repeat_interleave": {"output_size= is left out": "it would save PyTorch a synchronisation"},
+    "repeat_interleave": {"argument 'output_size'": "it would save PyTorch a synchronisation"},
     "scatter": {"reduce='\\w+' is left out": "scatter_add", "2.5 does not fit into": "refused: PyTorch cuts it off"},
     "sort": {"result 1: int64 values": TIES},
     "take_along_dim": {"index -\\d is out of bounds": "refused: positions count from 0 on, as in gather"},

@@ -1,7 +1,5 @@
 """The same source here and in PyTorch: it computes the same in both, and arguments and defaults are the same."""
 import inspect
-import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from oracle import mg, torch
 
 import nn
-from nn.left_out import KEYWORDS
 
 rng = np.random.default_rng(0)
 T, B, S, C = 5, 3, 4, 8  # all different, so that a confused layout is an error
@@ -230,10 +227,6 @@ OTHER_DEFAULTS = {  # {name: {argument: why it differs}}
     "TransformerDecoderLayer": {"activation": "relu of this library"},
     "random_split": {"generator": "None is the default one"},
 }
-LEFT_OUT = {  # {argument of a function without **left_out: why}
-    "min_value": "deprecated there: min_val", "max_value": "deprecated there: max_val",
-    "_stacklevel": "of softmax: for a warning",
-}
 
 
 def shared():
@@ -288,76 +281,3 @@ def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
             default = named[q.name].default
             differs = default is EMPTY and q.default is not EMPTY or default is not EMPTY and default != q.default
             assert differs == (q.name in OTHER_DEFAULTS.get(name, {})), f"{q.name}={default}, in PyTorch {q.default}"
-        elif q.kind not in ANY:
-            takes_more = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in got.values())
-            assert q.name in (KEYWORDS if takes_more else LEFT_OUT), f"{q.name} is left out without a reason"
-
-
-LEFT_OUT_CALLS = {  # {function or class that takes keywords to refuse them: a call}
-    **{name: f"F.{name}(row, row, **left_out)" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")},
-    **{name: f"F.{name}(p, q, **left_out)" for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits")},
-    **{name: f"F.{name}(row, ids, **left_out)" for name in ("cross_entropy", "nll_loss")},
-    **{name: f"nn.{name}(**left_out)" for name in (
-        "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "NLLLoss")},
-    "normalize": "F.normalize(row, **left_out)", "embedding": "F.embedding(ids, row.T, **left_out)",
-    "Embedding": "nn.Embedding(3, 2, **left_out)", "Embedding.from_pretrained": "nn.Embedding.from_pretrained(row, **left_out)",
-    **{name: f"torch.optim.{name}([row], lr=0.1, **left_out)" for name in ("SGD", "Adam", "AdamW")},
-    "DataLoader": "torch.utils.data.DataLoader([1], **left_out)",
-    **{f"Module.{name}": f"nn.Linear(1, 1).{name}(print, **left_out)" for name in (
-        "register_forward_pre_hook", "register_forward_hook", "register_full_backward_hook")},
-    "Module.state_dict": "nn.Linear(1, 1).state_dict(**left_out)",
-    "Module.load_state_dict": "nn.Linear(1, 1).load_state_dict(nn.Linear(1, 1).state_dict(), **left_out)",
-}
-
-
-def test_each_function_that_refuses_keywords_has_a_call():
-    assert {name for name, ours, _ in SHARED if {"left_out", "pytorchs"} & inspect.signature(ours).parameters.keys()} == LEFT_OUT_CALLS.keys()
-
-
-@pytest.mark.parametrize("name, ours, theirs", [row for row in SHARED if row[0] in LEFT_OUT_CALLS])
-def test_keywords_that_are_left_out_say_so(name, ours, theirs):
-    scope = {"torch": mg, "nn": nn, "F": nn.functional, "ids": mg.tensor(CONSTANTS["ids"]),
-             **{name: mg.tensor(ARRAYS[name], requires_grad=True) for name in ("row", "p", "q")}}
-    taken = inspect.signature(ours).parameters
-    left_out = {q.name: q.default for q in parameters(name, theirs).values() if q.name not in taken and q.kind not in ANY}
-    eval(LEFT_OUT_CALLS[name], {**scope, "left_out": left_out})  # PyTorch's defaults ask for nothing
-    for keyword in left_out:
-        for value in (object(), [], mg.ones(2)):
-            with pytest.raises(TypeError, match=rf"^\w+: {keyword}= is left out; {re.escape(KEYWORDS[keyword][0])}$"):
-                eval(LEFT_OUT_CALLS[name], {**scope, "left_out": {keyword: value}})
-    with pytest.raises(TypeError, match=r"^\w+: got an unexpected keyword argument 'nonsense'$"):
-        eval(LEFT_OUT_CALLS[name], {**scope, "left_out": {"nonsense": 1}})
-
-
-@pytest.mark.parametrize("source, says", [
-    ("torch.optim.SGD([row], lr=1.0).step(lambda: 0.0)", "SGD.step: closure= is left out; compute the loss"),
-    ("torch.optim.AdamW([row], lr=1.0).step(closure=lambda: 0.0)", "AdamW.step: closure= is left out; compute the loss"),
-    ("torch.optim.lr_scheduler.StepLR(torch.optim.SGD([row], lr=1.0), 2).step(3)", "StepLR.step: epoch= is left out; call step()"),
-    ("row.sum().backward(inputs=[row])", "backward: inputs= is left out; use mg.grad(loss, inputs)"),
-    ("nn.Linear(1, 1).load_state_dict({}, False, assign=True)", "load_state_dict: assign= is left out; values are copied"),
-    ("nn.MSELoss(size_average=False)", "MSELoss: size_average= is left out; use reduction="),
-])
-def test_what_is_left_out_of_calls_says_so(source, says):
-    scope = {"torch": mg, "nn": nn, "row": mg.tensor(ARRAYS["row"], requires_grad=True)}
-    before = scope["row"].tolist()
-    with pytest.raises(TypeError, match=re.escape(says)):
-        eval(source, scope)
-    assert scope["row"].tolist() == before
-
-
-@pytest.mark.parametrize("optimizer", [nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW])
-def test_foreach_and_fused_change_nothing(optimizer):
-    steps = []
-    for options in ({}, {"foreach": True}, {"fused": True, "foreach": False}):
-        p = mg.tensor([1.0, -2.0], requires_grad=True)
-        p.grad = mg.tensor([0.5, 3.0])
-        optimizer([p], lr=0.1, **options).step()
-        steps.append(p.tolist())
-    assert steps[0] == steps[1] == steps[2] != [1.0, -2.0]
-
-
-def test_readme_names_arguments_that_are_left_out():
-    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    rows = [row.split("|")[-2] for row in readme.split("| | supported | not supported |")[1].split("\n\n")[0].splitlines()[2:]]
-    names = {name for row in rows for name in re.findall(r"`(\w+)=`", row)}
-    assert len(names) > 4 and names - KEYWORDS.keys() == {"add_bias_kv", "proj_size"}  # which are refused by name

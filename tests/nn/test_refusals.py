@@ -229,7 +229,6 @@ REFUSED = {
     ModuleDict().update({"forward": block})  # KeyError: forward
     """,
     "data": """
-    DataLoader(samples, num_workers=2)  # ValueError: num_workers can only be 0, got 2
     DataLoader(samples, 0)  # ValueError: batch_size must be a positive integer or None, got 0
     DataLoader(samples, 2.0)  # ValueError: batch_size must be a positive integer or None, got 2.0
     DataLoader(samples, shuffle=True, sampler=(0,))  # ValueError: shuffle excludes sampler

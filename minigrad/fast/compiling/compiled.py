@@ -10,13 +10,12 @@ import itertools
 import operator
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from ... import backend, random
 from ...arrays import float_errors
-from ...ops.left_out import OF_COMPILE, refuse
 from ...per_thread import this_thread
 from ...runner import changes
 from ...tensor import Tensor, wrap
@@ -35,24 +34,20 @@ Result = TypeVar("Result")
 MOST_CAPTURED = 8  # captures of one step, such as for different shapes; then the oldest goes
 
 
-class PyTorchs(TypedDict, total=False):
-    """PyTorch's keywords that change nothing here."""
-
-    fullgraph: bool
-    dynamic: bool | None
-    mode: str | None
-    backend: str
-
-
 @overload
 def compile(
-    function: Callable[Arguments, Result], *, check: bool = False, **pytorchs: Unpack[PyTorchs]
+    function: Callable[Arguments, Result], *, check: bool = False, fullgraph: bool = False, dynamic: bool | None = None,
+    mode: str | None = None, backend: str | None = None,
 ) -> "Compiled[Arguments, Result]": ...
 @overload
 def compile(
-    function: None = None, *, check: bool = False, **pytorchs: Unpack[PyTorchs]
+    function: None = None, *, check: bool = False, fullgraph: bool = False, dynamic: bool | None = None,
+    mode: str | None = None, backend: str | None = None,
 ) -> "Callable[[Callable[Arguments, Result]], Compiled[Arguments, Result]]": ...
-def compile(function: Callable[..., Any] | None = None, *, check: bool = False, **pytorchs: Unpack[PyTorchs]) -> Any:
+def compile(
+    function: Callable[..., Any] | None = None, *, check: bool = False, fullgraph: bool = False,
+    dynamic: bool | None = None, mode: str | None = None, backend: str | None = None,
+) -> Any:
     """A faster form of `function(*tensors)`, such as a training step: captured at the first call, then replayed.
 
     A replay makes the same calls on the same memory, so its results have the same bits. It skips layers, checks, the tape
@@ -77,7 +72,7 @@ def compile(function: Callable[..., Any] | None = None, *, check: bool = False, 
     - Prints and other side effects happen only when Python runs the step.
 
     `constants()` of the result lists what is taken as constant. With `check`, Python also makes each call, from the same
-    state, and the results are compared bit by bit; that is slow. PyTorch's `mode`, `fullgraph` and `dynamic` are ignored.
+    state, and the results are compared bit by bit; that is slow. PyTorch's other keywords are ignored.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -91,7 +86,6 @@ def compile(function: Callable[..., Any] | None = None, *, check: bool = False, 
     >>> w.grad  # accumulated: [2, 4] + [18, 4]
     tensor([20.,  8.])
     """
-    refuse("compile", pytorchs, OF_COMPILE)
     if function is None:
         return functools.partial(compile, check=check)
     if hasattr(function, "named_parameters"):
