@@ -14,7 +14,7 @@ import pytest
 mkdocs = pytest.importorskip("mkdocs")
 
 ROOT = pathlib.Path(__file__).parents[1]
-INTERNAL = {"minigrad.left_out", "minigrad.as_function", "nn.says_what_is_left_out", "models.tasks.Task"}
+INTERNAL = {"minigrad.as_function", "models.tasks.Task"}
 GUIDE = "study/guide/backprop_through_attention.html"
 
 
