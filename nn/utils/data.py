@@ -8,7 +8,6 @@
 (4, 1) [4, 5, 6, 7]
 (2, 1) [8, 9]
 """
-import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -34,16 +33,6 @@ class Dataset:
     def __getitem__(self, index: int) -> Any:
         """The sample at this position."""
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__(): define it in the class")
-
-    def __add__(self: Samples, other: Samples) -> "ConcatDataset":
-        return ConcatDataset([self, other])
-
-
-class IterableDataset(Dataset):
-    """Samples in sequence: a subclass has __iter__."""
-
-    def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__} has no __iter__(): define it in the class")
 
 
 class TensorDataset(Dataset):
@@ -76,24 +65,6 @@ class Subset(Dataset):
 
     def __len__(self) -> int:
         return len(self.indices)
-
-
-class ConcatDataset(Dataset):
-    """Several datasets, one after the other."""
-
-    def __init__(self, datasets: Iterable[Samples]):
-        self.datasets: list[Samples] = list(datasets)
-        self.ends: list[int] = list(itertools.accumulate(map(len, self.datasets)))
-
-    def __getitem__(self, index: int) -> Any:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"ConcatDataset: index {index} is out of range for {len(self)} samples")
-        index %= len(self)
-        which = bisect.bisect_right(self.ends, index)
-        return self.datasets[which][index - (self.ends[which - 1] if which else 0)]
-
-    def __len__(self) -> int:
-        return self.ends[-1] if self.ends else 0
 
 
 def random_split(dataset: Samples, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
@@ -153,19 +124,6 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__(): define it in the class")
 
 
-class SequentialSampler(Sampler):
-    """All positions of a dataset in order."""
-
-    def __init__(self, data_source: Sized):
-        self.data_source = data_source
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.data_source)))
-
-    def __len__(self) -> int:
-        return len(self.data_source)
-
-
 class RandomSampler(Sampler):
     """num_samples positions of a dataset, by default as many as it has, in random order: each once, or with replacement.
 
@@ -193,63 +151,8 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
-    """These positions in random order, each once."""
-
-    def __init__(self, indices: Sequence[int], generator: Generator | None = None):
-        self.indices = indices
-        self.generator = generator
-
-    def __iter__(self) -> Iterator[int]:
-        return (self.indices[i] for i in mg.randperm(len(self.indices), generator=self.generator).tolist())
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-
-class WeightedRandomSampler(Sampler):
-    """num_samples positions, each with a probability proportional to its weight, by default with replacement.
-
-    >>> list(WeightedRandomSampler([0.0, 1.0], 3))
-    [1, 1, 1]
-    """
-
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
-                 generator: Generator | None = None):
-        self.weights: Tensor = mg.as_tensor(weights, dtype=mg.float64)
-        self.num_samples: int = positive_int("WeightedRandomSampler", "num_samples", num_samples)
-        self.replacement = replacement
-        self.generator = generator
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.weights.multinomial(self.num_samples, self.replacement, generator=self.generator).tolist())
-
-    def __len__(self) -> int:
-        return self.num_samples
-
-
-class BatchSampler(Sampler):
-    """Lists of batch_size positions from another sampler; a shorter last one is kept or dropped.
-
-    >>> list(BatchSampler(SequentialSampler("abcde"), batch_size=2, drop_last=False))
-    [[0, 1], [2, 3], [4]]
-    """
-
-    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool):
-        self.sampler: Any = sampler  # Any: a length is needed only where it is asked for
-        self.batch_size: int = positive_int("BatchSampler", "batch_size", batch_size)
-        self.drop_last = drop_last
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return in_batches(self.sampler, self.batch_size, self.drop_last)
-
-    def __len__(self) -> int:
-        n = len(self.sampler)
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
-
-
-def in_batches(values: Iterable[Any], batch_size: int, drop_last: bool) -> Iterator[list[Any]]:
-    """Values in lists of batch_size; a shorter last one is kept or dropped."""
+def in_batches(values: Iterable[int], batch_size: int, drop_last: bool) -> Iterator[list[int]]:
+    """Positions in lists of batch_size; a shorter last one is kept or dropped."""
     values = iter(values)
     while batch := list(itertools.islice(values, batch_size)):
         if len(batch) == batch_size or not drop_last:
@@ -265,7 +168,7 @@ class DataLoader:
     """
 
     def __init__(
-        self, dataset: Samples | IterableDataset, batch_size: int | None = 1, shuffle: bool | None = None,
+        self, dataset: Samples, batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Iterable[int] | None = None, batch_sampler: Iterable[Sequence[int]] | None = None, num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, *,
         generator: Generator | None = None, worker_init_fn: Callable[[int], Any] | None = None,
@@ -275,13 +178,11 @@ class DataLoader:
             raise ValueError(f"DataLoader: batch_size must be a positive integer or None, got {batch_size!r}")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
             raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
-        if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("DataLoader: an IterableDataset has its own order; leave out shuffle, sampler, batch_sampler")
         if shuffle and sampler is not None:
             raise ValueError("DataLoader: shuffle excludes sampler")
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: without batches (batch_size=None) there is no last one to drop")
-        self.dataset: Any = dataset  # Any: a length is needed only where it is asked for
+        self.dataset = dataset
         self.batch_size = batch_size
         self.shuffle: bool = bool(shuffle)
         self.sampler: Any = sampler
@@ -291,14 +192,10 @@ class DataLoader:
         self.generator = generator
 
     def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.dataset, IterableDataset):
-            if self.batch_size is None:
-                return map(self._collated, self.dataset)
-            return map(self.collate_fn or default_collate, in_batches(self.dataset, self.batch_size, self.drop_last))
         if self.batch_sampler is not None:
             return map(self._batch, self.batch_sampler)
         if self.batch_size is None:
-            return (self._collated(self.dataset[i]) for i in self._order())
+            return map(self.collate_fn or (lambda sample: sample), (self.dataset[i] for i in self._order()))
         return map(self._batch, in_batches(self._order(), self.batch_size, self.drop_last))
 
     def __len__(self) -> int:
@@ -316,11 +213,9 @@ class DataLoader:
         n = len(self.dataset)
         return mg.randperm(n, generator=self.generator).tolist() if self.shuffle else range(n)
 
-    def _collated(self, sample: Any) -> Any:
-        return sample if self.collate_fn is None else self.collate_fn(sample)
-
     def _batch(self, positions: Sequence[int]) -> Any:
-        dataset, positions = self.dataset, list(positions)
+        dataset: Any = self.dataset
+        positions = list(positions)
         if self.collate_fn is not None:
             return self.collate_fn([dataset[i] for i in positions])
         while type(dataset) is Subset:

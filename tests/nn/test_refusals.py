@@ -232,9 +232,6 @@ REFUSED = {
     DataLoader(samples, 0)  # ValueError: batch_size must be a positive integer or None, got 0
     DataLoader(samples, 2.0)  # ValueError: batch_size must be a positive integer or None, got 2.0
     DataLoader(samples, shuffle=True, sampler=(0,))  # ValueError: shuffle excludes sampler
-    DataLoader(IterableDataset(), shuffle=True)  # ValueError: IterableDataset has its own order; leave out shuffle, sampler,
-    DataLoader(IterableDataset(), sampler=(0,))  # ValueError: IterableDataset has its own order
-    DataLoader(IterableDataset(), batch_sampler=((0,),))  # ValueError: IterableDataset has its own order
     default_collate([])  # ValueError: default_collate: expected at least one sample, got an empty batch
     DataLoader(samples, batch_sampler=((0,),), drop_last=True)  # ValueError: batch_sampler excludes
     DataLoader(samples, None, drop_last=True)  # ValueError: no last one to drop
