@@ -2,17 +2,13 @@
 from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_, clip_grad_value_
-from .lr_scheduler import (
-    ANNEALING, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR,
-    StepLR, warmup_annealing,
-)
+from .lr_scheduler import ANNEALING, CosineAnnealingLR, LambdaLR, LRScheduler, StepLR, warmup_annealing
 from .multi_tensor import Joined
 from .muon import Muon
 from .optimizer import Optimizer
 from .sgd import SGD
 
 __all__ = [
-    "ANNEALING", "SGD", "Adam", "AdamW", "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "Joined", "LambdaLR",
-    "LinearLR", "LRScheduler", "MultiStepLR", "Muon", "Optimizer", "SequentialLR", "StepLR", "clip_grad_norm_",
-    "clip_grad_value_", "lr_scheduler", "warmup_annealing",
+    "ANNEALING", "SGD", "Adam", "AdamW", "CosineAnnealingLR", "Joined", "LambdaLR", "LRScheduler", "Muon", "Optimizer",
+    "StepLR", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler", "warmup_annealing",
 ]

@@ -1,7 +1,6 @@
 """Learning-rate schedules: a plain function, and PyTorch's schedulers, which set the rates of an optimiser."""
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigrad.extend import notice, opaque
@@ -82,9 +81,6 @@ class LRScheduler:
     def step(self) -> None:
         """Go to the next epoch, and set its rates."""
         self.last_epoch += 1
-        self._set_rates()
-
-    def _set_rates(self) -> None:
         for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
             group["lr"] = lr
 
@@ -130,25 +126,8 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (lr - self.eta_min) * factor for lr in self.base_lrs]
 
 
-class FactorLR(LRScheduler):
-    """lr = initial lr * factor_at(epoch). A subclass writes `factor_at`.
-
-    Each step multiplies the rate in use by factor_at(epoch) / factor_at(epoch - 1), so the factors of several schedulers on
-    one optimiser multiply, and a rate changed by hand stays changed.
-    """
-
-    def factor_at(self, epoch: int) -> float:
-        """The factor of the initial rates in this epoch."""
-        raise NotImplementedError(f"{type(self).__name__} has no factor_at()")
-
-    def get_lr(self) -> list[float]:
-        before = 1.0 if self.last_epoch == 0 else self.factor_at(self.last_epoch - 1)
-        factor = self.factor_at(self.last_epoch)
-        return [lr if factor == before else lr * factor / before for lr in self.get_last_lr()]
-
-
-class StepLR(FactorLR):
-    """lr = initial lr * gamma^(epoch // step_size)
+class StepLR(LRScheduler):
+    """Each step_size epochs, lr = gamma lr: a rate changed by hand stays changed.
 
     >>> import minigrad as mg
     >>> import nn
@@ -169,111 +148,6 @@ class StepLR(FactorLR):
         self._set_options(step_size=step_size, gamma=gamma)
         super().__init__(optimizer, last_epoch)
 
-    def factor_at(self, epoch: int) -> float:
-        return self.gamma ** (epoch // self.step_size)
-
-
-class MultiStepLR(FactorLR):
-    """lr = initial lr * gamma^(number of milestones up to epoch); an epoch listed twice counts twice."""
-
-    milestones: list[int]
-    gamma: float
-
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
-        self._set_options(milestones=sorted(milestones), gamma=gamma)
-        super().__init__(optimizer, last_epoch)
-
-    def factor_at(self, epoch: int) -> float:
-        return self.gamma ** sum(milestone <= epoch for milestone in self.milestones)
-
-
-class ExponentialLR(FactorLR):
-    """lr = initial lr * gamma^epoch"""
-
-    gamma: float
-
-    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
-        self._set_options(gamma=gamma)
-        super().__init__(optimizer, last_epoch)
-
-    def factor_at(self, epoch: int) -> float:
-        return self.gamma**epoch
-
-
-class LinearLR(FactorLR):
-    """lr = initial lr * factor, which changes linearly from start_factor to end_factor in total_iters epochs."""
-
-    start_factor: float
-    end_factor: float
-    total_iters: int
-
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
-                 last_epoch: int = -1):
-        self._set_options(start_factor=start_factor, end_factor=end_factor, total_iters=total_iters)
-        super().__init__(optimizer, last_epoch)
-
-    def factor_at(self, epoch: int) -> float:
-        return self.start_factor + (self.end_factor - self.start_factor) * min(epoch, self.total_iters) / self.total_iters
-
-
-class ConstantLR(FactorLR):
-    """lr = initial lr * factor in the first total_iters epochs, then the initial lr."""
-
-    factor: float
-    total_iters: int
-
-    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1):
-        self._set_options(factor=factor, total_iters=total_iters)
-        super().__init__(optimizer, last_epoch)
-
-    def factor_at(self, epoch: int) -> float:
-        return self.factor if epoch < self.total_iters else 1.0
-
-
-class SequentialLR(LRScheduler):
-    """The rates of schedulers, one after another: of the next one, from its epoch 0 on, at each of the milestones.
-
-    >>> import minigrad as mg
-    >>> import nn
-    >>> optimizer = nn.optim.SGD([nn.Parameter(mg.ones(1))], lr=8.0)
-    >>> warmup, decay = LinearLR(optimizer, 0.25, total_iters=3), ExponentialLR(optimizer, 0.5)
-    >>> scheduler = SequentialLR(optimizer, [warmup, decay], milestones=[3])
-    >>> rates = []
-    >>> for epoch in range(6):
-    ...     rates += scheduler.get_last_lr()
-    ...     scheduler.step()  # after optimizer.step(); the parts are not stepped
-    >>> rates
-    [2.0, 4.0, 6.0, 8.0, 4.0, 2.0]
-    """
-
-    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
-                 last_epoch: int = -1):
-        self.schedulers = list(schedulers)
-        self.milestones: list[int] = list(milestones)
-        if len(self.schedulers) != len(self.milestones) + 1 or self.milestones != sorted(self.milestones):
-            raise ValueError(f"SequentialLR: expected increasing milestones, one fewer than schedulers, got "
-                             f"{self.milestones} for {len(self.schedulers)} schedulers")
-        if any(scheduler.optimizer is not optimizer for scheduler in self.schedulers):
-            raise ValueError("SequentialLR: its schedulers must be of the same optimizer")
-        if last_epoch != -1:
-            raise ValueError(f"SequentialLR: last_epoch must be -1, got {last_epoch}; to resume, use load_state_dict")
-        super().__init__(optimizer, last_epoch)
-
-    def _set_rates(self) -> None:
-        number = bisect_right(self.milestones, self.last_epoch)
-        if self.last_epoch in (0, *self.milestones):  # its first epoch
-            for group, lr in zip(self.optimizer.param_groups, self.base_lrs):
-                group["lr"] = lr
-            self.schedulers[number].last_epoch = -1
-        self.schedulers[number].step()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its own state, and below "schedulers" that of each part."""
-        return {**super().state_dict(), "schedulers": [scheduler.state_dict() for scheduler in self.schedulers]}
-
-    @opaque
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from where `state_dict` was called. The rates in use are in the optimiser's own state."""
-        super().load_state_dict({name: value for name, value in state_dict.items() if name != "schedulers"})
-        for scheduler, state in zip(self.schedulers, state_dict["schedulers"]):
-            scheduler.load_state_dict(state)
+    def get_lr(self) -> list[float]:
+        factor = self.gamma if self.last_epoch and self.last_epoch % self.step_size == 0 else 1.0
+        return [lr * factor for lr in self.get_last_lr()]

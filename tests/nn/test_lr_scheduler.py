@@ -6,7 +6,7 @@ import pytest
 import minigrad as mg
 import nn
 from nn.optim import lr_scheduler, warmup_annealing
-from nn.optim.lr_scheduler import FactorLR, LRScheduler
+from nn.optim.lr_scheduler import LRScheduler
 
 
 def make_optimizer(library=nn, tensor=mg.ones):
@@ -29,17 +29,6 @@ SCHEDULES = {  # text: rates of the first group
     "made(StepLR, step_size=2)": [1, 1, 0.1, 0.1, 0.01, 0.01],
     "made(StepLR, 1, gamma=0.5)": [1, 0.5, 0.25, 0.125],
     "made(StepLR, 2, gamma=0.0)": [1, 1, 0, 0, 0, 0],
-    "made(MultiStepLR, [4, 1, 4])": [1, 0.1, 0.1, 0.1, 0.001, 0.001],
-    "made(MultiStepLR, [2], gamma=0.5)": [1, 1, 0.5, 0.5],
-    "made(ExponentialLR, 0.5)": [1, 0.5, 0.25, 0.125],
-    "made(LinearLR)": [1 / 3, 7 / 15, 9 / 15, 11 / 15, 13 / 15, 1, 1],
-    "made(LinearLR, 1.0, 0.0, 2)": [1, 0.5, 0, 0],
-    "made(LinearLR, 0.2, 0.8, total_iters=3)": [0.2, 0.4, 0.6, 0.8, 0.8],
-    "made(ConstantLR)": [1 / 3] * 5 + [1, 1],
-    "made(ConstantLR, 0.25, total_iters=2)": [0.25, 0.25, 1, 1],
-    "made(SequentialLR, [made(LinearLR, 0.25, total_iters=3), made(CosineAnnealingLR, 2)], [2])": [0.25, 0.5, 1, 0.5, 0, 0.5],
-    "made(SequentialLR, [made(StepLR, 1), made(LambdaLR, lambda epoch: 2 ** -epoch), made(ConstantLR, 0.2, 1)], milestones=[1, 4])":
-        [1, 1, 0.5, 0.25, 0.2, 1, 1],
 }
 over_schedules = pytest.mark.parametrize("text", SCHEDULES)
 
@@ -55,11 +44,7 @@ def test_rates(text):
     assert rates == pytest.approx(SCHEDULES[text], abs=1e-7)
 
 
-CHAINED = ("made(ConstantLR, 0.1, 4), made(ExponentialLR, 0.9), made(LinearLR), made(MultiStepLR, [0, 4, 4], gamma=0.7), "
-           "made(StepLR, 5)")
-
-
-@pytest.mark.parametrize("text", [text for text in SCHEDULES if "gamma=0.0" not in text] + [CHAINED])  # there, 0 / 0
+@pytest.mark.parametrize("text", [*SCHEDULES, "made(StepLR, 2), made(StepLR, 5)"])
 def test_rates_are_pytorchs(text):
     torch = pytest.importorskip("torch")
     ours, theirs = make_optimizer(), make_optimizer(torch.nn, torch.ones)
@@ -74,7 +59,7 @@ def test_rates_are_pytorchs(text):
 
 def test_a_rate_changed_by_hand_stays_changed():
     optimizer = make_optimizer()
-    scheduler = make("made(ExponentialLR, 0.5)", optimizer)
+    scheduler = make("made(StepLR, 1, 0.5)", optimizer)
     optimizer.param_groups[0]["lr"] = 10.0
     scheduler.step()
     assert scheduler.get_last_lr() == [5.0, 0.25]
@@ -93,14 +78,13 @@ def test_scheduler_resumes(text):
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     optimizer = make_optimizer()
     optimizer.load_state_dict(first.optimizer.state_dict())
-    third = second if "SequentialLR" in text else make(text, optimizer, last_epoch=3)  # continues with the next epoch
+    third = make(text, optimizer, last_epoch=3)  # continues with the next epoch
     for _ in range(3):
         first.step()
         second.step()
         assert first.get_last_lr() == second.get_last_lr() == third.get_last_lr()
         assert first.last_epoch == second.last_epoch == third.last_epoch
-        if third is not second:
-            third.step()
+        third.step()
 
 
 @pytest.mark.parametrize("options, expected", [
@@ -115,13 +99,7 @@ def test_warmup_annealing(options, expected):
 @pytest.mark.parametrize("text", [
     "warmup_annealing(0, warmup_steps=5, total_steps=4, peak=1.0, floor=0.0)",
     "warmup_annealing(0, warmup_steps=-1, total_steps=4, peak=1.0, floor=0.0)", "made(CosineAnnealingLR, T_max=0)",
-    "made(LambdaLR, [lambda epoch: 1])", "made(StepLR, 0)", "made(StepLR, 2, gamma=-0.1)",
-    "made(MultiStepLR, [1], gamma=float('nan'))", "made(ExponentialLR, float('inf'))", "made(LinearLR, start_factor=0.0)",
-    "made(LinearLR, end_factor=1.5)", "made(LinearLR, total_iters=0)", "made(ConstantLR, factor=0.0)",
-    "made(ConstantLR, factor=1.5)", "made(ConstantLR, total_iters=0)",
-    "made(SequentialLR, [made(StepLR, 2)], [1])", "made(SequentialLR, [], [])",
-    "made(SequentialLR, [made(StepLR, 2), made(StepLR, 3), made(StepLR, 4)], [3, 1])",
-    "made(SequentialLR, [StepLR(make_optimizer(), 2)], [])", "made(SequentialLR, [made(StepLR, 2)], [], last_epoch=2)",
+    "made(LambdaLR, [lambda epoch: 1])", "made(StepLR, 0)", "made(StepLR, 2, gamma=-0.1)", "made(StepLR, 2, gamma=float('nan'))",
     "made(StepLR, 2, last_epoch=3)",  # of an optimizer that has no initial rates
 ])
 def test_misuse(text):
@@ -129,7 +107,6 @@ def test_misuse(text):
         make(text, make_optimizer())
 
 
-@pytest.mark.parametrize("schedule", [LRScheduler, FactorLR])
-def test_a_schedule_without_a_formula(schedule):
+def test_a_schedule_without_a_formula():
     with pytest.raises(NotImplementedError):
-        schedule(make_optimizer())
+        LRScheduler(make_optimizer())

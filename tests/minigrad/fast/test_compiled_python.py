@@ -360,9 +360,9 @@ REFUSED = {  # top, body, the name that the error gives
 REPORTED = {  # top, what follows backward, the error
     "norm of the gradients": ("optimizer.max_grad_norm = 1.0", "optimizer.step(); loss = loss * optimizer.grad_norm", "reads the norm of"),
     "state_dict": ("", "optimizer.step(); loss = loss * optimizer.state_dict()['state'][0]['step']", "reads the state of an optimizer"),
-    "rates": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)", "scheduler.step(); loss = loss * scheduler.get_last_lr()[0]",
+    "rates": ("scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)", "scheduler.step(); loss = loss * scheduler.get_last_lr()[0]",
               "reads learning rates"),
-    "state of a scheduler": ("scheduler = nn.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)",
+    "state of a scheduler": ("scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)",
                              "scheduler.step(); loss = loss * scheduler.state_dict()['last_epoch']", "reads the state of a scheduler"),
 }  # fmt: skip
 
