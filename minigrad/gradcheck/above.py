@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .problem import Point
 from .report import InputReport
+from .subject import Record
 
 EXPLAINERS: list[str] = []  # names of modules, in the order in which they are asked
 
@@ -24,7 +24,7 @@ def explain_with(module: str) -> None:
     EXPLAINERS.append(module)
 
 
-def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Any]:
+def consultations(point: Record, reports: list[InputReport], seed: int) -> list[Any]:
     """What the registered modules, if installed, have to say about a failed check."""
     modules = filter(None, map(installed, EXPLAINERS))
     return [asked for module in modules for asked in module.consultations(point, reports, seed)]

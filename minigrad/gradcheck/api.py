@@ -3,16 +3,16 @@ import dataclasses
 import warnings
 from typing import Any, Callable, Sequence, TypeAlias
 
-from ..autograd.functional import grad
-from ..autograd.grad_mode import enable_grad
-from ..tensor import Tensor, wrap
-from .bridge import Given
+import numpy as np
+
+from ..tensor import Tensor  # noqa: F401  the examples name it
+from .arguments import as_inputs, generator_for
 from .check import Options, check
 from .libraries import array_of
 from .narrow import check_narrow
-from .problem import as_inputs, floats, generator_for, items_of, problem_of
 from .report import GradcheckReport
-from .side_checks import recorded_from, run
+from .side_checks import recorded, run
+from .subject import Given, Record, Subject
 
 # A function or module of any library, or a pair (forward, backward) in NumPy.
 Checked: TypeAlias = Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]]
@@ -60,8 +60,7 @@ def gradcheck_report(fn: Checked, inputs: Any, *others: Any, **options: Any) -> 
     given = Given.of(fn, inputs)
     if given.is_narrow:
         return check_narrow(given, chosen)
-    with given.as_tensors() as (fn, inputs, details):
-        return check(problem_of(fn, inputs, **details), chosen)
+    return check(given.subject(), chosen)
 
 
 def gradcheck(fn: Checked, inputs: Any, *others: Any, raise_exception: bool = True, **options: Any) -> bool:
@@ -108,42 +107,39 @@ def gradgradcheck(
     """
     refuse(others)
     chosen = options_from(options)
-    with Given.of(fn, inputs).as_float64() as (fn, inputs, details):
-        report = check_backward(fn, inputs, grad_outputs, chosen, **details)
+    with Given.of(fn, inputs).as_float64() as subject:
+        report = check_backward(subject, grad_outputs, chosen)
     return conclude(report, raise_exception)
 
 
-def check_backward(fn: Callable[..., Any], inputs: Sequence[Any], grad_outputs: Any, options: Options, title: str,
-                   names: Sequence[str], parameters: dict[str, Tensor] | None = None) -> GradcheckReport:
+def check_backward(subject: Subject, grad_outputs: Any, options: Options) -> GradcheckReport:
     """The report of `gradgradcheck`."""
-    seed = options.seed
-    problem = problem_of(fn, inputs, title, names, parameters)
-    with problem.preserved():
-        outputs = problem.outputs()
-        shapes = [out.shape for out in outputs if out.requires_grad]
-        detail = recorded_from(problem, outputs, generator_for(seed))
-    if not shapes:
-        raise ValueError("gradgradcheck: no output depends on an input that requires a gradient")
-    if grad_outputs is None:
-        generator = generator_for(seed + 1)
-        grad_outputs = [wrap(generator.standard_normal(shape)).requires_grad_() for shape in shapes]
-    upstreams = tuple(x if isinstance(x, Tensor) else wrap(array_of(x)).requires_grad_()
-                      for x in as_inputs(grad_outputs))
-    if len(upstreams) != len(shapes):
-        raise ValueError(f"gradgradcheck: expected a grad_output for each of {len(shapes)} outputs, got {len(upstreams)}")
-
-    def backward(*arguments: Any) -> tuple[Tensor, ...]:
-        point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
-        wanted = [x for x in [*items_of(point), *(parameters or {}).values()] if isinstance(x, Tensor) and x.requires_grad]
-        with enable_grad():
-            outputs = [out for out in floats(fn(*point)) if out.requires_grad]
-            return grad(outputs, wanted, upstream, create_graph=True, materialize_grads=True)
-
-    names = [*names, *(f"grad_outputs[{k}]" for k in range(len(upstreams)))]
-    title = f"the backward of {title or 'fn'}"
-    report = check(problem_of(backward, [*inputs, *upstreams], title, names, parameters), options)
+    with subject.preserved():
+        point = Record(subject)
+        shapes = [out.shape for out, is_known in zip(point.outputs, point.is_known) if is_known]
+        if not shapes:
+            raise ValueError("gradgradcheck: no output depends on an input that requires a gradient")
+        detail = recorded_at(point, generator_for(options.seed))
+        generator = generator_for(options.seed + 1)
+        given = list(map(generator.standard_normal, shapes))
+        if grad_outputs is not None:
+            given = [array_of(x).astype(np.float64) for x in as_inputs(grad_outputs)]
+        if len(given) != len(shapes):
+            raise ValueError(f"gradgradcheck: expected a grad_output for each of {len(shapes)} outputs, got {len(given)}")
+        remaining = iter(given)
+        backward = subject.backward([next(remaining) if is_known else np.zeros(out.shape)
+                                     for out, is_known in zip(point.outputs, point.is_known)])
+    report = check(backward, options)
     report.side_checks += run({"it is the backward without create_graph": lambda: detail})
     return report
+
+
+def recorded_at(point: Record, generator: np.random.Generator) -> str | None:
+    """Does create_graph=True give the same? If backward raises, the check itself finds out."""
+    try:
+        return recorded(point.differentiate(generator))
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def conclude(report: GradcheckReport, raise_exception: bool) -> bool:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import described, generator_for, items_of
 from .blame import told
-from .bridge import function_of
+from .contract import largest
 from .libraries import array_of, library_of, library_of_value
-from .problem import described, generator_for, items_of
-from .side_checks import largest
 from .state import State, all_generators
+from .subject import function_of
 
 MOVES = (1.0, -1.0, 0.03, 1000.0, -1000.0)  # how far a token is moved, at its own scale: also past saturation
 OTHER_POINTS = 2  # where first all tokens are moved, then one by 1: other parts of a function are active there
@@ -172,9 +172,7 @@ class Run:
         try:
             (out,), pullback = self.library.record(self.outputs, [leaf])
             values = array_of(out)
-            if pullback is None or values.dtype.kind != "f":
-                return found
-            for n in range(self.size):
+            for n in range(self.size if values.dtype.kind == "f" else 0):
                 place, upstream = np.unravel_index(n, self.shape), np.zeros(values.shape, values.dtype)
                 upstream[place] = generator.standard_normal(upstream[place].shape)
                 (gradient,) = pullback([upstream])

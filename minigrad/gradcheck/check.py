@@ -5,16 +5,16 @@ from typing import Any, Callable, Iterable
 
 import numpy as np
 
-from ..tensor import Tensor
 from .above import consultations
+from .arguments import generator_for
 from .blame import told
 from .differences import (
     FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, random_direction, step_along,
 )
 from .kinks import judge_kinks
-from .problem import Point, Problem, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
-from .side_checks import REPEATABLE, repeats, saved_arrays, side_checks
+from .side_checks import REPEATABLE, repeats, side_checks
+from .subject import Record, Subject
 
 SMALL_INPUT = 256  # up to this many elements, each is moved on its own
 SMALL_JACOBIAN = 4096  # up to this many derivatives, and SMALL_OUTPUT rows, each is judged on its own
@@ -56,46 +56,44 @@ class Options:
                 raise ValueError(f"gradcheck: {name} must be {wanted}, got {value!r}")
 
 
-def check(problem: Problem, options: Options, progress: Callable[[Iterable[Any]], Iterable[Any]] = iter) -> GradcheckReport:
-    """Check all leaves of a problem, which is left unchanged."""
+def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]], Iterable[Any]] = iter) -> GradcheckReport:
+    """Check all leaves of what is left unchanged."""
     generator = generator_for(options.seed)
-    with problem.preserved():
-        varied = problem.vary(generator)
-        outputs = problem.outputs()
+    with subject.preserved():
+        varied = subject.vary(generator)
+        point = Record(subject)
         # A function without a name is named after the op that made its output.
-        made_by = outputs[0].grad_fn
-        title = problem.title or ("the function" if made_by is None else made_by.title)
-        point, sides = differentiated(problem, outputs, options, generator)
-        reports = check_inputs(point, sides, options, generator, progress) if point else []
-        if point is None or not reports:
+        title = subject.title or getattr(getattr(point.tensors[0], "grad_fn", None), "title", "the function")
+        sides = differentiate(point, options, generator)
+        is_known = not any(side.has_raised for side in sides) and sides[0].passed
+        reports = check_inputs(point, sides, options, generator, progress) if is_known else []
+        if not reports:
             return GradcheckReport(title, [], sides, [], False, options.seed)
         failed = [side.name for side in sides if not side.passed]
         is_wrong = failed or any(report.verdict == FAIL for report in reports)
         to_ask = consultations(point, reports, options.seed) if is_wrong and REPEATABLE not in failed else []
-        warnings = [*problem.notes, *varied, *special_points(reports, problem.before, problem.constants)]
+        warnings = [*subject.notes, *varied, *special_points(reports, subject.before, subject.constants)]
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
-                 for k, out in enumerate(outputs) if not out.requires_grad]
-    warnings += [f"output {k} is NaN in {lost} of {out.numel()} places, where nothing can be checked"
-                 for k, out in enumerate(outputs) if (lost := np.count_nonzero(np.isnan(out.array)))]
+                 for k, is_known in enumerate(point.is_known) if not is_known]
+    warnings += [f"output {k} is NaN in {lost} of {out.size} places, where nothing can be checked"
+                 for k, out in enumerate(point.outputs) if (lost := np.count_nonzero(np.isnan(out)))]
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
 
 
-def differentiated(problem: Problem, outputs: tuple[Tensor, ...], options: Options, generator: np.random.Generator
-                   ) -> tuple[Point | None, list[SideCheck]]:
-    """The point with its gradients, or None if there are none to judge, and the side checks."""
-    saved = saved_arrays(outputs)
-    first = repeats(problem)
+def differentiate(point: Record, options: Options, generator: np.random.Generator) -> list[SideCheck]:
+    """The side checks, once the point has its gradients. Nothing else is checked if the first fails or one has raised."""
+    saved = point.library.saved(point.tensors)
+    first = repeats(point.subject)
     if not first.passed:
-        return None, [first]
+        return [first]
     try:
-        point = Point(problem, outputs, generator)
+        point.differentiate(generator)
     except Exception as error:  # noqa: BLE001  a backward that raises is wrong
-        return None, [SideCheck("backward gives gradients", False, told(error))]
-    sides = [first, *side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)]
-    return None if sides[-1].has_raised else point, sides
+        return [SideCheck("backward gives gradients", False, told(error), has_raised=True)]
+    return [first, *side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)]
 
 
-def check_inputs(point: Point, sides: list[SideCheck], options: Options, generator: np.random.Generator,
+def check_inputs(point: Record, sides: list[SideCheck], options: Options, generator: np.random.Generator,
                  progress: Callable[[Iterable[Any]], Iterable[Any]]) -> list[InputReport]:
     """A report on each leaf; none if the function raises, and a side check has said why."""
     point.refuse_infinities()
@@ -110,7 +108,7 @@ def check_inputs(point: Point, sides: list[SideCheck], options: Options, generat
                                "entries one by one"))
     if any(report.verdict != PASS for report in reports):
         judge_kinks(point, reports, KINK_STEP * options.eps, generator)
-    if any(np.any(np.isnan(out.array)) for out in point.outputs):
+    if any(np.any(np.isnan(out)) for out in point.outputs):
         for report in reports:  # NaN comes from NaN: that is no mistake
             report.verdicts[np.isnan(report.analytic)] = INCONCLUSIVE
     else:
@@ -118,45 +116,45 @@ def check_inputs(point: Point, sides: list[SideCheck], options: Options, generat
     return reports
 
 
-def judge_nearby(point: Point, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:
+def judge_nearby(point: Record, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:
     """Replace reports that say nothing, as at a kink, by others at points nearby."""
-    problem = point.problem
+    subject = point.subject
     for attempt in range(RETRIES):
         open_inputs = [i for i, report in enumerate(reports) if report.verdict == INCONCLUSIVE]
         if not open_inputs:
             return
-        problem.move(generator, upward=attempt % 2 == 1)
-        nearby = Point(problem, problem.outputs(), generator)
+        subject.move(generator, upward=attempt % 2 == 1)
+        nearby = Record(subject).differentiate(generator)
         for i in open_inputs if nearby.is_finite() or not point.is_finite() else ():  # else it left the domain
             again = check_input(nearby, i, options, generator)
             if again.verdict != INCONCLUSIVE:
                 again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
                 reports[i] = again
-        problem.restore()
+        subject.restore()
 
 
 Move = tuple[str, np.ndarray]  # a name and a direction
 
 
-def check_input(point: Point, i: int, options: Options, generator: np.random.Generator) -> InputReport:
+def check_input(point: Record, i: int, options: Options, generator: np.random.Generator) -> InputReport:
     """All elements if there are few; else random directions and some elements, and more elements to report a failure. In
     fast mode, only random directions."""
-    leaf = point.problem.leaves[point.names[i]]
+    leaf = point.subject.leaves[point.names[i]]
     gradient = point.gradients[i].reshape(-1)
-    if leaf.numel() <= SMALL_INPUT and not (options.fast_mode and leaf.numel()):
-        is_jacobian = point.size <= SMALL_OUTPUT and point.size * leaf.numel() <= SMALL_JACOBIAN
-        return compare(point, i, units(range(leaf.numel()), leaf.shape), options, generator, is_jacobian)
+    if leaf.size <= SMALL_INPUT and not (options.fast_mode and leaf.size):
+        is_jacobian = point.size <= SMALL_OUTPUT and point.size * leaf.size <= SMALL_JACOBIAN
+        return compare(point, i, units(range(leaf.size), leaf.shape), options, generator, is_jacobian)
     count = options.directions if options.fast_mode else options.directions + 5
-    moves = [(f"direction {k}", random_direction(leaf.array, generator)) for k in range(count)]
+    moves = [(f"direction {k}", random_direction(leaf, generator)) for k in range(count)]
     if not options.fast_mode:
-        by_size = generator.permutation(leaf.numel())
+        by_size = generator.permutation(leaf.size)
         by_size = by_size[np.argsort(np.abs(gradient[by_size]), kind="stable")]
         picked = [*by_size[: PICKED // 2], *by_size[-PICKED // 4 :],
-                  *generator.choice(leaf.numel(), PICKED // 4, replace=False)]
+                  *generator.choice(leaf.size, PICKED // 4, replace=False)]
         moves += units(sorted(set(picked)), leaf.shape)
     report = compare(point, i, moves, options, generator)
     if report.verdict == FAIL and not options.fast_mode:
-        chosen = np.sort(generator.choice(leaf.numel(), min(leaf.numel(), SMALL_INPUT), replace=False))
+        chosen = np.sort(generator.choice(leaf.size, min(leaf.size, SMALL_INPUT), replace=False))
         by_element = compare(point, i, units(chosen, leaf.shape), options, generator)
         report = by_element if by_element.verdict == FAIL else report
     return report
@@ -167,23 +165,23 @@ def units(elements: Iterable[int], shape: tuple[int, ...]) -> list[Move]:
     return [(index_of(k, shape), np.eye(1, math.prod(shape), k).reshape(shape)) for k in elements]
 
 
-def compare(point: Point, i: int, moves: list[Move], options: Options, generator: np.random.Generator,
+def compare(point: Record, i: int, moves: list[Move], options: Options, generator: np.random.Generator,
             is_jacobian: bool = False) -> InputReport:
     """Backward against differences along each direction: each output on its own, or all weighted with the upstream."""
-    problem = point.problem
-    name, leaf = point.names[i], problem.leaves[point.names[i]]
+    subject = point.subject
+    name, leaf = point.names[i], subject.leaves[point.names[i]]
     if is_jacobian:
-        evaluate, gradient = problem.values, point.jacobians[i]
+        evaluate, gradient = subject.values, point.jacobians[i]
         one = len(point.outputs) == 1
         rows = [("output" if one else f"outputs[{k}]") + index_of(j, out.shape)
-                for k, out in enumerate(point.outputs) for j in range(out.numel())]
-        values = problem.values()
+                for k, out in enumerate(point.outputs) for j in range(out.size)]
+        values = subject.values()
     else:
         evaluate, gradient = point.projected, point.gradients[i].reshape(1, -1)
         rows = [PROJECTED]
-        values = np.array([np.sum(np.abs(np.where(point.upstream == 0, 0.0, problem.values() * point.upstream)))])
+        values = np.array([np.sum(np.abs(np.where(point.upstream == 0, 0.0, subject.values() * point.upstream)))])
     centre = evaluate()
-    noise = noise_of(along(evaluate, [leaf.array], [random_direction(leaf.array, generator)]), centre)
+    noise = noise_of(along(evaluate, [leaf], [random_direction(leaf, generator)]), centre)
     noise = np.maximum(noise, 4 * np.finfo(np.float64).eps * largest_finite(values))
     magnitude = np.where(np.isfinite(gradient), np.abs(gradient), 0.0)
     largest = np.max(magnitude, axis=1, initial=0.0)
@@ -198,8 +196,8 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0)) + floor
         atol = atol if options.atol is None else np.full_like(atol, options.atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judge(
-            along(evaluate, [leaf.array], [direction]), centre, analytic[:, k],
-            step_along(leaf.array, direction, options.eps), options.rtol, atol, noise)
+            along(evaluate, [leaf], [direction]), centre, analytic[:, k],
+            step_along(leaf, direction, options.eps), options.rtol, atol, noise)
     error, is_open = np.abs(analytic - numeric), verdicts != PASS
     if np.any(is_open) and np.all(error[is_open] <= TINY * max(1.0, np.max(largest, initial=0.0))):
         rounding = rounding_of_backward(point, i, is_jacobian, generator)
@@ -209,22 +207,22 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         verdicts[verdicts == FAIL] = INCONCLUSIVE
     sizes = {f"dim {d} of {name}": n for d, n in enumerate(leaf.shape)}
     sizes |= {f"dim {d} of the output": n for out in point.outputs[:1] for d, n in enumerate(out.shape)}
-    sizes |= {f"the size of {name}": leaf.numel()}
+    sizes |= {f"the size of {name}": leaf.size}
     labels = [label for label, _ in moves]
-    checked = f"{len(rows)} x {len(moves)} derivatives" if is_jacobian else described(labels, leaf.numel())
+    checked = f"{len(rows)} x {len(moves)} derivatives" if is_jacobian else described(labels, leaf.size)
     return InputReport(name, leaf.shape, analytic, numeric, bound, verdicts, rows, labels, checked, sizes)
 
 
-def rounding_of_backward(point: Point, i: int, is_jacobian: bool, generator: np.random.Generator) -> np.ndarray:
+def rounding_of_backward(point: Record, i: int, is_jacobian: bool, generator: np.random.Generator) -> np.ndarray:
     """How far a gradient jumps about where inputs hardly move, as where terms cancel: the most in each row."""
-    problem, found = point.problem, np.zeros(1)
+    subject, found = point.subject, np.zeros(1)
     here = point.jacobians[i] if is_jacobian else point.gradients[i].reshape(1, -1)
-    arrays = [leaf.array for leaf in problem.leaves.values()]
+    arrays = list(subject.leaves.values())
     before = [array.copy() for array in arrays]
     for _ in range(NEIGHBOURS):
         for array, start in zip(arrays, before):
             array[...] = start * (1 + NEARBY * generator.uniform(-1, 1, start.shape))
-        near = Point(problem, problem.outputs(), generator)
+        near = Record(subject)
         there = near.jacobians[i] if is_jacobian else near.backward(point.upstream)[i].reshape(1, -1)
         found = np.maximum(found, np.max(np.abs(there - here), axis=1))
         for array, start in zip(arrays, before):

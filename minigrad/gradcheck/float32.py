@@ -5,10 +5,11 @@ import numpy as np
 
 from ..tape import Op
 from ..tensor import Tensor
+from .arguments import as_inputs, generator_for, mapped, title_of
 from .differences import FAIL, PASS
-from .libraries import MINIGRAD, library_of
-from .problem import Point, as_inputs, generator_for, input_names, mapped, nodes_below, problem_of, title_of
+from .libraries import MINIGRAD, library_of, nodes_below
 from .report import PROJECTED, GradcheckReport, InputReport, index_of
+from .subject import Record, Subject
 
 ROUNDING = 1e-6  # what may remain where a gradient cancels, relative to the largest of all inputs
 
@@ -43,22 +44,24 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
     return GradcheckReport(f"{title_of(fn) or 'fn'} in float32", reports, [], warnings_found, False, seed)
 
 
-def point_in(dtype: np.dtype, fn: Callable[..., Any], inputs: tuple[Any, ...], seed: int) -> Point:
+def point_in(dtype: np.dtype, fn: Callable[..., Any], inputs: tuple[Any, ...], seed: int) -> Record:
     """fn and its gradients at these inputs, all converted to this dtype."""
     def convert(x: Any, _: str) -> Any:
-        is_float = isinstance(x, Tensor) and x.dtype.kind == "f"
-        return Tensor(x.array.astype(np.float32), requires_grad=x.requires_grad, dtype=dtype) if is_float else x
+        if not (isinstance(x, Tensor) and x.dtype.kind == "f"):
+            return x
+        made = Tensor(x.array.astype(np.float32), requires_grad=x.requires_grad, dtype=dtype)
+        made.name = x.name or ""
+        return made
 
-    copies = [mapped(x, convert, "") for x in inputs]
-    problem = problem_of(fn, copies, names=input_names(fn, inputs), dtype=dtype)
-    with problem.preserved():
-        outputs = problem.outputs()
-        if not any(out.requires_grad for out in outputs):
+    subject = Subject(fn, [mapped(x, convert, "") for x in inputs], MINIGRAD, dtype=dtype)
+    with subject.preserved():
+        point = Record(subject)
+        if not any(point.is_known):
             raise ValueError("compare_float32: no output depends on an input that requires a gradient")
-        wide = next((node for node in nodes_below(outputs) if isinstance(node, Op) and node.dtype != dtype), None)
+        wide = next((node for node in nodes_below(point.tensors) if isinstance(node, Op) and node.dtype != dtype), None)
         if wide is not None:
             raise TypeError(
                 f"compare_float32: {wide.title} is computed in {wide.dtype} though all inputs are {dtype}: the function "
                 "holds a tensor of that dtype; pass it as an input, or convert it with .to(x.dtype)"
             )
-        return Point(problem, outputs, generator_for(seed))
+        return point.differentiate(generator_for(seed))

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import flat, split
 from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite
-from .problem import Point, Problem, flat, split
 from .report import InputReport
+from .subject import Record, Subject
 
 DIRECTIONS = 16
 UNITS = 64  # up to this many elements are also moved one by one
@@ -26,16 +27,16 @@ class Slopes:
     is_bent: np.ndarray  # (outputs,): does the function have a kink here?
 
 
-def slopes_around(problem: Problem, h: float, generator: np.random.Generator) -> Slopes:
+def slopes_around(subject: Subject, h: float, generator: np.random.Generator) -> Slopes:
     """Slopes along random directions, their sums, all ones, and, if there are few elements, each of them."""
-    leaves = list(problem.leaves.values())
-    is_movable = np.isfinite(flat(leaf.array for leaf in leaves))
+    leaves = list(subject.leaves.values())
+    is_movable = np.isfinite(flat(leaves))
     parts = is_movable * generator.standard_normal((2, DIRECTIONS // 2, is_movable.size))
     directions = [*parts[0], *parts[1], *(parts[0] + parts[1]), is_movable * 1.0]
     if is_movable.size <= UNITS:
         directions += list(np.eye(is_movable.size)[is_movable])
-    centre = problem.values()
-    values_at = [along(problem.values, [leaf.array for leaf in leaves], split(v, leaves)) for v in directions]
+    centre = subject.values()
+    values_at = [along(subject.values, leaves, split(v, leaves)) for v in directions]
 
     def slopes(step: float) -> np.ndarray:
         return np.array([difference(value_at(step), centre) / abs(step) for value_at in values_at]).T
@@ -52,9 +53,9 @@ def slopes_around(problem: Problem, h: float, generator: np.random.Generator) ->
     return Slopes(np.array(directions), ups, downs, bends, far_bends, is_bent)
 
 
-def judge_kinks(point: Point, reports: list[InputReport], h: float, generator: np.random.Generator) -> None:
+def judge_kinks(point: Record, reports: list[InputReport], h: float, generator: np.random.Generator) -> None:
     """At a kink there is no derivative to compare with; a gradient fails only if it is not between the slopes around it."""
-    slopes = slopes_around(point.problem, h, generator)
+    slopes = slopes_around(point.subject, h, generator)
     for report in reports:
         rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
         report.verdicts[rows] = np.where(report.verdicts[rows] == FAIL, INCONCLUSIVE, report.verdicts[rows])
@@ -68,7 +69,7 @@ def judge_kinks(point: Point, reports: list[InputReport], h: float, generator: n
             report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
 
 
-def is_outside(point: Point, slopes: Slopes, outputs: np.ndarray) -> np.ndarray:
+def is_outside(point: Record, slopes: Slopes, outputs: np.ndarray) -> np.ndarray:
     """Which of these outputs bend one way, but have a gradient that is not between the slopes of the sides?
 
     If f is convex there, v.g <= f'(x; v) must hold for all v. It does for relu'(0) = 0, and for any split of the gradient

@@ -7,18 +7,21 @@ import copy
 import functools
 import sys
 from types import ModuleType
-from typing import Any, Callable, ContextManager, NamedTuple, Sequence
+from typing import Any, Callable, ContextManager, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from .. import random, tape
 from ..autograd.function import Function
 from ..autograd.functional import grad
-from ..autograd.grad_mode import set_grad_enabled
+from ..autograd.grad_mode import no_grad, set_grad_enabled
 from ..creation import tensor
-from ..tensor import Tensor
+from ..runner import EAGER, current
+from ..tensor import Tensor, wrap
 from . import torch_checks
+from .arguments import items_of, mapped
 from .blame import spare
-from .problem import Point, items_of, mapped
+from .contract import contract
 
 Values = list[Any]  # what a function of several tensors returned: tensors, arrays, numbers
 Leaves = Sequence[Any]  # tensors of the library
@@ -38,6 +41,7 @@ class Library:
     """NumPy: arrays, which have no gradients. The others say what differs."""
 
     name: str = "NumPy"
+    copies: bool = True  # does each call get copies of inputs that are no leaves? Else they are watched
     needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
 
     def is_tensor(self, value: Any) -> bool:
@@ -71,14 +75,22 @@ class Library:
         """Write the array's numbers into the tensor's memory."""
         tensor[...] = array
 
+    def view(self, value: Any) -> np.ndarray:
+        """The array of a tensor or array, itself if there is one."""
+        return value if isinstance(value, np.ndarray) else self.array(value)
+
+    def title(self, name: str) -> str:
+        """What a report calls a function with this name."""
+        return name or "the function"
+
     def run(self, function: Flat, leaves: Leaves) -> Values:
         """function(leaves), off the tape."""
         return function(leaves)
 
-    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback | None]:
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
         """function(leaves), and what computes the leaves' gradients from one upstream for each value; None stands for
         zeros, in both."""
-        return function(leaves), None
+        return function(leaves), lambda upstreams: [None] * len(leaves)
 
     def repeated(self, function: Flat) -> Flat:
         """The same function, for many calls off the tape."""
@@ -135,7 +147,19 @@ class Library:
         """A sentence on tensors that would get a gradient too but are no leaves, or ""."""
         return ""
 
-    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
+    def terms(self, outputs: Values, upstreams: Sequence[np.ndarray]) -> float:
+        """The largest number on the way back, as far as it is known."""
+        return max((float(np.max(np.abs(u), initial=0.0)) for u in upstreams), default=0.0)
+
+    def uses(self, outputs: Values, leaves: Leaves) -> list[int]:
+        """How often each leaf is used on the tape, if that is known."""
+        return [1] * len(leaves)
+
+    def saved(self, outputs: Values) -> Any:
+        """Copies, made before any backward, of what `side_checks` is to find unchanged."""
+        return None
+
+    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
         """By name: each returns a sentence on what a backward of this library gets wrong, or "", or None if not run."""
         return {}
 
@@ -168,7 +192,7 @@ class Taped(Library):
             return [self.tensor(self.array(out), out) if self.is_tensor(out) else out for out in self.record(
                 function, [self.tensor(self.array(x), x, True) for x in leaves])[0]]
 
-    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback | None]:
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
         with self.recording(True):
             outputs = function(leaves)
 
@@ -198,6 +222,7 @@ class Taped(Library):
 
 class Minigrad(Taped):
     name = "minigrad"
+    copies = False
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, Tensor)
@@ -211,14 +236,103 @@ class Minigrad(Taped):
     def array(self, value: Any) -> np.ndarray:
         return np.array(value.array if isinstance(value, Tensor) else value)
 
+    def view(self, value: Any) -> np.ndarray:
+        return value.array if isinstance(value, Tensor) else value
+
+    def title(self, name: str) -> str:
+        return name
+
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
-        return tensor(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array, requires_grad=is_leaf)
+        made = wrap(np.asarray(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array))
+        return made.requires_grad_() if is_leaf else made
+
+    def call(self, fn: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
+        own = dict(fn.named_parameters()) if parameters else {}
+        before = {name: (own[name].array, own[name].node) for name in parameters}
+        try:
+            for name, leaf in parameters.items():
+                own[name].array, own[name].node = leaf.array, leaf.node
+            return fn(*arguments)
+        finally:
+            for name, (array, node) in before.items():
+                own[name].array, own[name].node = array, node
+
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
+        with self.recording(True):
+            outputs = function(leaves)
+        if any(getattr(node, "rounds", False) for node in nodes_below(outputs)):
+            raise ValueError("gradcheck: the function runs under autocast, and its rounding hides the derivative; check "
+                             "it outside, or inside autocast('cpu', enabled=False)")
+
+        def pullback(upstreams):
+            with no_grad():
+                return tape.gradients(roots(outputs, upstreams), [leaf.node for leaf in leaves], current(), True)
+
+        return outputs, pullback
+
+    def terms(self, outputs: Values, upstreams: Sequence[np.ndarray]) -> float:
+        ops = [node for node in nodes_below(outputs) if isinstance(node, tape.Op)]
+        with no_grad():
+            arrived = tape.gradients(roots(outputs, upstreams), ops, current(), True)
+        sizes = [np.max(np.abs(g), initial=0.0) for g in arrived if g is not None]
+        return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
+
+    def uses(self, outputs: Values, leaves: Leaves) -> list[int]:
+        parents = [parent for node in nodes_below(outputs) if isinstance(node, tape.Op) for parent in node.parents]
+        return [parents.count(leaf.node) for leaf in leaves]
+
+    def saved(self, outputs: Values) -> Any:
+        return {op: [a.copy() for a in op.saved if isinstance(a, np.ndarray)]
+                for op in nodes_below(outputs) if isinstance(op, tape.Op)}
+
+    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
+        return {"each op keeps the contract": lambda: self.each_op(record, saved)}
+
+    def each_op(self, record: Any, saved: dict[tape.Op, list[np.ndarray]]) -> str:
+        """For each op on the way."""
+        with no_grad():
+            arrived = tape.gradients(roots(record.tensors, record.parts(record.upstream)), list(saved), EAGER, True)
+            for op, dout in zip(saved, arrived):
+                arrays = [array for array in op.saved if isinstance(array, np.ndarray)]
+                dtypes = [parent and parent.dtype for parent in op.parents]
+                back = functools.partial(op.input_gradients, runner=EAGER)
+                detail = "" if dout is None else contract(
+                    back, np.array(dout), dtypes, arrays, saved[op], record.terms, op.fresh_gradients)
+                if detail:
+                    return f"{op.title}.backward {detail}"
+        return ""
 
     def drawn(self, array: np.ndarray, dtype: str) -> Any:
         return tensor(super().drawn(array, dtype), requires_grad=array.dtype.kind == "f")
 
     def write(self, tensor: Any, array: np.ndarray) -> None:
         tensor.array[...] = array
+
+    def generators(self) -> list[Generator]:
+        return [Generator(random.get_state, random.set_state, random.manual_seed)]
+
+
+def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
+    """All nodes of a graph, each once."""
+    waiting = [out.node for out in outputs if out.node is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for parent in node.parents if isinstance(node, tape.Op) else ():
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+
+
+def roots(outputs: Sequence[Tensor], upstreams: Sequence[Any]) -> dict[Any, Any]:
+    """Where the tape starts: each output's upstream."""
+    found: dict[Any, Any] = {}
+    for out, part in zip(outputs, upstreams):
+        if out.node is not None and part is not None:
+            part = part.astype(out.dtype, copy=False)
+            found[out.node] = found[out.node] + part if out.node in found else part
+    return found
 
 
 class Torch(Taped):
@@ -293,8 +407,8 @@ class Torch(Taped):
     def unchecked(self, fn: Callable[..., Any], outputs: Values, leaves: Leaves) -> str:
         return torch_checks.unchecked(self.torch, fn, list(filter(self.is_leaf, outputs)), leaves)
 
-    def side_checks(self, bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
-        return torch_checks.checks_of(bridge, point)
+    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
+        return {} if record.subject.is_backward else torch_checks.checks_of(record)
 
     def converted(self, fn: Any, dtype: str) -> Any:
         return fn.to(getattr(self.torch, dtype)) if isinstance(fn, self.torch.nn.Module) else fn
@@ -394,7 +508,7 @@ class Jax(Library):
     def drawn(self, array: np.ndarray, dtype: str) -> Any:
         return self.jax.numpy.asarray(array, dtype if array.dtype.kind == "f" else None)
 
-    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback | None]:
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
         """Differentiated only if a gradient is asked for: tracing takes longer than running."""
         outputs = function(leaves)
         is_known = list(map(self.is_leaf, outputs))

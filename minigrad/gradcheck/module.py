@@ -2,50 +2,30 @@
 
 A module is anything that has `named_parameters()` and can be called, or one of PyTorch.
 """
-import contextlib
-from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from tqdm import tqdm
 
-from ..tape import Op
 from ..tensor import Tensor
 from .api import options_from
-from .bridge import Given
+from .arguments import generator_for
 from .check import Options, check, compare
 from .differences import FAIL, INCONCLUSIVE, PASS, random_direction
 from .libraries import MINIGRAD
-from .problem import Point, Problem, generator_for, input_names, nodes_below, problem_of, title_of
 from .report import GradcheckReport, table
+from .subject import Given, Record, Subject
 
 
-@contextlib.contextmanager
-def module_problem(module: Any, inputs: Any, select: Callable[..., Any] | None) -> Iterator[Problem]:
+def module_subject(module: Any, inputs: Any, select: Callable[..., Any] | None) -> Subject:
     """The module's outputs as a function of its parameters and of the inputs that require gradients."""
     given = Given.of(module, inputs)
     if given.is_narrow:
         raise TypeError("the module or its inputs are not float64; use .double(), or gradcheck, which judges other dtypes "
                         "by what their rounding allows")
-    if given.library is MINIGRAD:
-        yield own_problem(given.fn, given.inputs, select)
-    else:
-        bridge = given.bridge()
-        bridge.select = select or bridge.select
-        with bridge.state.preserved():
-            yield bridge.problem()
-
-
-def own_problem(module: Any, inputs: Sequence[Any], select: Callable[..., Any] | None) -> Problem:
-    """For a module or function of minigrad, or a pair in NumPy."""
-    def outputs(*inputs: Any) -> Any:
-        result = module(*inputs)
-        return result if select is None else select(result)
-
-    buffers = [buffer.array for buffer in getattr(module, "buffers", list)()]
-    return problem_of(outputs, inputs, title_of(module), input_names(module, inputs),
-                      dict(getattr(module, "named_parameters", dict)()), buffers)
+    own = dict(getattr(module, "named_parameters", dict)()) if given.library is MINIGRAD else None
+    return given.subject(parameters=own, select=select)
 
 
 def gradcheck_module(
@@ -63,16 +43,16 @@ def gradcheck_module(
     >>> gradcheck_module(layer, mg.randn(5, 3, dtype="float64")).verdict
     'pass'
     """
-    with module_problem(module, inputs, select) as problem:
-        names = list(problem.leaves)
+    subject = module_subject(module, inputs, select)
+    names = list(subject.leaves)
 
-        def bar(indices):
-            shown = tqdm(indices, desc="gradcheck", unit="parameter", disable=None if progress is None else not progress)
-            for i in shown:
-                shown.set_postfix_str(names[i])
-                yield i
+    def bar(indices):
+        shown = tqdm(indices, desc="gradcheck", unit="parameter", disable=None if progress is None else not progress)
+        for i in shown:
+            shown.set_postfix_str(names[i])
+            yield i
 
-        report = check(problem, options_from({"seed": seed, **options}), bar)
+    report = check(subject, options_from({"seed": seed, **options}), bar)
     if raise_exception:
         report.raise_if_wrong()
     return report
@@ -127,13 +107,13 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
     bias: a gradient from all its uses
     """
     generator = generator_for(seed)
-    with module_problem(module, inputs, select) as problem, problem.preserved():
-        point = Point(problem, problem.outputs(), generator)
-        arrived = problem.gradients(point.outputs, point.upstream)
-        uses = Counter(parent for node in nodes_below(point.outputs) if isinstance(node, Op) for parent in node.parents)
+    subject = module_subject(module, inputs, select)
+    with subject.preserved():
+        point = Record(subject).differentiate(generator)
+        arrived, uses = point.arriving(point.upstream), point.library.uses(point.tensors, point.leaves)
         rows = Census()
-        for i, (name, leaf) in enumerate(problem.leaves.items()):
-            direction = random_direction(leaf.array, generator)
+        for i, (name, leaf) in enumerate(subject.leaves.items()):
+            direction = random_direction(leaf, generator)
             report = compare(point, i, [("direction 0", direction)], Options(seed=seed), generator)
             analytic, numeric, bound = (a.item() for a in (report.analytic, report.numeric, report.bound))
             is_used = abs(numeric) > 10 * bound
@@ -147,6 +127,6 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
                 status = "cancelled"
             else:
                 status = {PASS: "ok", FAIL: "partial", INCONCLUSIVE: "unclear"}[report.verdict]
-            rows.append(CensusRow(name, leaf.shape, status, uses[leaf.node], fraction,
+            rows.append(CensusRow(name, leaf.shape, status, uses[i], fraction,
                                   float(np.mean(gradient == 0)) if gradient.size else 0.0))
     return rows

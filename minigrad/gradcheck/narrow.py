@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import flat, generator_for
 from .blame import told
-from .bridge import Given
 from .check import Options, check
+from .contract import CANCELLED, largest
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .libraries import Library
-from .problem import CANCELLED, Point, Problem, flat, generator_for
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, vacuous
-from .side_checks import largest, repeats, rough_checks
+from .side_checks import repeats, rough_checks
+from .subject import Given, Record, Subject
 
 SURE = 8  # roundings by which a right gradient may be off
 WRONG = 16  # roundings by which no right one is off
@@ -33,63 +34,62 @@ COARSE = 1e-4  # an error that wide steps may have in any dtype, relative to the
 
 def check_narrow(given: Given, options: Options) -> GradcheckReport:
     """The report on a function of inputs that are not all float64."""
-    library, narrow = given.library, given.bridge()
+    library, narrow = given.library, given.subject()
     dtypes = [str(x.dtype).rpartition(".")[2] for x in narrow.likes]
     eps, dtype = max(map(library.eps, narrow.likes)), " and ".join(dict.fromkeys(dtypes))
-    problem, generator = narrow.problem(), generator_for(options.seed)
-    with narrow.state.preserved(), problem.preserved():
-        outputs = problem.outputs()
-        first = repeats(problem)
+    generator = generator_for(options.seed)
+    with narrow.preserved():
+        point = Record(narrow)
+        first = repeats(narrow)
         if not first.passed:
-            return GradcheckReport(problem.title, [], [first], [], False, options.seed)
+            return GradcheckReport(narrow.title, [], [first], [], False, options.seed)
         try:
-            point = Point(problem, outputs, generator, digits=3)
+            point.differentiate(generator, digits=3)
         except Exception as error:  # noqa: BLE001  a backward that raises is wrong
             sides = [SideCheck("backward gives gradients", False, told(error))]
-            return GradcheckReport(problem.title, [], sides, [], False, options.seed)
+            return GradcheckReport(narrow.title, [], sides, [], False, options.seed)
         found = against_float64(given, point, eps, dtypes, options)
         if isinstance(found, GradcheckReport):
             return found
-        reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(problem.leaves))]
+        reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(narrow.leaves))]
         note = (f"{found}; compared with differences of {dtype} at wide steps, an error of less than "
                 f"{max(map(noticed, reports)):.3g}% may go unnoticed")
         sides = [first] + rough_checks(point)
-        notes = [*problem.notes, note]
-        return GradcheckReport(f"{problem.title} in {dtype}", reports, sides, notes, vacuous(reports), options.seed)
+        notes = [*narrow.notes, note]
+        return GradcheckReport(f"{narrow.title} in {dtype}", reports, sides, notes, vacuous(reports), options.seed)
 
 
-def against_float64(given: Given, point: Point, eps: float, dtypes: list[str], options: Options) -> GradcheckReport | str:
+def against_float64(given: Given, point: Record, eps: float, dtypes: list[str], options: Options) -> GradcheckReport | str:
     """The report in float64, with a row for each narrow gradient; or a sentence if the function does not compute the same
     there."""
     with given.library.wide():
-        bridge = given.widened().bridge()
-        problem = bridge.problem()
-        with bridge.state.preserved():
+        wide = given.widened().subject()
+        with wide.state.preserved():
             try:
-                with problem.preserved():
-                    exact = Neighbourhood(problem, point.upstream, eps, generator_for(options.seed))
+                with wide.preserved():
+                    exact = Neighbourhood(wide, point.upstream, eps, generator_for(options.seed))
             except Exception as error:  # noqa: BLE001  whatever it raises, it has no float64 copy
                 return f"the function does not run in float64 ({told(error)})"
             if not exact.is_wide:
                 return "the function computes in a narrower dtype even if it is given float64"
-            values = flat(out.array for out in point.outputs)
-            inputs = max(map(largest, problem.before))  # x * (1 + erf(x)) loses all its digits where erf(x) is nearly -1
+            values = flat(point.outputs)
+            inputs = max(map(largest, wide.before))  # x * (1 + erf(x)) loses all its digits where erf(x) is nearly -1
             is_same = np.abs(values - exact.values) <= WRONG * (exact.rounding + eps * inputs)
             if not np.all(is_same | ~np.isfinite(values)):
                 return "the function computes something else in float64"
-            report = check(problem, options)
+            report = check(wide, options)
     def rows(roundings):
         return [narrow_row(f"{name} in {dtype}", *given) for name, dtype, *given in zip(
             point.names, dtypes, point.gradients, exact.gradients, roundings)]
 
     found = rows(exact.roundings)
     if not all(row.verdict == PASS for row in found):  # terms that cancel leave more, but only in the narrow dtype
-        own = Neighbourhood(point.problem, point.upstream, eps, generator_for(options.seed))
+        own = Neighbourhood(point.subject, point.upstream, eps, generator_for(options.seed))
         more = [np.maximum(ours**2 - theirs**2, 0.0) for ours, theirs in zip(own.roundings, exact.roundings)]
         found = rows([rounding + np.sqrt(np.mean(extra)) for rounding, extra in zip(exact.roundings, more)])
     if any(row.verdict == FAIL for row in found):
-        with given.library.wide(), bridge.state.preserved(), problem.preserved():
-            excuse(problem, point.upstream, eps, found, generator_for(options.seed))
+        with given.library.wide(), wide.preserved():
+            excuse(wide, point.upstream, eps, found, generator_for(options.seed))
     wrong = dict.fromkeys(dtype for row, dtype in zip(found, dtypes) if row.verdict == FAIL)
     if report and wrong:
         report.warnings.append(f"the gradients are right in float64: what is wrong is in {' and '.join(wrong)} alone")
@@ -103,16 +103,16 @@ class Neighbourhood:
     `is_wide` unless it computes in float32 within.
     """
 
-    def __init__(self, problem: Problem, upstream: np.ndarray, eps: float, generator: np.random.Generator):
+    def __init__(self, subject: Subject, upstream: np.ndarray, eps: float, generator: np.random.Generator):
         def rounded(array):
             return array * (1 + eps * generator.choice([-1, 1], array.shape) * generator.uniform(0.5, 1, array.shape))
 
-        centre = differentiated(problem, upstream)
+        centre = differentiated(subject, upstream)
         squares, self.is_wide = [0.0] * len(centre), False
         for _ in range(NEIGHBOURS):
-            for leaf, before in zip(problem.leaves.values(), problem.before):
-                leaf.array[...] = rounded(before)
-            there = differentiated(problem, rounded(upstream))
+            for leaf, before in zip(subject.leaves.values(), subject.before):
+                leaf[...] = rounded(before)
+            there = differentiated(subject, rounded(upstream))
             squares = [total + (a - b) ** 2 for total, a, b in zip(squares, there, centre)]
             is_constant = np.array_equal(there[0], centre[0]) and not any(map(np.any, there[1:]))
             self.is_wide |= is_constant or any(np.any(a != a.astype(np.float32)) for a in there)  # else float32 within
@@ -125,27 +125,25 @@ class Neighbourhood:
                                           for total, size in zip(squares, sizes))
 
 
-def differentiated(problem: Problem, upstream: np.ndarray) -> list[np.ndarray]:
+def differentiated(subject: Subject, upstream: np.ndarray) -> list[np.ndarray]:
     """The values, and each leaf's gradient."""
-    outputs = problem.outputs()
-    gradients = [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(
-        problem.leaves.values(), problem.gradients(outputs, upstream))]
-    return [flat(out.array for out in outputs), *gradients]
+    record = Record(subject)
+    return [flat(record.outputs), *record.backward(upstream)]
 
 
-def excuse(problem: Problem, upstream: np.ndarray, eps: float, rows: list[InputReport], generator: np.random.Generator
+def excuse(subject: Subject, upstream: np.ndarray, eps: float, rows: list[InputReport], generator: np.random.Generator
            ) -> None:
     """Turn failures into open questions where rounding on the way may be to blame.
 
     x + 1 rounds a small x by as much as 1, perhaps across a kink: float64 then gives such gradients where every input moves
     by a rounding of its largest number. Where tanh(x) is nearly 1, 1 - tanh(x)^2 has the rounding of 1.
     """
-    lowest = highest = differentiated(problem, upstream)
+    lowest = highest = differentiated(subject, upstream)
     for _ in range(NEIGHBOURS):
-        for leaf, before in zip(problem.leaves.values(), problem.before):
-            leaf.array[...] = before + eps * largest(before) * generator.choice([-1, 1], before.shape)
+        for leaf, before in zip(subject.leaves.values(), subject.before):
+            leaf[...] = before + eps * largest(before) * generator.choice([-1, 1], before.shape)
         try:
-            there = differentiated(problem, upstream)
+            there = differentiated(subject, upstream)
         except Exception:  # noqa: BLE001  the function may not be defined there
             continue
         lowest, highest = list(map(np.fmin, lowest, there)), list(map(np.fmax, highest, there))
@@ -165,26 +163,26 @@ def narrow_row(name: str, narrow: np.ndarray, exact: np.ndarray, rounding: np.nd
                        f"all {exact.size} entries", reference="float64")
 
 
-def by_wide_steps(point: Point, i: int, library: Library, like: Any, generator: np.random.Generator) -> InputReport:
+def by_wide_steps(point: Record, i: int, library: Library, like: Any, generator: np.random.Generator) -> InputReport:
     """Backward against slopes of the narrow function itself along random directions.
 
     The widest step is eps^(1/4) of each element: in narrow dtypes smaller ones drown in noise, and wider ones cross kinks.
     None changes a sign, since many functions have a kink or a pole at 0.
     """
-    leaf = list(point.problem.leaves.values())[i]
-    start, gradient = leaf.array.copy(), point.gradients[i]
+    leaf = list(point.subject.leaves.values())[i]
+    start, gradient = leaf.copy(), point.gradients[i]
     root_mean_square = np.sqrt(np.mean(start**2)) if np.any(start) else 1.0
     size = np.where(start == 0, root_mean_square, np.abs(start)) * library.eps(like) ** 0.25
 
     def moved(change):
-        leaf.array[...] = library.array(library.tensor(np.asarray(start + change), like))
-        move, value = leaf.array - start, point.projected()[0]
-        leaf.array[...] = start
+        leaf[...] = library.array(library.tensor(np.asarray(start + change), like))
+        move, value = leaf - start, point.projected()[0]
+        leaf[...] = start
         return move, value
 
     typical = np.sqrt(np.sum((gradient * size) ** 2) / 3)
     # What remains of a slope in which terms as large as the output cancel is rounding.
-    terms = np.sqrt(np.sum((point.upstream * flat(out.array for out in point.outputs)) ** 2))
+    terms = np.sqrt(np.sum((point.upstream * flat(point.outputs)) ** 2))
     nothing = max(COARSE, SURE * library.eps(like)) * typical + library.eps(like) ** 1.25 * terms
     directions = [size * generator.uniform(-1, 1, start.shape) for _ in range(DIRECTIONS)]
     found = [slope(moved, gradient, direction, typical, nothing) for direction in directions]

@@ -1,21 +1,19 @@
-"""A forward and a backward in NumPy, as a function of Tensors."""
+"""A forward and a backward in NumPy, as a library of one function."""
 import inspect
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..autograd.function import Function
-from ..autograd.grad_mode import is_grad_enabled
-from ..creation import tensor
-from ..tensor import Tensor, wrap
+from .arguments import described, input_names, items_of, title_of
 from .blame import spare
+from .contract import contract
 from .fit import fitted
-from .problem import described, input_names, items_of, title_of
+from .libraries import Flat, Leaves, Library, Pullback, Values
 
 spare(__file__)
 
 
-class Pair:
+class Pair(Library):
     """forward(*inputs) -> out with backward(dout, *inputs), or forward(*inputs) -> (out, cache) with backward(dout, cache).
 
     Several outputs are a tuple, and backward gets an upstream gradient for each. It returns a gradient for each input, or
@@ -26,14 +24,61 @@ class Pair:
     True
     """
 
+    needs = "give a pair (forward, backward) an array of floats for each argument"
+    copies = False
+
     def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any]):
         self.forward = forward
         self.backward = backward
-        self.name: str = title_of(forward) or "the function"
-        self.function: Any = type(self.name, (Handwritten,), {})
+        self.last: tuple[Any, Any, Any] = ((), (), ())  # the last call's arguments, what backward gets of it, and outputs
 
-    def __call__(self, *inputs: Any) -> Any:
-        return self.function.apply(self, input_names(self.forward, inputs), *inputs)
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, np.ndarray)
+
+    def is_leaf(self, value: Any) -> bool:
+        return self.is_tensor(value) and value.dtype.kind in "fc"
+
+    def unsupported(self, tensor: Any) -> str:
+        if not self.is_leaf(tensor) or tensor.dtype in (np.float64, np.float32):
+            return ""
+        return f"does not fit: a pair (forward, backward) takes float64 and float32; got {described(tensor)}"
+
+    def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> np.ndarray:
+        return array if like is None else array.astype(like.dtype, copy=False)
+
+    def call(self, fn: Callable[..., Any], arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
+        outputs, kept = fn(*arguments), arguments
+        if isinstance(outputs, tuple) and len(outputs) == 2 and self.takes_cache:
+            outputs, cache = outputs
+            kept = [cache]
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        is_array = [isinstance(out, (np.ndarray, np.generic, float)) for out in outputs]
+        if not all(is_array) or not any(np.asarray(out).dtype.kind == "f" for out in outputs):
+            came = ", ".join(map(described, outputs))
+            raise TypeError(f"gradcheck: {self.title(title_of(fn))} must return an array of floats, or a tuple of arrays; "
+                            f"got {came}")
+        self.last = arguments, kept, list(map(np.asarray, outputs))
+        return self.last[-1]
+
+    def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
+        values = function(leaves)
+        arguments, kept, outputs = self.last
+        learned = list(map(self.is_leaf, arguments))
+
+        def pullback(upstreams):
+            given = iter(upstreams)
+            douts = [np.asarray(next(given) if out.dtype.kind == "f" else np.zeros(out.shape), out.dtype)
+                     for out in outputs]
+            found = self.backward(*douts, *kept)
+            found = found if isinstance(found, tuple) else (found,)
+            gradients = fitted(found, arguments, input_names(self.forward, arguments), learned, learned)
+            return [g for g, is_one in zip(gradients, learned) if is_one]
+
+        return values, pullback
+
+    def derivative(self, function: Flat, count: int) -> Flat:
+        raise RuntimeError(f"{self.title(title_of(self.forward))}: a backward in NumPy cannot itself be differentiated "
+                           "(create_graph=True)")
 
     @property
     def takes_cache(self) -> bool:
@@ -45,50 +90,18 @@ class Pair:
         return len(kinds) == 2 and all(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
                                        for kind in kinds)
 
+    def saved(self, tensors: Values) -> Any:
+        arrays = [x for x in items_of(self.last[1]) if isinstance(x, np.ndarray)]
+        return arrays, [x.copy() for x in arrays]
 
-class Handwritten(Function):
-    """out = forward(*inputs):  dx = backward(dout, *inputs), both in NumPy"""
+    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
+        return {"each op keeps the contract": lambda: self.contract(record, *saved)}
 
-    @staticmethod
-    def forward(ctx: Any, pair: Pair, names: Sequence[str], *inputs: Any) -> Any:
-        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
-        outputs, kept = pair.forward(*arrays), arrays
-        if isinstance(outputs, tuple) and len(outputs) == 2 and pair.takes_cache:
-            outputs, cache = outputs
-            kept = [cache]
-        ctx.pair, ctx.names, ctx.arrays, ctx.kept = pair, names, arrays, kept
-        ctx.save_for_backward(*(wrap(array) for array in items_of(kept) if isinstance(array, np.ndarray)))
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        is_array = [isinstance(out, (np.ndarray, np.generic, float)) for out in outputs]
-        if not all(is_array) or not any(np.asarray(out).dtype.kind == "f" for out in outputs):
-            came = ", ".join(map(described, outputs))
-            raise TypeError(f"gradcheck: {pair.name} must return an array of floats, or a tuple of arrays; got {came}")
-        outputs = [wrap(np.asarray(out)) for out in outputs]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
-        if is_grad_enabled():
-            raise RuntimeError(f"{ctx.pair.name}: a backward in NumPy cannot itself be differentiated "
-                               "(create_graph=True)")
-        found = ctx.pair.backward(*(dout.array for dout in douts), *ctx.kept)
-        found = found if isinstance(found, tuple) else (found,)
-        learned = ctx.needs_input_grad[2:]
-        gradients = fitted(found, ctx.arrays, ctx.names, learned, learned)
-        return None, None, *(g if g is None else wrap(g) for g in gradients)
-
-
-def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
-    """Arrays of floats as Tensors that require gradients; anything else as it is."""
-    def leaf(x):
-        if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
-            return x
-        if x.dtype not in (np.float64, np.float32):
-            raise TypeError(f"gradcheck: a pair (forward, backward) takes float64 and float32; got {described(x)}")
-        return tensor(x, requires_grad=True)
-
-    leaves = list(map(leaf, inputs))
-    if not any(isinstance(x, Tensor) for x in leaves):
-        raise ValueError("gradcheck: no input requires a gradient; give a pair (forward, backward) an array of floats for "
-                         f"each argument; got {', '.join(map(described, inputs)) or 'nothing'}")
-    return leaves
+    def contract(self, record: Any, arrays: Sequence[np.ndarray], before: Sequence[np.ndarray]) -> str:
+        if len(record.tensors) > 1:
+            return ""
+        (dout,) = record.parts(record.upstream)
+        dout = dout.astype(record.tensors[0].dtype)
+        detail = contract(lambda dout: record.pullback([dout]), dout, [dout.dtype] * len(record.leaves), arrays, before,
+                          record.terms)
+        return f"{self.title(title_of(self.forward))}.backward {detail}" if detail else ""

@@ -5,18 +5,17 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from .. import random
 from ..fast.compiling.surroundings import Surroundings
-from .libraries import Generator, Library, library_of, others
+from .libraries import MINIGRAD, Generator, Library, library_of, others
 
-OWN = Generator(random.get_state, random.set_state, random.manual_seed)
 NUMPYS = Generator(np.random.get_state, np.random.set_state, np.random.seed)
 PYTHONS = Generator(python_random.getstate, python_random.setstate, python_random.seed)
 
 
 def all_generators() -> list[Generator]:
     """Every global one that a function may draw from."""
-    return [OWN, NUMPYS, PYTHONS, *(generator for library in others() for generator in library.generators())]
+    found = [generator for library in (MINIGRAD, *others()) for generator in library.generators()]
+    return [NUMPYS, PYTHONS, *found]
 
 
 class State:

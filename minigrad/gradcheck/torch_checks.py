@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from .blame import told
-from .problem import CANCELLED, Point, split
-from .side_checks import RELATIVE, difference
+from .contract import CANCELLED, RELATIVE, difference
 from .sizes import ROUGH, Shorter, shortened, wrong_slopes
 
 MANY = 8  # of more inputs, only the first are tried one by one
@@ -21,21 +20,17 @@ WRAPPERS = "torch._dynamo", "torch._functorch", "torch._higher_order_ops", "torc
 
 
 class Case:
-    """The function and the point of a check, as PyTorch sees them: `bridge` has the function, `leaves` are what moves."""
+    """The function and the point of a check, as PyTorch sees them: `subject` has the function, `leaves` are what moves."""
 
-    def __init__(self, bridge: Any, point: Point):
-        self.bridge = bridge
-        self.point = point
-        self.torch: Any = bridge.library.torch
-        self.names: list[str] = point.names
-        self.expected: list[np.ndarray] = point.gradients
-        self.device: Any = bridge.likes[0].device
-        self.arrays: list[np.ndarray] = [leaf.array.copy() for leaf in point.problem.leaves.values()]
-        self.upstreams: list[Any] = [self.tensor(part) for part in split(point.upstream, point.outputs)]
-
-    @functools.cached_property
-    def rounding(self) -> float:
-        return CANCELLED * self.point.terms
+    def __init__(self, record: Any):
+        self.subject = record.subject
+        self.torch: Any = record.library.torch
+        self.names: list[str] = record.names
+        self.expected: list[np.ndarray] = record.gradients
+        self.device: Any = self.subject.likes[0].device
+        self.arrays: list[np.ndarray] = [array.copy() for array in self.subject.leaves.values()]
+        self.upstreams: list[Any] = list(map(self.tensor, record.parts(record.upstream)))
+        self.rounding: float = CANCELLED * record.terms
 
     def tensor(self, array: np.ndarray) -> Any:
         return self.torch.from_numpy(np.array(array, order="C")).to(self.device)
@@ -44,10 +39,10 @@ class Case:
         """New ones, which all require a gradient, or `only` these do."""
         return [self.tensor(array).requires_grad_(only is None or i in only) for i, array in enumerate(self.arrays)]
 
-    def call(self, leaves: Sequence[Any], values: Sequence[Any] | None = None, seed: int | None = None) -> list[Any]:
-        """The outputs; `values` replace the other inputs, and a `seed` the random numbers."""
+    def call(self, leaves: Sequence[Any], items: Sequence[Any] | None = None, seed: int | None = None) -> list[Any]:
+        """The outputs; `items` replace the other inputs, and a `seed` the random numbers."""
         with self.torch.enable_grad():
-            return self.bridge.outputs(self.bridge.values if values is None else values, leaves, seed)
+            return self.subject.call(leaves, items, seed)
 
     def gradients(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None) -> list[Any]:
         """As they arrive at the leaves: None, or tensors that may lie in memory which the function uses again. Without
@@ -64,7 +59,7 @@ class Case:
     def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
                  ) -> list[np.ndarray]:
         """The gradients as arrays, zeros where none arrives."""
-        return [np.zeros(tuple(leaf.shape)) if g is None else self.bridge.library.array(g)
+        return [np.zeros(tuple(leaf.shape)) if g is None else self.subject.library.array(g)
                 for leaf, g in zip(leaves, self.gradients(outputs, leaves, upstreams))]
 
     def nearly_equal(self, a: Any, b: Any) -> bool:
@@ -73,19 +68,19 @@ class Case:
     def value(self, values: Sequence[Any], upstreams: Sequence[Any], arrays: Sequence[np.ndarray]) -> float:
         """sum(outputs * upstreams)"""
         with self.torch.no_grad():
-            outputs = self.bridge.outputs(values, list(map(self.tensor, arrays)))
+            outputs = self.subject.call(list(map(self.tensor, arrays)), values)
             return sum(float((out * u).sum()) for out, u in zip(outputs, upstreams))
 
     @functools.cached_property
     def wrong_at_full_size(self) -> set[int]:
-        return wrong_slopes(functools.partial(self.value, self.bridge.values, self.upstreams), self.arrays, self.expected)
+        return wrong_slopes(functools.partial(self.value, self.subject.items, self.upstreams), self.arrays, self.expected)
 
     @functools.cached_property
     def is_random(self) -> bool:
         """Does the function draw random numbers? Then they are others where memory is laid out otherwise."""
         self.call(self.leaves())
         after = self.torch.get_rng_state()
-        self.bridge.state.restore()
+        self.subject.state.restore()
         return not self.torch.equal(after, self.torch.get_rng_state())
 
     @functools.cached_property
@@ -267,7 +262,7 @@ def gives_no_none(case: Case) -> str | None:
                 moved = case.leaves(only=[])
                 moved[i] = moved[i] + t * case.tensor(np.random.default_rng(0).normal(size=case.arrays[i].shape))
                 with case.torch.no_grad():
-                    return case.bridge.outputs(case.bridge.values, moved)
+                    return case.subject.call(moved)
 
             if not all(case.torch.allclose(a, b, equal_nan=True) for a, b in zip(values(ROUGH), values(-ROUGH))):
                 return f"{name} gets None for a gradient, though the output depends on it"
@@ -278,7 +273,7 @@ def takes_sizes_of_1_and_0(case: Case) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = None
-        for shorter in shortened(case.names, case.arrays, case.bridge.values):
+        for shorter in shortened(case.names, case.arrays, case.subject.items):
             if detail := wrong_at_size(case, shorter):
                 return detail
             found = detail if found is None else found
@@ -321,8 +316,8 @@ CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str | None]] = {
 }
 
 
-def checks_of(bridge: Any, point: Point) -> dict[str, Callable[[], str | None]]:
-    case = Case(bridge, point)
+def checks_of(record: Any) -> dict[str, Callable[[], str | None]]:
+    case = Case(record)
 
     def of_function(look: Callable[[Case], str | None]) -> str | None:
         return look(case) if case.has_function else None

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from minigrad.gradcheck import GradcheckReport, gradcheck_module, gradcheck_report
+from minigrad.gradcheck.arguments import by_name
 from minigrad.gradcheck.blame import spare, told
-from minigrad.gradcheck.bridge import function_of
 from minigrad.gradcheck.libraries import MINIGRAD, NUMPY, Library, library_of, others
-from minigrad.gradcheck.problem import by_name
 from minigrad.gradcheck.state import all_generators
+from minigrad.gradcheck.subject import function_of
 from models.commands.shared import UsageError
 
 EXAMPLE = 'minigrad gradcheck my_ops.py:attention --inputs "q,k,v=randn(2,4,8,16) causal=True"'

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor
 from minigrad.gradcheck import FAIL, InputReport
-from minigrad.gradcheck.problem import Point, Problem, flat, generator_for, split
+from minigrad.gradcheck.arguments import flat, generator_for, split
+from minigrad.gradcheck.subject import Record, Subject
 
 from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
@@ -58,35 +58,35 @@ class Declined:
         return Diagnosis(facts=(f"none at this size: give smaller inputs, of at most {LARGEST} numbers",))
 
 
-def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Consultation | Declined]:
+def consultations(point: Record, reports: list[InputReport], seed: int) -> list[Consultation | Declined]:
     """What to ask about each output: about the known functions with the same values, then about the derivatives from
     differences."""
-    problem, generator = point.problem, generator_for(seed)
-    size = sum(np.size(value) for value in arguments_of(problem.arguments).values())
+    subject, generator = point.subject, generator_for(seed)
+    size = sum(np.size(value) for value in arguments_of(subject.arguments).values())
     if size > LARGEST:
         return [Declined()] if any(report.verdict == FAIL for report in reports) else []
     drawn = [split(upstream, point.outputs) for upstream in (point.upstream, *generator.standard_normal((2, point.size)))]
     # Of one entry too, since some mistakes show only where most of the upstream is zero, and others only where it is not.
-    drawn += [[np.eye(1, out.numel()).reshape(out.shape) for out in point.outputs]]
+    drawn += [[np.eye(1, out.size).reshape(out.shape) for out in point.outputs]]
     seen = [[observe(point, k, upstream[k]) for upstream in drawn] for k in range(len(point.outputs))]
-    problem.move(generator, upward=False)
-    nearby = Point(problem, problem.outputs(), generator)
+    subject.move(generator, upward=False)
+    nearby = Record(subject).differentiate(generator)
     for k, upstream in enumerate(split(nearby.upstream, nearby.outputs)):
         seen[k].append(observe(nearby, k, upstream))
-    rolled = where_rolled(problem)
-    problem.restore()
+    rolled = where_rolled(subject)
+    subject.restore()
     return [replace(question, output=f"output {k}" if len(seen) > 1 else "") for k in range(len(seen))
             for question in questions(seen[k], rolled[k:k + 1], parts_of(reports, point, k))]
 
 
-def where_rolled(problem: Problem) -> list[Observation]:
+def where_rolled(subject: Subject) -> list[Observation]:
     """The outputs alone, where each input's numbers are at other places; none if they must not be."""
-    problem.roll()
+    subject.roll()
     try:
-        outputs = problem.outputs()
+        outputs = Record(subject).outputs
     except Exception:  # noqa: BLE001  the function takes numbers in some order only
         return []
-    return [Observation(arguments_of(problem.arguments), np.array(out.array), np.empty(0), {}) for out in outputs]
+    return [Observation(arguments_of(subject.arguments), out, np.empty(0), {}) for out in outputs]
 
 
 def questions(seen: list[Observation], rolled: list[Observation], known: list[InputReport]) -> list[Consultation]:
@@ -95,26 +95,25 @@ def questions(seen: list[Observation], rolled: list[Observation], known: list[In
     return [*as_known(seen, rolled), *([unknown] if unknown else [])]
 
 
-def observe(point: Point, k: int, dout: np.ndarray) -> Observation:
+def observe(point: Record, k: int, dout: np.ndarray) -> Observation:
     """Output k alone."""
     upstream = flat(dout if i == k else np.zeros(out.shape) for i, out in enumerate(point.outputs))
-    return Observation(arguments_of(point.problem.arguments), np.array(point.outputs[k].array), dout,
+    return Observation(arguments_of(point.subject.arguments), point.outputs[k], dout,
                        dict(zip(point.names, point.backward(upstream))))
 
 
-def parts_of(reports: list[InputReport], point: Point, k: int) -> list[InputReport]:
+def parts_of(reports: list[InputReport], point: Record, k: int) -> list[InputReport]:
     """What the reports that have the whole Jacobian, and name no constant factor, say of output k."""
-    end = sum(out.numel() for out in point.outputs[:k + 1])
-    rows = slice(end - point.outputs[k].numel(), end)
+    end = sum(out.size for out in point.outputs[:k + 1])
+    rows = slice(end - point.outputs[k].size, end)
     tables = "analytic", "numeric", "bound", "verdicts", "rows"
     return [replace(report, **{table: getattr(report, table)[rows] for table in tables}) for report in reports
             if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
 
 
 def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The tensors and arrays by name. How a number or a flag changes the function shows in its values."""
-    return {name: np.array(value.array) if isinstance(value, Tensor) else value for name, value in arguments
-            if isinstance(value, (Tensor, np.ndarray))}
+    """Copies of the arrays by name. How a number or a flag changes the function shows in its values."""
+    return {name: value.copy() for name, value in arguments if isinstance(value, np.ndarray)}
 
 
 def is_function(function: Differentiable, seen: Observation) -> bool:
@@ -170,7 +169,7 @@ def by_differences(seen: list[Observation], known: list[InputReport]) -> Consult
     return Consultation("", routine, evidence, ROUGH)
 
 
-def is_whole(report: InputReport, point: Point) -> bool:
+def is_whole(report: InputReport, point: Record) -> bool:
     """Is this the whole Jacobian at this point?"""
     is_all = report.numeric.shape == (point.size, math.prod(report.shape)) and not report.columns[:1] == ["direction 0"]
     return is_all and not report.notes and bool(np.all(np.isfinite(report.numeric)))

@@ -66,7 +66,7 @@ IN_NUMPY = {
     "no function": ("tanh", X, "expected a function, got str; in NumPy, give a pair (forward, backward)"),
     "three functions": ((np.tanh, np.tanh, np.tanh), X, "expected a pair of functions (forward, backward), got (tanh, tanh, tanh)"),
     "one function": ((np.tanh, 3), X, "got (tanh, int)"),
-    "integers": ((np.tanh, np.tanh), np.arange(3), "no input requires a gradient; give a pair (forward, backward) an array of floats"),
+    "integers": ((np.tanh, np.tanh), np.arange(3), "no input or parameter requires a gradient; give a pair (forward, backward) an array of floats"),
     "lists": ((np.tanh, np.tanh), [0.3, 0.4], "for each argument; got float, float"),
     "float16": ((np.tanh, np.tanh), X.astype(np.float16), "takes float64 and float32; got numpy.ndarray of float16"),
     "complex": ((np.tanh, np.tanh), X * 1j, "takes float64 and float32; got numpy.ndarray of complex128"),

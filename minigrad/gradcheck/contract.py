@@ -1,0 +1,56 @@
+"""What one backward owes to others: it changes nothing, gives no array away, and takes any memory layout."""
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .arguments import same_bits
+
+CANCELLED = 1e-12  # what may remain where terms of a gradient cancel, relative to them
+RELATIVE = 1e-9  # how far rounding may take two ways of computing the same gradient apart
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "backwards with gaps": lambda a: np.repeat(a.reshape(-1)[::-1], 2)[::-2].reshape(a.shape),
+    "column by column": lambda a: np.array(a, order="F"),
+    "as a single broadcast number": lambda a: np.broadcast_to(a.dtype.type(0.7), a.shape),
+}
+
+
+def contract(back: Callable[[np.ndarray], Sequence[Any]], dout: np.ndarray, dtypes: Sequence[Any],
+             saved: Sequence[np.ndarray], saved_before: Sequence[np.ndarray], terms: float, is_fresh: bool = False) -> str:
+    """What `back` does wrong, "" if nothing. It gives a gradient, or None, for each input that has one of the `dtypes`."""
+    before, gradients = dout.copy(), back(dout)
+    if not same_bits(dout, before):
+        return "changes the upstream gradient that it is given"
+    if not all(map(same_bits, saved, saved_before)):
+        return "changes an array that forward saved"
+    given = [(dtype, g) for dtype, g in zip(dtypes, gradients) if dtype is not None and g is not None]
+    for i, (dtype, gradient) in enumerate(given):
+        if gradient.dtype != dtype == dout.dtype:
+            return f"gives a {gradient.dtype} gradient for a {dtype} input"
+        if any(np.shares_memory(gradient, array) for array in saved):
+            return "returns an array that forward saved: adding to it in place changes the next backward"
+        if is_fresh and any(np.shares_memory(gradient, array) for array in [dout, *(g for _, g in given[:i])]):
+            return "promises fresh gradients, but one shares memory with the upstream or with another gradient"
+    for layout, lay_out in LAYOUTS.items():
+        laid_out = lay_out(dout)
+        expected, got = (back(u) for u in (np.array(laid_out, order="C"), laid_out))
+        pairs = [(x, y) for x, y in zip(expected, got) if x is not None and y is not None]
+        if not all(nearly_equal(np.asarray(x), np.asarray(y), CANCELLED * terms) for x, y in pairs):
+            return f"gives another gradient when the upstream lies in memory {layout}"
+    return ""
+
+
+def nearly_equal(x: np.ndarray, y: np.ndarray, rounding: float) -> bool:
+    return np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * largest(x) + rounding, equal_nan=True)
+
+
+def difference(names: Sequence[str], expected: Sequence[Any], got: Sequence[Any], rounding: float) -> str:
+    """The name of the first that is not as expected, and by how much; "" if there is none."""
+    for name, x, y in zip(names, map(np.asarray, expected), map(np.asarray, got), strict=True):
+        if not nearly_equal(x, y, rounding):
+            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {largest(x):.3g}"
+    return ""
+
+
+def largest(x: np.ndarray) -> float:
+    """The largest finite |x|."""
+    return float(np.max(np.abs(x[np.isfinite(x)]), initial=0.0))

@@ -1,0 +1,359 @@
+"""What is checked: a function of arrays, of any library, evaluated, moved and differentiated without side effects."""
+import contextlib
+import copy
+import functools
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from .arguments import (
+    as_inputs, by_name, described, flat, input_names, is_by_name, items_of, mapped, same_bits, split, title_of,
+    unused,
+)
+from .contract import CANCELLED
+from .libraries import MINIGRAD, Library, library_of, library_of_value
+from .pair import Pair
+from .report import index_of
+from .state import State
+
+
+VARIED = 0.3  # how far parameters that are one number everywhere are moved
+LEAF: Any = object()  # stands for an input that gets a gradient
+
+
+class Subject:
+    """`function(leaves)` returns the floating-point outputs, as tensors of its library; `leaves` has their float64 arrays.
+
+    Leaves are a module's parameters, by name, and those inputs that get a gradient. Moved in place, they move the function.
+    Each evaluation starts from the same buffers and random states, so dropout draws the same mask every time.
+    """
+
+    def __init__(self, fn: Callable[..., Any], inputs: Sequence[Any], library: Library,
+                 parameters: dict[str, Any] | None = None, select: Callable[[Any], Any] | None = None,
+                 dtype: np.dtype | None = np.dtype(np.float64)):
+        self.fn, self.library, self.nest, self.select = fn, library, inputs, select
+        self.title: str = library.title(title_of(fn))
+        self.notes: list[str] = []
+        parameters = library.parameters(fn) if parameters is None else parameters
+        if library.has_hooks(fn):
+            self.notes.append(f"{self.title} has backward hooks, and is checked with them")
+        self.likes: list[Any] = [x for x in [*parameters.values(), *items_of(inputs)] if library.is_leaf(x)]
+        self.parameters: list[str] = [name for name, x in parameters.items() if library.is_leaf(x)]
+        self.leaves: dict[str, np.ndarray] = {name: self.array(parameters[name], name) for name in self.parameters}
+        self.constants: dict[str, np.ndarray] = {
+            name: library.view(x) for name, x in parameters.items() if name not in self.leaves}
+        self.arguments: list[tuple[str, Any]] = []  # names and values in the function's order: leaves, arrays, numbers
+        self.items: list[Any] = items_of([mapped(x, self.made, name) for x, name in zip(inputs, input_names(fn, inputs))])
+        self.arguments += [(name, self.leaves[name]) for name in self.parameters]
+        self.function: Callable[..., Any] = library.repeated(self.call)
+        self.state: State = State(fn, library.generators())
+        self.refuse_unfit(dtype)
+        self.before: list[np.ndarray] = [array.copy() for array in self.arrays()]
+
+    def made(self, value: Any, name: str) -> Any:
+        """What stands for an input in `items`."""
+        is_tensor = self.library.is_tensor(value)
+        name = unused(name, {**self.leaves, **self.constants})
+        if is_tensor and self.library.is_leaf(value):
+            self.leaves[name] = self.array(value, name)
+            self.arguments.append((name, self.leaves[name]))
+            return LEAF
+        if is_tensor or isinstance(value, np.ndarray):
+            is_copied = is_tensor and self.library.copies
+            self.constants[name] = self.array(value, name) if is_copied else self.library.view(value)
+            value = self.constants[name] if is_copied else value
+        self.arguments.append((name, self.constants.get(name, value)))
+        return value
+
+    def array(self, value: Any, name: str) -> np.ndarray:
+        """A copy of a tensor, in float64 if it is a leaf."""
+        if reason := self.library.unsupported(value):
+            raise TypeError(f"gradcheck: {name} {reason}")
+        if self.library.has_hooks(value):
+            self.notes.append(f"{name} has hooks, which are not run: gradients are checked as they are before")
+        array = self.library.array(value)
+        return array.astype(np.float64) if self.library.is_leaf(value) else array
+
+    def refuse_unfit(self, dtype: np.dtype | None) -> None:
+        """ValueError or TypeError, in a line, for leaves that cannot be checked."""
+        if not self.leaves:
+            raise ValueError("gradcheck: no input or parameter requires a gradient; make one with requires_grad=True")
+        for (name, array), like in zip(self.leaves.items(), self.likes):
+            if self.library is MINIGRAD and dtype is not None and like.dtype != dtype:
+                raise TypeError(
+                    f"gradcheck: {name} is {like.dtype}; use .double(), differences need float64. To check the float32 "
+                    "kernels, compare their gradients with float64's: minigrad.gradcheck.compare_float32")
+            if lost := np.flatnonzero(np.isnan(array)).tolist():
+                raise ValueError(f"gradcheck: {name}{index_of(lost[0], array.shape)} is NaN; give it a number, differences "
+                                 "need one")
+
+    def arrays(self) -> list[np.ndarray]:
+        return [*self.leaves.values(), *self.constants.values()]
+
+    def tensors(self, is_leaf: bool = True) -> list[Any]:
+        """The leaves as tensors of the library, which share their memory if it lets them."""
+        return [self.library.tensor(x, like, is_leaf) for x, like in zip(self.leaves.values(), self.likes)]
+
+    def call(self, leaves: Sequence[Any], items: Sequence[Any] | None = None, seed: int | None = None) -> list[Any]:
+        """The library's own outputs. All calls draw the same random numbers, except those with a `seed`; `items` replace
+        the inputs that are no leaves."""
+        self.state.restore() if seed is None else self.state.start(seed)
+        remaining = iter(leaves)
+        parameters = {name: next(remaining) for name in self.parameters}
+        values = iter([next(remaining) if item is LEAF else self.restored(item, given)
+                       for item, given in zip(self.items if items is None else items, items_of(self.nest))])
+        arguments = mapped(list(self.nest), lambda value, _: next(values), "")
+        result = self.library.call(self.fn, arguments, parameters)
+        found = floats_of(result if self.select is None else self.select(result), self.library)
+        coarsest, given = (max(tensors, key=self.library.eps) for tensors in (found, self.likes))
+        if self.library.eps(coarsest) > self.library.eps(given):
+            raise TypeError(f"gradcheck: the function returns {coarsest.dtype} for {given.dtype}, too coarse for "
+                            f"differences: let it return {given.dtype}")
+        return found
+
+    def restored(self, value: Any, given: Any) -> Any:
+        """The tensor again, as a copy: running averages may be written to."""
+        is_copied = self.library.copies and self.library.is_tensor(given)
+        return self.library.tensor(value.copy(), given) if is_copied else value
+
+    def values(self) -> np.ndarray:
+        """All outputs, as a vector."""
+        return flat(map(self.library.array, self.library.run(self.function, self.tensors(False)))).astype(np.float64)
+
+    def backward(self, upstreams: Sequence[np.ndarray]) -> "Subject":
+        """The gradients, as a function of the leaves and of an upstream for each output, to be differentiated again."""
+        outputs, again = self.library.run(self.function, self.tensors(False)), copy.copy(self)
+        names = [f"grad_outputs[{k}]" for k in range(len(upstreams))]
+        again.title, again.is_backward = f"the backward of {self.title or 'fn'}", True
+        again.leaves = {**self.leaves, **dict(zip(names, upstreams))}
+        again.arguments = [*self.arguments, *zip(names, upstreams)]
+        again.likes = [*self.likes, *outputs]
+        again.function = self.library.repeated(self.library.derivative(self.call, len(self.likes)))
+        again.before = [array.copy() for array in again.arrays()]
+        return again
+
+    is_backward = False
+
+    @contextlib.contextmanager
+    def preserved(self) -> Iterator[None]:
+        """Whatever happens inside, all is restored afterwards."""
+        before = self.before
+        try:
+            with self.state.preserved():
+                yield
+        finally:
+            self.before = before
+            self.restore()
+
+    def restore(self) -> None:
+        """Restore leaves and constants to what they were at the beginning."""
+        for array, before in zip(self.arrays(), self.before):
+            if not same_bits(array, before):  # so that read-only arrays are not written to
+                array[...] = before
+
+    def vary(self, generator: np.random.Generator) -> list[str]:
+        """Add random numbers to parameters that are one number everywhere, as those of a new norm are, which hides
+        mistakes: its weight of 1 could be missing. `restore` comes back here. Returns what has been done."""
+        found = []
+        for name in self.parameters:
+            array = self.leaves[name]
+            if array.size > 1 and np.ptp(array) == 0:
+                found.append(f"{name} is {array.flat[0]:g} everywhere: checked where it is random")
+                array += VARIED * generator.standard_normal(array.shape)
+        if found:
+            self.before = [array.copy() for array in self.arrays()]
+        return found
+
+    def changed(self) -> str:
+        """Which leaf or constant has been changed? "" if none."""
+        arrays = zip([*self.leaves, *self.constants], self.arrays(), self.before)
+        return next((f"{name} has been changed" for name, array, before in arrays if not same_bits(array, before)), "")
+
+    def move(self, generator: np.random.Generator, upward: bool) -> None:
+        """Go to a point nearby, to get away from kinks. Infinities stay where they are."""
+        for leaf in self.leaves.values():
+            noise = generator.standard_normal(leaf.shape)
+            step = 0.03 * np.maximum(np.abs(leaf), 0.3) * (np.abs(noise) if upward else noise)
+            leaf += np.where(np.isfinite(leaf), step, 0.0)
+
+    def roll(self) -> None:
+        """Give each number of a leaf to the next one: what is chosen by its size is then at another place."""
+        for leaf in self.leaves.values():
+            leaf[...] = np.roll(leaf, 1)
+
+
+class Record:
+    """One evaluation of a subject that can be differentiated: `outputs` are its arrays in float64."""
+
+    def __init__(self, subject: Subject):
+        self.subject, self.library = subject, subject.library
+        self.names: list[str] = list(subject.leaves)
+        self.leaves: list[Any] = subject.tensors()
+        self.tensors, self.pullback = self.library.record(subject.function, self.leaves)
+        self.outputs: list[np.ndarray] = [self.library.array(out).astype(np.float64) for out in self.tensors]
+        self.is_known: list[bool] = list(map(self.library.is_leaf, self.tensors))  # can the library differentiate it?
+        self.size: int = sum(out.size for out in self.outputs)
+        note = "" if subject.is_backward else self.library.unchecked(subject.fn, self.tensors, self.leaves)
+        if note and note not in subject.notes:
+            subject.notes.append(note)
+        self._jacobians: list[np.ndarray] | None = None
+
+    def differentiate(self, generator: np.random.Generator, digits: int | None = None) -> "Record":
+        """Set a random `upstream`, and `gradients` from backward. Where an output is infinite, as masked scores are, the
+        upstream is 0. With `digits`, its numbers have that many binary places, so that narrow dtypes hold them exactly."""
+        drawn = generator.standard_normal(self.size)
+        rounded = drawn if digits is None else np.round(drawn * 2**digits) / 2**digits
+        self.upstream: np.ndarray = np.where(np.isfinite(flat(self.outputs)), rounded, 0.0)
+        self.gradients: list[np.ndarray] = self.backward(self.upstream)
+        return self
+
+    def parts(self, upstream: np.ndarray) -> list[np.ndarray]:
+        """A copy for each output."""
+        return [np.array(part, order="C") for part in split(upstream, self.outputs)]
+
+    def arriving(self, upstream: np.ndarray) -> list[np.ndarray | None]:
+        """The gradient of sum(outputs * upstream) for each leaf; None where none arrives."""
+        return self.pullback(self.parts(upstream))
+
+    def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
+        """A gradient for each leaf, zeros if none arrived."""
+        return [np.zeros(x.shape) if g is None else np.array(g, np.float64)
+                for x, g in zip(self.subject.leaves.values(), self.arriving(upstream))]
+
+    def recorded(self) -> list[np.ndarray]:
+        """The gradients as the library computes them where they can be differentiated again."""
+        upstreams = [self.library.tensor(u, out) for u, out in zip(self.parts(self.upstream), self.tensors)]
+        backward = self.library.derivative(self.subject.function, len(self.leaves))
+        return list(map(self.library.array, self.library.run(backward, [*self.subject.tensors(), *upstreams])))
+
+    def rows(self, outputs: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """For each leaf, these outputs' rows of the Jacobian, (outputs, elements), by one backward each."""
+        found = [self.backward(np.eye(1, self.size, k)[0]) for k in outputs]
+        return [np.array([row[i].reshape(-1) for row in found]).reshape(len(found), leaf.size)
+                for i, leaf in enumerate(self.subject.leaves.values())]
+
+    @property
+    def jacobians(self) -> list[np.ndarray]:
+        """For each leaf, (all outputs, elements)."""
+        if self._jacobians is None:
+            self._jacobians = self.rows(range(self.size))
+        return self._jacobians
+
+    @functools.cached_property
+    def terms(self) -> float:
+        """The largest number on the way back: where gradients cancel, about 1e-16 of it remains."""
+        return self.library.terms(self.tensors, self.parts(self.upstream))
+
+    def refuse_infinities(self) -> None:
+        """ValueError if an input is infinite where its gradient is not a number either. Masked scores may be."""
+        for (name, leaf), gradient in zip(self.subject.leaves.items(), self.gradients):
+            if lost := np.flatnonzero(np.isinf(leaf) & ~np.isfinite(gradient)).tolist():
+                place = f"{name}{index_of(lost[0], leaf.shape)}"
+                raise ValueError(f"gradcheck: {place} is infinite, and has no derivative; give finite inputs")
+
+    def is_finite(self) -> bool:
+        return all(np.all(np.isfinite(g)) for g in [*self.outputs, *self.gradients])
+
+    def is_sum_of_rows(self) -> bool:
+        """Do the Jacobian's rows, if they have been computed, add up to backward(upstream)?"""
+        return self._jacobians is None or not self.is_finite() or all(
+            np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
+                        atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + CANCELLED * self.terms)
+            for jacobian, gradient in zip(self._jacobians, self.gradients)
+        )
+
+    def projected(self) -> np.ndarray:
+        """The single number whose gradient is backward(upstream)."""
+        values = self.subject.values()
+        return np.array([np.sum(np.where(self.upstream == 0, 0.0, values * self.upstream))])
+
+
+class Given(NamedTuple):
+    """A function and its inputs, as a user gives them to a check."""
+
+    fn: Callable[..., Any]
+    inputs: Sequence[Any]
+    library: Library
+
+    @classmethod
+    def of(cls, fn: Any, inputs: Any) -> "Given":
+        """ValueError or TypeError, in a line, for what cannot be checked."""
+        is_pair = isinstance(fn, (tuple, list))
+        library = Pair(*callables(fn)) if is_pair else library_of(fn, inputs)
+        fn = library.forward if isinstance(library, Pair) else function_of(fn, library)
+        if is_by_name(fn, inputs):
+            fn, inputs = by_name(fn, inputs)
+        given = cls(fn, as_inputs(inputs), library)
+        if not is_pair:
+            given.refuse_mixtures()
+        if not (given.leaves or library is MINIGRAD and library.owns(fn)):
+            items = items_of(given.inputs)
+            came = ", ".join(map(described, items[:3])) or "nothing"
+            has_arrays = any(isinstance(x, np.ndarray) for x in items)
+            if library.owns(fn) and has_arrays and not any(map(library.is_tensor, items)):
+                raise TypeError(f"gradcheck: {title_of(fn)} takes tensors of {library.name}; got {came}")
+            raise ValueError(f"gradcheck: no input or parameter requires a gradient; {library.needs}; got {came}")
+        return given
+
+    def refuse_mixtures(self) -> None:
+        found = {known for known in (self.library, *map(library_of_value, items_of(self.inputs))) if known is not None}
+        if len(found) > 1:
+            came = " and ".join(sorted(known.name for known in found))
+            raise TypeError(f"gradcheck: the function and its inputs come from {came}; use one library")
+
+    @property
+    def leaves(self) -> list[Any]:
+        """Tensors that get a gradient."""
+        return [x for x in [*items_of(self.inputs), *self.library.parameters(self.fn).values()] if self.library.is_leaf(x)]
+
+    @property
+    def is_narrow(self) -> bool:
+        """Is something that gets a gradient of another dtype than float64? Functions of minigrad have their own check for
+        that, `compare_float32`."""
+        return self.library is not MINIGRAD and any(self.library.eps(x) > np.finfo(np.float64).eps for x in self.leaves)
+
+    def subject(self, **options: Any) -> Subject:
+        return Subject(*self, **options)
+
+    def widened(self) -> "Given":
+        """In float64; call it, and what uses the result, inside `library.wide()`."""
+        return Given(*self.library.widened(self.fn, self.inputs), self.library)
+
+    @contextlib.contextmanager
+    def as_float64(self) -> Iterator[Subject]:
+        """What is to be checked, as copies in float64 if something is narrower."""
+        with self.library.wide() if self.is_narrow else contextlib.nullcontext():
+            yield (self.widened() if self.is_narrow else self).subject()
+
+
+def function_of(fn: Any, library: Library) -> Callable[..., Any]:
+    """What to call where a user gives `fn`; TypeError if it is no function."""
+    if library.is_function(fn):
+        return fn.apply
+    if library.is_function(type(fn)):
+        raise TypeError(f"gradcheck: the function is an instance of {type(fn).__name__}; give the class itself")
+    if isinstance(fn, type):
+        raise TypeError(f"gradcheck: {fn.__name__} is a class, and not an autograd Function; give a function, or an "
+                        f"instance that can be called, as {fn.__name__}(...)")
+    if not callable(fn):
+        raise TypeError(f"gradcheck: expected a function, got {described(fn)}; in NumPy, give a pair (forward, backward)")
+    return fn
+
+
+def callables(pair: Sequence[Any]) -> Sequence[Callable[..., Any]]:
+    if len(pair) != 2 or not all(map(callable, pair)):
+        came = ", ".join(getattr(part, "__name__", described(part)) for part in pair)
+        raise TypeError(f"gradcheck: expected a pair of functions (forward, backward), got ({came})")
+    return pair
+
+
+def floats_of(result: Any, library: Library) -> list[Any]:
+    """The floating-point tensors among a function's results; TypeError if there are none, or unsupported ones."""
+    tensors = [item for item in items_of(result) if library.is_tensor(item)]
+    if reason := next(filter(None, map(library.unsupported, tensors)), ""):
+        raise TypeError(f"gradcheck: what the function returns {reason}")
+    floats = [item for item in tensors if library.kind(item) == "f"]
+    if not floats:
+        raise TypeError(f"gradcheck: the function must return a floating-point tensor of {library.name}, or several in a "
+                        f"tuple, list or dict; got {described(tensors[0] if tensors else result)}")
+    return floats
