@@ -71,7 +71,7 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "the wrong shape": (with_vjp(softmax, lambda dout, x, out: dout.T), X, "fail", "function", "", "shape"),
     "a tangent squared": (with_jvp(jnp.tanh, lambda x: 1 - jnp.tanh(x) ** 2, lambda t: t * t), X, "fail", "function", "",
                           "backward gives gradients: FAIL"),
-    "chance": (with_vjp(jnp.tanh, lambda dout, x, out: dout * (1 - out**2) * (1 + 1e-9 * np.random.default_rng().normal())), X, "fail",
+    "chance": (with_vjp(jnp.tanh, lambda dout, x, out: dout * (1 - out**2) * (1 + 1e-6 * np.random.default_rng().uniform(1, 2))), X, "fail",
                "function", "x fail", "backward twice gives the same: FAIL"),
     "a branch": (lambda x: jnp.tanh(x) if x.sum() < 1e9 else x, X, "pass", "the function", "x pass", "side checks: all"),
     "float32": (with_vjp(jnp.tanh, lambda dout, x, out: (dout * (1 - out**2)).astype(jnp.float32)), X, "fail", "function", "x fail", "float32"),
