@@ -168,8 +168,14 @@ def argmin(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np
 
 
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
-    """np.einsum"""
-    return np.einsum(subscripts, *factors, optimize=len(factors) > 1)
+    """np.einsum, but what only one factor has is summed first, by `sum`."""
+    inputs, output = subscripts.split("->")
+    summed, kept = [], []
+    for labels, x in zip(inputs.split(","), factors):
+        alone = tuple([axis for axis, label in enumerate(labels) if subscripts.count(label) == 1])
+        summed.append(sum(x, alone) if alone else x)
+        kept.append("".join([label for label in labels if subscripts.count(label) > 1]))
+    return np.einsum(f"{','.join(kept)}->{output}", *summed, optimize=len(factors) > 1)
 
 
 # -------------------------------------------------------------------------------------------------- indices

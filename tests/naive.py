@@ -46,7 +46,7 @@ def softplus(x):
 
 
 def angle(a, b):
-    return math.atan2(a, b) if isinstance(a, float) else a.angle(b)
+    return by_mpmath("atan")(a / b) + (0 if b > 0 else math.pi if a > 0 else -math.pi)
 
 
 def gelu(x):
@@ -437,7 +437,7 @@ def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None, dr
         scores = [sum(q[*head, i] * k[*head, j]) * scale + mask[*head, i, j] for j in seen]
         e = [np.exp(s) for s in scores]
         for j, weight in zip(seen, e):
-            out[*head, i] += weight / sum(e) * factors[*head, i, j] * v[*head, j]
+            out[*head, i] += v[*head, j] * (weight / sum(e) * factors[*head, i, j])
     return out
 
 

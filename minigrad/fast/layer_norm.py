@@ -18,7 +18,7 @@ class LayerNorm(layer_norm.LayerNorm):
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
         x_rows = as_rows(x)
         out = empty_like(x)
-        mean, rstd = np.empty((2, len(x_rows)))
+        mean, rstd = np.empty(2 * len(x_rows)), np.empty(len(x_rows))
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         shift = np.zeros(x.shape[-1], x.dtype) if bias is None else bias
         kernels.layer_norm_forward(x_rows, scale, shift, as_rows(out), mean, rstd, eps)

@@ -6,8 +6,9 @@ import numpy as np
 from .. import backend
 from ..backend import normalized, replaced_by
 from ..ops import reduce, statistics
+from ..ops.arithmetic import product
 from ..ops.reduce import count, keep_axes
-from ..ops.statistics import squared_error
+from ..ops.statistics import divisor
 from ..tape import implements
 from .kernels import row_reductions as kernels
 from .kernels.axes import inverse
@@ -110,7 +111,8 @@ class LogSumExp(OfMany, reduce.LogSumExp):
         self.axis = axis
         rows, _ = rows_along(x, axis)
         out = np.empty(rows.shape[0], x.dtype)
-        kernels.logsumexp_forward(rows, out)
+        self.rest = np.empty(rows.shape[0])  # what out has lost by rounding
+        kernels.logsumexp_forward(rows, out, self.rest)
         out = keep_axes(out, x.shape, axis)
         out = out if keepdims else np.squeeze(out, axis=axis)
         self.save(x, out)
@@ -119,7 +121,8 @@ class LogSumExp(OfMany, reduce.LogSumExp):
     def backward(self, dout, x, out):
         rows, order = rows_along(x, self.axis)
         dx = empty(rows.shape, x.dtype)
-        kernels.logsumexp_backward(rows, out.reshape(-1), dout.reshape(-1), dx)
+        slope = (dout.reshape(-1) * np.exp(-self.rest)).astype(dx.dtype)
+        kernels.logsumexp_backward(rows, out.reshape(-1), slope, dx)
         return dx.reshape([x.shape[i] for i in order]).transpose(inverse(order))
 
 
@@ -143,26 +146,75 @@ class Prod(reduce.Prod):
         return dx
 
 
-@implements(statistics.Var)
-class Var(statistics.Var):
-    """Makes no float64 copy: half the time for 1e7 elements."""
+def are_in_range(squares: np.ndarray) -> np.bool:
+    """Are these sums of squares neither too small nor too large for float32?"""
+    return np.all((squares > LEAST_SQUARES) & (squares < np.inf))
+
+
+@implements(reduce.Norm)
+class Norm(reduce.Norm):
+    """With p = 2, a pass over x each way, as long as the squares are in range."""
+
+    def forward(self, x, *, p=2.0, axis=None, keepdims=False):
+        squares = in_order(backend.sum(product(x, x), axis, keepdims)) if p == 2 else np.zeros(1)
+        self.is_in_range = are_in_range(squares)
+        if not self.is_in_range:
+            return super().forward(x, p=p, axis=axis, keepdims=keepdims)
+        self.p, self.axis, out = p, axis, np.sqrt(squares)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        if not self.is_in_range:
+            return super().backward(dout, x, out)
+        return product(keep_axes(dout / out, x.shape, self.axis), x)
+
+
+def squared_error(x, mean):
+    return np.square(x - mean)
+
+
+def scaled_difference(share, x, high, low):
+    return share * ((x - high) - low)
+
+
+class OfDifferences:
+    """Makes no copy: half the time for 1e7 elements. Rounding a large mean to float32 would cost digits of x - mean, so it
+    is kept in two parts, `high` and the rest, `low`; with high alone, the sum of (x - high)^2 is too large by n low^2."""
 
     @classmethod
     def takes(cls, arrays):
-        return arrays[0].size > SMALL_TO_SUM
+        return arrays[0].dtype == np.float32
 
-    def squares(self, x, mean, axis):
-        """With high = the mean rounded to the dtype of x, the sum of (x - high)^2 is too large by n (mean - high)^2."""
+    def forward(self, x, *, axis=None, keepdims=False, correction=1):
+        n = count(x.shape, axis)
+        mean = wide_sum(x, axis, True) / n
         high = mean.astype(x.dtype)
-        squares = wide_sum(backend.elementwise(squared_error, x, high), axis, True)
-        squares = np.maximum(squares - count(x.shape, axis) * np.square(mean - high), 0.0)
-        is_right = np.all((squares > LEAST_SQUARES) & (squares < np.inf))
-        return squares if is_right else super().squares(x, mean, axis)
+        squares = wide_sum(backend.elementwise(squared_error, x, high), axis, True) - n * np.square(mean - high)
+        self.axis, self.divisor = axis, divisor(x, axis, correction)
+        self.mean = (high, (mean - high).astype(x.dtype)) if self.divisor and are_in_range(squares) else None
+        if self.mean is None:
+            return self.textbook.forward(self, x, axis=axis, keepdims=keepdims, correction=correction)
+        out = self.of_variance(squares / self.divisor).astype(x.dtype)
+        out = in_order(out if keepdims else np.squeeze(out, axis=axis))
+        self.save(x, *([out] if isinstance(self, statistics.Std) else []))
+        return out
+
+    def backward(self, dout, x, *out):
+        if self.mean is None:
+            return self.textbook.backward(self, dout, x, *out)
+        share = dout / out[0] / self.divisor if out else dout * (2 / self.divisor)
+        return backend.elementwise(scaled_difference, keep_axes(share, x.shape, self.axis), x, *self.mean)
+
+
+@implements(statistics.Var)
+class Var(OfDifferences, statistics.Var):
+    of_variance = staticmethod(np.positive)
 
 
 @implements(statistics.Std)
-class Std(Var, statistics.Std):
-    pass
+class Std(OfDifferences, statistics.Std):
+    of_variance = staticmethod(np.sqrt)
 
 
 replaced_by(sum=sum, wide_sum=wide_sum, count_nonzero=count_nonzero, argmax=along_the_last_axis("argmax"),

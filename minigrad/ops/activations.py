@@ -12,7 +12,7 @@ import numpy as np
 
 from ..tape import Fused
 from .comparison import select
-from .elementary import Erf, Sigmoid, elementary
+from .elementary import Erfc, Sigmoid, elementary
 from .operands import floating
 
 if TYPE_CHECKING:
@@ -98,10 +98,11 @@ class Gelu(Fused):
     """out = x * Phi(x), Phi(x) = P(Z <= x) for a standard normal Z:  dx = dout * (Phi(x) + x * Phi'(x))
 
     That is the product rule (Hendrycks and Gimpel, arXiv:1606.08415). The approximation uses another Phi, with tanh.
-    exact:  Phi = (1 + erf(t)) / 2,  t = x / sqrt 2
+    exact:  Phi = (1 + erf(t)) / 2 = erfc(-t) / 2,  t = x / sqrt 2
             Phi' = erf'(t) t' / 2 = e^(-x^2 / 2) / sqrt(2 pi), the density of Z, as erf'(t) = 2/sqrt(pi) e^(-t^2)
-    tanh:   Phi = (1 + tanh u) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
-            Phi' = (1 - tanh(u)^2) u' / 2,  u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2)
+    tanh:   Phi = (1 + tanh u) / 2 = sigmoid(2 u),  u = sqrt(2/pi) (x + 0.044715 x^3)
+            Phi' = 2 Phi (1 - Phi) u',  u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2)
+    The forms without 1 + ... keep all digits of a small Phi.
     Saves x; recomputes Phi.
     """
 
@@ -117,8 +118,8 @@ class Gelu(Fused):
 def gelu_probability(x, approximate: str):
     """Phi(x)"""
     if approximate == "tanh":
-        return 0.5 * (1.0 + np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
-    return 0.5 * (1.0 + Erf.call(x / SQRT_2))
+        return sigmoid(2.0 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))
+    return 0.5 * Erfc.call(-x / SQRT_2)
 
 
 def gelu_slope(x, approximate: str):
@@ -126,8 +127,8 @@ def gelu_slope(x, approximate: str):
     x = np.clip(x, -FAR, FAR)
     probability = gelu_probability(x, approximate)
     if approximate == "tanh":
-        t = 2.0 * probability - 1.0
-        return probability + x * (0.5 * (1.0 - t * t) * (SQRT_2_OVER_PI * (1.0 + 3 * 0.044715 * x * x)))
+        slope = 2.0 * probability * (1.0 - probability)
+        return probability + x * (slope * (SQRT_2_OVER_PI * (1.0 + 3 * 0.044715 * x * x)))
     return probability + x * (np.exp(-0.5 * x * x) / SQRT_2_PI)
 
 

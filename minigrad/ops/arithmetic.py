@@ -168,7 +168,7 @@ class Fmod(Remainder):
     """out = a - b * trunc(a / b), with the sign of a:  da = dout,  db = -dout * trunc(a / b)"""
 
     function = staticmethod(np.fmod)
-    of_divisor = staticmethod(lambda dout, a, b: -dout * np.trunc(a / b))
+    of_divisor = staticmethod(lambda dout, a, b: -dout * np.rint((a - np.fmod(a, b)) / b))  # a / b may be rounded up
 
 
 class FloorDivide(Op):

@@ -45,7 +45,7 @@ def logits_loss(x, target, weight):
 
 
 def logits_loss_backward_a(dout, x, target, weight):
-    return dout * ((1 - target) * Sigmoid.call(x) - weight * target * Sigmoid.call(-x))
+    return dout * ((1 - target) * Sigmoid.call(x) - weight * (target * Sigmoid.call(-x)))
 
 
 def logits_loss_backward_b(dout, x, target, weight):

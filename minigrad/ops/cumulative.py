@@ -51,13 +51,13 @@ class CumProd(Op):
     fresh_gradients = is_in_order = True
 
     def forward(self, x):
-        out = np.cumprod(x, axis=-1)
+        out = np.cumprod(x, axis=-1, dtype=np.float64).astype(x.dtype)
         self.save(x, out)
         return out
 
     def backward(self, dout, x, out):
-        g = carried_back(dout, x[..., 1:])
-        return np.concatenate([g[..., :1], g[..., 1:] * out[..., :-1]], axis=-1)
+        g = carried_back(dout.astype(np.float64), x[..., 1:])
+        return np.concatenate([g[..., :1], g[..., 1:] * out[..., :-1]], axis=-1).astype(dout.dtype)
 
 
 class LogCumSumExp(Op):
@@ -65,20 +65,23 @@ class LogCumSumExp(Op):
     g_i = dout_i + e^(out_i - out_(i+1)) g_(i+1)
 
     g_i is the whole gradient of out_i, as out_(i+1) = log(e^(out_i) + e^(x_(i+1))). No exponent is positive. Where out is
-    -inf, the gradient is 0.
+    -inf, the gradient is 0. Around 1e6, the exponents are off by the rounding of out, so backward divides by the sums that
+    they lead to, which would be 1.
     """
 
     fresh_gradients = True
 
     def forward(self, x):
-        out = np.logaddexp.accumulate(x, axis=-1)
+        out = np.logaddexp.accumulate(x, axis=-1, dtype=np.float64).astype(x.dtype)
         self.save(x, out)
         return out
 
     def backward(self, dout, x, out):
+        x, out = x.astype(np.float64), out.astype(np.float64)
         finite = np.where(out == -np.inf, 0.0, out)
         ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
-        return weights * carried_back(dout, ratio)
+        sums = carried_back(weights[..., ::-1], ratio[..., ::-1])[..., ::-1]
+        return (weights * carried_back(dout / np.where(sums == 0, 1.0, sums), ratio)).astype(dout.dtype)
 
 
 def along_last(operation, x, dim: int):

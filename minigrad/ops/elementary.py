@@ -73,6 +73,12 @@ def elementary(
     return type("".join(word.capitalize() for word in name.split("_")), (Elementary,), row)
 
 
+def arcsinh_backward(dout, x):
+    """dout / sqrt(1 + x^2), where x^2 may overflow"""
+    size = np.maximum(abs(x), 1)
+    return dout / size / np.sqrt(np.square(1 / size) + np.square(x / size))
+
+
 def rsqrt(x):
     return 1 / np.sqrt(x)
 
@@ -108,6 +114,7 @@ Cos = elementary("out = cos x:  dx = -dout * sin x", np.cos, lambda dout, x: -do
 Tan = elementary("out = tan x:  dx = dout * (1 + (tan x)^2)", np.tan, lambda dout, x: dout * (1 + np.square(np.tan(x))))
 Sinh = elementary("out = sinh x:  dx = dout * cosh x", np.sinh, lambda dout, x: dout * np.cosh(x))
 Cosh = elementary("out = cosh x:  dx = dout * sinh x", np.cosh, lambda dout, x: dout * np.sinh(x))
+# The gradients of tanh and sigmoid are right within roundings of dout: far out, 1 - out has no digits left, as in PyTorch.
 Tanh = elementary("out = tanh x:  dx = dout * (1 - out^2)", np.tanh, lambda dout, out: dout * (1 - out * out), saves="out")
 Sigmoid = elementary("out = 1 / (1 + e^-x):  dx = dout * out * (1 - out)",
                      sigmoid, lambda dout, out: dout * out * (1 - out), saves="out")
@@ -117,7 +124,7 @@ Arccos = elementary("out = arccos x:  dx = -dout / sqrt(1 - x^2)",
                     np.arccos, lambda dout, x: dout * (-1 / np.sqrt((1 - x) * (1 + x))))
 Arctan = elementary("out = arctan x:  dx = dout / (1 + x^2)", np.arctan, lambda dout, x: dout * (1 / (1 + x * x)))
 Arcsinh = elementary("out = arcsinh x:  dx = dout / sqrt(1 + x^2)",
-                     np.arcsinh, lambda dout, x: dout * (1 / np.sqrt(1 + x * x)))
+                     np.arcsinh, arcsinh_backward)
 Arccosh = elementary("out = arccosh x:  dx = dout / sqrt(x^2 - 1)",
                      np.arccosh, lambda dout, x: dout * (1 / (np.sqrt(x - 1) * np.sqrt(x + 1))))
 Arctanh = elementary("out = arctanh x:  dx = dout / (1 - x^2)",
@@ -128,22 +135,15 @@ Erfc = elementary("out = 1 - erf x:  dx = -dout * 2 / sqrt(pi) * e^(-x^2)",
                   erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
 
 
-def change_of_angle(dout, a, b):
-    """(a, b, dout / (a^2 + b^2)), the first two by the larger of them"""
+def arctan2_backward_a(dout, a, b):
     is_origin = (a == 0) & (b == 0)
     size = np.where(is_origin, 1.0, np.maximum(abs(a), abs(b)))
     a, b = a / size, b / size
-    return a, b, dout / (size * np.where(is_origin, 1.0, a * a + b * b))
-
-
-def arctan2_backward_a(dout, a, b):
-    _, b, change = change_of_angle(dout, a, b)
-    return change * b
+    return dout * (b / np.where(is_origin, 1.0, a * a + b * b)) / size
 
 
 def arctan2_backward_b(dout, a, b):
-    a, _, change = change_of_angle(dout, a, b)
-    return -change * a
+    return -arctan2_backward_a(dout, b, a)
 
 
 class Atan2(Elementwise):

@@ -5,6 +5,7 @@ import numpy as np
 
 from ..tape import Fused
 from .indexing import AddAt
+from .reduce import Sum
 
 
 class Embedding(Fused):
@@ -26,5 +27,5 @@ class Embedding(Fused):
         if of_positions is None or not self.needs(1):
             return dweight, None
         times = slice(dout.shape[-2])
-        at_times = np.sum(np.reshape(dout, (math.prod(dout.shape[:-2]), *dout.shape[-2:])), axis=0)
+        at_times = Sum.call(np.reshape(dout, (math.prod(dout.shape[:-2]), *dout.shape[-2:])), axis=0)
         return dweight, AddAt.call(at_times, index=times, shape=of_positions)

@@ -2,7 +2,8 @@
 import numpy as np
 
 from ..tape import Fused
-from .operands import column_sum, row_mean
+from .reduce import column_sum, row_mean
+from .statistics import centred
 
 
 class LayerNorm(Fused):
@@ -19,15 +20,15 @@ class LayerNorm(Fused):
       1. dx = dc - mean(dc), as each x also goes into the mean, which is subtracted from all; the mean of x_hat is 0, so
             dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
          This projects out of dx_hat the directions that only shift or scale the row, since those do not change x_hat.
+    Steps 1 to 3 are in float64, in which the square of 1e25 fits, and a mean of 1e3 leaves all digits of c.
     """
 
     saves_inputs = True
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
-        mean = row_mean(x)  # 1
-        centred = x - mean
-        rstd = 1 / np.sqrt(row_mean(centred * centred) + eps)  # 2
-        x_hat = centred * rstd  # 3
+        c = centred(x.astype(np.float64), axis=-1)  # 1
+        rstd = 1 / np.sqrt(row_mean(c * c) + eps)  # 2
+        x_hat, rstd = (c * rstd).astype(x.dtype), rstd.astype(x.dtype)  # 3
         out = x_hat if weight is None else x_hat * weight  # 4
         out = out if bias is None else out + bias
         self.save(x, weight, bias, x_hat, rstd)

@@ -16,7 +16,8 @@ from ..tape import Fused, Op
 from .activations import Gelu, gelu_slope
 from .arithmetic import Mul
 from .numpy_protocol import answers
-from .operands import check_dim, column_sum, operand, rows_of
+from .operands import check_dim, operand, rows_of
+from .reduce import column_sum
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor, TensorLike

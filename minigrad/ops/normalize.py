@@ -5,7 +5,7 @@ import numpy as np
 
 from ..tape import Fused
 from .comparison import Clamp
-from .reduce import Norm
+from .reduce import Norm, Sum
 
 
 class Normalize(Fused):
@@ -27,5 +27,5 @@ class Normalize(Fused):
         return out
 
     def backward(self, dout, x, out, lengths):
-        along_out = np.where(lengths > self.eps, np.sum(dout * out, axis=self.dim, keepdims=True), 0.0)
+        along_out = np.where(lengths > self.eps, Sum.call(dout * out, axis=self.dim, keepdims=True), 0.0)
         return (dout - out * along_out) / lengths

@@ -170,16 +170,6 @@ def rows_of(x: Any) -> Any:
     return np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def column_sum(x: Any) -> Any:
-    """(..., C) -> (C,): the sum over all rows"""
-    return np.sum(rows_of(x), axis=0)
-
-
-def row_mean(x: Any) -> Any:
-    """(..., C) -> (..., 1): the mean of each row; 0 of an empty one, where np.mean would warn"""
-    return np.mean(x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
-
-
 def sizes(shape: Any) -> tuple[int, ...]:
     """f(2, 3) and f((2, 3)) mean the same."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):

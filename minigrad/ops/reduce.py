@@ -14,11 +14,10 @@ import numpy as np
 from .. import backend
 from ..backend import in_order, normalized
 from ..tape import Op
-from .arithmetic import Mul
 from .comparison import select
 from .cumulative import CumProd
 from .numpy_protocol import answers
-from .operands import as_dtype, check_dim, checked_axes, floating, methods_with_numpy_names
+from .operands import as_dtype, check_dim, checked_axes, floating, methods_with_numpy_names, rows_of
 from .sorting import ValuesAndIndices, picked
 
 if TYPE_CHECKING:
@@ -75,6 +74,16 @@ class Mean(Op):
         return spread(share, self.x_shape, self.axis)
 
 
+def column_sum(x):
+    """(..., C) -> (C,): the sum over all rows"""
+    return Sum.call(rows_of(x), axis=0)
+
+
+def row_mean(x):
+    """(..., C) -> (..., 1): the mean of each row"""
+    return Mean.call(x, axis=-1, keepdims=True)
+
+
 class Max(Op):
     """out = max of x over axis:  dx = dout / n at the n elements that are largest, else 0 (as PyTorch's amax and max())"""
 
@@ -104,7 +113,8 @@ class Min(Max):
 class LogSumExp(Op):
     """out = log(sum of e^x over axis), the maximum taken out first:  dx = dout * e^(x - out) = dout * softmax(x)
 
-    Where all x are -inf (or there are none), out is -inf, with gradient 0.
+    Around 1e6, e^(x - out) is off by the rounding of out, 3%, so backward divides it by its own sum. Where all x are -inf
+    (or there are none), out is -inf, with gradient 0.
     """
 
     fresh_gradients = True
@@ -121,33 +131,33 @@ class LogSumExp(Op):
     def backward(self, dout, x, out):
         out = keep_axes(out, x.shape, self.axis)
         weights = np.exp(x - np.where(out == -np.inf, 0.0, out))
-        return keep_axes(dout, x.shape, self.axis) * weights
+        total = Sum.call(weights, axis=self.axis, keepdims=True)
+        return keep_axes(dout, x.shape, self.axis) * (weights / np.where(total == 0, 1.0, total))
 
 
 class Norm(Op):
     """out = (sum of |x|^p over axis)^(1/p), 0 < p < inf:  dx = dout * sign(x) * (|x| / out)^(p - 1)
 
-    Where out is 0, which has no direction, dx = 0 (and for p < 1 where x is 0).
+    The largest |x| is taken out first, as |x|^p may leave the range of floats. Where out is 0, which has no direction,
+    dx = 0 (and for p < 1 where x is 0).
     """
 
     fresh_gradients = True
 
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis
-        if p == 2:
-            out = np.sqrt(in_order(backend.sum(Mul.call(x, x), axis, keepdims)))
-        else:
-            out = in_order(backend.sum(np.abs(x) ** p, axis, keepdims)) ** (1 / p)
+        largest = np.max(np.abs(x), axis=axis, keepdims=True, initial=0.0)
+        size = np.where((largest == 0) | np.isinf(largest), 1.0, largest)
+        out = size * backend.sum((np.abs(x) / size) ** p, axis, True) ** (1 / p)
+        out = in_order(out if keepdims else np.squeeze(out, axis=axis))
         self.save(x, out)
         return out
 
     def backward(self, dout, x, out):
         out, dout = keep_axes(out, x.shape, self.axis), keep_axes(dout, x.shape, self.axis)
         is_zero = out == 0
-        dout, out = np.where(is_zero, 0.0, dout), np.where(is_zero, 1.0, out)
-        if self.p == 2:
-            return Mul.call(dout / out, x)
-        return dout * np.sign(x) * (np.abs(np.where(x == 0, 1.0, x)) / out) ** (self.p - 1)
+        share = np.abs(np.where(x == 0, 1.0, x)) / np.where(is_zero, 1.0, out)
+        return np.where(is_zero, 0.0, dout) * np.sign(x) * share ** (self.p - 1)
 
 
 class Prod(Op):

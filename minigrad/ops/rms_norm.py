@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..tape import Fused
-from .operands import column_sum, row_mean
+from .reduce import column_sum, row_mean
 
 
 class RMSNorm(Fused):
@@ -14,13 +14,15 @@ class RMSNorm(Fused):
       1. With m = mean(x^2), drrms/dm = -rrms^3 / 2 and dm/dx = 2 x / C. So dx gets, through rrms,
          sum(dx_hat * x) * (-rrms^3 / 2) * 2 x / C = -rrms * x_hat * mean(dx_hat * x_hat)
     It is layer norm's gradient without the mean: only the direction that scales the row is projected out of dx_hat.
+    Forward is in float64, in which the square of 1e25 fits.
     """
 
     saves_inputs = True
 
     def forward(self, x, weight=None, *, eps=1e-5):
-        rrms = 1 / np.sqrt(row_mean(x * x) + eps)  # 1
-        x_hat = x * rrms  # 2
+        wide = x.astype(np.float64)
+        rrms = 1 / np.sqrt(row_mean(wide * wide) + eps)  # 1
+        x_hat, rrms = (wide * rrms).astype(x.dtype), rrms.astype(x.dtype)  # 2
         self.save(x, weight, x_hat, rrms)
         return x_hat if weight is None else x_hat * weight
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..tape import Fused
 from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
+from .reduce import Sum
 
 if TYPE_CHECKING:
     from ..arrays.annotations import DType, Tensor
@@ -35,12 +36,12 @@ class Softmax(Fused):
     def forward(self, x, *, dim):
         self.dim = dim
         e = np.exp(shifted(x, dim))
-        out = e / np.sum(e, axis=dim, keepdims=True)
+        out = e / Sum.call(e, axis=dim, keepdims=True)
         self.save(out)
         return out
 
     def backward(self, dout, out):
-        return out * (dout - np.sum(dout * out, axis=self.dim, keepdims=True))
+        return out * (dout - Sum.call(dout * out, axis=self.dim, keepdims=True))
 
 
 class LogSoftmax(Fused):
@@ -49,12 +50,12 @@ class LogSoftmax(Fused):
     def forward(self, x, *, dim):
         self.dim = dim
         z = shifted(x, dim)
-        out = z - np.log(np.sum(np.exp(z), axis=dim, keepdims=True))
+        out = z - np.log(Sum.call(np.exp(z), axis=dim, keepdims=True))
         self.save(out)
         return out
 
     def backward(self, dout, out):
-        return dout - np.exp(out) * np.sum(dout, axis=self.dim, keepdims=True)
+        return dout - np.exp(out) * Sum.call(dout, axis=self.dim, keepdims=True)
 
 
 @methods_with_numpy_names

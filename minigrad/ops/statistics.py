@@ -3,17 +3,17 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Callable, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from .. import backend
-from ..backend import in_order, is_tensor
+from ..backend import in_order
 from ..tape import Op
-from .arithmetic import Mul, Sub
+from .arithmetic import Sub
 from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
-from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
+from .reduce import Max, Mean, Norm, count, keep_axes, reduce, values_and_indices
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Axes, Tensor
@@ -27,58 +27,46 @@ def centred(x, axis):
     return x
 
 
-def scaled_difference(share, x, high, low):
-    return share * ((x - high) - low)
-
-
-def squared_error(x, mean):
-    return np.square(x - mean)
+def divisor(x, axis, correction: float) -> float:
+    """n - correction, of a variance over axis; 0 if it would be negative"""
+    return max(count(x.shape, axis) - correction, 0)
 
 
 class Var(Op):
     """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
 
-    The mean depends on x too, but the sum of x - mean is 0, so that adds nothing. If the mean is large, rounding it to the
-    dtype of x would cost digits of x - mean, so it is saved in two parts, `high` and the rest, `low`.
+    The mean depends on x too, but the sum of x - mean is 0, so that adds nothing.
     """
 
     fresh_gradients = True
-    of_variance: Callable = staticmethod(lambda variance: variance)
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
-        self.axis = axis
-        n = count(x.shape, axis)
-        self.divisor = max(n - correction, 0)
-        mean = np.divide(backend.wide_sum(x, axis, True), n)
-        high, squares = mean.astype(x.dtype), self.squares(x, mean, axis)
-        self.save(x, high, (mean - high).astype(x.dtype))
-        out = self.of_variance(np.divide(squares, self.divisor)).astype(x.dtype)
-        return in_order(out if keepdims else np.squeeze(out, axis=axis))
+        self.axis, self.divisor = axis, divisor(x, axis, correction)
+        self.save(x)
+        squares = np.square(centred(x, axis), dtype=np.float64)  # that of 1e20 does not fit float32
+        return in_order(np.divide(backend.sum(squares, axis, keepdims), self.divisor).astype(x.dtype))
 
-    def squares(self, x, mean, axis):
-        """The sums of (x - mean)^2."""
-        return backend.wide_sum(squared_error(x, mean), axis, True)
-
-    def backward(self, dout, x, high, low):
-        share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
-        if is_tensor(x):  # to be differentiated itself, through the mean too
-            return Mul.call(share, centred(x, self.axis))
-        return backend.elementwise(scaled_difference, share, x, high, low)
+    def backward(self, dout, x):
+        share = keep_axes(dout, x.shape, self.axis) * (2 / self.divisor if self.divisor else math.nan)
+        return share * centred(x, self.axis)
 
 
-class Std(Var):
+class Std(Op):
     """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
 
-    of_variance = staticmethod(np.sqrt)  # in float64: the variance of 1e20 does not fit float32
+    fresh_gradients = True
 
-    def forward(self, x, **options):
-        out = super().forward(x, **options)
-        self.save(*self.saved, out)
+    def forward(self, x, *, axis=None, keepdims=False, correction=1):
+        self.axis, self.divisor = axis, divisor(x, axis, correction)
+        out = Norm.call(centred(x, axis), axis=axis, keepdims=keepdims) / math.sqrt(self.divisor)
+        self.save(x, out)
         return out
 
-    def backward(self, dout, x, high, low, out):
+    def backward(self, dout, x, out):
+        out, dout = keep_axes(out, x.shape, self.axis), keep_axes(dout, x.shape, self.axis)
         is_zero = out == 0
-        return super().backward(np.where(is_zero, 0.0, dout) * 0.5 / np.where(is_zero, 1.0, out), x, high, low)
+        share = np.where(is_zero, 0.0, dout) * (1 / self.divisor if self.divisor else math.nan)
+        return share * (centred(x, self.axis) / np.where(is_zero, 1.0, out))
 
 
 class Median(Max):

@@ -41,7 +41,7 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x)."""
+    """x - tanh(x), within roundings of x, as in PyTorch."""
     return apply(ops.activations.Tanhshrink, floating(input))
 
 

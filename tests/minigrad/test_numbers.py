@@ -1,6 +1,5 @@
 """Extreme and special numbers: infinities, NaN, empty and masked rows, long sums."""
 import contextlib
-import itertools
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ import minigrad as mg
 from minigrad.fast import IS_FAST
 from nn import functional as F
 
-by_kernels = pytest.mark.skipif(not IS_FAST, reason="NumPy's float32 overflows sooner than the kernels, which add in float64")
+by_kernels = pytest.mark.skipif(not IS_FAST, reason="about kernels")
 
 inf, nan = math.inf, math.nan
 
@@ -58,25 +57,6 @@ def test_extreme_numbers(name, dtype):
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: F.layer_norm(x, 64), lambda x: x.std(1), lambda x: x.softmax(1), lambda x: x.log_softmax(1),
-    lambda x: F.cross_entropy(x, mg.arange(5), reduction="none"), lambda x: F.cross_entropy(x, x.detach().softmax(1), reduction="none"),
-    lambda x: F.cross_entropy(x, mg.arange(5), reduction="none", label_smoothing=0.1),
-    lambda x: F.kl_div(x.log_softmax(1), mg.full((5, 64), 1 / 64, dtype=x.dtype)),
-], ids=["layer_norm", "std", "softmax", "log_softmax", "cross_entropy", "probabilities", "smoothed", "kl_div"])
-@by_kernels
-def test_rows_far_from_zero(function, random):
-    """Adding a number to a row changes nothing."""
-    for mean in (0.0, 1e4, 1e6, -1e9):
-        x = (random.standard_normal((5, 64)) + mean).astype(np.float32)
-        upstream = random.standard_normal(function(mg.tensor(x)).shape)
-        out, dx = gradient(function, x, upstream)
-        with mg.textbook():
-            exact, exact_dx = gradient(function, x.astype(np.float64), upstream)
-        np.testing.assert_allclose(out, exact, rtol=1e-6, atol=2e-6)
-        np.testing.assert_allclose(dx, exact_dx, atol=5e-6 * np.abs(exact_dx).max() + 1e-7)
-
-
 @pytest.mark.parametrize("dtype, hidden", [(np.float32, -1e9), (np.float32, -3.4e38), (np.float64, -1e300)])
 @by_kernels
 def test_queries_hidden_by_a_finite_mask_see_all_keys_alike(dtype, hidden, random):
@@ -95,22 +75,6 @@ def test_queries_hidden_by_a_finite_mask_see_all_keys_alike(dtype, hidden, rando
             found.append([out.data, q.grad.data, k.grad.data, v.grad.data])
         for got, expected in zip(*found):
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize("function", [
-    lambda x: F.layer_norm(x, x.shape[-1], eps=0.0), lambda x: F.rms_norm(x, x.shape[-1], eps=0.0), lambda x: x.std(), lambda x: x.std(1),
-    lambda x: x.T.std(0, correction=0),
-])  # fmt: skip
-@by_kernels
-def test_squares_may_exceed_the_range_of_float32(function, random):
-    for shape, scale in itertools.product(((3, 4), (5, 2000)), (1e-25, 1e20, 1e30)):
-        x = (random.standard_normal(shape) + 2.0).astype(np.float32) * np.float32(scale)
-        wide = x.astype(np.float64)
-        upstream = random.standard_normal(function(mg.tensor(wide)).shape)
-        with mg.textbook():
-            expected = gradient(function, wide, upstream)
-        for got, exact in zip(gradient(function, x, upstream), expected):
-            np.testing.assert_allclose(got, exact, rtol=1e-5, atol=2e-5 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("bad", [-1, 3, 2**40, -(2**40)])

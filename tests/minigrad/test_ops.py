@@ -1,6 +1,9 @@
 """Every check on every row of cases.py."""
 import contextlib
+import functools
 import inspect
+import itertools
+import math
 import pathlib
 import pickle
 import re
@@ -13,6 +16,8 @@ from cases import CASES, ELEMENTWISE, NEED_AN_AXIS, rows_of_each_op
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
 from minigrad.fast import pool
+from minigrad.fast.rounding import RoundsOperands
+from minigrad.ops.cumulative import CumProd, LogCumSumExp
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.difference_losses import DifferenceLoss
 from minigrad.ops.dtypes import Cast
@@ -23,11 +28,14 @@ from minigrad.ops.in_place import Identity
 from minigrad.ops.indexing import Index, is_basic
 from minigrad.ops.matmul import MLP, Linear, MatMul
 from minigrad.ops.operands import operand
+from minigrad.ops.reduce import LogSumExp, Max, Mean, Min, Norm, Prod, Sum
 from minigrad.ops.shape import Expand, Permute, Reshape
+from minigrad.ops.statistics import Std, Var
 from minigrad.runner import EAGER
 from minigrad.tape import Fused, Op
 from minigrad.tensor import apply
 from naive import Constant
+from special_values import assert_right, special_inputs
 
 SMALL = 50  # elements; with more, gradients are only checked in random directions
 
@@ -307,3 +315,58 @@ def test_each_input_by_itself(case):
             shares = out.node.input_gradients(upstream_of(out), EAGER)
             assert all(share is None or share.ndim < 2 for j, share in enumerate(shares) if j != i)
         assert_close(run(case, inputs)[1:], [next(expected)], 1e-12)
+
+
+FEW, MANY = 250, 1 << 17  # numbers: for the reference, and so that kernels compute elementwise functions and reductions
+LEFT_AS_THEY_ARE = {  # rows and special values, and why
+    "Sigmoid.* (as they are|times 10)": "the gradient is made of the output, and 1 - out is rounded, as in PyTorch",
+    "Tanh-.* (times 10|mixed)": "the same",
+    "Erf.* times 10": "the gradient has e^(-x^2), and x^2 is rounded",
+    "BinaryCrossEntropy-.* (1e-30|denormal|mixed)": "bounds, those of PyTorch: -100 of logarithms, 1e-12 of a denominator",
+    "Pow.* denormal": "if both the base and the exponent b are denormal, b a^(b - 1) overflows on the way",
+    "Prod.* 1e25": "the product of the numbers that follow a zero overflows",
+    "(MLP|.*Attention).* 1e25": "products of two such numbers overflow",
+    "(LayerNorm|RMSNorm).*eps=0.0 denormal": "so does 1 / the deviation",
+}
+
+
+def applied(case, *inputs):
+    return apply(case.op, *inputs, **case.options)
+
+
+def applied_to_many(case, *inputs):
+    """The op on many copies of the inputs; the last one's result."""
+    shape = np.broadcast_shapes(*[x.shape for x in inputs if isinstance(x, Tensor)])
+    inputs = [x.expand(MANY // max(math.prod(shape), 1), *shape).contiguous() if isinstance(x, Tensor) else x for x in inputs]
+    axes = {"axis": tuple(i + (i >= 0) for i in np.atleast_1d(case.options["axis"]))} if "axis" in case.options else {}
+    return apply(case.op, *inputs, **case.options | axes)[-1]
+
+
+def takes_many(case):
+    """Can the op be applied to copies along a new first axis?"""
+    if any(isinstance(value, np.ndarray) for value in case.options.values()) or case.options.get("reduction", "none") != "none":
+        return False
+    return case.op in ELEMENTWISE | {Prod, CumProd, LogCumSumExp} or case.op in (LogSumExp, Max, Mean, Min, Norm, Std, Sum, Var) and "axis" in case.options
+
+
+def special_values(share):
+    @rows_of_each_op([case for case in CASES if 0 < sum(np.size(x) for x in case.inputs if isinstance(x, np.ndarray)) < FEW])
+    def check(case):
+        functions = [applied, applied_to_many] if takes_many(case) else [applied]
+        inputs = [*special_inputs(case.inputs, np.float32), *special_inputs(case.inputs, np.float64)]
+        for number, ((name, arrays), function) in enumerate(itertools.product(inputs, functions), CASES.index(case)):
+            if number % share or any(re.match(row, f"{case} {name}") for row in LEFT_AS_THEY_ARE):
+                continue
+            try:
+                assert_right(functools.partial(function, case), functools.partial(case.reference, **case.options), arrays,
+                             [*LAYOUTS.values()][number % len(LAYOUTS)], issubclass(case.op.implementation or Op, RoundsOperands))
+            except AssertionError as error:
+                error.add_note(f"{name}, {function.__name__}")
+                raise
+
+    check.__doc__ = "Values and gradients, each way of computing them, in changing layouts, against arithmetic of many digits."
+    return check
+
+
+test_some_special_values = pytest.mark.short(special_values(40))
+test_all_special_values = pytest.mark.long(special_values(1))

@@ -122,10 +122,11 @@ def gelu_backward(count, dout, x, dx, use_tanh):
 
 @elementwise_kernel
 def swiglu_forward(count, a, b, out):
-    """a, b, out (N,): out = a * s * b, s = 1 / (1 + e^(-a))"""
-    one = constant_like(a, 1)
+    """a, b, out (N,): out = a * s * b, s = 1 / (1 + e^(-a)); where s is 0, a * b may overflow"""
+    zero, one = constant_like(a, 0), constant_like(a, 1)
     for i in range(count):
-        out[i] = a[i] * (one / (one + exp(-a[i]))) * b[i]
+        e = exp(-a[i])
+        out[i] = a[i] * (one / (one + e)) * b[i] if e != math.inf else zero
 
 
 @elementwise_kernel

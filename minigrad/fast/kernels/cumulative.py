@@ -1,6 +1,6 @@
 """Running sums and products along rows, and the gradient of products; threads share the rows."""
 from .rows import row_kernel
-from .simd import constant_like, shift
+from .simd import shift
 
 
 @row_kernel
@@ -15,9 +15,8 @@ def running_sum_forward(row, size, x, out, reverse):
 
 @row_kernel
 def cumprod_forward(row, size, x, out):
-    """x, out (N, C): out_j = x_0 * ... * x_j"""
-    x, out = shift(x, row * size), shift(out, row * size)
-    product = constant_like(x, 1)
+    """x, out (N, C): out_j = x_0 * ... * x_j, in float64, each rounded once"""
+    x, out, product = shift(x, row * size), shift(out, row * size), 1.0
     for j in range(size):
         product *= x[j]
         out[j] = product
@@ -27,7 +26,7 @@ def cumprod_forward(row, size, x, out):
 def cumprod_backward(row, size, dout, x, out, dx):
     """dout, x, out, dx (N, C): dx_j = out_(j-1) * g_j, from the end: g_j = dout_j + x_(j+1) g_(j+1)"""
     dout, x, out, dx = shift(dout, row * size), shift(x, row * size), shift(out, row * size), shift(dx, row * size)
-    carried = constant_like(x, 0)  # x_(j+1) g_(j+1)
+    carried = 0.0  # x_(j+1) g_(j+1), in float64
     for j in range(size - 1, -1, -1):
         g = dout[j] + carried
         dx[j] = g * out[j - 1] if j else g

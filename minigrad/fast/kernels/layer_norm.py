@@ -1,14 +1,17 @@
 """Layer norm over rows, exact even for a large mean: with a mean of 1e4, float32 sums would lose three digits.
 
 x - mean is computed as (x - high) - low, where high is the mean in the dtype of x, so that the first difference is exact
-for all x near it, and low is the rest of the mean.
+for all x near it, and low is the rest of the mean. Also in float64: so `mean` has two parts for each row, and x_hat is a
+`multiply_add`, as LLVM would merge (x - high) * rstd - low * rstd.
 """
 import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import LEAST_SQUARES, ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_kernel, row_sum, wide_moments
-from .simd import constant_like, pointer, shift
+from .rows import (
+    LEAST_SQUARES, ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, rest_of_sum, row_kernel, row_sum, wide_moments,
+)
+from .simd import constant_like, multiply_add, pointer, shift
 
 
 @jit
@@ -29,27 +32,29 @@ def layer_norm_row(x, weight, bias, out, size, eps):
     rstd = 1.0 / np.sqrt(max(squares / np.float64(size) - low * low, 0.0) + eps)
     scale, shift = constant_like(x, rstd), constant_like(x, -low * rstd)
     for j in range(size):
-        out[j] = ((x[j] - high) * scale + shift) * weight[j] + bias[j]
-    return high + low, rstd
+        out[j] = multiply_add(x[j] - high, scale, shift) * weight[j] + bias[j]
+    mean = high + low
+    return mean, rest_of_sum(np.float64(high), low, mean), rstd
 
 
 @row_kernel
 def layer_norm_forward(row, size, x, weight, bias, out, mean, rstd, eps):
-    """x, out (N, C), weight, bias (C,), mean, rstd (N,) in float64.
+    """x, out (N, C), weight, bias (C,), mean (2 N,), rstd (N,) in float64.
 
     1. mean  2. rstd = 1 / sqrt(mean of (x - mean)^2 + eps)  3., 4. out = (x - mean) * rstd * weight + bias
     """
-    mean[row], rstd[row] = layer_norm_row(shift(x, row * size), weight, bias, shift(out, row * size), size, eps)
+    mean[2 * row], mean[2 * row + 1], rstd[row] = layer_norm_row(
+        shift(x, row * size), weight, bias, shift(out, row * size), size, eps)
 
 
 @jit
-def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dweight, dbias, size):
+def layer_norm_backward_row(dout, x, weight, mean, rest, rstd, so_far, adding, dx, dweight, dbias, size):
     """Each loop writes to one array: with more, LLVM does not check for overlaps, and does not vectorise."""
     high, scale = constant_like(x, mean), constant_like(x, rstd)
-    shift = constant_like(x, (high - mean) * rstd)
+    shift = constant_like(x, -rest_of_sum(mean, rest, high) * rstd)
     total, dot = 0.0, 0.0
     for j in range(size):
-        dx[j] = (x[j] - high) * scale + shift  # x_hat, until the last loop
+        dx[j] = multiply_add(x[j] - high, scale, shift)  # x_hat, until the last loop
     for j in range(size):
         dweight[j] += dout[j] * dx[j]
     for j in range(size):
@@ -77,14 +82,14 @@ def _backward_block(block, dout, x, weight, mean, rstd, so_far, dx, dweight, dbi
     fill(pointer(dbias, block * size), 0, size)
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         layer_norm_backward_row(
-            pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[row], rstd[row],
-            pointer(so_far, row * size), adding, pointer(dx, row * size), pointer(dweight, block * size),
+            pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[2 * row], mean[2 * row + 1],
+            rstd[row], pointer(so_far, row * size), adding, pointer(dx, row * size), pointer(dweight, block * size),
             pointer(dbias, block * size), size)
 
 
 @kernel(parallel=True)
 def layer_norm_backward(dout, x, weight, mean, rstd, so_far, dx, dweight, dbias):
-    """dout, x, dx (N, C), weight, dweight, dbias (C,), mean, rstd (N,) in float64, so_far (N * C,) or empty.
+    """dout, x, dx (N, C), weight, dweight, dbias (C,), mean (2 N,), rstd (N,) in float64, so_far (N * C,) or empty.
 
     4. dbias = sum of dout, dweight = sum of dout * x_hat, over rows (in blocks, see `rows`); dx_hat = dout * weight
     3.-1. dx = [so_far +] rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))

@@ -1,7 +1,7 @@
 """Rows divided by their norm."""
 import numpy as np
 
-from .rows import row_dot, row_kernel
+from .rows import LEAST_SQUARES, row_dot, row_kernel, wide_moments
 from .simd import constant_like, shift
 
 
@@ -9,7 +9,10 @@ from .simd import constant_like, shift
 def normalize_forward(row, size, x, out, norms, eps):
     """x, out (N, C), norms (N,): 1. norm = sqrt(sum of x^2)  2. out = x / max(norm, eps)"""
     x, out = shift(x, row * size), shift(out, row * size)
-    norms[row] = np.sqrt(row_dot(x, x, size))
+    squares = np.float64(row_dot(x, x, size))
+    if not LEAST_SQUARES < squares < np.inf:
+        _, squares = wide_moments(x, 0.0, size)
+    norms[row] = np.sqrt(squares)
     scale = constant_like(x, 1.0 / max(np.float64(norms[row]), eps))
     for j in range(size):
         out[j] = x[j] * scale

@@ -4,13 +4,13 @@ import math
 import numpy as np
 
 from .jit import jit
-from .rows import RUN, row_kernel
+from .rows import RUN, rest_of_sum, row_kernel
 from .simd import constant_like, exp, row_max, shift
 
 
 @row_kernel
-def logsumexp_forward(row, size, x, out):
-    """x (N, C), out (N,): out = max + log(sum of e^(x - max)); -inf for a row of nothing but -inf"""
+def logsumexp_forward(row, size, x, out, rest):
+    """x (N, C), out, rest (N,): out + rest = max + log(sum of e^(x - max)), rest is float64; -inf for nothing but -inf"""
     largest = row_max(shift(x, row * size), size)
     start = constant_like(x, 0) if abs(largest) == math.inf else largest
     total, x = 0.0, shift(x, row * size)
@@ -20,11 +20,12 @@ def logsumexp_forward(row, size, x, out):
             part += exp(x[j] - start)
         total += part
     out[row] = constant_like(x, start + math.log(total))
+    rest[row] = rest_of_sum(np.float64(start), math.log(total), np.float64(out[row])) if total > 0 else 0.0
 
 
 @row_kernel
 def logsumexp_backward(row, size, x, out, dout, dx):
-    """x, dx (N, C), out, dout (N,): dx = dout * e^(x - out), with 0 for an out of -inf"""
+    """x, dx (N, C), out, dout (N,): dx = dout * e^(x - out), with 0 for an out of -inf; `dout` times e^-rest is right"""
     slope, shift_ = dout[row], constant_like(x, 0) if out[row] == -math.inf else out[row]
     x, dx = shift(x, row * size), shift(dx, row * size)
     for j in range(size):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .jit import jit, kernel
+from .jit import exact, jit, kernel
 from .parallel import parallel_for
 from .simd import constant_like, on_stack, pointer, pointers, shift
 
@@ -105,6 +105,12 @@ def row_dot(a, b, size):
             part += a[j] * b[j]
         total += part
     return constant_like(a, total)
+
+
+@exact
+def rest_of_sum(a, b, total):
+    """What rounding took from a + b = total. LLVM would find that it is 0."""
+    return (a - total) + b
 
 
 @jit

@@ -5,11 +5,12 @@ import operator
 import numpy as np
 import pytest
 
+from minigrad.fast import reduce
 from minigrad.fast.elementwise import CASTS, FORMULAS, POWERS, elementwise, formula_of
 from minigrad.fast.kernels import elementwise as kernels
 from minigrad.fast.kernels.elementwise import FLOAT, Formula
 from minigrad.fast.kernels.recorded import Recorded
-from minigrad.ops import activations, arithmetic, comparison, difference_losses, elementary, statistics
+from minigrad.ops import activations, arithmetic, comparison, difference_losses, elementary
 from minigrad.ops.binary_cross_entropy import BinaryCrossEntropy, BinaryCrossEntropyWithLogits
 from tables import one_in
 
@@ -132,7 +133,7 @@ def gradients():
     """Functions of several operands, which begin with zeros, infinities, and both."""
     functions = [
         arithmetic.power_backward_a, arithmetic.power_backward_b, elementary.arctan2_backward_a, elementary.arctan2_backward_b,
-        arithmetic.lerp, arithmetic.lerp_backward_weight, statistics.scaled_difference, np.logaddexp,
+        arithmetic.lerp, arithmetic.lerp_backward_weight, reduce.scaled_difference, np.logaddexp,
         elementary.logaddexp_backward_a,
         *[op.gradient for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)],
     ]
