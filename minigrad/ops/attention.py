@@ -103,8 +103,9 @@ class ScaledDotProductAttention(Fused):
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
     q (..., Tq, D), k and v (..., Tk, D), mask broadcasts to (..., Tq, Tk); with a rotation, q and k are `turned` first.
-    A causal query i sees the keys 0 to i. Each weight is dropped with probability dropout_p; `key` determines which
-    (random.key_of_batch). Saves its inputs, the turned q and k, and weights.
+    A causal query i sees the keys 0 to i; yet NaN or infinity in a value reaches all queries, as 0 * NaN. Each weight is
+    dropped with probability dropout_p; `key` determines which (random.key_of_batch). Saves its inputs, the turned q and k,
+    and weights.
     """
 
     saves_inputs = True

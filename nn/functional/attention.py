@@ -23,6 +23,9 @@ def scaled_dot_product_attention(
     rotates queries and keys first, as `nn.position.rotate` does. With enable_gqa, groups of heads, along axis -3 of the
     query, share a head of key and value. More than four axes, a Dv other than D, and masks and rotations that need a
     gradient go through `attention_weights`.
+
+    NaN or infinity in a value reaches the queries that see it. Without kernels, and through `attention_weights`, it reaches
+    all queries of its head, as 0 * NaN, as in PyTorch; backward, so does NaN in a key.
     """
     dropout_p = probability("scaled_dot_product_attention", "dropout_p", dropout_p)
     q, k, v = query, key, value
