@@ -156,8 +156,10 @@ class Norm(Op):
     def backward(self, dout, x, out):
         out, dout = keep_axes(out, x.shape, self.axis), keep_axes(dout, x.shape, self.axis)
         is_zero = out == 0
-        share = np.abs(np.where(x == 0, 1.0, x)) / np.where(is_zero, 1.0, out)
-        return np.where(is_zero, 0.0, dout) * np.sign(x) * share ** (self.p - 1)
+        dout, out = np.where(is_zero, 0.0, dout), np.where(is_zero, 1.0, out)
+        if self.p == 2:  # which has a second derivative where x is 0
+            return dout * (x / out)
+        return dout * np.sign(x) * (np.abs(np.where(x == 0, 1.0, x)) / out) ** (self.p - 1)
 
 
 class Prod(Op):

@@ -99,6 +99,7 @@ KINKS = [  # a function, an input and its gradient
     (lambda x: x.sign(), [0.0, -2.0, 2.0], [0, 0, 0]),
     (lambda x: x.norm(), [0.0, 0.0, 0.0], [0, 0, 0]),
     (lambda x: x.norm(p=3), [0.0, 0.0, 2.0], [0, 0, 1]),
+    (lambda x: mg.grad(x.norm(), x, create_graph=True)[0][0], [0.0, 3.0, 4.0], [0.2, 0, 0]),
     (lambda x: x.norm(p=1), [0.0, -1.0, 2.0], [0, -1, 1]),
     (lambda x: x.std(), [2.0, 2.0, 2.0], [0, 0, 0]),
     (lambda x: x.prod(), [0.0, 3.0, 2.0], [6, 0, 0]),
@@ -126,7 +127,7 @@ KINKS = [  # a function, an input and its gradient
 def test_kinks_ties_and_special_numbers_as_documented():
     for row, (function, x, expected) in enumerate(KINKS):
         x = np.array(x)
-        _, dx = gradient(function, x, np.ones(np.shape(function(mg.tensor(x)).data)))
+        _, dx = gradient(function, x, np.ones(np.shape(function(mg.tensor(x, requires_grad=True)).data)))
         np.testing.assert_array_equal(dx, expected, err_msg=f"row {row}, {x}")
 
 
