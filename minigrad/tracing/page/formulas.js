@@ -83,7 +83,7 @@ const GREEK = {
 };
 const SIGNS = {"*": "⋅", "-": "−", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "+=": "+="};
 const FUNCTIONS = new Set((
-  "log exp sin cos tan tanh sinh cosh max min softmax gelu mean floor trunc sign sigmoid erf atan2 step norm cov tr"
+  "log exp sin cos tan tanh sinh cosh max min softmax gelu mean floor trunc sign sigmoid erf erfc atan2 step norm cov tr"
 ).split(" "));
 
 /** Reads the text of a formula: _ and ^ bind to what follows, / makes a fraction of its neighbours. */

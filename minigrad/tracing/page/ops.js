@@ -445,6 +445,11 @@ const OPS = {
     (m, dout, x, out) => m.mul(dout, m.sub(m.number(1), m.pow(out(), m.number(2))))),
   Sigmoid: unary("sigmoid", sigmoid, "1 / (1 + e^(- x))", "dout * out * (1 - out)",
     (m, dout, x, out) => m.mul(dout, m.mul(out(), m.sub(m.number(1), out())))),
+  Cast: elementwise({
+    formula: "out = x", backward: ["dx = dout"], value: (m, x) => x, gradients: [(m, dout) => dout],
+  }),
+  Erfc: unary("erfc", x => 1 - erf(x), "1 - erf(x)", "- dout * 2 / sqrt(pi) * e^(- x^2)",
+    (m, dout, x) => m.mul(dout, m.call("erfc'", x => -2 / SQRT_PI * Math.exp(-x * x), x))),
   Erf: unary("erf", erf, "erf(x)", "dout * 2 / sqrt(pi) * e^(- x^2)",
     (m, dout, x) => m.mul(dout, m.call("erf'", x => 2 / SQRT_PI * Math.exp(-x * x), x))),
 

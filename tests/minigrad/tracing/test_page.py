@@ -14,6 +14,7 @@ import nn
 from cases import CASES, Case
 from minigrad.gradcheck.mutants import MUTANTS
 from minigrad.ops.attention import PackedAttention
+from minigrad.ops.dtypes import Cast
 from minigrad.tracing import Trace, page
 from minigrad.tracing.plain import plain
 from pages import INPUTS, draw, extras_of, mistakes, trace_of
@@ -280,14 +281,15 @@ def test_a_block_is_computed_where_it_is_spelled_out(browser, opened):
 
 NAMED = {case.op.__name__: case.op for case in CASES}
 X = np.round(3 * np.random.default_rng(1).normal(size=(3, 4, 2))).clip(max=2)  # the largest are several
-MORE_CASES = [Case(NAMED["Softmax"], [300 * X], None, {"dim": -1}), Case(NAMED["Maximum"], [X, X[::-1].copy()], None)] + [Case(NAMED[name], [X], None, options) for name, options in [
+MORE_CASES = [Case(NAMED["Softmax"], [300 * X], None, {"dim": -1}), Case(NAMED["Maximum"], [X, X[::-1].copy()], None),
+              Case(Cast, [X], None, {"dtype": np.dtype(np.float64)})] + [Case(NAMED[name], [X], None, options) for name, options in [
     *(("Index", {"index": index}) for index in [
         (slice(-2, None), None, slice(None, None, -1)), (1, slice(-9, -1, 2), -1), (Ellipsis, np.array([1, -2, 0])),
         (slice(None), np.array([3, 0, -4])), (slice(None), np.array([3, 0]), None, np.array([0, 1])),  # apart
         (slice(None), np.array([[0, 1], [-1, 2]]), np.array([0, 1])), (slice(None, None, -2), slice(3, 0, -2)),
     ]),
     *((name, {"axis": (0, 2), "keepdims": keepdims}) for name in ("Sum", "Mean", "Max") for keepdims in (False, True)),
-    ("Permute", {"axes": (2, 0, 1)}), ("Softmax", {"dim": 0}), ("Softmax", {"dim": -2}), ("Erf", {}), ("Gelu", {"approximate": "none"}),
+    ("Permute", {"axes": (2, 0, 1)}), ("Softmax", {"dim": 0}), ("Softmax", {"dim": -2}), ("Erf", {}), ("Erfc", {}), ("Gelu", {"approximate": "none"}),
 ]]
 
 
