@@ -6,16 +6,13 @@ import pathlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from models import load_corpus, token_file
 from models.data import Corpus, windows
-from models.tokenizers import Bytes, TokenizerJson, Vocabulary
+from models.tokenizers import Bytes, Vocabulary
 from models.token_file import Text, pieces
 from refusals import all_refused, one_line
 from small_runs import TEXT, assert_same_runs
-from texts import byte_pairs
 
 TEXTS = {
     "words": "to be, or not to be; 42 times.\n" * 20,
@@ -82,26 +79,6 @@ def test_pieces_are_small_and_cut_between_words(monkeypatch):
     found = list(pieces([written("a.txt", TEXTS["words"])], ""))
     assert len(found) > 5 and max(map(len, found)) < 200
     assert all(one[-1].isalnum() and other[0] in " \n" for one, other in itertools.pairwise(found))
-
-
-@pytest.mark.hub  # which conftest does not see inside of @given
-@settings(deadline=None)
-@given(st.lists(st.sampled_from(" |  |\n|\n\n|\t|\xa0|\u3000|a|Z|é|ß|語|🙂|e\u0301|1|²|1234|'s|'LL|'|_|.|.\n|...|the| the|def".split("|")),
-                min_size=1, max_size=60).map("".join))
-def test_byte_pairs_do_not_depend_on_where_a_text_is_cut(text):
-    pytest.importorskip("tokenizers")
-    described = byte_pairs("the cat .\n def 1234\n" * 9)
-    llama3 = {"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated", "invert": False},
-        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}
-    for tokenizer in TokenizerJson(described), TokenizerJson(described | {"pre_tokenizer": llama3}):
-        places = [i for i in range(len(text) + 1) if (cut := token_file.CUT.match(text[: i + 1])) and cut.end() == i]
-        ids = [tokenizer.encode(text[i:j]) for i, j in itertools.pairwise([0, *places, len(text)])]
-        np.testing.assert_array_equal(np.concatenate(ids), tokenizer.encode(text))
-
-
-LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
-                  r"\s+(?!\S)|\s+")
 
 
 def test_ids_are_as_wide_as_the_vocabulary_needs():

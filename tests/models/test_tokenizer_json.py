@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
-from models import CheckpointError, checkpoint
+from models import CheckpointError, checkpoint, token_file
 from models.data import default_text
 from models.generate import generate
 from models.tokenizers import TokenizerJson, tokenizer_of
@@ -107,6 +107,20 @@ def test_tokens_are_the_librarys(text):
     for kind in KINDS:
         library, tokenizer = made(kind)
         assert tokenizer.encode(text).tolist() == library.encode(text, add_special_tokens=False).ids, kind
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(" |  |\n|\n\n|\t|\xa0|\u3000|a|Z|é|ß|語|🙂|e\u0301|1|²|1234|'s|'LL|'|_|.|.\n|...|the| the|def".split("|")),
+                min_size=1, max_size=60).map("".join))
+def test_byte_pairs_do_not_depend_on_where_a_text_is_cut(text):
+    described = byte_pairs("the cat .\n def 1234\n" * 9)
+    llama3 = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}
+    for tokenizer in TokenizerJson(described), TokenizerJson(described | {"pre_tokenizer": llama3}):
+        places = [i for i in range(len(text) + 1) if (cut := token_file.CUT.match(text[: i + 1])) and cut.end() == i]
+        ids = [tokenizer.encode(text[i:j]) for i, j in itertools.pairwise([0, *places, len(text)])]
+        np.testing.assert_array_equal(np.concatenate(ids), tokenizer.encode(text))
 
 
 @settings(deadline=None)
