@@ -159,7 +159,7 @@ def test_ids_are_exchanged_for_others():
             assert verdict.pair == pair, name
     assert is_causal(np.cumsum, np.zeros(4, int)) and not is_causal(lambda ids: ids + ids[-1], np.zeros(4, int))
     assert not is_causal(lambda ids: ids + ids[-1], np.full(4, 7))
-    with pytest.raises(ValueError, match=r"token\[0\] could not be moved: IndexError: .* in line \d+ of test_causality.py"):
+    with pytest.raises(IndexError):
         is_causal(lambda ids: np.ones((1, 2))[ids], np.zeros(4, int))
 
 
@@ -176,7 +176,7 @@ def test_the_transformer_is_causal(positions, dtype):
     model = models.CausalTransformer(models.TransformerConfig(
         vocabulary_size=11, layers=2, heads=2, width=8, context=8, dtype=dtype, positions=positions, dropout=0.2))
     assert is_causal(model, mg.tensor(np.array([[1, 5, 2, 2, 7], [0, 3, 10, 4, 4]])))
-    assert is_causal(model, np.array([3, 9, 2])) and is_causal(lambda ids: model(ids)[0], np.array([[3, 9, 2]]))
+    assert is_causal(model, np.array([[3, 9, 2]])) and is_causal(lambda ids: model(ids[None])[0][0], np.array([3, 9, 2]))
 
 
 def test_attention_with_a_mask():
@@ -186,9 +186,9 @@ def test_attention_with_a_mask():
     def fn(x, hidden=hidden):
         return layer(x, attn_mask=mg.tensor(hidden))
 
-    assert is_causal(fn, leaf(T, 8)) and is_causal(fn, leaf(2, T, 8))
+    assert is_causal(fn, leaf(2, T, 8))
     assert is_causal(lambda x: fn(x, but((1, 4))), leaf(2, T, 8)).pair == ((0, 1), (0, 4))
-    assert not is_causal(layer, drawn(T, 8))
+    assert not is_causal(layer, drawn(1, T, 8))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -275,10 +275,10 @@ ERRORS = {
     "random": (lambda: lambda x: x + np.random.default_rng().normal(), RuntimeError,
                "the same input gives another output: the function draws random numbers of its own"),
     "remembers": (remembering, RuntimeError, "or remembers earlier calls"),
-    "shape": (lambda: lambda x: x[np.abs(x[:, 0]) < 3], ValueError, "the shape of the output depends on the input"),
+    "shape": (lambda: lambda x: x[np.abs(x[:, 0]) < 3], ValueError, r"expected an output for each token, \(5, ...\), got \(4, 3\)"),
     "one output": (lambda: lambda x: x[-1], ValueError, r"expected an output for each token, \(5, ...\), got \(3,\)"),
     "raises": (lambda: lambda x: x @ x, ValueError, "matmul"),
-    "no tensor": (lambda: lambda x: None, TypeError, "returned no tensor, array or number; got NoneType"),
+    "no tensor": (lambda: lambda x: None, ValueError, r"expected an output for each token, \(5, ...\), got NoneType"),
 }
 
 
@@ -286,10 +286,9 @@ def test_what_cannot_be_judged_is_an_error_that_says_why():
     for make, error, said in ERRORS.values():
         with pytest.raises(error, match=said):
             is_causal(make(), drawn(T, C))
-    with pytest.raises(TypeError, match="expected ids, or vectors of floats; got numpy.ndarray of <U1"):
-        is_causal(lambda x: x, np.array(["a", "b"]))
-    with pytest.raises(ValueError, match=r"expected tokens \(T,\)"):
-        is_causal(lambda x: x, np.array(1.0))
+    for tokens, came in ((np.array(["a", "b"]), "numpy.ndarray of <U1 of shape"), (np.array(1.0), "numpy.ndarray of float64 of shape")):
+        with pytest.raises(TypeError, match=rf"expected ids \(T,\) or \(B, T\), or vectors of floats .* got {came}"):
+            is_causal(lambda x: x, tokens)
 
 
 def test_a_leak_through_padding_and_through_rows_of_zeros_is_seen():
