@@ -13,13 +13,12 @@ from .above import explain_with
 from .api import VacuousGradcheckWarning, assert_gradients, gradcheck, gradcheck_report, gradgradcheck
 from .causality import Causality, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
-from .float32 import compare_float32
 from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 
 __all__ = [
     "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "GradcheckError", "GradcheckReport", "InputReport", "SideCheck",
-    "VacuousGradcheckWarning", "assert_gradients", "census", "compare_float32", "doctor", "explain_with", "gradcheck",
+    "VacuousGradcheckWarning", "assert_gradients", "census", "doctor", "explain_with", "gradcheck",
     "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
 ]
 

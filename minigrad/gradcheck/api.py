@@ -67,12 +67,13 @@ def gradcheck(fn: Checked, inputs: Any, *others: Any, raise_exception: bool = Tr
     """Are the gradients of fn(*inputs) the derivatives? Against central differences, in float64.
 
     The upstream gradient is random, never a plain sum: the gradient of softmax's sum is zero whatever backward does.
-    Inputs that require gradients must be float64; nothing the caller owns is changed. A wrong gradient, or one that
-    could not be judged, raises a GradcheckError (a RuntimeError) whose text is the report, or returns False with
-    raise_exception=False. If the true gradient is zero, so that zeros would pass, a VacuousGradcheckWarning says so.
+    Inputs in narrower dtypes are judged in float64, and by what their rounding allows. Nothing the caller owns is changed.
+    A wrong gradient, or one that could not be judged, raises a GradcheckError (a RuntimeError) whose text is the report, or
+    returns False with raise_exception=False. If the true gradient is zero, so that zeros would pass, there is a
+    VacuousGradcheckWarning.
 
     `fn` may also be a function or module of PyTorch, a function of JAX, or a pair (forward, backward) in NumPy, with inputs
-    of that library; those in narrower dtypes are judged by what their rounding allows. See docs/gradcheck.md.
+    of that library. See docs/gradcheck.md.
 
     Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; also directions and seed. A
     derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself, plus the

@@ -104,16 +104,21 @@ class Library:
         """Of its dtype: how far 1 is from the next number."""
         return float(np.finfo(tensor.dtype).eps)
 
+    def is_narrow(self, tensor: Any) -> bool:
+        """Is its dtype too coarse for small steps?"""
+        return self.eps(tensor) > np.finfo(np.float64).eps
+
     def wide(self) -> ContextManager[Any]:
         """Inside, there is float64."""
         return contextlib.nullcontext()
 
-    def widened(self, fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
+    def widened(self, fn: Any, inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
         """The function and its inputs in float64, as copies."""
         def double(value, _):
             return self.double(value) if self.is_tensor(value) and self.kind(value) == "f" else value
 
-        return fn, [mapped(value, double, "") for value in inputs]
+        is_module = hasattr(fn, "named_parameters")
+        return copy.deepcopy(fn).double() if is_module else fn, [mapped(value, double, "") for value in inputs]
 
     def double(self, tensor: Any) -> Any:
         """A copy in float64."""
@@ -245,6 +250,11 @@ class Minigrad(Taped):
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         made = wrap(np.asarray(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array))
         return made.requires_grad_() if is_leaf else made
+
+    def double(self, tensor: Any) -> Any:
+        made = super().double(tensor)
+        made.name = tensor.name
+        return made
 
     def call(self, fn: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         own = dict(fn.named_parameters()) if parameters else {}
@@ -394,10 +404,6 @@ class Torch(Taped):
         if self.is_tensor(value):
             return value.detach().to(device).requires_grad_(value.requires_grad)
         return value.to(device) if isinstance(value, self.torch.nn.Module) else value
-
-    def widened(self, fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
-        fn, inputs = super().widened(fn, inputs)
-        return copy.deepcopy(fn).double() if isinstance(fn, self.torch.nn.Module) else fn, inputs
 
     def has_hooks(self, value: Any) -> bool:
         if isinstance(value, self.torch.nn.Module):

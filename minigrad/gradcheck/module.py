@@ -21,10 +21,10 @@ from .subject import Given, Record, Subject
 def module_subject(module: Any, inputs: Any, select: Callable[..., Any] | None) -> Subject:
     """The module's outputs as a function of its parameters and of the inputs that require gradients."""
     given = Given.of(module, inputs)
-    if given.is_narrow:
+    own = dict(getattr(module, "named_parameters", dict)()) if given.library is MINIGRAD else None
+    if given.is_narrow or any(map(given.library.is_narrow, (own or {}).values())):
         raise TypeError("the module or its inputs are not float64; use .double(), or gradcheck, which judges other dtypes "
                         "by what their rounding allows")
-    own = dict(getattr(module, "named_parameters", dict)()) if given.library is MINIGRAD else None
     return given.subject(parameters=own, select=select)
 
 

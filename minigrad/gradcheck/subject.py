@@ -29,8 +29,7 @@ class Subject:
     """
 
     def __init__(self, fn: Callable[..., Any], inputs: Sequence[Any], library: Library,
-                 parameters: dict[str, Any] | None = None, select: Callable[[Any], Any] | None = None,
-                 dtype: np.dtype | None = np.dtype(np.float64)):
+                 parameters: dict[str, Any] | None = None, select: Callable[[Any], Any] | None = None):
         self.fn, self.library, self.nest, self.select = fn, library, inputs, select
         self.title: str = library.title(title_of(fn))
         self.notes: list[str] = []
@@ -47,7 +46,7 @@ class Subject:
         self.arguments += [(name, self.leaves[name]) for name in self.parameters]
         self.function: Callable[..., Any] = library.repeated(self.call)
         self.state: State = State(fn, library.generators())
-        self.refuse_unfit(dtype)
+        self.refuse_unfit()
         self.before: list[np.ndarray] = [array.copy() for array in self.arrays()]
 
     def made(self, value: Any, name: str) -> Any:
@@ -74,15 +73,11 @@ class Subject:
         array = self.library.array(value)
         return array.astype(np.float64) if self.library.is_leaf(value) else array
 
-    def refuse_unfit(self, dtype: np.dtype | None) -> None:
-        """ValueError or TypeError, in a line, for leaves that cannot be checked."""
+    def refuse_unfit(self) -> None:
+        """ValueError, in a line, for leaves that cannot be checked."""
         if not self.leaves:
             raise ValueError("gradcheck: no input or parameter requires a gradient; make one with requires_grad=True")
-        for (name, array), like in zip(self.leaves.items(), self.likes):
-            if self.library is MINIGRAD and dtype is not None and like.dtype != dtype:
-                raise TypeError(
-                    f"gradcheck: {name} is {like.dtype}; use .double(), differences need float64. To check the float32 "
-                    "kernels, compare their gradients with float64's: minigrad.gradcheck.compare_float32")
+        for name, array in self.leaves.items():
             if lost := np.flatnonzero(np.isnan(array)).tolist():
                 raise ValueError(f"gradcheck: {name}{index_of(lost[0], array.shape)} is NaN; give it a number, differences "
                                  "need one")
@@ -308,9 +303,8 @@ class Given(NamedTuple):
 
     @property
     def is_narrow(self) -> bool:
-        """Is something that gets a gradient of another dtype than float64? Functions of minigrad have their own check for
-        that, `compare_float32`."""
-        return self.library is not MINIGRAD and any(self.library.eps(x) > np.finfo(np.float64).eps for x in self.leaves)
+        """Is something that gets a gradient of another dtype than float64?"""
+        return any(map(self.library.is_narrow, self.leaves))
 
     def subject(self, **options: Any) -> Subject:
         return Subject(*self, **options)

@@ -8,7 +8,7 @@ import pytest
 from tables import each
 
 import minigrad as mg
-from minigrad.gradcheck import census, compare_float32, gradcheck_module, gradcheck_report, is_causal
+from minigrad.gradcheck import census, gradcheck_module, gradcheck_report, is_causal
 
 
 def drawn(*shape):
@@ -231,8 +231,6 @@ def test_other_checks():
         assert words in str(caught.value) and "\n" not in str(caught.value)
 
     each({
-        "compare_float32": (lambda: compare_float32(torch.tanh, x), "expected a minigrad function; for other libraries, gradcheck compares"),
-        "compare_float32 of a pair": (lambda: compare_float32(pair, X), "expected a minigrad function"),
         "is a pair causal": (lambda: is_causal(pair, X), "expected a function, got tuple; in NumPy, give a pair"),
         "is a class causal": (lambda: is_causal(torch.nn.Linear, x), "Linear is a class, and not an autograd Function"),
     }, is_refused)
