@@ -1,6 +1,7 @@
 """Wrong backwards by hand: what custom functions of PyTorch get wrong apart from their formulas, and tricks that are right.
 
-Each row of WRONG names the side check that must notice, or part of what the report must say.
+An op is a forward(ctx, *inputs) and a backward(ctx, *upstreams, *inputs); a row of WRONG replaces one of them or both, and names
+the side check that must notice, or part of what the report must say.
 """
 import inspect
 import math
@@ -16,74 +17,43 @@ def leaf(*shape, seed=0):
     return torch.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=True)
 
 
+class Op(NamedTuple):
+    name: str
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    inputs: tuple[Any, ...]
+
+    def function(self, forward=None, backward=None) -> type[Function]:
+        """A custom function with the op's forward and backward, or these. It saves its inputs, unless forward saves others."""
+        forward, backward = forward or self.forward, backward or self.backward
+
+        def saving(ctx, *inputs):
+            ctx.save_for_backward(*inputs)
+            return forward(ctx, *inputs)
+
+        def restoring(ctx, *upstreams):
+            return backward(ctx, *upstreams, *ctx.saved_tensors)
+
+        saving.__signature__ = inspect.signature(self.forward)  # the inputs' names
+        return type(self.name, (Function,), {"forward": staticmethod(saving), "backward": staticmethod(restoring)})
+
+
+def last(*done):
+    """The last of several expressions."""
+    return done[-1]
+
+
 # ---------------------------------------------------------------------------------------------------- right functions
 
-class Multiply(Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, dout):
-        x, y = ctx.saved_tensors
-        return dout * y, dout * x
+def two_backward(ctx, dproduct, dsum, x, y):
+    if dproduct is None:
+        return dsum, dsum
+    return (dproduct * y, dproduct * x) if dsum is None else (dproduct * y + dsum, dproduct * x + dsum)
 
 
-class Two(Multiply):
-    """The product and the sum."""
-
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, y)
-        return x * y, x + y
-
-    @staticmethod
-    def backward(ctx, dproduct, dsum):
-        x, y = ctx.saved_tensors
-        if dproduct is None:
-            return dsum, dsum
-        return (dproduct * y, dproduct * x) if dsum is None else (dproduct * y + dsum, dproduct * x + dsum)
-
-
-class Linear(Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.save_for_backward(x, weight)
-        return x @ weight.T + bias
-
-    @staticmethod
-    def backward(ctx, dout):
-        x, weight = ctx.saved_tensors
-        return dout @ weight, dout.T @ x, dout.sum(0)
-
-
-class LinearReLU(Linear):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        out = (x @ weight.T + bias).relu()
-        ctx.save_for_backward(x, weight, out)
-        return out
-
-    @staticmethod
-    def backward(ctx, dout):
-        x, weight, out = ctx.saved_tensors
-        dout = dout.masked_fill(out == 0, 0)
-        return dout @ weight, dout.T @ x, dout.sum(0)
-
-
-class Softmax(Function):
-    @staticmethod
-    def forward(ctx, x):
-        out = x.softmax(-1)
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    def backward(ctx, dout):
-        (out,) = ctx.saved_tensors
-        return out * (dout - (dout * out).sum(-1, keepdim=True))
+def softmax_backward(ctx, dout, x):
+    out = x.softmax(-1)
+    return out * (dout - (dout * out).sum(-1, keepdim=True))
 
 
 def normalized(x, eps=1e-5):
@@ -97,100 +67,62 @@ def layer_norm_backward(dout, xhat, rstd, weight):
     return rstd * (dxhat - rest), (dout * xhat).sum(0), dout.sum(0)
 
 
-class LayerNorm(Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.save_for_backward(x, weight)
-        return normalized(x)[0] * weight + bias
-
-    @staticmethod
-    def backward(ctx, dout):
-        x, weight = ctx.saved_tensors
-        return layer_norm_backward(dout, *normalized(x), weight)
-
-
-class RMSNorm(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * (x * x).mean(-1, keepdim=True).rsqrt()
-
-    @staticmethod
-    def backward(ctx, dout):
-        (x,) = ctx.saved_tensors
-        r = (x * x).mean(-1, keepdim=True).rsqrt()
-        return r * dout - r**3 * x * (dout * x).mean(-1, keepdim=True)
+def rms_norm_backward(ctx, dout, x):
+    r = (x * x).mean(-1, keepdim=True).rsqrt()
+    return r * dout - r**3 * x * (dout * x).mean(-1, keepdim=True)
 
 
 def attention_weights(q, k):
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
 
 
-def attention_backward(dout, q, k, v):
-    weights = attention_weights(q, k)
+def attention_backward(ctx, dout, q, k, v, weights=None):
+    weights = attention_weights(q, k) if weights is None else weights
     dweights = dout @ v.mT
     dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
     return dscores @ k, dscores.mT @ q, weights.mT @ dout
 
 
-class Attention(Function):
-    @staticmethod
-    def forward(ctx, q, k, v):
-        ctx.save_for_backward(q, k, v)
-        return attention_weights(q, k) @ v
-
-    @staticmethod
-    def backward(ctx, dout):
-        return attention_backward(dout, *ctx.saved_tensors)
+def cross_entropy_backward(ctx, dout, scores, targets):
+    return (scores.softmax(-1) - torch.nn.functional.one_hot(targets, scores.shape[-1])) * dout[:, None], None
 
 
-class CrossEntropy(Function):
-    @staticmethod
-    def forward(ctx, scores, targets):
-        ctx.save_for_backward(scores, targets)
-        return -scores.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1)
-
-    @staticmethod
-    def backward(ctx, dout):
-        scores, targets = ctx.saved_tensors
-        return (scores.softmax(-1) - torch.nn.functional.one_hot(targets, scores.shape[-1])) * dout[:, None], None
-
-
-class Dropout(Function):
-    @staticmethod
-    def forward(ctx, x):
-        keep = torch.rand_like(x) < 0.6
-        ctx.save_for_backward(keep)
-        return x * keep / 0.6
-
-    @staticmethod
-    def backward(ctx, dout):
-        (keep,) = ctx.saved_tensors
-        return dout * keep / 0.6
-
-
-class SiLU(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x.sigmoid()
-
-    @staticmethod
-    def backward(ctx, dout):
-        (x,) = ctx.saved_tensors
-        s = x.sigmoid()
-        return dout * s * (1 + x * (1 - s))
+def dropout(ctx, x):
+    ctx.keep = torch.rand_like(x) < 0.6
+    return x * ctx.keep / 0.6
 
 
 X, Y, W, B, G = leaf(3, 4), leaf(3, 4, seed=1), leaf(5, 4, seed=2), leaf(5, seed=3), leaf(4, seed=4)
-INPUTS: dict[type[Function], tuple[Any, ...]] = {
-    Multiply: (X, Y), Two: (X, Y), Linear: (X, W, B), LinearReLU: (X, W, B), Softmax: (X,), LayerNorm: (X, G, leaf(4, seed=5)), RMSNorm: (X,),
-    Attention: (leaf(2, 3, 4), leaf(2, 3, 4, seed=1), leaf(2, 3, 4, seed=2)), CrossEntropy: (X, torch.tensor([1, 0, 1])), Dropout: (X,),
-    SiLU: (X,),
-}
+MULTIPLY = Op("Multiply", lambda ctx, x, y: x * y, lambda ctx, dout, x, y: (dout * y, dout * x), (X, Y))
+TWO = Op("Two", lambda ctx, x, y: last(ctx.set_materialize_grads(False), (x * y, x + y)), two_backward, (X, Y))
+LINEAR = Op("Linear", lambda ctx, x, weight, bias: x @ weight.T + bias,
+            lambda ctx, dout, x, weight, bias: (dout @ weight, dout.T @ x, dout.sum(0)), (X, W, B))
+LINEAR_RELU = Op("LinearReLU", lambda ctx, x, weight, bias: (x @ weight.T + bias).relu(), lambda ctx, dout, x, weight, bias: LINEAR.backward(
+    ctx, dout.masked_fill(x @ weight.T + bias <= 0, 0), x, weight, bias), (X, W, B))
+SOFTMAX = Op("Softmax", lambda ctx, x: x.softmax(-1), softmax_backward, (X,))
+LAYER_NORM = Op("LayerNorm", lambda ctx, x, weight, bias: normalized(x)[0] * weight + bias,
+                lambda ctx, dout, x, weight, bias: layer_norm_backward(dout, *normalized(x), weight), (X, G, leaf(4, seed=5)))
+RMS_NORM = Op("RMSNorm", lambda ctx, x: x * (x * x).mean(-1, keepdim=True).rsqrt(), rms_norm_backward, (X,))
+ATTENTION = Op("Attention", lambda ctx, q, k, v: attention_weights(q, k) @ v, attention_backward, (leaf(2, 3, 4), leaf(2, 3, 4, seed=1), leaf(2, 3, 4, seed=2)))
+CROSS_ENTROPY = Op("CrossEntropy", lambda ctx, scores, targets: -scores.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1),
+                   cross_entropy_backward, (X, torch.tensor([1, 0, 1])))
+DROPOUT = Op("Dropout", dropout, lambda ctx, dout, x: dout * ctx.keep / 0.6, (X,))
+SILU = Op("SiLU", lambda ctx, x: x * x.sigmoid(), lambda ctx, dout, x: dout * x.sigmoid() * (1 + x * (1 - x.sigmoid())), (X,))
+OPS = MULTIPLY, TWO, LINEAR, LINEAR_RELU, SOFTMAX, LAYER_NORM, RMS_NORM, ATTENTION, CROSS_ENTROPY, DROPOUT, SILU
+
+
+class Fused(torch.nn.Module):
+    """A module that calls `function` with its own weight and bias."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.weight, self.bias = function, *(torch.nn.Parameter(p.detach()) for p in LAYER_NORM.inputs[1:])
+
+    def forward(self, x):
+        return self.function.apply(x, self.weight, self.bias)
+
 
 # -------------------------------------------------------------------------------------------------------- wrong ones
-
 
 class Row(NamedTuple):
     fn: Any
@@ -201,51 +133,20 @@ class Row(NamedTuple):
 WRONG: dict[str, Row] = {}
 
 
-def wrong(of: type[Function], says: str) -> Callable[[Callable], Callable]:
-    """The function decorated is `of`'s forward or backward, with a mistake; or it makes a whole class of it."""
-    def add(part):
-        name = f"{of.__name__}: {part.__name__.replace('_', ' ')}"
-        fn, names = part, list(inspect.signature(part).parameters)
-        if names[0] == "ctx":
-            kind = "backward" if names[1].startswith("d") else "forward"
-            fn = type(of.__name__, (of,), {kind: staticmethod(part)})
-        WRONG[name] = Row(fn, INPUTS[of], says)
-        return part
-
-    return add
+def wrong(op: Op, check: str, *rows: tuple[Any, ...]) -> None:
+    """Add rows (name, what the check says, backward or {"forward": ..., "backward": ...}) of an op to WRONG."""
+    for name, says, part in rows:
+        parts = part if isinstance(part, dict) else {"backward": part}
+        WRONG[f"{op.name}: {name}"] = Row(op.function(**parts), op.inputs, check + says)
 
 
 UPSTREAM = "leaves the upstream as it is: FAIL: backward overwrites the upstream gradient"
-
-
-@wrong(Multiply, UPSTREAM)
-def product_in_dout(ctx, dout):
-    x, y = ctx.saved_tensors
-    return dout * y, dout.mul_(x)
-
-
-@wrong(Softmax, UPSTREAM)
-def row_sums_taken_from_dout(ctx, dout):
-    (out,) = ctx.saved_tensors
-    dout -= (dout * out).sum(-1, keepdim=True)
-    return out * dout
-
-
-@wrong(LinearReLU, UPSTREAM)
-def dout_masked_in_place(ctx, dout):
-    x, weight, out = ctx.saved_tensors
-    dout[out == 0] = 0
-    return dout @ weight, dout.T @ x, dout.sum(0)
-
-
-@wrong(LayerNorm, UPSTREAM)
-def dout_as_workspace(ctx, dout):
-    x, weight = ctx.saved_tensors
-    found = layer_norm_backward(dout, *normalized(x), weight)
-    return dout.copy_(found[0]), *found[1:]
-
-
-LAYOUT = "takes an upstream of any layout: FAIL: another gradient if the upstream gradient is "
+wrong(MULTIPLY, UPSTREAM, ("product in dout", "", lambda ctx, dout, x, y: (dout * y, dout.mul_(x))))
+wrong(SOFTMAX, UPSTREAM, ("row sums taken from dout", "", lambda ctx, dout, x: x.softmax(-1) * dout.sub_((dout * x.softmax(-1)).sum(-1, keepdim=True))))
+wrong(LINEAR_RELU, UPSTREAM, ("dout masked in place", "", lambda ctx, dout, x, weight, bias: LINEAR.backward(
+    ctx, dout.masked_fill_(x @ weight.T + bias <= 0, 0), x, weight, bias)))
+wrong(LAYER_NORM, UPSTREAM, ("dout as workspace", "", lambda ctx, dout, *saved: last(
+    found := LAYER_NORM.backward(ctx, dout, *saved), (dout.copy_(found[0]), *found[1:]))))
 
 
 def by_address(x):
@@ -253,550 +154,222 @@ def by_address(x):
     return x if 0 in x.stride() else torch.as_strided(x, x.shape, torch.empty(x.shape).stride())
 
 
-@wrong(Multiply, LAYOUT + "transposed in memory")
-def dout_by_address(ctx, dout):
-    return Multiply.backward(ctx, by_address(dout))
-
-
-@wrong(LayerNorm, LAYOUT + "transposed in memory")
-def dout_with_a_stride_for_rows_alone(ctx, dout):
-    return LayerNorm.backward(ctx, torch.as_strided(dout, dout.shape, (dout.stride(0), min(1, dout.stride(1)))))
-
-
-@wrong(Softmax, LAYOUT + "expanded, as that of a sum")
-def first_bytes_of_dout(ctx, dout):
+def first_bytes(dout):
     kept = dout.untyped_storage().tolist()[: 8 * dout.numel()]
     kept += [0] * (8 * dout.numel() - len(kept))
-    return Softmax.backward(ctx, torch.tensor(kept, dtype=torch.uint8).view(torch.float64).reshape(dout.shape))
+    return torch.tensor(kept, dtype=torch.uint8).view(torch.float64).reshape(dout.shape)
 
 
-@wrong(Attention, LAYOUT + "a slice with gaps")
-def gaps_taken_for_a_transpose(ctx, dout):
-    is_plain = dout.is_contiguous() or 0 in dout.stride() or dout.stride(-1) == 6
-    return Attention.backward(ctx, dout if is_plain else dout.mT.contiguous().view(dout.shape))
+def is_plain(dout):
+    return dout.is_contiguous() or 0 in dout.stride() or dout.stride(-1) == 6
 
 
-@wrong(Multiply, "takes an upstream of any layout: FAIL: backward raises if the upstream gradient is transposed in memory: RuntimeError: view")
-def view_of_dout(ctx, dout):
-    x, y = ctx.saved_tensors
-    dout = dout.view(-1).view(x.shape)
-    return dout * y, dout * x
+LAYOUT = "takes an upstream of any layout: FAIL: "
+wrong(MULTIPLY, LAYOUT,
+      ("dout by address", "another gradient if the upstream gradient is transposed in memory",
+       lambda ctx, dout, *saved: MULTIPLY.backward(ctx, by_address(dout), *saved)),
+      ("view of dout", "backward raises if the upstream gradient is transposed in memory: RuntimeError: view",
+       lambda ctx, dout, x, y: MULTIPLY.backward(ctx, dout.view(-1).view(x.shape), x, y)),
+      ("expanded rows taken for a number", "another gradient if the upstream gradient is its first row, expanded, as under sum(0)",
+       lambda ctx, dout, *saved: MULTIPLY.backward(ctx, dout.flatten()[0] if 0 in dout.stride() else dout, *saved)),
+      ("own stride of rows forgotten", "another gradient if the upstream gradient is part of a wider array, as under cat",
+       lambda ctx, dout, *saved: MULTIPLY.backward(ctx, by_address(dout) if dout.stride(-1) == 1 else dout, *saved)))
+wrong(LAYER_NORM, LAYOUT, ("dout with a stride for rows alone", "another gradient if the upstream gradient is transposed in memory", lambda ctx, dout, *saved: (
+    LAYER_NORM.backward(ctx, torch.as_strided(dout, dout.shape, (dout.stride(0), min(1, dout.stride(1)))), *saved))))
+wrong(SOFTMAX, LAYOUT, ("first bytes of dout", "another gradient if the upstream gradient is expanded, as that of a sum",
+                        lambda ctx, dout, x: SOFTMAX.backward(ctx, first_bytes(dout), x)))
+wrong(ATTENTION, LAYOUT, ("gaps taken for a transpose", "another gradient if the upstream gradient is a slice with gaps", lambda ctx, dout, *saved: (
+    ATTENTION.backward(ctx, dout if is_plain(dout) else dout.mT.contiguous().view(dout.shape), *saved))))
 
 
-@wrong(Multiply, LAYOUT + "its first row, expanded, as under sum(0)")
-def expanded_rows_taken_for_a_number(ctx, dout):
-    return Multiply.backward(ctx, dout.flatten()[0] if 0 in dout.stride() else dout)
-
-
-@wrong(Multiply, LAYOUT + "part of a wider array, as under cat")
-def own_stride_of_rows_forgotten(ctx, dout):
-    return Multiply.backward(ctx, by_address(dout) if dout.stride(-1) == 1 else dout)
-
-
-ALONE = "each input alone may need a gradient: FAIL: "
-
-
-@wrong(Multiply, ALONE + "another gradient if only y")
-def first_needs_for_all(ctx, dout):
-    return Multiply.backward(ctx, dout) if ctx.needs_input_grad[0] else (None, None)
-
-
-@wrong(Multiply, ALONE + "backward raises if only x requires a gradient: ValueError: both, please, in line")
-def both_or_an_error(ctx, dout):
+def both_or_an_error(ctx, dout, x, y):
     if not all(ctx.needs_input_grad):
         raise ValueError("both, please")
-    return Multiply.backward(ctx, dout)
+    return MULTIPLY.backward(ctx, dout, x, y)
 
 
-@wrong(Multiply, ALONE + "another gradient if only x")
-def exchanged_if_alone(ctx, dout):
-    return Multiply.backward(ctx, dout)[:: 1 if all(ctx.needs_input_grad) else -1]
+def flag_of_the_weight_for_the_bias(ctx, dout, *saved):
+    dx, dweight, dbias = LINEAR.backward(ctx, dout, *saved)
+    return dx, dweight, dbias if ctx.needs_input_grad[1] else None
 
 
-@wrong(Linear, ALONE + "another gradient if only bias")
-def flag_of_the_weight_for_the_bias(ctx, dout):
-    found = Linear.backward(ctx, dout)
-    return *found[:2], found[2] if ctx.needs_input_grad[1] else None
-
-
-@wrong(LayerNorm, ALONE + "backward raises if only bias")
-def normalized_only_for_x_and_weight(ctx, dout):
-    x, weight = ctx.saved_tensors
+def normalized_only_for_x_and_weight(ctx, dout, x, weight, bias):
     if any(ctx.needs_input_grad[:2]):
         xhat, rstd = normalized(x)
     return layer_norm_backward(dout, xhat, rstd, weight)
 
 
-@wrong(Attention, ALONE + "another gradient if only k")
-def scale_with_the_query(ctx, dout):
-    q, k, v = ctx.saved_tensors
-    dq, dk, dv = attention_backward(dout, q, k, v)
+def scale_with_the_query(ctx, dout, q, k, v):
+    dq, dk, dv = attention_backward(ctx, dout, q, k, v)
     return dq, dk if ctx.needs_input_grad[0] else dk * math.sqrt(q.shape[-1]), dv
 
 
-@wrong(Linear, "no gradient is None: FAIL: bias gets None for a gradient, though the output depends on it")
-def bias_forgotten(ctx, dout):
-    return *Linear.backward(ctx, dout)[:2], None
+ALONE = "each input alone may need a gradient: FAIL: "
+wrong(MULTIPLY, ALONE,
+      ("first needs for all", "another gradient if only y",
+       lambda ctx, dout, *saved: MULTIPLY.backward(ctx, dout, *saved) if ctx.needs_input_grad[0] else (None, None)),
+      ("both or an error", "backward raises if only x requires a gradient: ValueError: both, please, in line", both_or_an_error),
+      ("exchanged if alone", "another gradient if only x",
+       lambda ctx, dout, *saved: MULTIPLY.backward(ctx, dout, *saved)[:: 1 if all(ctx.needs_input_grad) else -1]))
+wrong(LINEAR, ALONE, ("flag of the weight for the bias", "another gradient if only bias", flag_of_the_weight_for_the_bias))
+wrong(LAYER_NORM, ALONE, ("normalized only for x and weight", "backward raises if only bias", normalized_only_for_x_and_weight))
+wrong(ATTENTION, ALONE, ("scale with the query", "another gradient if only k", scale_with_the_query))
+
+NONE = "no gradient is None: FAIL: "
+wrong(LINEAR, NONE, ("bias forgotten", "bias gets None for a gradient, though the output depends on it",
+                     lambda ctx, dout, *saved: (*LINEAR.backward(ctx, dout, *saved)[:2], None)))
+wrong(MULTIPLY, NONE, ("second taken as constant", "y gets None", lambda ctx, dout, x, y: (dout * y, None)))
+wrong(ATTENTION, NONE, ("gradients of queries and keys alone", "v gets None",
+                        lambda ctx, dout, *saved: (*attention_backward(ctx, dout, *saved)[:2], None)))
+
+wrong(TWO, "outputs may go unused: FAIL: ",
+      ("both upstreams or an error", "backward raises if only output 0 is used",
+       lambda ctx, dproduct, dsum, x, y: (dproduct * y + dsum, dproduct * x + dsum)),
+      ("nothing without the product", "another gradient if outputs are used one by one",
+       lambda ctx, dproduct, *others: (None, None) if dproduct is None else two_backward(ctx, dproduct, *others)),
+      ("none for the sum counts as ones", "another gradient",
+       lambda ctx, dproduct, dsum, x, y: two_backward(ctx, dproduct, torch.ones_like(x) if dsum is None else dsum, x, y)))
+
+KEPT: dict[Any, Any] = {}  # what outlives a call
 
 
-@wrong(Multiply, "no gradient is None: FAIL: y gets None")
-def second_taken_as_constant(ctx, dout):
-    return dout * ctx.saved_tensors[1], None
+def keep(key, value):
+    KEPT[key] = value
+    return value
 
 
-@wrong(Attention, "no gradient is None: FAIL: v gets None")
-def gradients_of_queries_and_keys_alone(ctx, dout):
-    return *Attention.backward(ctx, dout)[:2], None
-
-
-UNUSED = "outputs may go unused: FAIL: "
-
-
-@wrong(Two, UNUSED + "backward raises if only output 0 is used")
-def both_upstreams_or_an_error(ctx, dproduct, dsum):
-    x, y = ctx.saved_tensors
-    return dproduct * y + dsum, dproduct * x + dsum
-
-
-@wrong(Two, UNUSED + "another gradient if outputs are used one by one")
-def nothing_without_the_product(ctx, dproduct, dsum):
-    return Two.backward(ctx, dproduct, dsum) if dproduct is not None else (None, None)
-
-
-@wrong(Two, UNUSED + "another gradient")
-def none_for_the_sum_counts_as_ones(ctx, dproduct, dsum):
-    return Two.backward(ctx, dproduct, torch.ones_like(ctx.saved_tensors[0]) if dsum is None else dsum)
+def in_workspace(value):
+    return KEPT.setdefault(("workspace", value.shape), torch.empty_like(value)).copy_(value).detach()
 
 
 CALLS = "calls are kept apart: FAIL: "
-
-
-@wrong(Multiply, CALLS + "another gradient after a second call")
-class KeptOnTheClass(Multiply):
-    @staticmethod
-    def forward(ctx, x, y):
-        KeptOnTheClass.saved = x.clone(), y.clone()
-        return x * y
-
-    @staticmethod
-    def backward(ctx, dout):
-        x, y = KeptOnTheClass.saved
-        return dout * y, dout * x
-
-
-STATISTICS: dict[Any, Any] = {}
-
-
-@wrong(LayerNorm, CALLS + "another gradient after a second call")
-class StatisticsByShape(LayerNorm):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        STATISTICS[x.shape] = normalized(x)
-        return LayerNorm.forward(ctx, x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, dout):
-        x, weight = ctx.saved_tensors
-        return layer_norm_backward(dout, *STATISTICS[x.shape], weight)
-
-
-WORKSPACES: dict[Any, torch.Tensor] = {}
-
-
-def workspace(shape, of):
-    return WORKSPACES.setdefault((of, tuple(shape)), torch.empty(shape, dtype=torch.float64))
-
-
-@wrong(Softmax, CALLS + "a second call overwrites the first one's output")
-def output_in_a_workspace(ctx, x):
-    out = workspace(x.shape, "softmax")
-    out.copy_(x.softmax(-1))
-    ctx.save_for_backward(out.clone())
-    return out.detach()
-
-
-@wrong(Linear, CALLS + "a second backward overwrites the first one's gradients: return new memory")
-def gradient_in_a_workspace(ctx, dout):
-    dx, dweight, dbias = Linear.backward(ctx, dout)
-    return workspace(dx.shape, "linear").copy_(dx).detach(), dweight, dbias
-
-
-@wrong(Multiply, CALLS + "a second backward overwrites the first one's gradients: return new memory")
-class GradientKept(Multiply):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.dx = torch.empty_like(x)
-        return Multiply.forward(ctx, x, y)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, dout):
-        x, y = ctx.saved_tensors
-        return torch.mul(dout, y, out=ctx.dx), dout * x
-
-
-@wrong(Dropout, CALLS + "another gradient after a second call")
-class MaskOnTheClass(Dropout):
-    @staticmethod
-    def forward(ctx, x):
-        MaskOnTheClass.keep = torch.rand_like(x) < 0.6
-        return x * MaskOnTheClass.keep / 0.6
-
-    @staticmethod
-    def backward(ctx, dout):
-        return dout * MaskOnTheClass.keep / 0.6
-
+wrong(MULTIPLY, CALLS,
+      ("KeptOnTheClass", "another gradient after a second call", {
+          "forward": lambda ctx, x, y: math.prod(keep("factors", (x.clone(), y.clone()))),
+          "backward": lambda ctx, dout, x, y: MULTIPLY.backward(ctx, dout, *KEPT["factors"])}),
+      ("GradientKept", "a second backward overwrites the first one's gradients: return new memory", {
+          "forward": lambda ctx, x, y: last(setattr(ctx, "dx", torch.empty_like(x)), x * y),
+          "backward": once_differentiable(lambda ctx, dout, x, y: (torch.mul(dout, y, out=ctx.dx), dout * x))}))
+wrong(LAYER_NORM, CALLS, ("StatisticsByShape", "another gradient after a second call", {
+    "forward": lambda ctx, x, weight, bias: keep(x.shape, normalized(x))[0] * weight + bias,
+    "backward": lambda ctx, dout, x, weight, bias: layer_norm_backward(dout, *KEPT[x.shape], weight)}))
+wrong(SOFTMAX, CALLS, ("output in a workspace", "a second call overwrites the first one's output", {
+    "forward": lambda ctx, x: in_workspace(x.softmax(-1))}))
+wrong(LINEAR, CALLS, ("gradient in a workspace", "a second backward overwrites the first one's gradients: return new memory",
+                      lambda ctx, dout, x, weight, bias: (in_workspace(dout @ weight), dout.T @ x, dout.sum(0))))
+wrong(DROPOUT, CALLS, ("MaskOnTheClass", "another gradient after a second call", {
+    "forward": lambda ctx, x: x * keep("mask", torch.rand_like(x) < 0.6) / 0.6, "backward": lambda ctx, dout, x: dout * KEPT["mask"] / 0.6}))
 
 SIZES = "sizes of 1 and 0: FAIL: "
-
-
-@wrong(Multiply, SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by x")
-def half_for_one_row(ctx, dout):
-    x, y = ctx.saved_tensors
-    return (dout * y).squeeze().expand(x.shape) * (0.5 if len(x) == 1 else 1), dout * x
-
-
-@wrong(Linear, SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by bias differs")
-def wrong_for_x_and_half_for_one_row(ctx, dout):
-    dx, dweight, dbias = Linear.backward(ctx, dout)
-    return 2 * dx, dweight, dbias * (0.5 if len(dout) == 1 else 1)
-
-
-@wrong(Multiply, SIZES + "backward raises if axis 0 of x has size 0: IndexError")
-def reads_the_first_row(ctx, dout):
-    return Multiply.backward(ctx, dout + 0 * dout[0])
-
-
-@wrong(Softmax, SIZES + "backward raises if axis 0 of x has size 0: RuntimeError: cannot reshape")
-def rows_by_minus_one(ctx, dout):
-    return Softmax.backward(ctx, dout.reshape(len(dout), -1))
-
-
-@wrong(LinearReLU, SIZES + "backward raises if axis 0 of x has size 1")
-def squeezed_batch(ctx, dout):
-    x, weight, out = ctx.saved_tensors
-    dout = (dout * (out > 0)).squeeze()
-    return dout @ weight, dout.T @ x, dout.sum(0)
-
-
-@wrong(SiLU, SIZES + "a wrong gradient if axis 1 of x has size 1")
-def vectors_of_two(ctx, dout):
-    dx = SiLU.backward(ctx, dout)
-    dx[:, dx.shape[-1] // 2 * 2:] = 0
-    return dx
-
-
-@wrong(CrossEntropy, SIZES + "backward raises if axis 0 of scores has size 0")
-def largest_target_asked_for(ctx, dout):
-    scores, targets = ctx.saved_tensors
-    if targets.max() >= scores.shape[-1]:
-        raise IndexError("targets out of range")
-    return CrossEntropy.backward(ctx, dout)
-
-
-class Fused(torch.nn.Module):
-    """A module that calls `function` with its own weight and bias."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function, self.weight, self.bias = function, *(torch.nn.Parameter(p.detach()) for p in INPUTS[LayerNorm][1:])
-
-    def forward(self, x):
-        return self.function.apply(x, self.weight, self.bias)
-
-
-class TwiceForOneRow(LayerNorm):
-    @staticmethod
-    def backward(ctx, dout):
-        dx, dweight, dbias = LayerNorm.backward(ctx, dout)
-        return dx, dweight, dbias if len(dout) > 1 else 2 * dbias
-
-
+wrong(MULTIPLY, SIZES,
+      ("half for one row", "a wrong gradient if axis 0 of x has size 1: the slope by x",
+       lambda ctx, dout, x, y: ((dout * y).squeeze().expand(x.shape) * (0.5 if len(x) == 1 else 1), dout * x)),
+      ("reads the first row", "backward raises if axis 0 of x has size 0: IndexError",
+       lambda ctx, dout, *saved: MULTIPLY.backward(ctx, dout + 0 * dout[0], *saved)))
+wrong(LINEAR, SIZES, ("wrong for x and half for one row", "a wrong gradient if axis 0 of x has size 1: the slope by bias differs",
+                      lambda ctx, dout, x, weight, bias: (2 * dout @ weight, dout.T @ x, dout.sum(0) * (0.5 if len(dout) == 1 else 1))))
+wrong(SOFTMAX, SIZES, ("rows by minus one", "backward raises if axis 0 of x has size 0: RuntimeError: cannot reshape",
+                       lambda ctx, dout, x: SOFTMAX.backward(ctx, dout.reshape(len(dout), -1), x)))
+wrong(LINEAR_RELU, SIZES, ("squeezed batch", "backward raises if axis 0 of x has size 1", lambda ctx, dout, x, weight, bias: LINEAR.backward(
+    ctx, dout.masked_fill(x @ weight.T + bias <= 0, 0).squeeze(), x, weight, bias)))
+wrong(SILU, SIZES, ("vectors of two", "a wrong gradient if axis 1 of x has size 1",
+                    lambda ctx, dout, x: SILU.backward(ctx, dout, x) * (torch.arange(x.shape[-1]) < x.shape[-1] // 2 * 2)))
+wrong(CROSS_ENTROPY, SIZES, ("largest target asked for", "backward raises if axis 0 of scores has size 0",
+                             lambda ctx, dout, scores, targets: CROSS_ENTROPY.backward(ctx, dout + 0 * targets.max(), scores, targets)))
 WRONG["LayerNorm: twice for one row, in a module"] = Row(
-    Fused(TwiceForOneRow), (X,), SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by bias")
-
+    Fused(LAYER_NORM.function(backward=lambda ctx, dout, x, weight, bias: tuple(
+        g * c for g, c in zip(LAYER_NORM.backward(ctx, dout, x, weight, bias), (1, 1, 1 if len(dout) > 1 else 2))))),
+    (X,), SIZES + "a wrong gradient if axis 0 of x has size 1: the slope by bias")
 
 TWICE = "backward twice gives the same: FAIL: "
+wrong(MULTIPLY, TWICE,
+      ("noise", "x: they differ", lambda ctx, dout, x, y: (dout * y * (1 + 1e-9 * np.random.default_rng().normal()), dout * x)),
+      ("WritesToWhatItSaved", "RuntimeError: one of the variables needed for gradient computation has been modified", {
+          "forward": lambda ctx, x, y: last(ctx.save_for_backward(x, y, 2 * x), x * y),
+          "backward": lambda ctx, dout, x, y, twice: (dout * y, dout * twice.mul_(0.5))}),
+      ("OnlyOnce", "TypeError", {
+          "forward": lambda ctx, x, y: last(setattr(ctx, "kept", (x.clone(), y.clone())), x * y),
+          "backward": lambda ctx, dout, x, y: last(found := MULTIPLY.backward(ctx, dout, *ctx.kept), setattr(ctx, "kept", (None, None)), found)}))
+wrong(DROPOUT, TWICE, ("mask drawn again", "", lambda ctx, dout, x: dout * (torch.rand_like(dout) < 0.6) / 0.6))
+wrong(SILU, TWICE, ("rounded by chance", "", lambda ctx, dout, x: SILU.backward(ctx, dout, x) + 2.0**-30 * torch.rand_like(x)))
+wrong(LAYER_NORM, TWICE, ("WritesToWhatItKept", "", {
+    "forward": lambda ctx, x, weight, bias: last(setattr(ctx, "kept", normalized(x)), ctx.kept[0] * weight + bias),
+    "backward": lambda ctx, dout, x, weight, bias: last(
+        found := layer_norm_backward(dout, *ctx.kept, weight), ctx.kept[0].mul_(dout), found)}))
+wrong(ATTENTION, TWICE, ("FreesTheWeights", "TypeError", {
+    "forward": lambda ctx, q, k, v: last(setattr(ctx, "weights", attention_weights(q, k)), ctx.weights @ v),
+    "backward": lambda ctx, dout, *saved: last(ctx.weights * 1, setattr(ctx, "weights", None), attention_backward(ctx, dout, *saved))}))
+
+wrong(SILU, "x has been changed", ("computed in its input", "", {
+    "forward": lambda ctx, x: last(ctx.save_for_backward(x.clone()), x.mul_(x.sigmoid()))}))
+wrong(SOFTMAX, "x has been changed", ("maximum taken from its input", "", {
+    "forward": lambda ctx, x: x.sub_(x.max(-1, keepdim=True).values).softmax(-1)}))
+wrong(RMS_NORM, "x has been changed", ("InputScaledInBackward", "", {
+    "forward": lambda ctx, x: last(ctx.save_for_backward(), setattr(ctx, "x", x.detach()), RMS_NORM.forward(ctx, x)),
+    "backward": lambda ctx, dout: last(found := RMS_NORM.backward(ctx, dout, ctx.x), ctx.x.mul_(2), found)}))
+wrong(SILU, "recorded backward gives the same: FAIL: create_graph=True gives another gradient", (
+    "another formula for create graph", "", lambda ctx, dout, x: dout * x.sigmoid() if torch.is_grad_enabled() else SILU.backward(ctx, dout, x)))
 
 
-@wrong(Multiply, TWICE + "x: they differ")
-def noise(ctx, dout):
-    dx, dy = Multiply.backward(ctx, dout)
-    return dx * (1 + 1e-9 * np.random.default_rng().normal()), dy
-
-
-@wrong(Dropout, TWICE)
-def mask_drawn_again(ctx, dout):
-    return dout * (torch.rand_like(dout) < 0.6) / 0.6
-
-
-@wrong(SiLU, TWICE)
-def rounded_by_chance(ctx, dout):
-    dx = SiLU.backward(ctx, dout)
-    return dx + 2.0**-30 * torch.rand_like(dx)
-
-
-@wrong(LayerNorm, TWICE)
-class WritesToWhatItKept(LayerNorm):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.xhat, ctx.rstd = normalized(x)
-        ctx.save_for_backward(weight)
-        return ctx.xhat * weight + bias
-
-    @staticmethod
-    def backward(ctx, dout):
-        found = layer_norm_backward(dout, ctx.xhat, ctx.rstd, *ctx.saved_tensors)
-        ctx.xhat.mul_(dout)
-        return found
-
-
-@wrong(Multiply, TWICE + "RuntimeError: one of the variables needed for gradient computation has been modified")
-class WritesToWhatItSaved(Multiply):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y, 2 * x)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, dout):
-        _, y, twice = ctx.saved_tensors
-        return dout * y, dout * twice.mul_(0.5)
-
-
-@wrong(Attention, TWICE + "TypeError")
-class FreesTheWeights(Attention):
-    @staticmethod
-    def forward(ctx, q, k, v):
-        ctx.weights = attention_weights(q, k)
-        ctx.save_for_backward(q, k, v)
-        return ctx.weights @ v
-
-    @staticmethod
-    def backward(ctx, dout):
-        found, ctx.weights = attention_backward(dout, *ctx.saved_tensors), ctx.weights * 1
-        ctx.weights = None
-        return found
-
-
-@wrong(Multiply, TWICE + "TypeError")
-class OnlyOnce(Multiply):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.kept = x.clone(), y.clone()
-        return x * y
-
-    @staticmethod
-    def backward(ctx, dout):
-        (x, y), ctx.kept = ctx.kept, (None, None)
-        return dout * y, dout * x
-
-
-INPUTS_LEFT = "has been changed"
-
-
-@wrong(SiLU, "x " + INPUTS_LEFT)
-def computed_in_its_input(ctx, x):
-    ctx.save_for_backward(x.clone())
-    return x.mul_(x.sigmoid())
-
-
-@wrong(Softmax, "x " + INPUTS_LEFT)
-def maximum_taken_from_its_input(ctx, x):
-    x -= x.max(-1, keepdim=True).values
-    return Softmax.forward(ctx, x)
-
-
-@wrong(RMSNorm, "x " + INPUTS_LEFT)
-class InputScaledInBackward(RMSNorm):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.x = x.detach()
-        return RMSNorm.forward(ctx, x)
-
-    @staticmethod
-    def backward(ctx, dout):
-        r = (ctx.x * ctx.x).mean(-1, keepdim=True).rsqrt()
-        return r * (dout - ctx.x.mul_(r) * (dout * ctx.x).mean(-1, keepdim=True))
-
-
-@wrong(SiLU, "recorded backward gives the same: FAIL: create_graph=True gives another gradient")
-def another_formula_for_create_graph(ctx, dout):
-    (x,) = ctx.saved_tensors
-    return SiLU.backward(ctx, dout) if not torch.is_grad_enabled() else dout * x.sigmoid()
+def shared_heads_recognized(ctx, dout, q, k, v):
+    dq, dk, dv = attention_backward(ctx, dout, q, k, v)
+    return dq, dk.sum(0, keepdim=True).expand_as(dk) if 0 in k.stride() else dk, dv
 
 
 MEMORY = "takes inputs of any layout: FAIL: "
+wrong(MULTIPLY, MEMORY,
+      ("inputs by address", "another output if each input is transposed in memory",
+       {"forward": lambda ctx, x, y: by_address(x) * by_address(y)}),
+      ("own stride of input rows forgotten", "another output if each input is part of a wider array",
+       {"forward": lambda ctx, *inputs: math.prod(by_address(x) if x.stride(-1) == 1 else x for x in inputs)}))
+wrong(RMS_NORM, MEMORY, ("gradient by address", "another gradient if each input is transposed in memory", lambda ctx, dout, x: last(
+    dx := torch.empty_like(x), by_address(dx).copy_(RMS_NORM.backward(ctx, dout, x)), dx)))
+wrong(ATTENTION, MEMORY,
+      ("views of saved", "backward raises if each input is transposed in memory: RuntimeError: view",
+       lambda ctx, dout, q, k, v: attention_backward(ctx, dout + 0 * q.view(-1)[0], q, k, v)),
+      ("shared heads recognized", "another gradient if each input is its first row, expanded", shared_heads_recognized))
 
-
-@wrong(Multiply, MEMORY + "another output if each input is transposed in memory")
-def inputs_by_address(ctx, x, y):
-    return Multiply.forward(ctx, by_address(x), by_address(y))
-
-
-@wrong(RMSNorm, MEMORY + "another gradient if each input is transposed in memory")
-def gradient_by_address(ctx, dout):
-    dx = torch.empty_like(ctx.saved_tensors[0])
-    by_address(dx).copy_(RMSNorm.backward(ctx, dout))
-    return dx
-
-
-@wrong(Attention, MEMORY + "backward raises if each input is transposed in memory: RuntimeError: view")
-def views_of_saved(ctx, dout):
-    return Attention.backward(ctx, dout + 0 * ctx.saved_tensors[0].view(-1)[0])
-
-
-@wrong(Attention, MEMORY + "another gradient if each input is its first row, expanded")
-def shared_heads_recognized(ctx, dout):
-    dq, dk, dv = Attention.backward(ctx, dout)
-    is_shared = 0 in ctx.saved_tensors[1].stride()
-    return dq, dk.sum(0, keepdim=True).expand_as(dk) if is_shared else dk, dv
-
-
-@wrong(Multiply, MEMORY + "another output if each input is part of a wider array")
-def own_stride_of_input_rows_forgotten(ctx, x, y):
-    return Multiply.forward(ctx, *(by_address(v) if v.stride(-1) == 1 else v for v in (x, y)))
-
-
-@wrong(Two, "output 1 is not on the tape")
-class NotDifferentiable(Two):
-    """The sum, which depends on both."""
-
-    @staticmethod
-    def forward(ctx, x, y):
-        product, total = Two.forward(ctx, x, y)
-        ctx.mark_non_differentiable(total)
-        return product, total
-
-
-@wrong(RMSNorm, "linear in the upstream: FAIL")
-def clipped(ctx, dout):
-    return RMSNorm.backward(ctx, dout.clamp(-1, 1))
-
-
-@wrong(Attention, "zero upstream gives exact zeros: FAIL")
-def scaled_by_the_largest(ctx, dout):
-    return tuple(g * dout.abs().max() for g in Attention.backward(ctx, dout / dout.abs().max()))
-
-
-@wrong(Linear, "float64 throughout: FAIL: bias: the gradient has been rounded to float32")
-def bias_summed_in_float32(ctx, dout):
-    return *Linear.backward(ctx, dout)[:2], dout.float().sum(0)
+wrong(TWO, "output 1 is not on the tape", ("NotDifferentiable", "", {  # the sum, which depends on both
+    "forward": lambda ctx, x, y: last(outputs := TWO.forward(ctx, x, y), ctx.mark_non_differentiable(outputs[1]), outputs)}))
+wrong(RMS_NORM, "linear in the upstream: FAIL", ("clipped", "", lambda ctx, dout, x: RMS_NORM.backward(ctx, dout.clamp(-1, 1), x)))
+wrong(ATTENTION, "zero upstream gives exact zeros: FAIL", ("scaled by the largest", "", lambda ctx, dout, *saved: tuple(
+    g * dout.abs().max() for g in attention_backward(ctx, dout / dout.abs().max(), *saved))))
+wrong(LINEAR, "float64 throughout: FAIL: bias: the gradient has been rounded to float32", (
+    "bias summed in float32", "", lambda ctx, dout, x, weight, bias: (dout @ weight, dout.T @ x, dout.float().sum(0))))
 
 
 # ----------------------------------------------------------------------------------------- right, by unusual means
 
-
-class InPlace(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.mark_dirty(x)
-        x.sigmoid_()
-        ctx.save_for_backward(x)
-        return x
-
-    @staticmethod
-    def backward(ctx, dout):
-        (out,) = ctx.saved_tensors
-        return dout * out * (1 - out)
-
-
-class InNumPy(Softmax):
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, dout):
-        out, dout = ctx.saved_tensors[0].numpy(), dout.numpy()
-        return torch.from_numpy(out * (dout - (dout * out).sum(-1, keepdims=True)))
-
-
-class KeptWeights(Attention):
-    @staticmethod
-    def forward(ctx, q, k, v):
-        weights = attention_weights(q, k)
-        ctx.save_for_backward(q, k, v, weights)
-        return weights @ v
-
-    @staticmethod
-    def backward(ctx, dout):
-        q, k, v, weights = ctx.saved_tensors
-        dscores = Softmax.backward(NamedSaved((weights,)), dout @ v.mT) / math.sqrt(q.shape[-1])
-        return dscores @ k, dscores.mT @ q, weights.mT @ dout
-
-
-class NamedSaved(NamedTuple):
-    saved_tensors: tuple[torch.Tensor, ...]
-
-
-class OnlyWhatIsNeeded(Linear):
-    @staticmethod
-    def backward(ctx, dout):
-        return tuple(g if is_needed else None for g, is_needed in zip(Linear.backward(ctx, dout), ctx.needs_input_grad))
-
-
-class ComputedAgain(Function):
-    """As by a checkpoint: forward runs again in backward."""
-
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return torch.tanh(x * y) * y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, dout):
-        x, y = (tensor.detach().requires_grad_() for tensor in ctx.saved_tensors)
-        with torch.enable_grad():
-            return torch.autograd.grad(torch.tanh(x * y) * y, (x, y), dout)
-
-
-class Transposed(Function):
-    """A view."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.mT
-
-    @staticmethod
-    def backward(ctx, dout):
-        return dout.mT
-
-
-class Same(Function):
-    """Its input, and the upstream itself twice."""
-
-    @staticmethod
-    def forward(ctx, x, y):
-        return x, y + x
-
-    @staticmethod
-    def backward(ctx, dx, dsum):
-        return dx + dsum, dsum
-
-
-class Largest(Function):
+def largest(ctx, x):
     """With its place, which has no gradient."""
-
-    @staticmethod
-    def forward(ctx, x):
-        values, ids = x.max(-1)
-        ctx.mark_non_differentiable(ids)
-        ctx.save_for_backward(x, ids)
-        return values, ids
-
-    @staticmethod
-    def backward(ctx, dout, _):
-        x, ids = ctx.saved_tensors
-        return torch.zeros_like(x).scatter(-1, ids[:, None], dout[:, None])
+    values, ids = x.max(-1)
+    ctx.mark_non_differentiable(ids)
+    ctx.save_for_backward(x, ids)
+    return values, ids
 
 
-class ContiguousAlone(RMSNorm):
+def contiguous_alone(ctx, x):
     """A refusal is not a wrong gradient."""
+    if not x.is_contiguous():
+        raise ValueError("x must be contiguous")
+    return RMS_NORM.forward(ctx, x)
 
-    @staticmethod
-    def forward(ctx, x):
-        if not x.is_contiguous():
-            raise ValueError("x must be contiguous")
-        return RMSNorm.forward(ctx, x)
+
+def computed_again(ctx, dout, *saved):
+    """As by a checkpoint: forward runs again in backward."""
+    x, y = (tensor.detach().requires_grad_() for tensor in saved)
+    with torch.enable_grad():
+        return torch.autograd.grad(torch.tanh(x * y) * y, (x, y), dout)
+
+
+def in_numpy(ctx, dout, out):
+    out, dout = out.numpy(), dout.numpy()
+    return torch.from_numpy(out * (dout - (dout * out).sum(-1, keepdims=True)))
+
+
+def from_output(forward):
+    """What saves its output."""
+    return lambda ctx, x: last(out := forward(x), ctx.save_for_backward(out), out)
 
 
 @torch.library.custom_op("minigrad_by_hand::cube", mutates_args=())
@@ -807,16 +380,27 @@ def cube(x: torch.Tensor) -> torch.Tensor:
 cube.register_autograd(lambda ctx, dout: 3 * ctx.saved_tensors[0] ** 2 * dout,
                        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
 
+SIGMOID = Op("Sigmoid", lambda ctx, x: last(ctx.mark_dirty(x), x.sigmoid_(), ctx.save_for_backward(x), x),
+             lambda ctx, dout, out: dout * out * (1 - out), (X,))
+TANH = Op("Tanh", lambda ctx, x, y: torch.tanh(x * y) * y, once_differentiable(computed_again), (X, Y))
+TRANSPOSED = Op("Transposed", lambda ctx, x: x.mT, lambda ctx, dout, x: dout.mT, (X,))
+SAME = Op("Same", lambda ctx, x, y: (x, y + x), lambda ctx, dx, dsum, x, y: (dx + dsum, dsum), (X, Y))
+LARGEST = Op("Largest", largest, lambda ctx, dout, _, x, ids: torch.zeros_like(x).scatter(-1, ids[:, None], dout[:, None]), (X,))
 
 RIGHT: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    **{function.__name__: (function, inputs) for function, inputs in INPUTS.items()},
-    "mark_dirty": (lambda x: InPlace.apply(x * 2), (X,)), "once_differentiable": (InNumPy, (X,)),
-    "saved weights": (KeptWeights, INPUTS[Attention]), "needs_input_grad": (OnlyWhatIsNeeded, INPUTS[Linear]),
-    "forward computed again": (ComputedAgain, (X, Y)), "a view": (Transposed, (X,)), "its input": (Same, (X, Y)),
-    "mark_non_differentiable": (Largest, (X,)), "contiguous inputs alone": (ContiguousAlone, (X,)),
-    "a custom op": (cube, (X,)), "a module": (Fused(LayerNorm), (X,)), "a constant that broadcasts": (lambda x: LayerNorm.apply(x, G.detach(), G.detach()), (X,)),
-    "views of one tensor": (lambda qkv: Attention.apply(*qkv.chunk(3, -1)), (leaf(2, 3, 12),)),
-    "a tensor twice": (lambda x: Multiply.apply(x, x), (X,)),
+    **{op.name: (op.function(), op.inputs) for op in OPS},
+    "mark_dirty": (lambda x: SIGMOID.function().apply(x * 2), (X,)),
+    "once_differentiable": (SOFTMAX.function(from_output(lambda x: x.softmax(-1)), once_differentiable(in_numpy)), (X,)),
+    "saved weights": (ATTENTION.function(lambda ctx, q, k, v: last(
+        weights := attention_weights(q, k), ctx.save_for_backward(q, k, v, weights), weights @ v)), ATTENTION.inputs),
+    "needs_input_grad": (LINEAR.function(backward=lambda ctx, dout, *saved: tuple(
+        g if is_needed else None for g, is_needed in zip(LINEAR.backward(ctx, dout, *saved), ctx.needs_input_grad))), LINEAR.inputs),
+    "forward computed again": (TANH.function(), TANH.inputs), "a view": (TRANSPOSED.function(), (X,)), "its input": (SAME.function(), (X, Y)),
+    "mark_non_differentiable": (LARGEST.function(), (X,)), "contiguous inputs alone": (RMS_NORM.function(contiguous_alone), (X,)),
+    "a custom op": (cube, (X,)), "a module": (Fused(LAYER_NORM.function()), (X,)),
+    "a constant that broadcasts": (lambda x: LAYER_NORM.function().apply(x, G.detach(), G.detach()), (X,)),
+    "views of one tensor": (lambda qkv: ATTENTION.function().apply(*qkv.chunk(3, -1)), (leaf(2, 3, 12),)),
+    "a tensor twice": (lambda x: MULTIPLY.function().apply(x, x), (X,)),
     "an input alone": (torch.tanh, (X,)), "a number": (torch.exp, (leaf(),)), "empty": (torch.exp, (leaf(0, 3),)),
     "averages that it writes to": (lambda x, mean, var: torch.nn.functional.batch_norm(x, mean, var, training=True), (
         X, torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64))),

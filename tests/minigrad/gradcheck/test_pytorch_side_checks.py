@@ -44,7 +44,7 @@ def test_what_is_right_apart_from_a_mistake_is_not_accused(name, checks):
 
 @pytest.mark.parametrize("fn, inputs, not_run", [
     (torch.tanh, (by_hand.leaf(3),), {"each input alone may need a gradient", "outputs may go unused", *CHECKS_OF_FUNCTIONS}),
-    (by_hand.Linear, by_hand.INPUTS[by_hand.Linear], {"outputs may go unused"}),
+    (by_hand.LINEAR.function(), by_hand.LINEAR.inputs, {"outputs may go unused"}),
 ])
 def test_what_does_not_apply_is_not_counted(fn, inputs, not_run):
     report = report_of(fn, inputs)
