@@ -125,6 +125,8 @@ class Run:
                 upstream = np.zeros(values.shape, values.dtype)
                 upstream[place] = self.generator.standard_normal(upstream[place].shape)
                 (gradient,) = pullback([upstream])
+                if gradient is None:
+                    continue
                 sizes = np.max(np.abs(gradient.reshape(self.size, -1)), axis=1, initial=0.0)
                 found[n] = sizes > self.rounding(values) * max(largest(sizes), largest(values) / scale_of(self.array))
         return found

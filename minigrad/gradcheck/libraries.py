@@ -106,7 +106,7 @@ class Library:
 
     def is_narrow(self, tensor: Any) -> bool:
         """Is its dtype too coarse for small steps?"""
-        return self.eps(tensor) > np.finfo(np.float64).eps
+        return self.eps(tensor) > float(np.finfo(np.float64).eps)
 
     def wide(self) -> ContextManager[Any]:
         """Inside, there is float64."""
