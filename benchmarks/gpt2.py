@@ -1,4 +1,4 @@
-"""Generation with GPT-2 of 124 million parameters, in float32 and bfloat16, compared with transformers:
+"""Generation with GPT-2 of 124 million parameters, compared with transformers:
 
     python -m benchmarks.gpt2 FOLDER [--rounds 5] [--tokens 64] [--prompt 16] [--threads 2]
 
@@ -16,7 +16,6 @@ import sys
 import time
 
 REPEATS = 3
-CONTESTANTS = [(library, dtype) for library in ("minigrad", "transformers") for dtype in ("float32", "bfloat16")]
 COLUMNS = "ms", "load", "MB"
 
 
@@ -27,21 +26,21 @@ def write_folder(folder: str) -> None:
         vocabulary_size=50257, context=1024, layers=12, heads=12, width=768, activation="gelu_tanh")), folder)
 
 
-def minigrad(folder: str, dtype: str, threads: int):
+def minigrad(folder: str, threads: int):
     import minigrad as mg
     import models
 
     mg.set_num_threads(threads)
-    model = models.load(folder, dtype=dtype)
+    model = models.load(folder)
     return lambda prompt, count: list(models.generate(model, prompt, count, temperature=0))
 
 
-def transformers(folder: str, dtype: str, threads: int):
+def transformers(folder: str, threads: int):
     import torch
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(threads)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
     def generate(prompt: list[int], count: int):
         ids = torch.tensor([prompt])
@@ -52,11 +51,13 @@ def transformers(folder: str, dtype: str, threads: int):
     return generate
 
 
+CONTESTANTS = {"minigrad": minigrad, "transformers": transformers}
+
+
 def measure(options: argparse.Namespace) -> dict[str, float]:
     """One contestant, in this process."""
-    library, dtype = options.contestant
     started = time.perf_counter()
-    generate = {"minigrad": minigrad, "transformers": transformers}[library](options.folder, dtype, options.threads)
+    generate = CONTESTANTS[options.contestant](options.folder, options.threads)
     load, times = time.perf_counter() - started, []
     for _ in range(1 + REPEATS):
         started = time.perf_counter()
@@ -71,7 +72,7 @@ def main() -> None:
     parser.add_argument("folder")
     for name, default in {"rounds": 5, "tokens": 64, "prompt": 16, "threads": os.cpu_count()}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--contestant", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--contestant", choices=CONTESTANTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
         print(json.dumps(measure(options)))
@@ -82,12 +83,12 @@ def main() -> None:
     found = {contestant: [] for contestant in CONTESTANTS}
     for _ in range(options.rounds):
         for contestant, rows in found.items():
-            process = subprocess.run([*command, *contestant], check=True, stdout=subprocess.PIPE, text=True)
+            process = subprocess.run([*command, contestant], check=True, stdout=subprocess.PIPE, text=True)
             rows.append(json.loads(process.stdout.splitlines()[-1]))
     print(f"{'':24}{'ms a token':>12}{'loading, s':>12}{'peak, MB':>12}")
     for contestant, rows in found.items():
         medians = [statistics.median(row[name] for row in rows) for name in COLUMNS]
-        print(f"{' '.join(contestant):24}" + "".join(f"{value:12.2f}" for value in medians))
+        print(f"{contestant:24}" + "".join(f"{value:12.2f}" for value in medians))
 
 
 if __name__ == "__main__":

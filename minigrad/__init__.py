@@ -12,15 +12,14 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from . import autograd, random
-from .arrays.bfloat16 import bfloat16 as bfloat16
 from .arrays.devices import (
     accelerator as accelerator, backends as backends, cuda as cuda, device as device,
     get_default_device as get_default_device, set_default_device as set_default_device,
     set_float32_matmul_precision as set_float32_matmul_precision,
 )
 from .arrays.dtypes import (
-    bool_ as bool_, finfo as finfo, float16 as float16, float32 as float32, float64 as float64, int8 as int8,
-    int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
+    bfloat16 as bfloat16, bool_ as bool_, finfo as finfo, float16 as float16, float32 as float32, float64 as float64,
+    int8 as int8, int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
 )
 from .autograd.anomaly import detect_anomaly as detect_anomaly
 from .autograd.function import Function as Function
@@ -96,7 +95,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_ABOVE, *_LATER, "gradcheck"})
 
 
-# PyTorch's names of dtypes. A tensor is bool, int64, float32, float64 or bfloat16; for any other, an error says so.
+# PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.
 bool: Final = bool_
 short: Final = int16
 int: Final = int32

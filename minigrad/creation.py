@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from . import random
+from . import backend, random
 from .arrays.devices import device as checked_device
 from .arrays.dlpack import imported
-from .arrays.bfloat16 import bfloat16
-from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, lasting, not_a_shape
+from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, not_a_shape
 from .ops.operands import sizes
 from .random import Generator
 from .tensor import Tensor, wrap
@@ -43,14 +42,6 @@ def _given(data: Any, dtype: Any, copy: bool | None) -> Tensor:
 def _floating(dtype: Any) -> np.dtype:
     """The dtype, by default float32."""
     return float32 if dtype is None else as_dtype(dtype)
-
-
-def _computed(dtype: Any) -> np.dtype:
-    """The same, for a function that computes the numbers; TypeError for bfloat16."""
-    dtype = _floating(dtype)
-    if dtype is bfloat16:
-        raise TypeError("minigrad computes in float32: make the tensor in float32, and convert it with .bfloat16()")
-    return dtype
 
 
 def _shape(shape: tuple[Any, ...], size: Size | None) -> tuple[int, ...]:
@@ -118,7 +109,7 @@ def zeros(
     *shape: Size, size: Size | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
 ) -> Tensor:
     """A tensor of zeros; the shape is some integers, or a sequence of them."""
-    return _fresh(lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device)
+    return _fresh(backend.lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device)
 
 
 def ones(
@@ -132,14 +123,14 @@ def empty(
     *shape: Size, size: Size | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
 ) -> Tensor:
     """A tensor of any values, to be written to."""
-    return _fresh(lasting(_shape(shape, size), _floating(dtype)), requires_grad, device)
+    return _fresh(backend.lasting(_shape(shape, size), _floating(dtype)), requires_grad, device)
 
 
 def eye(
     n: int, m: int | None = None, dtype: DType = None, requires_grad: bool = False, device: Device = None
 ) -> Tensor:
     """A matrix of n rows and m columns, by default n, with ones on its diagonal and zeros elsewhere."""
-    return _fresh(np.eye(n, m, dtype=_computed(dtype)), requires_grad, device)
+    return _fresh(np.eye(n, m, dtype=_floating(dtype)), requires_grad, device)
 
 
 def _in_kind_of(dtype: np.dtype, *numbers: float) -> Sequence[float]:
@@ -158,7 +149,7 @@ def arange(
     start, end = (0, start) if end is None else (start, end)
     if dtype is None:
         dtype = int64 if all(isinstance(n, (int, np.integer)) for n in (start, end, step)) else float32
-    start, end, step = _in_kind_of(_computed(dtype), start, end, step)
+    start, end, step = _in_kind_of(_floating(dtype), start, end, step)
     if step == 0 or (end - start) * step < 0 or not np.isfinite(end - start):
         raise ValueError(f"arange: step must be nonzero and lead from start to end, got {start}, {end} and step {step}")
     return _fresh(np.arange(start, end, step), requires_grad, device, dtype)
@@ -174,7 +165,7 @@ def linspace(
     """
     if not isinstance(steps, (int, np.integer)) or steps < 0:
         raise ValueError(f"linspace: expected a whole number of steps >= 0, got {steps!r}")
-    dtype = _computed(dtype)
+    dtype = _floating(dtype)
     start, end = (value.item() if isinstance(value, Tensor) else value for value in (start, end))
     start, end = _in_kind_of(dtype, start, end)
     place, step = np.arange(steps), (end - start) / max(steps - 1, 1)
@@ -195,12 +186,12 @@ def _drawn(
 
 def rand(*shape: Size, size: Size | None = None, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
     """Uniform between 0 and 1. As for all random tensors, options are requires_grad, device and generator."""
-    return _drawn(lambda generator: generator.random(_shape(shape, size), _computed(dtype)), **options)
+    return _drawn(lambda generator: generator.random(_shape(shape, size), _floating(dtype)), **options)
 
 
 def randn(*shape: Size, size: Size | None = None, dtype: DType = None, **options: Unpack[RandomOptions]) -> Tensor:
     """Standard normal."""
-    return _drawn(lambda generator: generator.standard_normal(_shape(shape, size), _computed(dtype)), **options)
+    return _drawn(lambda generator: generator.standard_normal(_shape(shape, size), _floating(dtype)), **options)
 
 
 def normal(

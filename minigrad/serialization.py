@@ -17,11 +17,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .arrays.bfloat16 import BFloat16Array, bfloat16
 from .arrays.devices import device
-from .arrays.dtypes import as_array
+from .arrays.dtypes import from_bfloat16
 from .creation import tensor
-from .tensor import Tensor, wrap
+from .tensor import Tensor
 
 FORMAT = "minigrad state 1"
 HEADER = "header"  # the member that holds, as JSON, everything but the arrays
@@ -87,9 +86,6 @@ def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
     except RecursionError:
         raise ValueError("mg.save cannot store obj: it is nested too deeply, or contains itself") from None
     kind = "tensor" if isinstance(value, Tensor) else "scalar" if isinstance(value, np.generic) else "array"
-    if kind == "tensor" and value.dtype is bfloat16:
-        arrays.append(value.array.bits)
-        return {"bfloat16": str(len(arrays) - 1)}
     if kind == "array" and not isinstance(value, np.ndarray) or value.dtype.hasobject:
         raise TypeError(f"mg.save cannot store {place}, a {type(value).__name__}; expected dicts, lists, tensors, arrays, "
                         "numbers, strings or None")
@@ -107,7 +103,7 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         "dict": lambda: {key: _decode(item, arrays) for key, item in content},
         "tuple": lambda: tuple(_decode(content, arrays)),
         "tensor": lambda: tensor(arrays[content]),
-        "bfloat16": lambda: wrap(as_array(BFloat16Array(arrays[content].astype(np.uint16, casting="equiv")))),
+        "bfloat16": lambda: tensor(from_bfloat16(arrays[content].astype(np.uint16, casting="equiv"))),  # older files
         "array": lambda: arrays[content],
         "scalar": lambda: arrays[content][()],
     }

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, U
 import numpy as np
 
 from . import backend, ops, tape
-from .arrays import bfloat16, float_errors, versions
+from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
-from .arrays.dtypes import as_array, check_fits, filled, float32, float64, held, not_a_shape
+from .arrays.dtypes import as_array, check_fits, filled, float32, float64, not_a_shape
 from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
@@ -49,7 +49,6 @@ class Tensor(ops.Methods):
     """
 
     frozen: Node | None = None  # the node of a leaf while it does not require a gradient
-    thaws: bool = False  # in bfloat16: did it require a gradient before? Then Module.float() makes it do so again
     made: int = 0  # the age of a tensor without a node, as `node.order` is with one
 
     def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
@@ -78,7 +77,7 @@ class Tensor(ops.Methods):
 
     @property
     def dtype(self) -> np.dtype:
-        """float32, float64, int64 or bool; bfloat16 if it only stores numbers."""
+        """float32, float64, int64 or bool."""
         return self._array.dtype
 
     @property
@@ -109,7 +108,6 @@ class Tensor(ops.Methods):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this a leaf whose gradient is wanted, or not."""
         if requires_grad == (self.node is not None):
-            self.thaws = False
             return self
         notice(SWITCHES, self)
         if not requires_grad:
@@ -301,7 +299,7 @@ class Tensor(ops.Methods):
 
     def detach(self) -> Tensor:
         """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""
-        return wrap(self._array) if this_thread.runner is None else self.constant(held, self)
+        return wrap(self._array) if this_thread.runner is None else self.constant(np.asarray, self)
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs: Any, **options: Any) -> Tensor:
@@ -323,14 +321,13 @@ class Tensor(ops.Methods):
         try:
             result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
         except (TypeError, OverflowError):
-            bfloat16.refuse(op.title, arrays)
             check_fits(op.title, *arrays)
             raise
         finally:
             float_errors.restore(token)
         out = result
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
-            out = held(out)
+            out = np.asarray(out)
         elif out is arrays[0]:
             out = out.view()
         elif op.is_in_order and not out.flags.c_contiguous:
@@ -364,8 +361,8 @@ class Tensor(ops.Methods):
         """function(*values) as a Tensor without a gradient; a Tensor among the values stands for its array."""
         runner = this_thread.runner
         if runner is None:
-            return wrap(held(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
-        return runner.made(wrap(held(runner.compute(function, *values))))
+            return wrap(np.asarray(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
+        return runner.made(wrap(np.asarray(runner.compute(function, *values))))
 
     # ------------------------------------------------------------------------------------------------ new tensors
 

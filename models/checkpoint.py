@@ -4,8 +4,8 @@ A new one is written to a temporary file, flushed to disk and renamed over the o
 moment leaves `checkpoint.npz`, or between the two renames `checkpoint.previous.npz`, intact. `checkpoint.best.npz` is the
 one with the lowest validation loss.
 
-A finished model takes less room with its arrays in bfloat16, stored as uint16 (`extend.to_bfloat16`), and without those of
-the optimizer; then it cannot be resumed.
+A finished model takes less room with its arrays in float16, or in bfloat16, stored as uint16 (`extend.to_bfloat16`), and
+without those of the optimizer; then it cannot be resumed. It is read into float32.
 """
 import dataclasses
 import math
@@ -164,7 +164,7 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
             group, _, name = member.partition("/")
             if group not in groups:
                 raise ValueError(f"{path} is damaged: it holds an unknown array, {reprlib.repr(member)}")
-            groups[group][name] = from_bfloat16(array) if group == "model" and array.dtype == np.uint16 else array
+            groups[group][name] = _widened(array) if group == "model" else array
         fields = {field.name for field in dataclasses.fields(Checkpoint)} - groups.keys()
         if header.keys() != fields:
             raise ValueError(f"{path} is damaged: missing or unknown in its header: "
@@ -178,6 +178,13 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
     checkpoint = Checkpoint(**{**header, **groups})
     check_values(checkpoint, path)
     return checkpoint
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """A parameter in float32 if it is stored in two bytes, else the array itself."""
+    if array.dtype == np.uint16:
+        return from_bfloat16(array)
+    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def remedy(path: str | os.PathLike[str]) -> str:

@@ -241,11 +241,10 @@ class _Translation:
             _expect(block, Block)
             _expect(block.mlp, MLP)
             _expect(block.mlp.expand, nn.Linear)
-        config, vocabulary = model.config, _matrix(model.token_embedding.weight)
+        config, vocabulary = model.config, _array(model.token_embedding.weight)
         C, heads, groups, size = config.width, config.heads, config.groups, config.head_width
         hidden = [len(block.mlp.expand.weight) for block in model.blocks]
-        dtype = np.dtype("float32") if vocabulary.dtype == np.uint16 else vocabulary.dtype
-        self.program = Program(dtype, heads, C, config.context, groups, size, min(slots, most_slots(model)))
+        self.program = Program(vocabulary.dtype, heads, C, config.context, groups, size, min(slots, most_slots(model)))
         self.rotations: list[tuple[np.ndarray, float, str]] = []  # (array to fill, base, scaling)
         self.streams = self.program.register(C), self.program.register(C)
         packed = (heads + 2 * groups) * size  # q, k, v side by side
@@ -277,7 +276,7 @@ class _Translation:
         elif not is_endless(model):
             zeros = mg.zeros(1, self.program.slots, config.width, dtype=self.program.dtype)
             positions = with_positions(zeros, config)[0].array
-        self.program.embed(_matrix(tokens.weight), positions, scale_of_tokens(config), self.streams[0])
+        self.program.embed(_array(tokens.weight), positions, scale_of_tokens(config), self.streams[0])
         return self.streams[0]
 
     def block(self, block: Any, x: int) -> int:
@@ -315,7 +314,7 @@ class _Translation:
         if layer.activation not in known:
             raise ValueError(f"there is a linear layer with the activation {layer.activation!r}")
         then = layer.activation if then is None else then
-        self.program.linear(x, _matrix(layer.weight), _array(layer.bias), out, accumulate, then, activated)
+        self.program.linear(x, _array(layer.weight), _array(layer.bias), out, accumulate, then, activated)
 
     def mlp(self, mlp: MLP, x: int, out: int, accumulate: bool) -> None:
         self.linear(mlp.expand if mlp.gate is None else mlp.gate, x, self.wide, known=ACTIVATIONS, activated=self.mixed)
@@ -336,7 +335,7 @@ class _Translation:
         heads = self.program.heads
         if not attention.is_packed or attention.num_heads != heads or self.program.groups != heads:
             raise ValueError("there is an attention layer with other sizes")
-        self.program.linear(x, _matrix(attention.in_proj_weight), _array(attention.in_proj_bias), self.wide)
+        self.program.linear(x, _array(attention.in_proj_weight), _array(attention.in_proj_bias), self.wide)
         self.program.attend(self.wide, self.mixed, 1 / math.sqrt(self.program.head_size), self.rotation(attention))
 
     def general_heads(self, attention: nn.Attention, x: int) -> None:
@@ -354,7 +353,7 @@ class _Translation:
         if any((projection.activation, projection.bias is not None, projection.weight.dtype) != (None, has_bias, dtype)
                for projection in projections):
             raise ValueError("there is an attention layer with other projections")
-        weight = np.concatenate([_matrix(projection.weight) for projection in projections])
+        weight = np.concatenate([_array(projection.weight) for projection in projections])
         bias = np.concatenate([_array(projection.bias) for projection in projections]) if has_bias else None
         program.linear(x, weight, bias, self.wide)
         by_distance = _array(attention.relative_bias) if attention.positions == "relative" else None
@@ -381,13 +380,5 @@ def _expect(module: nn.Module, *kinds: type[Any]) -> None:
         raise ValueError(f"there is a {type(module).__name__}{hooks}, not a plain {expected}")
 
 
-def _matrix(parameter: Any) -> np.ndarray:
-    """Its array, of bfloat16 the bits: a Program reads both."""
-    return parameter.array.bits if parameter.dtype == mg.bfloat16 else parameter.array
-
-
-def _array(parameter: nn.Parameter | None) -> np.ndarray | None:
-    """Its array, of bfloat16 in float32; None if there is no parameter."""
-    if parameter is None:
-        return None
-    return parameter.float().array if parameter.dtype == mg.bfloat16 else parameter.array
+def _array(parameter: nn.Parameter | None) -> Any:
+    return None if parameter is None else parameter.array

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import minigrad as mg
 import nn
 from models import hub
 from models.architectures import architecture_for, make_model
@@ -36,7 +35,6 @@ class Source:
     config: TransformerConfig
     task: Task | None
     tokenizer: Tokenizer | None
-    precision: str  # bfloat16 if all parameters of a folder are stored so, else the dtype of the config
     load_into: Callable[[nn.Module], None]  # a model of this config; dropout may differ, the context may be shorter
 
     def codec(self) -> Task | Tokenizer:
@@ -54,7 +52,7 @@ def source(run: str | os.PathLike[str], best: bool = False) -> Source:
     if not best and hub.is_folder(run):
         folder = hub.read(run)
         return Source(folder.path, folder.path.resolve().name, "causal", folder.config, None, folder.tokenizer,
-                      folder.precision, folder.load_into)
+                      folder.load_into)
     path = find(run, best)
     checkpoint = load_checkpoint(path)
     config, task = model_config(checkpoint, path), task_of(checkpoint)
@@ -68,8 +66,7 @@ def source(run: str | os.PathLike[str], best: bool = False) -> Source:
         arrays = {name: shortened(name, array, model.config.context) for name, array in checkpoint.model.items()}
         load_parameters(model, dataclasses.replace(checkpoint, model=arrays), path)
 
-    return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, config.dtype,
-                  load_into)
+    return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, load_into)
 
 
 def shortened(name: str, array: np.ndarray, context: int) -> np.ndarray:
@@ -87,9 +84,7 @@ def load(run: str | os.PathLike[str], best: bool = False, dtype: Any = None) -> 
     mode; with `best`, the one with the lowest validation loss. CheckpointError if it is missing or damaged.
     `load("starter")` is the small model that comes with minigrad, unless a file or folder is called so.
 
-    dtype: of the parameters; by default float32, or float64 if they are stored so. "bfloat16" keeps two bytes of each,
-    rounded to nearest unless they are stored so. A CausalTransformer then generates text in half the memory, and faster,
-    with the logits of the same parameters in float32, bit for bit; anything else says that it needs `model.float()`.
+    dtype: of the parameters; by default float32, or float64 if they are stored so.
 
     The model has its `config` and a `tokenizer`: that of its text, or its Task, with `encode(text)` and `decode(ids)`; None
     if the folder has none. `models.respond` goes from text to text:
@@ -107,10 +102,6 @@ def load(run: str | os.PathLike[str], best: bool = False, dtype: Any = None) -> 
 def model_in(source: Source, dtype: Any = None) -> nn.Module:
     """The model of a source, as `load` returns it."""
     model = skip_init(make_model, source.task, source.architecture, source.config, seed=None)
-    if dtype == mg.bfloat16:
-        for parameter in model.parameters():  # the memory of those in float32 was never touched
-            parameter.requires_grad, parameter.thaws = False, True
-            parameter.array = mg.empty(parameter.shape, dtype=dtype).array
     source.load_into(model)
     model.tokenizer = source.task or source.tokenizer
     if dtype is not None:
@@ -175,9 +166,6 @@ def _make_config(config_class: type[Any], values: dict[str, Any], path: str | os
 
 
 def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike[str] = "the checkpoint") -> None:
-    """Copy the parameters of a checkpoint into a model, rounded if it is in bfloat16; CheckpointError if they are damaged,
-    or of another architecture."""
-    expected = {name: np.empty(value.shape, model.config.dtype) if value.dtype == mg.bfloat16 else value.array
-                for name, value in model.state_dict().items()}
-    check_arrays(checkpoint, "model", expected, path)
+    """Copy the parameters of a checkpoint into a model; CheckpointError if they are damaged, or of another architecture."""
+    check_arrays(checkpoint, "model", {name: value.array for name, value in model.state_dict().items()}, path)
     model.load_state_dict(checkpoint.model)

@@ -367,10 +367,10 @@ class Model(nn.Module):
     config: TransformerConfig
 
     def to(self, *target: Any, **options: Any) -> Self:
-        """As for every module; the config follows, except to bfloat16, in which nothing is computed."""
+        """As for every module; the config follows."""
         super().to(*target, **options)
         dtype, before = str(next(self.parameters()).dtype), self.config
-        if dtype != before.dtype and dtype in CHOICES["dtype"]:
+        if dtype != before.dtype:
             config = dataclasses.replace(before, dtype=dtype)
             for module in self.modules():
                 if getattr(module, "config", None) is before:

@@ -15,7 +15,7 @@ from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, notice, opaque, 
 from nn.hooks import Hooks, call_with_hooks
 
 LIBRARIES.add("nn")  # modules say themselves when one of their attributes is set
-FLOATS = minigrad.float32, minigrad.float64, minigrad.bfloat16
+FLOATS = minigrad.float32, minigrad.float64
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
@@ -282,9 +282,8 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True) -> IncompatibleKeys:
         """Copy values into the parameters and buffers of the same names, in place; return the missing and unexpected keys.
 
-        Values in bfloat16 are widened if the model is in float32 or float64, and rounded to bfloat16 if the model is. One
-        RuntimeError reports everything that does not fit, and nothing is changed: wrong shapes and dtypes, and if `strict`
-        missing and unexpected names.
+        One RuntimeError reports everything that does not fit, and nothing is changed: wrong shapes and dtypes, and if
+        `strict` missing and unexpected names.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
@@ -341,25 +340,21 @@ class Module:
         return self
 
     def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False, *, device: Any = None) -> Self:
-        """Convert floating-point parameters, gradients and buffers to float32, float64 or bfloat16, in place.
+        """Convert floating-point parameters, gradients and buffers to float32 or float64, in place.
 
         Shared parameters stay shared. Create the optimiser afterwards. to("cpu") changes nothing: it is the only device.
-        A model in bfloat16 can be saved and loaded in half the memory, but neither called nor trained: its parameters have
-        no gradients. After float() it computes again, and the parameters that were trainable before learn.
         """
         dtype = dtype_of_to(target.dtype if isinstance(target, Tensor) else target, dtype, device)
         if dtype is None:
             return self
         if dtype not in FLOATS:
-            raise TypeError(f"Module.to takes float32, float64 or bfloat16, got {dtype}")
+            raise TypeError(f"Module.to takes float32 or float64, got {dtype}")
         for tensor in chain(self.parameters(), self.buffers()):
             if tensor.is_floating_point() and tensor.dtype != dtype:
-                gradient, wanted = tensor.grad, tensor.requires_grad or tensor.thaws
+                gradient, wanted = tensor.grad, tensor.requires_grad
                 tensor.requires_grad = False
                 tensor.array = tensor.to(dtype).array
-                if dtype is minigrad.bfloat16:
-                    tensor.frozen, tensor.thaws = None, wanted
-                elif wanted or gradient is not None:
+                if wanted or gradient is not None:
                     tensor.requires_grad = True  # a new leaf: the old one has the old dtype
                     tensor.grad = None if gradient is None else gradient.to(dtype)
                     tensor.requires_grad = wanted
@@ -378,7 +373,7 @@ class Module:
         return self.to(minigrad.float16)
 
     def bfloat16(self) -> Self:
-        """to(bfloat16)"""
+        """TypeError: there is no bfloat16."""
         return self.to(minigrad.bfloat16)
 
     def cpu(self) -> Self:
@@ -421,8 +416,7 @@ def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:
     problems = []
     if array.shape != own.shape:
         problems.append(f"size mismatch for {name}: shape {array.shape} in state_dict, {own.shape} in the model")
-    dtypes = {array.dtype.newbyteorder("="), own.dtype}
-    if len(dtypes) > 1 and not (minigrad.bfloat16 in dtypes and dtypes.issubset(FLOATS)):
+    if array.dtype.newbyteorder("=") != own.dtype:
         problems.append(f"dtype mismatch for {name}: {array.dtype} in state_dict, {own.dtype} in the model "
                         f"(convert the model with .to('{array.dtype}'), or the values)")
     return problems

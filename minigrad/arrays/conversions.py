@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from .. import backend
 from ..drawing.html import html_of_arrays
 from ..runner import WRITES, notice
 from .dlpack import CPU_TYPE, exported
-from .bfloat16 import bfloat16
-from .dtypes import as_array, bool_, float32, int64, lasting
+from .dtypes import as_array, bool_, float32, int64
 from .versioned import VersionedArray
 
 if TYPE_CHECKING:
@@ -142,12 +142,8 @@ class ConversionMethods:
                             "np.array2string")
         return repr(self) if self.ndim else format(self.item(), spec)
 
-    def _shown(self: Tensor) -> np.ndarray:
-        values = self._values()
-        return as_array(values, float32) if self.dtype is bfloat16 else values
-
     def __repr__(self: Tensor) -> str:
-        text = np.array2string(self._shown(), separator=", ", precision=4, prefix="tensor(")
+        text = np.array2string(self._values(), separator=", ", precision=4, prefix="tensor(")
         extras = [f"size={self.shape}"] if not self.numel() and self.shape != (0,) else []
         extras += [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
         if self.grad_fn is not None:
@@ -160,14 +156,14 @@ class ConversionMethods:
         """For notebooks: the numbers on coloured cells, next to those of the gradient."""
         place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
         title = f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}"
-        return html_of_arrays([(title, self._shown()), ("gradient", self.grad_array())])
+        return html_of_arrays([(title, self._values()), ("gradient", self.grad_array())])
 
     def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
+        copy._array, copy.node, copy.frozen = backend.lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
         gradient = self.grad if self.copies_grad else None
         if gradient is not None:

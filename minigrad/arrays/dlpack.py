@@ -3,7 +3,7 @@
 Writes through `x.data` or in place are noted on the tape (versions.py), whoever owns the memory. Those of another library
 are not: then a backward that needs the old values computes a wrong gradient, which only `detect_anomaly()` detects. So
 NumPy gets a read-only array (write through `x.data`). PyTorch knows no read-only memory. Two tensors made from one PyTorch
-tensor count as two memories on the tape. NumPy takes no bfloat16, so its capsules of uint16 are relabelled.
+tensor count as two memories on the tape.
 
 >>> import minigrad as mg
 >>> x = mg.ones(3)
@@ -15,42 +15,28 @@ tensor([2., 2., 2.])
 >>> mg.from_dlpack(np.zeros(2, np.int32))
 Traceback (most recent call last):
 ...
-TypeError: from_dlpack: tensors hold float32, float64, int64, bool or bfloat16, not int32; convert it first, ...
+TypeError: from_dlpack: tensors hold float32, float64, int64 or bool, not int32; convert it first, which makes a copy
 """
-import ctypes
-import functools
 from typing import Any
 
 import numpy as np
 
 from ..backend import is_tensor
-from .bfloat16 import BFloat16Array
 from .dtypes import bool_, float32, float64, int64
 
 CPU_TYPE = 1  # kDLCPU
 KNOWS_READ_ONLY = (1, 0)  # the first version that can mark memory as read-only
-UINT, BFLOAT = 1, 4  # kDLUInt, kDLBfloat: kinds of numbers
-KIND_AT = {b"dltensor": 20, b"dltensor_versioned": 52}  # {name of a capsule: the byte of its struct with the kind}
-is_named = ctypes.pythonapi.PyCapsule_IsValid
-is_named.argtypes = ctypes.py_object, ctypes.c_char_p
-struct_in = ctypes.pythonapi.PyCapsule_GetPointer
-struct_in.argtypes, struct_in.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
 
 
 def exported(tensor: Any, max_version: tuple[int, int] | None = None, **options: Any) -> Any:
     """The capsule that gives another library the tensor's memory; BufferError if it must not have it."""
     _check_constant(tensor)
-    values = tensor._values()
-    is_bfloat16 = isinstance(values, BFloat16Array)
-    array = values.bits.view() if is_bfloat16 else values.view()
+    array = tensor._values().view()
     if any(stride < 0 for stride in array.strides):  # PyTorch would abort the process
         raise BufferError(f"dlpack: this tensor of shape {tensor.shape} has negative strides; clone() it first")
     if max_version is not None and max_version >= KNOWS_READ_ONLY:
         array.flags.writeable = False
-    capsule = array.__dlpack__(max_version=max_version, **options)
-    if is_bfloat16:
-        _relabel(capsule, UINT, BFLOAT)
-    return capsule
+    return array.__dlpack__(max_version=max_version, **options)
 
 
 def imported(source: Any) -> Any:
@@ -59,13 +45,9 @@ def imported(source: Any) -> Any:
         _check_constant(source)
         return source._values()
     array = np.asarray(source) if isinstance(source, np.ndarray) else _taken(source)  # the tape knows an array's memory
-    if isinstance(array, BFloat16Array):
-        return array
-    if array.dtype.name == "bfloat16":  # of the package ml_dtypes
-        return BFloat16Array(array.view(np.uint16))
     if array.dtype not in (float32, float64, int64, bool_):
-        raise TypeError("from_dlpack: tensors hold float32, float64, int64, bool or bfloat16, not "
-                        f"{array.dtype}; convert it first, which makes a copy")
+        raise TypeError(f"from_dlpack: tensors hold float32, float64, int64 or bool, not {array.dtype}; convert it first, "
+                        "which makes a copy")
     return array
 
 
@@ -81,36 +63,8 @@ def _taken(source: Any) -> Any:
         raise TypeError(f"from_dlpack: expected an array or a tensor with __dlpack__, got {name}")
     if source.__dlpack_device__()[0] != CPU_TYPE:
         raise BufferError(f'from_dlpack: this {name} is on another device than "cpu", the only one; move it there first')
-    relabelled = _WithoutBFloat16(source)
     try:
-        array = np.from_dlpack(relabelled)
+        return np.from_dlpack(source)
     except (RuntimeError, TypeError) as error:
-        raise TypeError(f"from_dlpack: NumPy cannot read this {name}; tensors hold float32, float64, int64, bool or "
-                        f"bfloat16 ({error})") from None
-    return BFloat16Array(array) if relabelled.is_bfloat16 else array
-
-
-class _WithoutBFloat16:
-    """Another library's tensor as NumPy can take it: bfloat16 numbers appear as their bits."""
-
-    is_bfloat16 = False
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __dlpack__(self, **options: Any) -> Any:
-        capsule = self.source.__dlpack__(**options)
-        self.is_bfloat16 = _relabel(capsule, BFLOAT, UINT)
-        return capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]: return self.source.__dlpack_device__()
-
-
-def _relabel(capsule: Any, before: int, after: int) -> bool:
-    """Change the kind of numbers that a fresh capsule declares, if it is `before`; was it?"""
-    name = next(filter(functools.partial(is_named, capsule), KIND_AT))
-    kind = ctypes.c_uint8.from_address(struct_in(capsule, name) + KIND_AT[name])
-    if kind.value != before:
-        return False
-    kind.value = after
-    return True
+        raise TypeError(f"from_dlpack: NumPy cannot read this {name}; tensors hold float32, float64, int64 or bool "
+                        f"({error})") from None

@@ -1,5 +1,5 @@
 """The arrays that tensors hold: their dtypes, conversion to them, and their memory."""
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -7,19 +7,19 @@ import numpy as np
 from .. import backend
 from ..backend import is_tensor
 from . import float_errors
-from .bfloat16 import LIMITS, BFloat16Array, bfloat16
 
 float32: Final = np.dtype("float32")
 float64: Final = np.dtype("float64")
 int64: Final = np.dtype("int64")
 bool_: Final = np.dtype("bool")
-DTYPES: set[np.dtype] = {float32, float64, int64, bool_}  # and bfloat16, in which numbers are only stored
+DTYPES: set[np.dtype] = {float32, float64, int64, bool_}
 # PyTorch's other dtypes exist as names only: as_dtype refuses them.
 float16: Final = np.dtype("float16")
 int32: Final = np.dtype("int32")
 int16: Final = np.dtype("int16")
 int8: Final = np.dtype("int8")
 uint8: Final = np.dtype("uint8")
+bfloat16: Final = "bfloat16"  # which NumPy lacks; names autocast's precision
 LEAST: Final = -(2**63)  # of int64
 
 
@@ -35,24 +35,19 @@ def as_dtype(dtype: Any) -> np.dtype:
         native = np.dtype(dtype).newbyteorder("=")
     except TypeError:  # NumPy does not know it
         native = dtype
-    if getattr(native, "name", native) == "bfloat16":  # ours, this name, or that of the package ml_dtypes
-        return bfloat16
     if native not in (float32, float64, int64, bool_):
-        raise TypeError(f"tensors hold float32, float64, int64, bool or bfloat16, not {native}")
+        instead = "; mg.autocast rounds the operands of products to it" if str(native) == bfloat16 else ""
+        raise TypeError(f"tensors hold float32, float64, int64 or bool, not {native}{instead}")
     return native
 
 
 def finfo(dtype: Any = float32) -> Any:
-    """The limits of a floating-point dtype: eps, max, tiny, ...; NumPy's, and those of bfloat16.
-
-    >>> finfo(bfloat16).eps
-    0.0078125
-    """
-    return LIMITS if dtype == bfloat16 else np.finfo(dtype)
+    """NumPy's limits of a floating-point dtype: eps, max, tiny, ..."""
+    return np.finfo(dtype)
 
 
 def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """The array that a tensor of `data` holds: float32, float64, int64, bool or bfloat16, in native byte order.
+    """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
 
     An array that already is one of these is shared, unless `copy` is True. Python floats become float32, integers int64.
     A Tensor in a list is a number. OverflowError for an integer that does not fit.
@@ -62,16 +57,12 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     """
     if is_tensor(data):
         data = data.array
-    array: Any
-    if isinstance(data, BFloat16Array):
-        array = data.copy() if copy else data
-    else:
-        if isinstance(data, (list, tuple)) and _holds_tensors(data):
-            data = _with_numbers(data)
-        try:
-            array = np.array(data, copy=copy)
-        except ValueError as error:
-            raise ValueError(f"a tensor needs rows of equal length: {error}") from None
+    if isinstance(data, (list, tuple)) and _holds_tensors(data):
+        data = _with_numbers(data)
+    try:
+        array = np.array(data, copy=copy)
+    except ValueError as error:
+        raise ValueError(f"a tensor needs rows of equal length: {error}") from None
     fitting = _dtype_for(array, data)
     dtype = fitting if dtype is None else as_dtype(dtype)
     if array.dtype == dtype:
@@ -110,8 +101,6 @@ def not_a_shape(name: str, given: tuple[Any, ...]) -> Any:
 
 def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
     """The dtype of a tensor that holds this array, made from `data`."""
-    if array.dtype is bfloat16:
-        return bfloat16
     kind, is_python = array.dtype.kind, not isinstance(data, (np.ndarray, np.generic))
     if kind in "fO" and is_python and _too_large(array, data).size:  # NumPy has chosen floats or objects
         return int64
@@ -121,8 +110,6 @@ def _dtype_for(array: np.ndarray, data: Any) -> np.dtype:
         return int64
     if kind == "b":
         return bool_
-    if array.dtype.name == "bfloat16":  # of the package ml_dtypes
-        return bfloat16
     raise TypeError(f"a tensor holds floats, integers or booleans, got {array.dtype} from {type(data).__name__}")
 
 
@@ -149,27 +136,40 @@ def check_fits(name: str, *values: Any) -> None:
 @float_errors.ignored
 def converted(array: Any, dtype: np.dtype) -> Any:
     """The values in another dtype, without warnings where they do not fit."""
-    if dtype is bfloat16:
-        return BFloat16Array.rounded(array)
-    if array.dtype is bfloat16:
-        array = array.widened()
     return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # an expanded array has no order of its own
 
 
-def held(result: Any) -> Any:
-    """A result as tensors hold it: NumPy turns those without axes into scalars."""
-    return result if type(result) is BFloat16Array else np.asarray(result)
+@float_errors.ignored
+def to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """float32 numbers rounded to bfloat16, the upper half of a float32: to nearest, ties to even; as its bits (uint16).
+
+    >>> to_bfloat16(np.float32([1.0, -2.0, 3.1415])).tolist()
+    [16256, 49152, 16457]
+    """
+    bits = array.view(np.uint32)
+    rounded = np.asarray(bits >> 16 & 1)
+    rounded += 0x7FFF
+    rounded += bits
+    rounded >>= 16
+    nan = np.isnan(array)
+    if nan.any():  # rounding could make them infinite
+        rounded[nan] = bits[nan] >> 16 | 0x40
+    return rounded.astype(np.uint16)
 
 
-def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> Any:
-    """make(shape, dtype), where make is np.empty or np.zeros, for long-lived arrays such as parameters."""
-    if dtype is bfloat16:
-        return BFloat16Array(backend.lasting(shape, np.dtype(np.uint16), make))
-    return backend.lasting(shape, dtype, make)
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The float32 numbers of these bits, without rounding.
+
+    >>> from_bfloat16(np.uint16([16256, 49152, 16457])).tolist()
+    [1.0, -2.0, 3.140625]
+    """
+    wide = bits.astype(np.uint32)
+    wide <<= 16
+    return wide.view(np.float32)
 
 
 def filled(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
     """A long-lived array of this shape in which all elements are `value`."""
-    array = lasting(shape, dtype)
+    array = backend.lasting(shape, dtype)
     array[...] = as_array(value, dtype)
     return array

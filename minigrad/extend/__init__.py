@@ -2,9 +2,8 @@
 
 `tensor.array` is a Tensor's plain array. Ops are in `minigrad.ops`, the random generator in `minigrad.random`.
 """
-from ..arrays.bfloat16 import BFloat16Array  # what a bfloat16 tensor has as its `array`: its `bits` are of uint16
-from ..arrays.bfloat16 import from_bfloat16, to_bfloat16  # float32 arrays from such bits and to them
 from ..arrays.devices import dtype_of_to  # dtype_of_to(target, dtype, device): the dtype that to() asks for, if any
+from ..arrays.dtypes import from_bfloat16, to_bfloat16  # float32 arrays from bfloat16's bits, and to them
 from ..arrays.versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from ..arrays.versions import note_write  # note_write(array): any backward that needs its old values raises an error
 from ..fast import ACTIVATIONS  # the numbers by which a Program names activations
@@ -33,7 +32,7 @@ from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 
 __all__ = [
-    "ACTIVATIONS", "LIBRARIES", "BFloat16Array", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
+    "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
     "MultiTensorStep", "Op", "Program", "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead",
     "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "latest_write",
     "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote", "sample",

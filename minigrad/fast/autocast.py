@@ -15,7 +15,7 @@ applied inside `textbook()` are computed in float32, and so is their backward.
 """
 from typing import Any
 
-from ..arrays.bfloat16 import bfloat16
+from ..arrays.dtypes import bfloat16
 from ..ops.matmul import MatMul
 from ..per_thread import Block, this_thread
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .. import backend
-from ..arrays.bfloat16 import BFloat16Array
+from ..arrays.dtypes import from_bfloat16, to_bfloat16
 from ..backend import replaced_by
 from ..ops import einsum
 from ..ops.matmul import MatMul
@@ -29,7 +29,7 @@ class Einsum(RoundsOperands, einsum.Einsum):
         if self.rounds and dout.dtype.char == "f":
             *_, rows, _, columns = groups_of_labels(self.options["subscripts"])
             if not (rows and columns):  # with a vector: the matrix's gradient is an outer product, which no kernel rounds
-                dout, *factors = [x if x is None else BFloat16Array.rounded(x).widened() for x in (dout, *factors)]
+                dout, *factors = [x if x is None else from_bfloat16(to_bfloat16(x)) for x in (dout, *factors)]
         with self.same_rounding():
             return super().backward(dout, *factors)
 

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..arrays.devices import CPU, dtype_of_to
-from ..arrays.bfloat16 import bfloat16
-from ..arrays.dtypes import bool_, converted, float16, float32, float64, int32, int64
+from ..arrays.dtypes import bfloat16, bool_, converted, float16, float32, float64, int32, int64
 from ..backend import is_tensor
-from ..per_thread import this_thread
 from ..tape import Op
 
 if TYPE_CHECKING:
@@ -32,9 +30,7 @@ def in_dtype(x, dtype: np.dtype | None):
     own = x.dtype
     if dtype is None or dtype == own:
         return x
-    if dtype is bfloat16 and x.requires_grad and this_thread.grad_enabled:
-        raise TypeError("to: a bfloat16 tensor only stores numbers and has no gradient; use x.detach().bfloat16()")
-    if bfloat16 is not dtype and bfloat16 is not own and dtype.kind == "f" and own.kind == "f":
+    if dtype.kind == "f" and own.kind == "f":
         return x.apply_op(Cast, x, dtype=dtype)
     return x.constant(converted, x, dtype)
 
@@ -91,14 +87,8 @@ class DtypeMethods:
         return self.to(float16)
 
     def bfloat16(self: Tensor) -> Tensor:
-        """This tensor in bfloat16, rounded to nearest, ties to even: two bytes each, which store numbers and no more.
-
-        >>> from minigrad import tensor
-        >>> x = tensor([3.1415, -2.0]).bfloat16()
-        >>> x, x.float().exp()
-        (tensor([ 3.1406, -2.    ], dtype=bfloat16), tensor([23.1183,  0.1353]))
-        """
-        return in_dtype(self, bfloat16)
+        """TypeError: tensors do not hold bfloat16."""
+        return self.to(bfloat16)
 
     def cpu(self: Tensor) -> Tensor:
         """This tensor itself."""
@@ -109,5 +99,5 @@ class DtypeMethods:
         return self.to("cuda")
 
     def is_floating_point(self: Tensor) -> builtins.bool:
-        """Is the dtype float32, float64 or bfloat16?"""
-        return self.dtype is bfloat16 or self.dtype.kind == "f"
+        """Is the dtype float32 or float64?"""
+        return self.dtype.kind == "f"

@@ -1,10 +1,9 @@
 """`minigrad sample`: a prompt and its continuation, streamed, or a model's answer to the source of a task."""
 import argparse
 
-from minigrad.extend import Program
 from models import loading
 from models.checkpoint import CheckpointError
-from models.commands.shared import UsageError, usage_errors
+from models.commands.shared import usage_errors
 from models.commands.train import last_run_or_starter
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE
 
@@ -15,8 +14,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="RUN", help="folder of a run, a checkpoint file, or a Hugging Face "
                         "folder (default: the run saved last, or the model that comes with minigrad, starter)")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], help="of the model's numbers in memory; bfloat16 "
-                        "takes half the memory and is faster (default: bfloat16 if a folder has it, else float32)")
     parser.add_argument("--prompt", help="the text to continue (default: the first symbol), or a task's source")
     parser.add_argument("--tokens", type=int, help=f"how many to generate (default: {SAMPLE_LENGTH})")
     parser.add_argument("--temperature", type=float, help=f"0 always takes the likeliest (default: {TEMPERATURE})")
@@ -29,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options)
     source = loading.source(given["checkpoint"] if "checkpoint" in given else last_run_or_starter(), best="best" in given)
     codec = source.codec()
-    model = loading.model_in(source, _precision(source, given.get("precision")))
+    model = loading.model_in(source)
     with usage_errors():
         pieces = codec.respond(model, given.get("prompt"), **{name: given[name] for name in SAMPLING if name in given})
     try:
@@ -40,12 +37,3 @@ def run(options: argparse.Namespace) -> int:
     finally:
         print()
     return 0
-
-
-def _precision(source: loading.Source, given: str | None) -> str | None:
-    """The dtype to load the parameters in, None for that of the config; UsageError if the given one cannot be had."""
-    obstacle = ("only models of texts can be sampled from in bfloat16" if source.task else
-                "without kernels, models are computed in float32" if Program is None else None)
-    if given == "bfloat16" and obstacle:
-        raise UsageError(f"--precision bfloat16: {obstacle}; leave it out")
-    return "bfloat16" if given is None and source.precision == "bfloat16" and not obstacle else given

@@ -43,11 +43,6 @@ class Folder:
     tokenizer: Tokenizer | None
     tensors: dict[str, weights.Stored]
 
-    @property
-    def precision(self) -> str:
-        """The dtype that holds all its numbers in the least memory: bfloat16 if all tensors have it, else the config's."""
-        return "bfloat16" if all(stored.dtype == "BF16" for stored in self.tensors.values()) else self.config.dtype
-
     def load_into(self, model: nn.Module) -> None:
         """Copy the tensors into a model of this config, one at a time; a shorter context takes the first learned positions.
         CheckpointError names all missing, unexpected and misshapen tensors."""

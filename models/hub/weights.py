@@ -192,9 +192,9 @@ def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     return stored
 
 
-def is_finite(numbers: Any) -> bool:
-    """Are all numbers in an array of floats, a BFloat16Array, or its bits, finite? Piece by piece, to take no memory."""
-    numbers = getattr(numbers, "bits", numbers).ravel(order="K")
+def is_finite(numbers: np.ndarray) -> bool:
+    """Are all numbers in an array of floats, or of bfloat16's bits, finite? Piece by piece, to take no memory."""
+    numbers = numbers.ravel(order="K")
     pieces = (numbers[i : i + PIECE] for i in range(0, numbers.size, PIECE))
     return all(((piece & 0x7F80) != 0x7F80 if piece.dtype == np.uint16 else np.isfinite(piece)).all() for piece in pieces)
 

@@ -66,8 +66,7 @@ class Optimizer:
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"{name}: can only optimise Tensors, got {type(parameter).__name__}; "
                                 "pass model.parameters(), not named_parameters()")
-            must_learn = parameter.thaws or not isinstance(parameter, Parameter)
-            if not parameter.is_leaf or must_learn and parameter.dtype.kind != "f":  # bfloat16 raises an error itself
+            if not parameter.is_leaf or not isinstance(parameter, Parameter) and parameter.dtype.kind != "f":
                 raise ValueError(f"{name}: can't optimise a non-leaf or non-float Tensor, got {parameter!r:.100}")
             if parameter in seen:
                 raise ValueError(f"{name}: a parameter of shape {parameter.shape} was given twice, within a group or "

@@ -170,10 +170,7 @@ def test_numbers_too_large_for_a_dtype_are_converted_without_warning():
     with np.errstate(all="raise"):
         assert mg.tensor([1e300]).tolist() == [inf] == mg.tensor([1e300], dtype=mg.float64).float().tolist()
         assert mg.tensor([nan]).long().dtype == mg.int64
-        x, large = mg.zeros(3, dtype=mg.bfloat16), mg.tensor(1e300, dtype=mg.float64)
-        x[0], x[1:] = large.bfloat16(), large
-        assert x.tolist() == 3 * [inf]
-        x = mg.zeros(3)
+        x, large = mg.zeros(3), mg.tensor(1e300, dtype=mg.float64)
         x[0], x[1:] = large, [1e300, large]
         assert x.tolist() == 3 * [inf]
 
@@ -243,7 +240,7 @@ def test_other_dtypes_are_refused():
     for dtype in ("float16", "int32", "complex64", "U3"):
         for make in (mg.tensor([1.0]).to, lambda dtype: mg.zeros(2, dtype=dtype), lambda dtype: mg.tensor([1], dtype),
                      lambda dtype: mg.ones_like(mg.ones(1), dtype)):
-            with pytest.raises(TypeError, match="float32, float64, int64, bool or bfloat16, not"):
+            with pytest.raises(TypeError, match="float32, float64, int64 or bool, not"):
                 make(dtype)
     assert (mg.tensor([True, False]) // True).dtype == mg.int64
 

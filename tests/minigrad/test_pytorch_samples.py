@@ -23,7 +23,6 @@ CALLS = {  # where PyTorch's table gives the arguments in another order, or the 
     "einsum": lambda operands, equation: mg.einsum(equation, operands),
     "nn.functional.embedding": lambda weight, ids, **options: F.embedding(ids, weight, **options),
     "normal.in_place": mg.Tensor.normal_,
-    "bfloat16": mg.Tensor.bfloat16,
     "trace": mg.Tensor.trace,
     "where": lambda x, condition, other: mg.where(condition, x, other),
     "zero_": lambda x: x.clone().zero_(),
@@ -36,13 +35,12 @@ CONSTANT = "what is drawn is constant here, and has a gradient of zeros in PyTor
 EVERYWHERE = {  # {error or difference: why}, for all operations
     "argument 'memory_format'": "memory is laid out by the library",
     "argument 'layout'": "tensors are dense",
-    "tensors hold float32, float64, int64, bool or bfloat16, not": "dtypes that are left out",
+    "tensors hold float32, float64, int64 or bool, not": "dtypes that are left out",
 }
 DIFFERENT = {  # {operation: {error or difference: why}}
     "__rpow__": {"Integers to negative integer powers": "refused, as by NumPy; in PyTorch they are 0"},
     "argsort": {"result 0: int64 values": TIES},
     "bernoulli": {"requires_grad": CONSTANT},
-    "bfloat16": {"use x.detach\\(\\).bfloat16\\(\\)": "refused: bfloat16 only stores numbers, without gradients"},
     "cat": {"dim 1 is out of range for a tensor of shape \\(0,\\)": "refused: PyTorch leaves out (0,), whatever the others are"},
     "gather": {"expected an index with 1 axes": "refused: an empty index of other axes, which PyTorch takes"},
     "logcumsumexp": {"gradient: float32 values": "PyTorch's has errors of 3e-3, ours of 2e-7, beside float64"},
@@ -127,8 +125,6 @@ def difference(a, b, values=True) -> str:
     """How a result differs from PyTorch's; empty if it does not."""
     if not isinstance(b, torch.Tensor):
         return "" if a == b or a != a and b != b else f"{a} for {b}"
-    if a.dtype is mg.bfloat16 and b.dtype is torch.bfloat16:
-        a, b = a.float(), b.float()
     a, b = a.detach().numpy(), b.detach().numpy()
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"{a.dtype} {a.shape} for {b.dtype} {b.shape}"

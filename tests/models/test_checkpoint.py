@@ -55,12 +55,13 @@ def test_save_and_load_round_trip(tmp_path):
     assert save(tmp_path, example(1)).read_bytes() == content, "the same state has the same bytes"
 
 
-def test_a_model_in_bfloat16_is_read_as_float32(tmp_path):
+@pytest.mark.parametrize("narrow, error", [(to_bfloat16, 2**-8), (np.float16, 2**-11)])
+def test_a_model_in_two_bytes_is_read_as_float32(narrow, error, tmp_path):
     written, ids = example(1), np.arange(3, dtype=np.uint16)
     weight = written.model["w.weight"]
-    save(tmp_path, dataclasses.replace(written, model={"w": to_bfloat16(weight)}, optimizer={"ids": ids}))
+    save(tmp_path, dataclasses.replace(written, model={"w": narrow(weight)}, optimizer={"ids": ids}))
     read = load(tmp_path)
-    assert read.model["w"].dtype == np.float32 and np.all(np.abs(read.model["w"] - weight) <= 2**-8 * np.abs(weight))
+    assert read.model["w"].dtype == np.float32 and np.all(np.abs(read.model["w"] - weight) <= error * np.abs(weight))
     assert read.optimizer["ids"].dtype == np.uint16
 
 

@@ -131,7 +131,7 @@ def test_missing_and_unknown_values(use, trained):
 ARRAYS = {
     "dropped": (lambda array: None, True),
     "complex": (lambda array: array.astype(np.complex64), True),
-    "half": (lambda array: array.astype(np.float16), True),
+    "half": (lambda array: array.astype(np.float16), "optimizer"),  # a model may be stored so
     "other float": (lambda array: array.astype(np.float64), True),
     "bool": (lambda array: array.astype(bool), True),
     "text": (lambda array: array.astype("U5"), True),
@@ -153,7 +153,7 @@ def test_arrays_of_any_kind(group, share, use, trained):
     for (kind, (change, is_wrong)), (name, array) in [*itertools.product(ARRAYS.items(), good.items())][::share]:
         arrays = {key: value for key, value in (good | {name: change(array)}).items() if value is not None}
         error = use(dataclasses.replace(trained, **{group: arrays}))
-        assert (error is not None) == is_wrong, (kind, name)
+        assert (error is not None) == (is_wrong in (True, group)), (kind, name)
         if group == "optimizer" and is_wrong:
             assert f"its optimizer/{name} is" in error or f"its optimizer/{name} contains" in error
     for name in ["blocks.1.ln_1.weight", "9.step", "x", ".", ""]:

@@ -212,7 +212,7 @@ REFUSED = {
     block.register_parameter("w", ones(1))  # TypeError: Parameter or None
     block.register_buffer("b", 1)  # TypeError: Tensor or None
     block.train("yes")  # ValueError: boolean
-    block.to(mg.int64)  # TypeError: float32, float64 or bfloat16
+    block.to(mg.int64)  # TypeError: float32 or float64
     block.load_state_dict([1])  # TypeError: dict
     nn.Module()(1)  # NotImplementedError: Module has no forward
     Sequential(block)[7]  # IndexError: index 7 is out of range for a Sequential of 1 modules

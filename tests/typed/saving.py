@@ -15,7 +15,4 @@ missing = model.load_state_dict(state["model"], strict=False).missing_keys
 optimizer.load_state_dict(state["optimizer"])
 nn.init.kaiming_uniform_(nn.Parameter(mg.zeros(3, 3)), nonlinearity="relu")
 sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-half = {name: value.bfloat16() for name, value in model.state_dict().items()}
-model.bfloat16().load_state_dict(half)
-print(mg.zeros(2, dtype=mg.bfloat16).float(), mg.finfo(mg.bfloat16), half["0.weight"].dtype == mg.bfloat16)
 print(missing, sizes, model.float().double().eval().requires_grad_(False))

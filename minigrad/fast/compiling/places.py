@@ -26,7 +26,7 @@ EQUAL = {int, float, str, bytes, bytearray, bool}  # compared by value; others b
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 
 OF_LEAF = "grad", "grad_is_lent", "hooks", "accumulation_hooks", "retains_grad", "name"
-OF_TENSORS = {"_array", "node", "made", "frozen", "thaws", "_memory", "_capture", "number"}  # attributes not set by users
+OF_TENSORS = {"_array", "node", "made", "frozen", "_memory", "_capture", "number"}  # attributes not set by users
 CHECKED = "checked"  # before each replay
 OUTDATING = "outdating"  # setting it outdates captured steps
 DRAWN = "drawn from"  # a random generator or an iterator: a step that draws from it is refused

@@ -38,7 +38,7 @@ def copied(x: np.ndarray) -> np.ndarray:
     >>> copied(np.arange(6).reshape(2, 3).T).strides
     (16, 8)
     """
-    if type(x) is not np.ndarray:  # a scalar, or bfloat16
+    if type(x) is not np.ndarray:  # a scalar
         return np.copy(x, "C")
     if x.nbytes < SMALL:
         return x.copy()

@@ -9,9 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .simd import (
-    BFLOAT16, BIT, INDEX, INT64, VectorBuilder, constant, fields, instructions, vector_pass, vector_shape,
-)
+from .simd import BIT, INDEX, INT64, VectorBuilder, constant, fields, instructions, vector_pass, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
@@ -290,9 +288,9 @@ def _prefetch_later_rows(vectors, rows, K, k):
     vector took up to three times as long.
     """
     builder = vectors.builder
-    item_size = 2 if rows[0].type.pointee == BFLOAT16 else vectors.item_size
-    place = builder.mul(builder.add(k, builder.mul(K, constant(2))), constant(item_size * len(rows)))
-    for line in range(0, item_size * len(rows) * vectors.lanes, LINE):
+    size = vectors.item_size * len(rows)
+    place = builder.mul(builder.add(k, builder.mul(K, constant(2))), constant(size))
+    for line in range(0, size * vectors.lanes, LINE):
         target = builder.gep(builder.bitcast(rows[0], BYTES), [builder.add(place, constant(line))])
         vectors.prefetch(target, cache=L2)
 
@@ -341,11 +339,10 @@ def _emit_dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accum
 
 @vector_pass
 def dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accumulate):
-    """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most one vector of rows; W may be in bfloat16."""
+    """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most one vector of rows."""
     arguments = x, K, W, row_w, rows, out, bias, has_bias, accumulate
-    of_bfloat16 = ".of_bfloat16" * (W.type != x.type)
     function = _internal_function(
-        vectors.builder, f"dot_products.{vectors.suffix}{of_bfloat16}", [argument.type for argument in arguments],
+        vectors.builder, f"dot_products.{vectors.suffix}", [argument.type for argument in arguments],
         lambda body, args: _emit_dot_products(vectors.written_by(body), *args),
     )
     vectors.builder.call(function, arguments)

@@ -14,9 +14,8 @@ row of numbers for each of the B x T new tokens of B sequences. In NumPy's notat
     last      out = the last of the T rows of each sequence; only these are left from here on
 
 With one new token, linear is a product of a vector and a matrix, and takes as long as reading all weights from memory. They
-are read in place, once, row by row. A float32 program also takes weights and the table of tokens in bfloat16, half the
-bytes, and widens them as it reads them; all else is in float32. Threads share large steps: linear by pieces of W's rows,
-attend by heads of keys. Every sum has a fixed order, so no result depends on the number of threads.
+are read in place, once, row by row. Threads share large steps: linear by pieces of W's rows, attend by heads of keys. Every
+sum has a fixed order, so no result depends on the number of threads.
 """
 import functools
 
@@ -25,14 +24,13 @@ import numpy as np
 
 from .buffers import empty
 from .activations import ACTIVATIONS, activate
-from .bfloat16_weights import product as product_of_bfloat16
 from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, Matrix, at, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
 from .parallel import available_threads, parallel_for
 from .rms_norm import rms_norm_row
 from .rows import add_to, copy_to
-from .simd import as_bfloat16, constant_like, float_of_bits, inlined, pointer, pointer_like, shift
+from .simd import constant_like, inlined, pointer, pointer_like, shift
 from .softmax import softmax_row
 from .thresholds import WORTH_A_THREAD
 
@@ -56,13 +54,8 @@ def _embed(step, scale, ids, slot, out):
     for b in range(B):
         for t in range(T):
             token, row = pointer_like(out, step[WEIGHT] + ids[b, t] * step[ROW]), shift(out, (b * T + t) * C)
-            if step[ROW] == 2 * C:
-                bits = as_bfloat16(token)
-                for c in range(C):
-                    row[c] = constant_like(out, float_of_bits(bits[c] << 16)) * scale
-            else:
-                for c in range(C):
-                    row[c] = token[c] * scale
+            for c in range(C):
+                row[c] = token[c] * scale
             if step[BIAS] != 0:
                 add_to(row, shift(positions, (slot + t) * C), C)
 
@@ -244,10 +237,9 @@ class Program:
     """The steps that compute new tokens, with a cache of the keys and values of earlier ones.
 
     A step reads one register and writes to another. Arrays are read in place, and live as long as the program; those that a
-    kernel cannot take are copied. They have the program's dtype; in float32, tables of tokens and the weights of `linear`
-    may also be uint16: the bits of bfloat16. The cache has room for `slots` tokens; a token sees the last `context` of
-    them. There are `heads` heads of queries, of size `head_size`, and `groups` of keys and values. ValueError if shapes or
-    dtypes do not fit.
+    kernel cannot take are copied. They have the program's dtype. The cache has room for `slots` tokens; a token sees the
+    last `context` of them. There are `heads` heads of queries, of size `head_size`, and `groups` of keys and values.
+    ValueError if shapes or dtypes do not fit.
 
     >>> program = Program(np.float64, heads=1, width=2, context=3)
     >>> x, y = program.register(2), program.register(4)
@@ -307,7 +299,6 @@ class Program:
         fits = fits and (activation != "product" or self._held.get(activated) == outputs)
         _check(fits and (bias is None or bias.shape == (outputs,)), weight, bias)
         flags = (0 if bias is None else ADD_BIAS) | (ACCUMULATE if accumulate else 0)
-        flags |= product_of_bfloat16() if weight.dtype == np.uint16 else 0
         which = -1 if activation is None else (*ACTIVATIONS, "product").index(activation)
         self._add(LINEAR, x, inputs, out, outputs, weight, bias, (flags, which, activated))
         if activation is not None:
@@ -360,9 +351,8 @@ class Program:
         if inputs and self._held.get(x) != inputs:
             raise ValueError(f"a step takes {inputs} columns of a register that holds {self._held.get(x)}")
         self._hold(out, outputs)
-        at_weight = self._address(weight, may_be_bfloat16=kind in (EMBED, LINEAR))
         row = 0 if weight is None else weight[:1].nbytes
-        self._steps.append((kind, x, inputs, out, outputs, at_weight, self._address(bias), row, *own))
+        self._steps.append((kind, x, inputs, out, outputs, self._address(weight), self._address(bias), row, *own))
         self._numbers.append(number)
 
     def _hold(self, register: int, columns: int) -> None:
@@ -370,12 +360,11 @@ class Program:
             raise ValueError(f"a step makes {columns} columns, but its register has room for {self._room[register]}")
         self._held[register] = columns
 
-    def _address(self, array: np.ndarray | None, may_be_bfloat16: bool = False) -> int:
+    def _address(self, array: np.ndarray | None) -> int:
         """Where the array is; 0 if there is none."""
         if array is None:
             return 0
-        is_bfloat16 = may_be_bfloat16 and array.dtype == np.uint16 and self.dtype == np.float32
-        if array.dtype != self.dtype and not is_bfloat16:
+        if array.dtype != self.dtype:
             raise ValueError(f"a program of {self.dtype} expects arrays of that dtype, got {array.dtype}")
         self._arrays.append(ready(array))
         return address(self._arrays[-1])

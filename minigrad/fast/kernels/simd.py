@@ -30,7 +30,6 @@ inlined = functools.partial(jit, inline="always")
 binding.initialize_native_asmparser()  # for instructions that LLVM's assembler must know, see `add_pair_products`
 
 INT32, INT64, BIT, FLOAT = ir.IntType(32), ir.IntType(64), ir.IntType(1), ir.FloatType()
-BFLOAT16 = ir.IntType(16)  # in memory: the upper half of a float32
 INDEX = types.intp
 
 # Coefficients, highest power first.
@@ -319,12 +318,6 @@ def call(site, function, arguments):
     site.builder.call(site.builder.inttoptr(function, function_type.as_pointer()), values)
 
 
-@instructions(lambda pointer: types.CPointer(types.uint16))
-def as_bfloat16(site, pointer):
-    """The pointer, to numbers in bfloat16, which `VectorBuilder.load` widens; element by element, to their bits."""
-    return site.builder.bitcast(pointer, BFLOAT16.as_pointer())
-
-
 @intrinsic
 def constant_like(typing_context, pointer, value):
     """The value in the dtype of the pointer's elements: float32 arithmetic with a Python number would be float64."""
@@ -427,22 +420,12 @@ class VectorBuilder:
         return self.builder.icmp_signed("<", numbers, self.splat(count))
 
     def load(self, address, mask=None):
-        """A vector from memory, widened if it is in bfloat16; lanes outside the mask are zero, and their memory is not
-        read."""
-        if address.type.pointee != BFLOAT16:
-            return self._load(address, self.type, self.suffix, self.item_size, mask)
-        halves = self._load(address, ir.VectorType(BFLOAT16, self.lanes), f"v{self.lanes}i16", 2, mask)
-        integers = ir.VectorType(INT32, self.lanes)
-        bits = self.builder.shl(self.builder.zext(halves, integers), ir.Constant(integers, [16] * self.lanes))
-        return self.builder.bitcast(bits, self.type)
-
-    def _load(self, address, kind, suffix, item_size, mask):
-        address = self.builder.bitcast(address, kind.as_pointer())
+        """A vector from memory; lanes outside the mask are zero, and their memory is not read."""
+        address = self.builder.bitcast(address, self.type.as_pointer())
         if mask is None:
-            return self.builder.load(address, align=item_size)
-        zeros = ir.Constant(kind, None)
-        name, alignment = f"llvm.masked.load.{suffix}.p0", ir.Constant(INT32, item_size)
-        return self.call(name, kind, address, alignment, mask, zeros)
+            return self.builder.load(address, align=self.item_size)
+        name, alignment = f"llvm.masked.load.{self.suffix}.p0", ir.Constant(INT32, self.item_size)
+        return self.call(name, self.type, address, alignment, mask, ir.Constant(self.type, None))
 
     def prefetch(self, address, cache, writing=0):
         write, keep, data = (ir.Constant(INT32, value) for value in (writing, cache, 1))

@@ -123,8 +123,9 @@ def test_pytorch_memory_that_cannot_be_taken():
     torch = pytest.importorskip("torch")
     with pytest.raises(BufferError, match="require grad"):
         mg.from_dlpack(torch.ones(2, requires_grad=True))
-    with pytest.raises(TypeError, match="from_dlpack: NumPy cannot read this Tensor; tensors hold float32"):
-        mg.from_dlpack(torch.ones(2).to(torch.float8_e4m3fn))
+    for dtype in (torch.float8_e4m3fn, torch.bfloat16):
+        with pytest.raises(TypeError, match="from_dlpack: NumPy cannot read this Tensor; tensors hold float32"):
+            mg.from_dlpack(torch.ones(2).to(dtype))
     with pytest.raises(TypeError, match="not float16"):
         mg.from_dlpack(torch.ones(2, dtype=torch.float16))
     with pytest.raises(BufferError, match="negative strides"):  # the process would end
