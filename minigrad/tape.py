@@ -9,7 +9,7 @@ passed to `walk` computes with them, see runner.py.
 """
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import Any, Callable, Iterable, Mapping, Self, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Mapping, NoReturn, Self, Sequence, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -44,7 +44,7 @@ class Node:
         return self.order > other.order  # the younger one comes first where both may
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, order=versions.tick())  # an unpickled node is new
+        self.__dict__.update(state, order=versions.tick())  # an unpickled leaf is new
 
 
 class Op(Node):
@@ -120,25 +120,8 @@ class Op(Node):
         if self.saved:  # to recognise the inputs and the output among the saved arrays
             self.identities = tuple(map(id, values))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """An implementation is pickled as the op that it implements, since it may be missing where that is loaded."""
-        op = vars(type(self)).get("textbook")
-        runs_again = op is not None and getattr(self, "saves_inputs", False)  # to save what the op's own backward needs
-        return _unpickled, (op or type(self), op is not None), self.__getstate__() | {"runs_again": runs_again}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Identities hold in this process only, so they are pickled as indices into the saved arrays."""
-        saved = list(map(id, self.saved or ()))
-        found = [saved.index(own) if own in saved else None for own in getattr(self, "identities", ())]
-        return {**self.__dict__, "identities": found}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        runs_again = state.pop("runs_again") and self.textbook is None
-        super().__setstate__(state)
-        self.identities = tuple(None if i is None else id(self.saved[i]) for i in self.identities)
-        if runs_again and self.saved:
-            with np.errstate(all="ignore"):
-                self.forward(*self.saved[: len(self.parents)], **self.options)
+    def __reduce__(self) -> NoReturn:
+        raise RuntimeError(f"only leaf tensors can be pickled, and this one was made by {self.title}; use detach()")
 
     @classmethod
     def call(cls, *inputs: Any, **options: Any) -> Any:
@@ -229,11 +212,6 @@ class Fused(Op):
     def definition(cls, *inputs: Any, **options: Any) -> Any:
         """The output computed by primitives, on the tape if Tensors are given."""
         return (cls.textbook or cls).blank().forward(*inputs, **options)
-
-
-def _unpickled(op: type[Op], by_implementation: bool) -> Op:
-    """A new application, whose state pickle fills in."""
-    return (op.implementation or op if by_implementation else op).blank()
 
 
 def implements(op: type[Op]) -> Callable[[Implementation], Implementation]:

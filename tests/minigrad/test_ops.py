@@ -1,11 +1,9 @@
 """Every check on every row of cases.py."""
-import contextlib
 import functools
 import inspect
 import itertools
 import math
 import pathlib
-import pickle
 import re
 
 import numpy as np
@@ -160,25 +158,6 @@ def test_the_textbook_is_contiguous_where_the_implementation_is(case):
     out = apply(case.op, *turned, **case.options)
     with minigrad.textbook():
         assert apply(case.op, *turned, **case.options).is_contiguous() >= out.is_contiguous()
-
-
-@rows_of_each_op()
-def test_a_graph_is_pickled_as_the_textbooks(case):
-    """So it can be loaded where the implementation of an op is not; what ran as the textbook says stays so."""
-    for made_by in (contextlib.nullcontext(), minigrad.textbook()):
-        inputs = tensors(case)
-        with made_by:
-            out = apply(case.op, *inputs, **case.options)
-        stream = pickle.dumps((out, leaves(inputs)))
-        assert b"minigrad.fast" not in stream
-        out.backward(from_numpy(upstream_of(out)))
-        for implementation, tolerance in ((case.op.implementation, 0), (None, 1e-12)):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(case.op, "implementation", implementation)
-                copy, copies = pickle.loads(stream)
-                assert implementation is None or type(copy.node) is type(out.node)
-                copy.backward(from_numpy(upstream_of(out)))
-            assert_close([x.grad.data for x in copies], [x.grad.data for x in leaves(inputs)], tolerance)
 
 
 class Probe(Op):

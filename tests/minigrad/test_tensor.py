@@ -2,6 +2,7 @@
 import copy
 import math
 import os
+import pickle
 import pkgutil
 import types
 
@@ -134,6 +135,8 @@ ERRORS = {
     "backward of a constant": (lambda: a22.sum().backward(), RuntimeError, "does not require grad"),
     "a hook on a constant": (lambda: a22.register_hook(print), RuntimeError, "doesn't require gradient"),
     "the graph of a constant": (lambda: mg.graph(a22), RuntimeError, "not on the tape"),
+    "a pickle of a result": (lambda: pickle.dumps([leaf * 2.0]), RuntimeError,
+                             "only leaf tensors can be pickled, and this one was made by Mul; use detach()"),
     "a deep copy of a result": (lambda: copy.deepcopy(leaf * 2.0), RuntimeError, "only leaf tensors can be deep-copied"),
     "in place, another shape": (lambda: mg.ones(2).add_(mg.ones(3, 2)), ValueError, "does not fit into a tensor of"),
     "in place, another dtype": (lambda: mg.tensor([1]).add_(0.5), TypeError, "can't be cast to int64"),

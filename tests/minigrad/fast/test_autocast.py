@@ -2,7 +2,6 @@
 import functools
 import itertools
 import math
-import pickle
 import threading
 
 import numpy as np
@@ -345,17 +344,6 @@ def test_a_replay_in_another_precision_is_noticed(compute):
     modes[7] = False
     with pytest.raises(RuntimeError, match="compile: at call 8 .* gave (MatMul|Product|Optimizer.step) .*float32.*, where it had given .*bfloat16"):
         step(a, b)
-
-
-def test_a_pickled_graph_remembers():
-    x, weight = (mg.tensor(random(20, 20, seed=i), requires_grad=True) for i in range(2))
-    with mg.autocast("cpu"):
-        out = F.linear(x, weight)
-    x2, weight2, out2 = pickle.loads(pickle.dumps((x, weight, out)))
-    dout = mg.tensor(random(20, 20, seed=2))
-    for result in (out, out2):
-        result.backward(dout)
-    assert x2.grad.equal(x.grad) and weight2.grad.equal(weight.grad)
 
 
 @pytest.mark.parametrize("forward", [False, True])
