@@ -144,8 +144,6 @@ FILES_AND_PROCESSES = {  # and what an answer of a student may do
         "{**os.environ}", "tests/study/exercises/test_sandbox.py"),
     "a clock does not end an answer": ("study/exercises/sandbox.py Sandbox._in_time",
         "lambda self: None", "tests/study/exercises/test_sandbox.py"),
-    "Ctrl-C is obeyed amid a pass": ("minigrad/fast/kernels/interrupts.py postponed",
-        "contextlib.nullcontext", "tests/minigrad/fast/kernels/test_interrupts.py"),
 }
 ENGINE = {  # captured steps, memory, the tape, kernels
     "steps: variables are not looked at": ("minigrad/fast/compiling/surroundings.py Surroundings.to_check",

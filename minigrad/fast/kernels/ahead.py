@@ -1,8 +1,8 @@
 """Other processes, one per core, compile the kernels of `minigrad train` on a machine that has none compiled yet.
 
-training.txt lists the kernels, from those that write the sample at the end to those of the first step: the training process
-compiles what it calls, so it begins at the other end, and no kernel is compiled by two processes at once (see
-`cache.KernelCache`). If a process is killed or cannot start, nothing is lost: kernels are compiled at their first call.
+training.txt lists the kernels, from those that are needed last to those of the first step: the training process compiles
+what it calls, so it begins at the other end, and no kernel is compiled by two processes at once (see `cache.KernelCache`).
+If a process is killed or cannot start, nothing is lost: kernels are compiled at their first call.
 """
 import atexit
 import functools
@@ -18,10 +18,10 @@ from llvmlite import binding
 from numba import types
 
 from . import bfloat16, gemm, threads
-from .cache import cache_folder, lock, prerequisites
+from .cache import cache_folder, prerequisites
 from .internals import CPUDispatcher, is_missing
 
-KERNELS = pathlib.Path(__file__).with_name("training.txt")  # tests/first_training.py writes it
+KERNELS = pathlib.Path(__file__).with_name("training.txt")  # test_ahead.py writes it
 MOST = 6  # processes: the slowest kernel takes an eighth of the total time
 # It imports only the kernels of minigrad, without SciPy's BLAS, which Numba imports if it is there; there is too little
 # garbage to collect.
@@ -46,18 +46,13 @@ def start() -> None:
         return
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
     nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-    for number in range(min(MOST, numba.config.NUMBA_NUM_THREADS - 1)):
-        held = lock(cache_folder() / f"ahead-{number}.lock")  # inherited by the process, until it ends
-        if held is None:
-            continue
+    for _ in range(min(MOST, numba.config.NUMBA_NUM_THREADS - 1)):
         try:
             process = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(os.getpid()), str(KERNELS)],
-                                       env=environment, pass_fds=[held], **nowhere)
-            atexit.register(_end, process)
+                                       env=environment, **nowhere)
         except OSError:
             return
-        finally:
-            os.close(held)
+        atexit.register(_end, process)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -20,7 +20,6 @@ import numba
 import numpy
 
 from . import internals
-from .interrupts import postponed
 
 try:
     import fcntl
@@ -108,7 +107,7 @@ def _announce_loss(reason: str) -> None:
 
 
 # What must be called before machine code is loaded or compiled; see also threads.py.
-prerequisites: list[Callable] = [internals.give_back_pages_of_llvm]
+prerequisites: list[Callable] = []
 
 
 def _meet_prerequisites() -> None:
@@ -205,15 +204,14 @@ class KernelCache:
             KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
-        with postponed():  # outside the try: what a handler of Ctrl-C raises is not the file's fault
-            try:
-                payload = _read(path)
-                if payload is None:
-                    return None
-                internals.name_runtime_functions()
-                return internals.from_bytes(payload, target_context)
-            except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compile again
-                _announce_loss(repr(error))
+        try:
+            payload = _read(path)
+            if payload is None:
+                return None
+            internals.name_runtime_functions()
+            return internals.from_bytes(payload, target_context)
+        except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compile again
+            _announce_loss(repr(error))
 
     def save_overload(self, signature, compile_result):
         self._end_wait()

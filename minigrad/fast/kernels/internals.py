@@ -3,25 +3,18 @@
 A new version may change any of it. So setup.cfg allows only versions that were tried, and test_numba.py has a row for each
 private name used here, which fails and says where to look if the name has changed. No other file uses such names.
 """
-import ctypes
 import functools
 import gc
-import mmap
-import os
-import pathlib
 import pickle
-import re
 from collections.abc import Callable, Sequence
 
 import llvmlite.binding
 from llvmlite import ir
-from llvmlite.binding import Linkage, ffi, parse_assembly
+from llvmlite.binding import Linkage, parse_assembly
 from numba import types
 from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
-
-from .interrupts import postponed
 
 compiler_lock = global_compiler_lock
 # LLVM uses 256 bits on most processors that have 512; most loops here would take 1.3 to 1.5 times as long.
@@ -127,8 +120,7 @@ class KernelCompiler(_Compiler):
         is_collecting = gc.isenabled()
         gc.disable()
         try:
-            with postponed():
-                return super()._compile_core()
+            return super()._compile_core()
         finally:
             if is_collecting:
                 gc.enable()
@@ -227,33 +219,6 @@ def context():
 def processor(target) -> tuple[str, str, str]:
     """(system, name of the processor, its features as LLVM writes them) that Numba compiles for."""
     return target.magic_tuple()
-
-
-def unchanged(smaps: str, path: str) -> list[tuple[int, int]]:
-    """(first address, end) of a file's read-only mappings without private pages, which are anonymous or swapped out and
-    come from relocations.
-
-    >>> text = "7f00-8f00 r-xp 0 0 1  /a.so\\nAnonymous: {} kB\\nSwap: 0 kB\\n9f00-af00 rw-p 0 0 1  /a.so\\nSwap: 0 kB\\n"
-    >>> unchanged(text.format(0), "/a.so"), unchanged(text.format(4), "/a.so"), unchanged(text.format(0), "/b.so")
-    ([(32512, 36608)], [], [])
-    """
-    mappings = re.findall(rf"^(\w+)-(\w+) r-.* {re.escape(path)}\n((?:[A-Z]\w*:.*\n)*)", smaps, re.MULTILINE)
-    return [(int(first, 16), int(end, 16)) for first, end, sizes in mappings
-            if not re.search(r"^(Anonymous|Swap): +[1-9]", sizes, re.MULTILINE)]
-
-
-def give_back_pages_of_llvm() -> None:
-    """Unmap pages that only the start of LLVM's library needed; the next access maps them again, from the file cache.
-
-    This lowers the peak of `minigrad train` from 189 to 158 MB with preset micro, and from 411 to 376 with small.
-    """
-    try:
-        madvise = ctypes.CDLL(None).madvise
-        smaps = pathlib.Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
-    except (OSError, AttributeError):  # not Linux
-        return
-    for first, end in unchanged(smaps, os.path.realpath(ffi.lib._name)):
-        madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_DONTNEED)
 
 
 # ---------------------------------------------------------------------------------------------- storing machine code

@@ -15,7 +15,6 @@ KERNELS = pathlib.Path(__file__).parents[4] / "minigrad" / "fast" / "kernels"
 SETUP = configparser.ConfigParser()
 SETUP.read(pathlib.Path(__file__).parents[4] / "setup.cfg")
 INTERNALS = {  # what uses it in kernels/internals.py, and the signature of a function
-    "llvmlite.binding.ffi:lib._name": ("give_back_pages_of_llvm", None),
     "numba.core.codegen:JITCodeLibrary.add_ir_module": ("_OfParts", "(self, ir_module)"),
     "numba.core.codegen:JITCodeLibrary._finalize_final_module": ("_Part and _SelfContained", "(self)"),
     "numba.core.codegen:JITCodeLibrary._optimize_functions": ("_OfParts", "(self, ll_module)"),
