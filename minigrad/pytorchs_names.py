@@ -19,6 +19,7 @@ RATES = "use nn.optim.LambdaLR, whose factor is any function of the step, or nn.
 INSTEAD = {
     "Conv1d": IMAGES, "Conv2d": IMAGES, "ConvTranspose2d": IMAGES, "MaxPool2d": IMAGES, "AvgPool2d": IMAGES,
     "AdaptiveAvgPool2d": IMAGES, "conv2d": IMAGES, "max_pool2d": IMAGES,
+    "Attention": "use nn.MultiHeadAttention",
     "BatchNorm1d": NORMS, "BatchNorm2d": NORMS,
     "LSTMCell": "use nn.RNN, nn.GRU or nn.LSTM, on sequences of one element too",
     "gumbel_softmax": "use (x - mg.rand_like(x).log().neg().log()).softmax(-1)",

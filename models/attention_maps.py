@@ -9,10 +9,8 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 
-EVERY_HEAD = {"need_weights": True, "average_attn_weights": False}
 NEEDS: dict[type[nn.Module], dict[str, bool]] = {  # {attention layer: the arguments that make it return its weights}
-    nn.MultiHeadAttention: EVERY_HEAD,
-    nn.Attention: {"need_weights": True},
+    nn.MultiHeadAttention: {"need_weights": True, "average_attn_weights": False},
     nn.AdditiveAttention: {},
 }
 MAY_HOLD_MODULES = nn.Module, list, dict, tuple, set  # the types of attributes that a twin needs its own copies of
@@ -31,7 +29,7 @@ def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
     each, become the rows of one map, starting with the first state's.
 
     Weights are those of evaluation mode, without dropout; the model itself, its mode, gradients and hooks stay untouched,
-    also for other threads. ValueError if it calls no MultiHeadAttention, Attention or AdditiveAttention of `nn`.
+    also for other threads. ValueError if it calls neither MultiHeadAttention nor AdditiveAttention of `nn`.
 
     >>> from models import PRESETS, CausalTransformer
     >>> maps = attention_maps(CausalTransformer(PRESETS["micro"].config), [3, 1, 4])
@@ -74,8 +72,6 @@ def _watch(module: nn.Module, needed: dict[str, bool], calls: dict[str, list[np.
     def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         arguments = signature.bind(*args, **kwargs).arguments | needed
         weights = module.forward(**arguments)[1].array
-        if getattr(module, "layout", "rows") == "columns":
-            weights = weights.swapaxes(-1, -2)
         if isinstance(module, nn.AdditiveAttention):  # (B, Tq, Tk): it has one head
             weights = weights[:, None]
         calls.setdefault(path, []).append(weights if weights.ndim == 4 else weights[None])

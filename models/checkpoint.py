@@ -7,7 +7,9 @@ one with the lowest validation loss.
 A finished model takes less room with its arrays in float16, or in bfloat16, stored as uint16 (`extend.to_bfloat16`), and
 without those of the optimizer; then it cannot be resumed. It is read into float32.
 """
+import collections
 import dataclasses
+import itertools
 import math
 import os
 import pathlib
@@ -22,6 +24,7 @@ from minigrad.serialization import OtherFormat, read_archive, replacing, write_a
 from minigrad.extend import from_bfloat16
 from models.tasks import TASKS
 from models.tokenizers import tokenizer_of
+from models.training_config import grouped
 
 NAME, PREVIOUS, BEST = "checkpoint.npz", "checkpoint.previous.npz", "checkpoint.best.npz"
 FORMAT = "minigrad checkpoint 3"
@@ -177,7 +180,39 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
         raise CheckpointError(f"{error}{remedy(path)}") from None
     checkpoint = Checkpoint(**{**header, **groups})
     check_values(checkpoint, path)
-    return checkpoint
+    try:
+        return packed(checkpoint)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged ({error!r:.100}){remedy(path)}") from None
+
+
+def packed(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with one matrix in each layer for all queries, keys and values. Earlier versions had three for groups
+    of heads and for relative positions, and numbered the optimizer's arrays accordingly."""
+    parts: dict[str, list[str]] = collections.defaultdict(list)  # {name: its former names}
+    for name in checkpoint.model:
+        parts[re.sub(r"attention\.((query|key|value)\.|out(?=\.))",
+                     lambda found: "attention.in_proj_" if found[2] else "attention.out_proj", name)].append(name)
+    arrays = {name: [checkpoint.model[part] for part in parts[name]] for name in parts}
+    if len(parts) == len(checkpoint.model) or any(len({x.shape[1:] for x in found}) > 1 for found in arrays.values()):
+        return checkpoint
+    model = {name: np.concatenate(found) if len(found) > 1 else found[0] for name, found in arrays.items()}
+    config, training = checkpoint.config, checkpoint.training
+    head_size = config["head_size"] or config["width"] // config["heads"]
+
+    def numbers(arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+        groups = grouped({name: array.shape for name, array in arrays.items()}, training["decay_all"],
+                         head_size if training.get("optimizer") == "muon" else None)
+        return {name: i for i, name in enumerate(itertools.chain.from_iterable(groups.values()))}
+
+    former, optimizer = numbers(checkpoint.model), {}
+    kinds = {key.partition(".")[2] for key in checkpoint.optimizer}
+    for (name, i), kind in itertools.product(numbers(model).items(), sorted(kinds)):
+        keys = [f"{former[part]}.{kind}" for part in parts[name]]
+        found = [checkpoint.optimizer[key] for key in keys if key in checkpoint.optimizer]
+        if found:
+            optimizer[f"{i}.{kind}"] = np.concatenate(found) if found[0].ndim else found[0]
+    return dataclasses.replace(checkpoint, model=model, optimizer=optimizer)
 
 
 def _widened(array: np.ndarray) -> np.ndarray:

@@ -281,8 +281,8 @@ class _Translation:
 
     def block(self, block: Any, x: int) -> int:
         _expect(block.dropout, nn.Dropout)
-        if not (block.is_causal and block.attends) or block.context != self.program.context:
-            raise ValueError("there is a block that is not causal, or that has no attention or another window")
+        if not (block.is_causal and block.attends):
+            raise ValueError("there is a block that is not causal, or that has no attention")
         x = self.sublayer(block.placement[0], block.ln_1, x, self.attention, block.attention)
         return self.sublayer(block.placement[1], block.ln_2, x, self.mlp, block.mlp)
 
@@ -323,43 +323,18 @@ class _Translation:
         self.linear(mlp.project, self.mixed, out, accumulate)
 
     def attention(self, attention: Any, x: int, out: int, accumulate: bool) -> None:
-        if type(attention) is nn.Attention:
-            self.general_heads(attention, x)
-            self.linear(attention.out, self.mixed, out, accumulate)
-        else:
-            self.packed_heads(attention, x)
-            self.linear(attention.out_proj, self.mixed, out, accumulate)
-
-    def packed_heads(self, attention: nn.MultiHeadAttention, x: int) -> None:
         _expect(attention, nn.MultiHeadAttention)
-        heads = self.program.heads
-        if not attention.is_packed or attention.num_heads != heads or self.program.groups != heads:
-            raise ValueError("there is an attention layer with other sizes")
-        self.program.linear(x, _array(attention.in_proj_weight), _array(attention.in_proj_bias), self.wide)
-        self.program.attend(self.wide, self.mixed, 1 / math.sqrt(self.program.head_size), self.rotation(attention))
-
-    def general_heads(self, attention: nn.Attention, x: int) -> None:
-        _expect(attention, nn.Attention)
         program = self.program
-        expected = dict(heads=program.heads, key_value_heads=program.groups, key_size=program.head_size,
-                        value_size=program.head_size, window=program.context, causal="mask", query_key="separate",
-                        projects_value=True, output_projection="concat", layout="rows", residual=False)
+        expected = dict(num_heads=program.heads, key_value_heads=program.groups, head_size=program.head_size,
+                        window=program.context, is_packed=True)
         if any(getattr(attention, name) != value for name, value in expected.items()):
             raise ValueError("there is an attention layer with other options")
-        projections = attention.query, attention.key, attention.value
-        for projection in projections:
-            _expect(projection, nn.Linear)
-        has_bias, dtype = attention.query.bias is not None, attention.query.weight.dtype
-        if any((projection.activation, projection.bias is not None, projection.weight.dtype) != (None, has_bias, dtype)
-               for projection in projections):
-            raise ValueError("there is an attention layer with other projections")
-        weight = np.concatenate([_array(projection.weight) for projection in projections])
-        bias = np.concatenate([_array(projection.bias) for projection in projections]) if has_bias else None
-        program.linear(x, weight, bias, self.wide)
+        program.linear(x, _array(attention.in_proj_weight), _array(attention.in_proj_bias), self.wide)
         by_distance = _array(attention.relative_bias) if attention.positions == "relative" else None
-        program.attend(self.wide, self.mixed, attention.factor, self.rotation(attention), by_distance)
+        program.attend(self.wide, self.mixed, 1 / math.sqrt(program.head_size), self.rotation(attention), by_distance)
+        self.linear(attention.out_proj, self.mixed, out, accumulate)
 
-    def rotation(self, attention: nn.Attention | nn.MultiHeadAttention) -> np.ndarray | None:
+    def rotation(self, attention: nn.MultiHeadAttention) -> np.ndarray | None:
         """The array of alternating cosines and sines for all slots, shared by layers with the same rotation."""
         if attention.positions != "rotary":
             return None

@@ -18,7 +18,7 @@ from minigrad.extend import multiplies_bfloat16, norm
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, remedy
 from models.distributed import ALONE, Alone
 from models.loading import load_parameters
-from models.training_config import TrainingConfig
+from models.training_config import BLOCK, TrainingConfig, grouped
 
 
 MEASUREMENTS = 20  # of each layer in a run; one takes 1% to 25% of the time of a step
@@ -242,10 +242,6 @@ def precision(asked: str, dtype: str) -> str:
     return asked
 
 
-BLOCK = r".*?\b\d+(?=\.)"  # the block in a parameter's name
-TO_HEADS = "in_proj_weight", "query.weight", "key.weight", "value.weight"  # matrices with stacked heads
-
-
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
     """AdamW, or Muon for the matrices of the blocks and AdamW for all other parameters. Muon orthogonalises the query, key
     and value of each head separately.
@@ -258,26 +254,20 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
     >>> [(group["blocks"], [tuple(p.shape) for p in group["params"]][:3]) for group in muon.param_groups]
     [(6, [(96, 32), (96, 32)]), (1, [(32, 32), (128, 32), (32, 128)])]
     """
-    matrices, others = collections.defaultdict(list), []
-    for name, parameter in model.named_parameters():
-        is_of_block = re.match(BLOCK, name) and parameter.ndim == 2 and name.endswith("weight")
-        if config.optimizer == "muon" and is_of_block:
-            heads = parameter.shape[0] // model.config.head_width if name.endswith(TO_HEADS) else 1
-            matrices[heads].append(parameter)
-        else:
-            others.append(parameter)
+    parameters = dict(model.named_parameters())
+    names = grouped({name: parameter.shape for name, parameter in parameters.items()}, config.decay_all,
+                    model.config.head_width if config.optimizer == "muon" else None)
+    groups = {kind: {"params": [parameters[name] for name in chosen]} for kind, chosen in names.items()}
+    decaying = groups.pop("decaying") | {"weight_decay": config.weight_decay}
+    others = groups.pop("others") | {"weight_decay": 0.0}
     optimizers: list[nn.optim.Adam | nn.optim.Muon] = []
     if config.optimizer == "muon":
-        if not matrices:
+        if not groups:
             raise ValueError("optimizer muon is for matrices of blocks, and this model has none; give --layers 1 or more, "
                              "or --optimizer adamw")
-        groups = [{"params": parameters, "blocks": blocks} for blocks, parameters in matrices.items()]
-        optimizers.append(nn.optim.Muon(groups, lr=config.muon_lr, momentum=config.muon_momentum,
-                                        weight_decay=config.weight_decay))
-    decaying = [p for p in others if p.ndim >= 2 or config.decay_all]
-    vectors = [p for p in others if p.ndim < 2 and not config.decay_all]
-    groups = [{"params": decaying, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    optimizers.append(nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2)))
+        optimizers.append(nn.optim.Muon([group | {"blocks": blocks} for blocks, group in groups.items()], lr=config.muon_lr,
+                                        momentum=config.muon_momentum, weight_decay=config.weight_decay))
+    optimizers.append(nn.optim.AdamW([decaying, others], lr=config.lr, betas=(config.beta1, config.beta2)))
     optimizer = nn.optim.Joined(optimizers, max_grad_norm=config.max_grad_norm)
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]

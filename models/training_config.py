@@ -1,7 +1,9 @@
 """The settings of a training run."""
+import collections
 import dataclasses
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import nn
@@ -9,6 +11,8 @@ from models.transformer import check_fields, check_whole
 
 WHOLE = dict.fromkeys(("steps", "batch_size", "accumulation", "eval_every", "eval_windows"), (1, 10 ** 9)) | dict.fromkeys(
     ("warmup_steps", "seed"), (0, 10 ** 9))
+BLOCK = r".*?\b\d+(?=\.)"  # the block in a parameter's name
+STACKED = "in_proj_weight", "query.weight", "key.weight", "value.weight"  # a block for each head; three in old checkpoints
 INTERVALS = {"lr": "(0, 1]", "muon_lr": "(0, 1]", "muon_momentum": "[0, 1)", "final_lr": "[0, 1]", "beta1": "[0, 1)",
              "beta2": "[0, 1)", "label_smoothing": "[0, 1)", "weight_decay": "[0, 100]", "max_grad_norm": "(0, inf)"}
 CHOICES: dict[str, Collection[str]] = {"optimizer": ("adamw", "muon"), "annealing": nn.optim.ANNEALING,
@@ -75,3 +79,23 @@ class TrainingConfig:
         warmup, floor = min(self.warmup_steps, self.steps), peak if self.annealing == "constant" else self.final_lr * peak
         return nn.optim.warmup_annealing(step, self.annealing, warmup_steps=warmup, total_steps=max(warmup, self.steps - 1),
                                          peak=peak, floor=floor)
+
+
+def grouped(shapes: Mapping[str, tuple[int, ...]], decay_all: bool, head_size: int | None = None
+            ) -> dict[int | str, list[str]]:
+    """The names of parameters in the order of an optimizer: given a head_size, Muon's matrices by the number of heads that
+    are stacked in each, then AdamW's, "decaying" and "others".
+
+    >>> shapes = {"norm": (4,), "blocks.0.in_proj_weight": (12, 4), "blocks.0.out.weight": (4, 4), "table": (9, 4)}
+    >>> grouped(shapes, decay_all=False, head_size=2)
+    {6: ['blocks.0.in_proj_weight'], 1: ['blocks.0.out.weight'], 'decaying': ['table'], 'others': ['norm']}
+    """
+    groups: dict[int | str, list[str]] = collections.defaultdict(list)
+    decaying: list[str] = []
+    others: list[str] = []
+    for name, shape in shapes.items():
+        if head_size is not None and re.match(BLOCK, name) and len(shape) == 2 and name.endswith("weight"):
+            groups[shape[0] // head_size if name.endswith(STACKED) else 1].append(name)
+        else:
+            (decaying if len(shape) >= 2 or decay_all else others).append(name)
+    return {**groups, "decaying": decaying, "others": others}

@@ -9,9 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Self
 
-import numpy as np
 
-import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
@@ -256,19 +254,13 @@ class MLP(nn.Module):
         return F.mlp(x, expand.weight, expand.bias, project.weight, project.bias, expand.activation)
 
 
-def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention | nn.Attention:
-    """The attention of a config: the faster layer, if it supports the options."""
+def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention:
+    """The attention of a config; where it is causal, tokens see the last `context` tokens."""
     positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
-    is_plain = config.groups == config.heads and config.heads * config.head_width == config.width
-    if positions != "relative" and is_plain:
-        return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias,
-                                     positions=positions, rotary_base=config.rotary_base,
-                                     rotary_scaling=config.rotary_scaling)
-    return nn.Attention(config.width, config.heads, causal="mask" if is_causal else False, bias=config.bias,
-                        dropout=config.dropout, positions=positions, max_distance=config.context,
-                        window=config.context if is_causal else None, key_size=config.head_width,
-                        value_size=config.head_width, key_value_heads=config.key_value_heads,
-                        rotary_base=config.rotary_base, rotary_scaling=config.rotary_scaling)
+    return nn.MultiHeadAttention(
+        config.width, config.heads, config.dropout, config.bias, key_value_heads=config.groups, head_size=config.head_width,
+        window=config.context if is_causal else None, positions=positions, max_distance=config.context,
+        rotary_base=config.rotary_base, rotary_scaling=config.rotary_scaling)
 
 
 class Block(nn.Module):
@@ -285,13 +277,12 @@ class Block(nn.Module):
         self.is_causal = is_causal
         self.attends = attends
         self.placement: tuple[Sublayer, Sublayer] = PLACEMENTS[config.placement]
-        self.context: int = config.context
         if attends:
             self.ln_1: nn.Module | Any = self._norm(config, 0)
-            self.attention: nn.MultiHeadAttention | nn.Attention = make_attention(config, is_causal)
+            self.attention: nn.MultiHeadAttention = make_attention(config, is_causal)
         if has_memory:
             self.ln_context: nn.Module | Any = self._norm(config, 0)
-            self.cross_attention: nn.MultiHeadAttention | nn.Attention = make_attention(dataclasses.replace(
+            self.cross_attention: nn.MultiHeadAttention = make_attention(dataclasses.replace(
                 config, positions="none", rotary_base=BASE, rotary_scaling="none"), is_causal=False)
         self.ln_2: nn.Module | Any = self._norm(config, 1)
         self.mlp: MLP = MLP(config)
@@ -305,7 +296,8 @@ class Block(nn.Module):
                 memory_padding: Tensor | None = None) -> Tensor:
         """x (B, T, C), memory (B, S, C); `padding` (B, T) and `memory_padding` (B, S) are True at padding."""
         if self.attends:
-            x = self._add(0, self.ln_1, x, lambda inner: self._attend(inner, padding))
+            x = self._add(0, self.ln_1, x, lambda inner: self.attention(
+                inner, key_padding_mask=padding, is_causal=self.is_causal))
         if memory is not None:
             x = self._add(0, self.ln_context, x, lambda inner: self.cross_attention(
                 inner, memory, key_padding_mask=memory_padding))
@@ -328,21 +320,13 @@ class Block(nn.Module):
             return F.add_dropped(x, out, dropout.p, dropout.training)
         return x + dropout(out)
 
-    def _attend(self, x: Tensor, padding: Tensor | None) -> Tensor:
-        if isinstance(self.attention, nn.Attention):
-            return self.attention(x, key_padding_mask=padding)
-        T, far = x.shape[1], None
-        if self.is_causal and T > self.context:
-            far = mg.tensor(np.tri(T, k=-self.context, dtype=bool))  # before the window
-        return self.attention(x, key_padding_mask=padding, attn_mask=far, is_causal=self.is_causal)
-
 
 def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
     """Like GPT-2: normal matrices with standard deviation 0.02, zero biases, gains of one; matrices that write to the
     residual stream are smaller by sqrt(2 L), so that the sum of their 2 L outputs keeps its size."""
     for name, parameter in model.named_parameters():
         if parameter.ndim >= 2:
-            adds_to_residual = name.endswith(("attention.out_proj.weight", "attention.out.weight", "mlp.project.weight"))
+            adds_to_residual = name.endswith(("attention.out_proj.weight", "mlp.project.weight"))
             nn.init.normal_(parameter, std=std / math.sqrt(2 * max(layers, 1)) if adds_to_residual else std)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)

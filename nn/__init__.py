@@ -13,7 +13,6 @@ from .activation import (
     ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
 )
 from .additive_attention import AdditiveAttention
-from .attention import Attention
 from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .dropout import Dropout
 from .embedding import Embedding
@@ -37,7 +36,7 @@ from .transformer import (
 for _module in ("nn", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", "nn.utils.rnn"):
     _say_what_is_left_out(_module)
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "Attention", "BCELoss",
+    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "BCELoss",
     "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GroupNorm", "Hardsigmoid", "Hardswish",
     "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid",
     "LogSoftmax", "Mish", "Module", "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention",

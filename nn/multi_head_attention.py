@@ -1,8 +1,9 @@
 """Multi-head attention (Vaswani et al., arXiv:1706.03762), for self- and cross-attention.
 
-    q, k, v = query Wqᵀ + bq, key Wkᵀ + bk, value Wvᵀ + bv     cut into H heads of size D = C / H
+    q       = query Wqᵀ + bq                                   cut into H heads of size D
+    k, v    = key Wkᵀ + bk, value Wvᵀ + bv                     cut into G heads of size D, each for H / G queries
     q, k    = rotated by their positions, or not               positions=
-    scores  = q @ kᵀ / sqrt(D)                                 (B, H, Tq, Tk), masked
+    scores  = q @ kᵀ / sqrt(D) + bias                          (B, H, Tq, Tk), masked
     weights = softmax(scores)                                  row by row
     output  = (weights @ v, heads side by side) Woᵀ + bo       (B, Tq, C)
 
@@ -27,10 +28,18 @@ from nn.position import BASE, rotary_frequencies, rotate, rotation
 class MultiHeadAttention(Module):
     """Attention of `query` (B, Tq, C) to `key` (B, Tk, kdim) and `value` (B, Tk, vdim), with H heads -> (B, Tq, C).
 
-    Parameters have the names and shapes of torch.nn.MultiheadAttention's, so its state dicts load: in_proj_weight (3C, C),
-    or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) if the widths differ; in_proj_bias (3C,);
-    out_proj. The batch always comes first; `MultiheadAttention` has PyTorch's arguments. positions="rotary" rotates queries
-    and keys by their positions; for rotary_base and rotary_scaling see `nn.position.rotary_frequencies`.
+    - key_value_heads: G, the heads of keys and values, each shared by H / G consecutive heads of queries (grouped-query
+      attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default H.
+    - head_size: D, by default C / H.
+    - window: with is_causal, each query sees the last `window` keys only, including its own; by default all.
+    - positions: "none"; "rotary" rotates queries and keys, for rotary_base and rotary_scaling see
+      `nn.position.rotary_frequencies`; "relative" adds a learned number to the scores for each head and t - s, constant
+      beyond max_distance.
+
+    Parameters have the names and shapes of torch.nn.MultiheadAttention's, so its state dicts load: in_proj_weight
+    ((H + 2 G) D, C), which is (3C, C) by default, or q_proj_weight (H D, C), k_proj_weight (G D, kdim) and v_proj_weight
+    (G D, vdim) if the widths differ; in_proj_bias; out_proj, from H D to C. The batch always comes first;
+    `MultiheadAttention` has PyTorch's arguments.
 
     >>> attention = MultiHeadAttention(embed_dim=8, num_heads=2)
     >>> x = mg.randn(1, 5, 8)
@@ -42,32 +51,46 @@ class MultiHeadAttention(Module):
     """
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
-                 kdim: int | None = None, vdim: int | None = None, *, positions: str = "none",
-                 rotary_base: float = BASE, rotary_scaling: str = "none"):
+                 kdim: int | None = None, vdim: int | None = None, *, key_value_heads: int | None = None,
+                 head_size: int | None = None, window: int | None = None, positions: str = "none",
+                 max_distance: int = 32, rotary_base: float = BASE, rotary_scaling: str = "none"):
         super().__init__()
+
+        def size(name: str, value: int | None, default: int) -> int:
+            return default if value is None else positive_int("MultiHeadAttention", name, value)
+
         self.embed_dim: int = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
         self.num_heads: int = positive_int("MultiHeadAttention", "num_heads", num_heads)
-        self.kdim: int = embed_dim if kdim is None else positive_int("MultiHeadAttention", "kdim", kdim)
-        self.vdim: int = embed_dim if vdim is None else positive_int("MultiHeadAttention", "vdim", vdim)
+        self.kdim: int = size("kdim", kdim, embed_dim)
+        self.vdim: int = size("vdim", vdim, embed_dim)
         self.dropout: float = probability("MultiHeadAttention", "dropout", dropout)
-        if embed_dim % num_heads:
-            raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
-        self.positions: str = one_of("MultiHeadAttention", "positions", positions, ("none", "rotary"))
+        if head_size is None and embed_dim % num_heads:
+            raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}; change one of "
+                             "them, or give head_size")
+        self.head_size: int = size("head_size", head_size, embed_dim // num_heads)
+        self.key_value_heads: int = size("key_value_heads", key_value_heads, num_heads)
+        if num_heads % self.key_value_heads:
+            raise ValueError(f"MultiHeadAttention: key_value_heads must divide num_heads, got {key_value_heads} and "
+                             f"{num_heads}; change one of them")
+        self.window: int | None = None if window is None else positive_int("MultiHeadAttention", "window", window)
+        self.positions: str = one_of("MultiHeadAttention", "positions", positions, ("none", "rotary", "relative"))
+        self.max_distance: int = positive_int("MultiHeadAttention", "max_distance", max_distance)
         if positions == "rotary":
-            rotary_frequencies(embed_dim // num_heads, rotary_base, rotary_scaling)
+            rotary_frequencies(self.head_size, rotary_base, rotary_scaling)
         elif (rotary_base, rotary_scaling) != (BASE, "none"):
             raise ValueError("MultiHeadAttention: rotary_base and rotary_scaling need positions='rotary', got "
                              f"positions={positions!r}; leave them out")
         self.rotary_base = rotary_base
         self.rotary_scaling = rotary_scaling
+        if positions == "relative":
+            self.relative_bias: Parameter = Parameter(mg.zeros(num_heads, 2 * max_distance + 1))
         if self.is_packed:
-            self.in_proj_weight: Parameter = Parameter(mg.zeros(3 * embed_dim, embed_dim))
+            self.in_proj_weight: Parameter = Parameter(mg.zeros(sum(self._sizes), embed_dim))
         else:
-            self.q_proj_weight: Parameter = Parameter(mg.zeros(embed_dim, embed_dim))
-            self.k_proj_weight: Parameter = Parameter(mg.zeros(embed_dim, self.kdim))
-            self.v_proj_weight: Parameter = Parameter(mg.zeros(embed_dim, self.vdim))
-        self.in_proj_bias: Parameter | None = Parameter(mg.zeros(3 * embed_dim)) if bias else None
-        self.out_proj: Linear = Linear(embed_dim, embed_dim, bias)
+            for name, rows, width in zip("qkv", self._sizes, (embed_dim, self.kdim, self.vdim)):
+                self.register_parameter(f"{name}_proj_weight", Parameter(mg.zeros(rows, width)))
+        self.in_proj_bias: Parameter | None = Parameter(mg.zeros(sum(self._sizes))) if bias else None
+        self.out_proj: Linear = Linear(self._sizes[0], embed_dim, bias)
         self.reset_parameters()
 
     @property
@@ -75,11 +98,17 @@ class MultiHeadAttention(Module):
         """True if query, key and value have the same width, and so one in_proj_weight."""
         return self.kdim == self.vdim == self.embed_dim
 
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        """The widths of all queries, keys and values of a token."""
+        shared = self.key_value_heads * self.head_size
+        return self.num_heads * self.head_size, shared, shared
+
     def reset_parameters(self) -> None:
         """Projections are xavier-uniform, biases zero, and out_proj.weight as in a Linear, as in PyTorch."""
         self.out_proj.reset_parameters()
         for name, parameter in self.named_parameters():
-            if parameter.ndim == 1:
+            if name.endswith("bias"):
                 init.zeros_(parameter)
             elif name != "out_proj.weight":
                 init.xavier_uniform_(parameter)
@@ -103,14 +132,15 @@ class MultiHeadAttention(Module):
         value = key if value is None else value
         self._check_shapes(query, key, value)
         dropout = self.dropout if self.training else 0.0
-        if (key is query and value is query and attn_mask is None and key_padding_mask is None
-                and not need_weights and self.is_packed):
+        mask = self._mask(attn_mask, key_padding_mask, is_causal, query, key)
+        is_causal = is_causal and mask is None
+        is_plain = self.is_packed and self.key_value_heads == self.num_heads
+        if is_plain and key is query and value is query and mask is None and not need_weights:
             packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal, dropout, self._rotation(query)))
 
         q, k, v = self.project(query, key, value)
-        mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
-        is_causal = is_causal and mask is None
+        k, v = self.for_each_query(k), self.for_each_query(v)
         if need_weights:
             q, k = self.rotated(q), self.rotated(k)
             shown = weights = F.drop_weights(F.attention_weights(q, k, mask, is_causal), dropout)
@@ -120,8 +150,70 @@ class MultiHeadAttention(Module):
         else:
             longer = query if query.shape[1] > key.shape[1] else key
             out = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, rotation=self._rotation(longer))
-        out = self.out_proj(out.transpose(1, 2).reshape(query.shape))
-        return (out, shown) if need_weights else out
+        return (self.merge(out), shown) if need_weights else self.merge(out)
+
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """q (B, H, Tq, D), k and v (B, G, Tk, D); q and k are still to be `rotated`, k and v to be repeated
+        `for_each_query`."""
+        if self.is_packed:
+            weights = self.in_proj_weight.split(self._sizes)
+        else:
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self._sizes)
+        return [F.linear(x, weight, bias).reshape(*x.shape[:2], -1, self.head_size).transpose(1, 2)
+                for x, weight, bias in zip((query, key, value), weights, biases)]
+
+    def rotated(self, x: Tensor, start: int = 0) -> Tensor:
+        """Queries or keys (B, heads, T, D) with rotary positions from `start` on, or as they are."""
+        return rotate(x, start, self.rotary_base, self.rotary_scaling) if self.positions == "rotary" else x
+
+    def _rotation(self, x: Tensor) -> Tensor | None:
+        """The rotation of queries and keys made of x (B, T, C), if there is one."""
+        if self.positions != "rotary":
+            return None
+        return rotation(x.shape[1], self.head_size, self.rotary_base, self.rotary_scaling, dtype=x.dtype)
+
+    def for_each_query(self, x: Tensor) -> Tensor:
+        """Keys or values (B, G, T, D) -> (B, H, T, D): each head repeated for the heads of queries that share it."""
+        B, G, T, D = x.shape
+        H = self.num_heads
+        return x if G == H else x[:, :, None].expand(B, G, H // G, T, D).reshape(B, H, T, D)
+
+    def position_bias(self, queries: int, keys: int, start: int = 0) -> Tensor:
+        """What positions="relative" adds to the scores (H, Tq, Tk) of queries whose positions begin at `start`."""
+        distance = np.arange(start, start + queries)[:, None] - np.arange(keys)
+        return self.relative_bias[:, distance.clip(-self.max_distance, self.max_distance) + self.max_distance]
+
+    def merge(self, heads: Tensor) -> Tensor:
+        """The output (B, T, C) of heads (B, H, T, D)."""
+        B, H, T, D = heads.shape
+        return self.out_proj(heads.transpose(1, 2).reshape(B, T, H * D))
+
+    def _mask(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool, query: Tensor,
+              key: Tensor) -> Tensor | None:
+        """All that is added to the scores, as one, with -inf where attention is forbidden; None for is_causal alone."""
+        B, queries, keys, H = query.shape[0], query.shape[1], key.shape[1], self.num_heads
+        parts = [self.position_bias(queries, keys)[None]] if self.positions == "relative" else []
+        allowed: Any
+        for name, mask, allowed in (
+            ("attn_mask", attn_mask, {(queries, keys): (1, 1, queries, keys),
+                                      (B * H, queries, keys): (B, H, queries, keys)}),
+            ("key_padding_mask", key_padding_mask, {(B, keys): (B, 1, 1, keys)}),
+        ):
+            if mask is None:
+                continue
+            if mask.shape not in allowed:
+                raise ValueError(f"MultiHeadAttention: {name} must have shape {' or '.join(map(str, allowed))}, got "
+                                 f"{mask.shape}")
+            if mask.dtype != mg.bool and mask.dtype.kind != "f":
+                raise TypeError(f"MultiHeadAttention: {name} must be boolean or floating point, got {mask.dtype}")
+            added = mg.zeros(mask.shape).masked_fill(mask, -math.inf) if mask.dtype == mg.bool else mask
+            parts.append(added.to(query.dtype).reshape(allowed[mask.shape]))
+        window = queries if self.window is None else self.window
+        if is_causal and (parts or queries > window):
+            seen = np.tri(queries, keys, dtype=bool) & ~np.tri(queries, keys, -window, dtype=bool)
+            parts.append(mg.tensor(np.where(seen, 0.0, -np.inf), dtype=query.dtype)[None, None])
+        return sum(parts[1:], parts[0]) if parts else None
 
     def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         for name, x, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
@@ -131,59 +223,11 @@ class MultiHeadAttention(Module):
             raise ValueError("MultiHeadAttention: query, key and value must have the same B, and key and value the "
                              f"same T, got {query.shape}, {key.shape} and {value.shape}")
 
-    def rotated(self, x: Tensor) -> Tensor:
-        """Queries or keys (B, H, T, D) with rotary positions, or as they are."""
-        return rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) if self.positions == "rotary" else x
-
-    def _rotation(self, x: Tensor) -> Tensor | None:
-        """The rotation of queries and keys made of x (B, T, C), if there is one."""
-        if self.positions != "rotary":
-            return None
-        size = self.embed_dim // self.num_heads
-        return rotation(x.shape[1], size, self.rotary_base, self.rotary_scaling, dtype=x.dtype)
-
-    def project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        """q, k, v: (B, H, T, D); q and k are still to be `rotated`."""
-        if self.is_packed:
-            weights = self.in_proj_weight.split(self.embed_dim)
-        else:
-            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
-        heads = self.num_heads, self.embed_dim // self.num_heads
-        return [F.linear(x, weight, bias).reshape(*x.shape[:2], *heads).transpose(1, 2)
-                for x, weight, bias in zip((query, key, value), weights, biases)]
-
-    def _mask_to_add(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool,
-                     q: Tensor, k: Tensor) -> Tensor | None:
-        """All masks as one to add to the scores, with -inf where attention is forbidden; None for is_causal alone."""
-        if attn_mask is None and key_padding_mask is None:
-            return None
-        batch, heads, queries, keys = *q.shape[:3], k.shape[2]
-        future = mg.tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
-        total: Tensor | None = None
-        allowed_shapes: Any
-        for name, mask, allowed_shapes in (
-            ("attn_mask", attn_mask, {(queries, keys): (1, 1, queries, keys),
-                                      (batch * heads, queries, keys): (batch, heads, queries, keys)}),
-            ("key_padding_mask", key_padding_mask, {(batch, keys): (batch, 1, 1, keys)}),
-            ("is_causal", future, {(queries, keys): (1, 1, queries, keys)}),
-        ):
-            if mask is None:
-                continue
-            if mask.shape not in allowed_shapes:
-                raise ValueError(f"MultiHeadAttention: {name} must have shape "
-                                 f"{' or '.join(map(str, allowed_shapes))}, got {mask.shape}")
-            if mask.dtype == mg.bool:
-                mask = mg.zeros(mask.shape, dtype=q.dtype).masked_fill(mask, -math.inf)
-            elif mask.dtype.kind != "f":
-                raise TypeError(f"MultiHeadAttention: {name} must be boolean or floating point, got {mask.dtype}")
-            mask = mask.to(q.dtype).reshape(allowed_shapes[mask.shape])
-            total = mask if total is None else total + mask
-        return total
-
     def extra_repr(self) -> str:
-        positions = f", positions={self.positions!r}" if self.positions != "none" else ""
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}{positions}"
+        usual = {"key_value_heads": self.num_heads, "head_size": self.embed_dim // self.num_heads, "window": None,
+                 "positions": "none"}
+        others = (f", {name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name])
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}{''.join(others)}"
 
 
 class MultiheadAttention(MultiHeadAttention):

@@ -55,8 +55,8 @@ def logistic(x, t, weight):
     return weight * t * naive.softplus(-x) + (1 - t) * naive.softplus(x)
 
 
-def attend(p, x, context=None, causal=False, positions="none", heads_of_keys=None):
-    config = SimpleNamespace(heads=H, key_value_heads=heads_of_keys, context=math.inf)
+def attend(p, x, context=None, causal=False, positions="none", heads=H, heads_of_keys=None, window=math.inf):
+    config = SimpleNamespace(heads=heads, key_value_heads=heads_of_keys, context=window)
     return attention(p, config, x, x if context is None else context, None, causal, positions)[0]
 
 
@@ -171,10 +171,11 @@ ROWS = {
     "MultiHeadAttention, of a memory": of_layer(nn.MultiHeadAttention(C, H), attend, TOKENS, MEMORY),
     "MultiheadAttention": of_layer(nn.MultiheadAttention(C, H, batch_first=True), attend, TOKENS, MEMORY,
                                    call=lambda layer, x, memory: layer(x, memory, memory)),
-    "Attention": of_layer(nn.Attention(C, H, bias=True, positions="relative", max_distance=1),
-                          functools.partial(attend, positions="relative"), TOKENS),
-    "Attention, causal": of_layer(nn.Attention(C, H, causal="renormalise", key_value_heads=1),
-                                  functools.partial(attend, causal=True, heads_of_keys=1), TOKENS),
+    "MultiHeadAttention, relative": of_layer(nn.MultiHeadAttention(C, H, positions="relative", max_distance=1),
+                                             functools.partial(attend, positions="relative"), TOKENS),
+    "MultiHeadAttention, grouped": of_layer(
+        nn.MultiHeadAttention(C, 4, bias=False, key_value_heads=2, head_size=2, window=2),
+        functools.partial(attend, causal=True, heads=4, heads_of_keys=2, window=2), TOKENS, call=lambda layer, x: layer(x, is_causal=True)),
     "AdditiveAttention": of_layer(nn.AdditiveAttention(C, C, HIDDEN), additive, TOKENS, MEMORY),
     "TransformerEncoderLayer": of_layer(nn.TransformerEncoderLayer(C, H, 5, batch_first=True, norm_first=True),
                                         functools.partial(transformer_layer, norm_first=True), TOKENS),

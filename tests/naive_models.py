@@ -85,18 +85,13 @@ def turned(config, x):
 
 def attention(p, config, x, context, hidden, causal=False, positions="none"):
     """(output, weights) of attention to the context, except where `hidden` (B, S)."""
-    if "in_proj_weight" in p:
-        weights = np.split(p["in_proj_weight"], 3)
-        biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3
-        projection = p.below("out_proj")
-    else:
-        parts = [p.below(name) for name in ("query", "key", "value")]
-        weights, biases = [part["weight"] for part in parts], [part.get("bias") for part in parts]
-        projection = p.below("out")
     of_heads = (lambda y: turned(config, y)) if positions == "rotary" else (lambda y: y)
     groups = config.key_value_heads or config.heads
+    counts = config.heads, groups, groups
+    ends = np.cumsum(counts)[:2] * (len(p["in_proj_weight"]) // sum(counts))
+    weights, biases = (np.split(p[name], ends) if name in p else [None] * 3 for name in ("in_proj_weight", "in_proj_bias"))
     q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1) for source, weight, bias, heads
-               in zip((x, context, context), weights, biases, (config.heads, groups, groups)))
+               in zip((x, context, context), weights, biases, counts))
     k, v = (np.stack([y[:, h * groups // config.heads] for h in range(config.heads)], axis=1) for y in (k, v))
     scores = of_heads(q) @ of_heads(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     for t, s in np.ndindex(scores.shape[-2:]):
@@ -109,7 +104,7 @@ def attention(p, config, x, context, hidden, causal=False, positions="none"):
         for b, s in np.argwhere(hidden):
             scores[b, :, :, s] = -np.inf
     weights = naive.softmax(scores, -1)
-    return linear(projection, np.concatenate(list((weights @ v).swapaxes(0, 1)), axis=-1)), weights
+    return linear(p.below("out_proj"), np.concatenate(list((weights @ v).swapaxes(0, 1)), axis=-1)), weights
 
 
 def block(p, config, x, hidden=None, causal=True, context=None, context_hidden=None, maps=None):

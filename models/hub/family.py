@@ -72,25 +72,19 @@ class Row:
     theirs: str
     ours: str
     change: Change = AS_IS
-    third: int | None = None  # its place in a packed parameter
+    third: int | None = None  # 0, 1 or 2 for the queries, keys or values in a packed parameter
 
-    def part_of(self, parameter: Any) -> Any:
+    def part_of(self, parameter: Any, config: TransformerConfig) -> Any:
         """The part of our parameter, or of its array, for this tensor."""
         if self.third is None:
             return parameter
-        size = len(parameter) // 3
-        return parameter[self.third * size : (self.third + 1) * size]
+        sizes = [heads * config.head_width for heads in (config.heads, config.groups, config.groups)]
+        start = sum(sizes[: self.third])
+        return parameter[start : start + sizes[self.third]]
 
 
-def projection(theirs: str, third: int, ours: str, change: Change = AS_IS) -> tuple[Row, ...]:
-    """The rows of a projection to queries, keys or values: a third of a packed one, or a separate layer."""
-    packed = (Row(f"{theirs}.{name}", f"blocks.{{}}.attention.in_proj_{name}", change, third)
-              for name in ("weight", "bias"))
-    return *packed, *layer(theirs, f"blocks.{{}}.attention.{ours}", change)
-
-
-def layer(theirs: str, ours: str, change: Change = AS_IS) -> tuple[Row, Row]:
-    weight, bias = (Row(f"{theirs}.{name}", f"{ours}.{name}", change) for name in ("weight", "bias"))
+def layer(theirs: str, ours: str, change: Change = AS_IS, third: int | None = None) -> tuple[Row, Row]:
+    weight, bias = (Row(f"{theirs}.{name}", f"{ours}{name}", change, third) for name in ("weight", "bias"))
     return weight, bias
 
 

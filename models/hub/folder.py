@@ -56,7 +56,7 @@ class Folder:
                 raise CheckpointError(f"{self.path} is unusable: {row.theirs} contains NaN or infinity in {given.dtype}")
             with mg.no_grad():
                 given = row.change.read(given, self.config.head_width)
-                held = row.part_of(parameters[row.ours])
+                held = row.part_of(parameters[row.ours], self.config)
                 held.copy_(given[: len(held)] if row.ours == "position_embedding.weight" else given)
 
     def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
@@ -84,7 +84,7 @@ class Folder:
                                   f"{'; '.join(problems)}")
 
     def _shape(self, row: Row, parameter: nn.Parameter) -> tuple[int, ...]:
-        shape = row.part_of(parameter.array).shape
+        shape = row.part_of(parameter.array, self.config).shape
         if row.ours == "position_embedding.weight":
             shape = self.config.context, self.config.width
         return row.change.write(np.broadcast_to(np.int8(0), shape), self.config.head_width).shape
@@ -152,7 +152,7 @@ def write(model: CausalTransformer, folder: str | os.PathLike[str], tokenizer: T
 
     def make(name: str) -> np.ndarray:
         row = rows[name]
-        return row.change.write(row.part_of(parameters[row.ours].array), config.head_width)
+        return row.change.write(row.part_of(parameters[row.ours].array, config), config.head_width)
 
     with replacing_nothing(folder) as new:
         weights.write(new, rows, make, dtype, shard_size)

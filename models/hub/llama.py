@@ -1,7 +1,7 @@
 """Llama (Touvron et al., arXiv:2302.13971 and 2307.09288): rotary positions, RMSNorm, a gated MLP, groups of heads."""
 from typing import Any
 
-from models.hub.family import MEANINGLESS, ROTATED, Family, Field, Row, layer, projection
+from models.hub.family import MEANINGLESS, ROTATED, Family, Field, Row, layer
 from nn.position import parse_scaling
 
 SCALINGS: dict[str, tuple[str, ...]] = {  # of rotary positions, and their numbers in the order of `nn.position.SCALINGS`
@@ -70,17 +70,16 @@ LLAMA = Family(
     meaningless=MEANINGLESS | {"pretraining_tp", "is_llama_config", "max_sequence_length"},
     rows=(
         Row("model.embed_tokens.weight", "token_embedding.weight"),
-        *layer("model.layers.{}.input_layernorm", "blocks.{}.ln_1"),
-        *projection("model.layers.{}.self_attn.q_proj", 0, "query", ROTATED),
-        *projection("model.layers.{}.self_attn.k_proj", 1, "key", ROTATED),
-        *projection("model.layers.{}.self_attn.v_proj", 2, "value"),
-        *layer("model.layers.{}.self_attn.o_proj", "blocks.{}.attention.out_proj"),
-        *layer("model.layers.{}.self_attn.o_proj", "blocks.{}.attention.out"),
-        *layer("model.layers.{}.post_attention_layernorm", "blocks.{}.ln_2"),
-        *layer("model.layers.{}.mlp.gate_proj", "blocks.{}.mlp.gate"),
-        *layer("model.layers.{}.mlp.up_proj", "blocks.{}.mlp.expand"),
-        *layer("model.layers.{}.mlp.down_proj", "blocks.{}.mlp.project"),
-        *layer("model.norm", "ln_f"),
+        *layer("model.layers.{}.input_layernorm", "blocks.{}.ln_1."),
+        *layer("model.layers.{}.self_attn.q_proj", "blocks.{}.attention.in_proj_", ROTATED, third=0),
+        *layer("model.layers.{}.self_attn.k_proj", "blocks.{}.attention.in_proj_", ROTATED, third=1),
+        *layer("model.layers.{}.self_attn.v_proj", "blocks.{}.attention.in_proj_", third=2),
+        *layer("model.layers.{}.self_attn.o_proj", "blocks.{}.attention.out_proj."),
+        *layer("model.layers.{}.post_attention_layernorm", "blocks.{}.ln_2."),
+        *layer("model.layers.{}.mlp.gate_proj", "blocks.{}.mlp.gate."),
+        *layer("model.layers.{}.mlp.up_proj", "blocks.{}.mlp.expand."),
+        *layer("model.layers.{}.mlp.down_proj", "blocks.{}.mlp.project."),
+        *layer("model.norm", "ln_f."),
         Row("lm_head.weight", "read_out.weight"),
     ),
     buffers=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",  # the wavelengths, which rope_theta gives

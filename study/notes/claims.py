@@ -6,7 +6,7 @@ raises `Refuted` if the verdict does not hold, and returns the numbers that it m
     claim = claims_of("000")
 
     @claim("A5", "Causal attention", formula="A_ts = I[t >= s] A_ts / sum_s'<=t A_ts'",
-           ours='nn.Attention(8, causal="renormalise")', code="nn/attention.py:Attention")
+           ours='Attention(8, causal="renormalise")', code="study/notes/attention.py:Attention")
     def zeroing_and_renormalising_is_masking():
         \"\"\"Causal attention: set the weights of the future to zero and renormalise; the same as masking with -inf.\"\"\"
         ...
@@ -38,7 +38,7 @@ class Claim:
     section: str = ""  # its heading, as printed
     formula: str = ""  # as printed, or the note's words if it prints none
     ours: str = ""  # the counterpart in this project: the switch, the call
-    code: str = ""  # where that is, as "nn/attention.py:Attention"; several with commas
+    code: str = ""  # where that is, as "study/notes/attention.py:Attention"; several with commas
     also: tuple[str, ...] = ()  # other places that state it: "003", or with the heading "003: Self-attention"
     measured: str = ""  # what trainings gave once, which the check does not repeat
 

@@ -12,6 +12,7 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from models.transformer import MLP, Block, TransformerConfig
+from study.notes.attention import Attention
 from study.notes.claims import Refuted, require
 
 EXACT = 1e-12  # more than rounding errors in float64
@@ -67,7 +68,7 @@ def attend(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal:
     return np.array(rows)
 
 
-def heads_of(layer: nn.Attention, x: np.ndarray, memory: np.ndarray | None = None, scale: float | None = None,
+def heads_of(layer: Attention, x: np.ndarray, memory: np.ndarray | None = None, scale: float | None = None,
              is_causal: bool = False) -> np.ndarray:
     """The heads' outputs, concatenated (T, heads * value size), in loops; scale: by default 1 / sqrt(key size)."""
     scale, memory = layer.key_size**-0.5 if scale is None else scale, x if memory is None else memory
@@ -172,12 +173,12 @@ def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
 
 # layers
 
-def plain_attention(width: int, heads: int = 1, **switches) -> nn.Attention:
+def plain_attention(width: int, heads: int = 1, **switches) -> Attention:
     """Attention in float64, without scale, values or read-out unless switches say otherwise."""
-    return nn.Attention(width, heads, **{"scale": "none", "value": False, "output_projection": "none", **switches}).double()
+    return Attention(width, heads, **{"scale": "none", "value": False, "output_projection": "none", **switches}).double()
 
 
-def matrices(layer: nn.Attention) -> list[np.ndarray]:
+def matrices(layer: Attention) -> list[np.ndarray]:
     """Q, K and V of a layer, for x @ Q; a Linear holds the transpose."""
     return [projection.weight.array.T for projection in (layer.query, layer.key, layer.value)]
 

@@ -3,6 +3,7 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, largest, layer_norm, make_block, normal, over_seeds, plain_attention, refusal,
@@ -12,10 +13,10 @@ from study.notes.helpers import (
 claim = claims_of("002")
 
 N, D, K = 5, 8, 4  # tokens, features, features after a projection
-ATTENTION = "nn/attention.py:Attention"
+ATTENTION = "study/notes/attention.py:Attention"
 
 
-def projecting_attention(query_key: str = "separate", layout: str = "rows", seed: int = 0, **switches) -> nn.Attention:
+def projecting_attention(query_key: str = "separate", layout: str = "rows", seed: int = 0, **switches) -> Attention:
     """Attention as in the note, with scores that are not small, but not so large that one key gets all the weight."""
     mg.manual_seed(seed)
     layer = plain_attention(D, query_key=query_key, layout=layout, **{"key_size": K, **switches})
@@ -36,7 +37,7 @@ def one_architecture_learns_words_and_images():
 
 @claim("L2", "Self-attention",
        formula="y_n = sum_n' x_n' A_n',n, that is Y^(m) = X^(m-1) A^(m), with sum_n' A_n',n = 1",
-       ours='nn.Attention(D, layout="columns")', code=ATTENTION)
+       ours='Attention(D, layout="columns")', code=ATTENTION)
 def columns_are_rows_transposed():
     """Tokens are the columns of a D x N array, and attention multiplies from the right, Y = X A, by an N x N array whose
     columns sum to one."""
@@ -66,7 +67,7 @@ def columns_are_rows_transposed():
 
 @claim("A25", "Self-attention",
        formula="attention weights are adaptive ...; in CNNs they are fixed and shared across all inputs",
-       ours='nn.Attention(D); as fixed weights: positions="relative", with query and key zero', code=ATTENTION,
+       ours='Attention(D); as fixed weights: positions="relative", with query and key zero', code=ATTENTION,
        also=("000: Connection to Convolutional Neural Networks (CNNs)", "004: Self-Attention"))
 def attention_weights_are_adaptive():
     """Attention weights are computed from the input itself. Convolutional networks also use weighted sums, but their
@@ -92,7 +93,7 @@ def attention_weights_are_adaptive():
 
 
 @claim("E2", "Self-attention", FALSE, formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
-       ours='nn.Attention(D, layout="columns"): sum_n\' exp(x_n\'^T x_j)', code=ATTENTION)
+       ours='Attention(D, layout="columns"): sum_n\' exp(x_n\'^T x_j)', code=ATTENTION)
 def the_printed_sum_normalises_columns():
     """Similarities are exponentiated and divided by their sum over the second token, which normalises each column of
     A."""
@@ -109,7 +110,7 @@ def the_printed_sum_normalises_columns():
 
 @claim("A26", "Self-attention",
        formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T), U in R^(K x D)",
-       ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("000: Self-Attention",))
+       ours='Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("000: Self-Attention",))
 def a_small_projection_leaves_components_out():
     """Tokens are compared after a linear map U. If K < D, it projects out some of their components, and compares them in a
     lower-dimensional space."""
@@ -126,7 +127,7 @@ def a_small_projection_leaves_components_out():
 
 
 @claim("E1", "Self-attention", FALSE, formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T)",
-       ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION)
+       ours='Attention(D, query_key="shared", key_size=K)', code=ATTENTION)
 def one_projection_makes_attention_symmetric():
     """With the same map U for both tokens the attention matrix is symmetric: any two tokens attend to each other with
     equal strengths. Two maps, U_k and U_q, address this."""
@@ -153,7 +154,7 @@ def one_projection_makes_attention_symmetric():
 
 @claim("A27", "Self-attention",
        formula="attention between different sequences ... cross-attention, and we defer its discussion for later",
-       ours='nn.Attention(D, memory_width=D_memory, layout="columns")(X, memory)', code=ATTENTION)
+       ours='Attention(D, memory_width=D_memory, layout="columns")(X, memory)', code=ATTENTION)
 def self_attention_generalises_to_cross_attention():
     """Self-attention can be generalised to attention between different sequences, as for joint modelling of text and
     images: cross-attention."""

@@ -13,6 +13,7 @@ from models.task import Task
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
+from study.notes.attention import Attention
 from study.notes.helpers import Spread, over_seeds
 
 
@@ -70,7 +71,7 @@ class Tagger(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(symbols, width)
         self.positions = nn.PositionEncoding(positions, width, size)
-        self.attention = nn.Attention(width, **attention)
+        self.attention = Attention(width, **attention)
         self.out = nn.Linear(width, outputs)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ import os
 import numpy as np
 
 import minigrad as mg
-import nn
 from models import CausalTransformer, loading
 from models.checkpoint import find
 from models.data import IGNORED
@@ -55,10 +54,9 @@ def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head
     """`count` heads on tokens (T,), from this one on; layers and heads count from 1. The loss is the model's, the mean
     cross-entropy of the next tokens; the last token has none."""
     attention = model.blocks[layer - 1].attention
-    is_plain = isinstance(attention, nn.MultiHeadAttention)
     seen = {}
     handles = [attention.register_forward_pre_hook(lambda module, inputs: seen.update(x=inputs[0])),
-               (attention.out_proj if is_plain else attention.out).register_forward_pre_hook(
+               attention.out_proj.register_forward_pre_hook(
                    lambda module, inputs: seen.update(heads=inputs[0]))]  # (1, T, C): all heads side by side
     try:
         targets = np.append(tokens[1:], IGNORED)
@@ -67,17 +65,16 @@ def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head
         for handle in handles:
             handle.remove()
     x, (dheads,) = seen["x"], mg.grad(loss, [seen["heads"]])
-    q, k, v = attention.project(x, x, x) if is_plain else attention.project(x, x)  # (1, H, T, D)
+    q, k, v = (attention.for_each_query(part) for part in attention.project(x, x, x))  # (1, H, T, D)
     q, k = attention.rotated(q), attention.rotated(k)
     T, chosen = len(tokens), slice(head - 1, head - 1 + count)
     parts = {"q": q[0], "k": k[0], "v": v[0], "upstream": dheads[0].reshape(T, model.config.heads, -1).transpose(0, 1)}
     arrays = {name: as_float64(part[chosen].transpose(0, 1).reshape(T, -1)) for name, part in parts.items()}
     upstream = arrays.pop("upstream")
-    has_bias = not is_plain and attention.positions == "relative"
-    return Head(
-        arrays, upstream, scale=None if is_plain else attention.factor, heads=count, labels=labels,
-        bias=as_float64(attention.position_bias(T, T)[chosen if count > 1 else head - 1]) if has_bias else None,
-    )
+    bias = None
+    if attention.positions == "relative":
+        bias = as_float64(attention.position_bias(T, T)[chosen if count > 1 else head - 1])
+    return Head(arrays, upstream, heads=count, labels=labels, bias=bias)
 
 
 def as_float64(tensor: mg.Tensor) -> np.ndarray:

@@ -58,17 +58,17 @@ class Translator(nn.Module):
 
 
 class Switches(nn.Module):
-    """Other forms of nn.Attention, and a memory of another width."""
+    """Shared keys, a window and relative positions, and a memory of another width."""
 
     def __init__(self):
         super().__init__()
-        self.renormalised = nn.Attention(8, 2, causal="renormalise", dropout=0.5)
-        self.columns = nn.Attention(8, 3, key_size=2, layout="columns", value=False)
+        self.grouped = nn.MultiHeadAttention(8, 4, 0.5, key_value_heads=2, head_size=3, window=3)
+        self.relative = nn.MultiHeadAttention(8, 2, bias=False, positions="relative")
         self.memory = nn.MultiHeadAttention(8, 2, kdim=5, vdim=5)
 
     def forward(self, x, memory):
-        x = x + self.renormalised(x)
-        x = x + self.columns(x.mT).mT
+        x = x + self.grouped(x, is_causal=True)
+        x = x + self.relative(x, x)
         return x + self.memory(x, memory, memory, None, False)
 
 
@@ -91,7 +91,7 @@ MODELS = {
         "encoder.layers.0.self_attn": (2, 6, 6), "encoder.layers.1.self_attn": (2, 6, 6),
         "decoder.layers.0.self_attn": (4, 4, 4), "decoder.layers.0.multihead_attn": (4, 4, 6)}),
     "switches": (lambda: shaken(Switches()), VECTORS[::2],
-                 {"renormalised": (2, 6, 6), "columns": (3, 6, 6), "memory": (2, 6, 5)}),
+                 {"grouped": (4, 6, 6), "relative": (2, 6, 6), "memory": (2, 6, 5)}),
     **{f"causal, {variant}": (lambda variant=variant: causal(**variant), (TOKENS,), {
         f"blocks.{i}.attention": (variant.get("heads", 2), 6, 6) for i in range(variant.get("layers", 2))})
        for variant in VARIANTS},
@@ -127,15 +127,11 @@ def output_of(layer: nn.Module, weights: np.ndarray, args: tuple, kwargs: dict) 
     H = weights.shape[1]
     if isinstance(layer, nn.AdditiveAttention):
         return weights[:, 0] @ arrays[1]
-    if isinstance(layer, nn.Attention):
-        x = arrays[0].swapaxes(1, 2) if layer.layout == "columns" else arrays[0]
-        v = x @ p["value.weight"].T + p.get("value.bias", 0) if "value.weight" in p else np.tile(x, H)
-        y = side_by_side(weights, v) @ p["out.weight"].T + p.get("out.bias", 0)
-        return y.swapaxes(1, 2) if layer.layout == "columns" else y
     value = arrays[min(1, len(arrays) - 1)]
-    C = layer.embed_dim
-    matrix = p["v_proj_weight"] if "v_proj_weight" in p else p["in_proj_weight"][2 * C :]
-    v = value @ matrix.T + (p["in_proj_bias"][2 * C :] if "in_proj_bias" in p else 0)
+    G, D = layer.key_value_heads, layer.head_size
+    matrix = p["v_proj_weight"] if "v_proj_weight" in p else p["in_proj_weight"][-G * D :]
+    v = value @ matrix.T + (p["in_proj_bias"][-G * D :] if "in_proj_bias" in p else 0)
+    v = np.repeat(v.reshape(*v.shape[:2], G, D), H // G, axis=2).reshape(*v.shape[:2], H * D)
     return side_by_side(weights, v) @ p["out_proj.weight"].T + p.get("out_proj.bias", 0)
 
 

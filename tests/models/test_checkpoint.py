@@ -2,6 +2,7 @@
 import contextlib
 import dataclasses
 import errno
+import gzip
 import itertools
 import os
 import pathlib
@@ -15,6 +16,9 @@ from minigrad.serialization import write_archive
 from models import checkpoint as checkpoints
 from minigrad.extend import to_bfloat16
 from models.checkpoint import Checkpoint, CheckpointError, load, save
+from models.loading import load as load_model
+from models.loading import training_config
+from models.train import Trainer
 from refusals import all_refused
 
 
@@ -185,3 +189,18 @@ def test_pipes_devices_and_long_names(tmp_path):
     assert f"holds no {checkpoints.NAME}" in error_of(tmp_path)
     long = error_of(tmp_path / ("x" * 300))
     assert "File name too long" in long or "does not exist" in long  # which Path.exists says since Python 3.14
+
+
+GROUPED = pathlib.Path(__file__).with_name("grouped_heads.npz.gz")
+# Three steps of: minigrad train --task reverse --model causal --steps 6 --layers 1 --heads 4 --width 8 --hidden-width 8 --context 17
+# --batch-size 4 --eval-every 3 --eval-windows 4 --optimizer muon --positions relative --key-value-heads 2 --no-decay-all
+
+
+def test_queries_keys_and_values_in_three_matrices_are_packed(tmp_path):
+    """A checkpoint of an earlier version goes on with the losses that it had there."""
+    (tmp_path / checkpoints.NAME).write_bytes(gzip.decompress(GROUPED.read_bytes()))
+    checkpoint, model = load(tmp_path), load_model(tmp_path).train()
+    trainer = Trainer(model, model.tokenizer, training_config(checkpoint))
+    trainer.restore(checkpoint)
+    steps = [trainer.train_step()["loss"] for _ in range(3)]
+    np.testing.assert_allclose(steps, [2.928590774536133, 2.6240100860595703, 2.7272632122039795], rtol=1e-6)

@@ -157,7 +157,7 @@ def test_logits_loss_and_gradients_match_transformers(name, their_model, tokens,
     assert {changes[name].ours for name in compared} == own.keys()
     for name, gradient in compared.items():
         row = changes[name]
-        found = row.change.write(row.part_of(own[row.ours].grad.array), ours.config.head_width)
+        found = row.change.write(row.part_of(own[row.ours].grad.array, ours.config), ours.config.head_width)
         np.testing.assert_allclose(found, gradient, atol=1e-4, rtol=0, err_msg=name)
 
 

@@ -397,7 +397,7 @@ def test_initial_parameters(name, std, positions):
     for parameter_name, parameter in model.named_parameters():
         values = parameter.detach().numpy()
         if parameter.ndim == 2:
-            adds = parameter_name.endswith(("attention.out_proj.weight", "attention.out.weight", "mlp.project.weight"))
+            adds = parameter_name.endswith(("attention.out_proj.weight", "mlp.project.weight"))
             assert values.std() == pytest.approx(std / 4 if adds else std, rel=3 / parameter.numel() ** 0.5), parameter_name
         else:
             assert (values == float(parameter_name.endswith("weight"))).all(), parameter_name

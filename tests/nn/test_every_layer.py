@@ -35,7 +35,6 @@ LAYERS = {  # name: (constructor, the kinds of its inputs)
     "LayerNorm": (lambda: nn.LayerNorm(6), [LOGITS]),
     "RMSNorm": (lambda: nn.RMSNorm(6), [LOGITS]),
     "GroupNorm": (lambda: nn.GroupNorm(2, 4), [TOKENS]),
-    "Attention": (lambda: nn.Attention(6, 2), [TOKENS]),
     "MultiHeadAttention": (lambda: nn.MultiHeadAttention(6, 2), [TOKENS]),
     "MultiheadAttention": (lambda: nn.MultiheadAttention(6, 2, dropout=0.2), [TOKENS] * 3),
     "AdditiveAttention": (lambda: nn.AdditiveAttention(6, 6, 5), [TOKENS, TOKENS]),
@@ -171,7 +170,6 @@ LEFT_AS_THEY_ARE = {  # (a row or its layer, special values): why they lose digi
     ("LSTM", "near 1000"): OF_OUTPUT,
     ("TransformerEncoderLayer", "near 1000"): "the sum with a sublayer is rounded before its mean is subtracted",
     ("GroupNorm", "near 1000"): "in float64 its mean is rounded before it is subtracted",
-    ("Attention, causal", "times 10"): "weights are renormalised: beside a larger score of the future, those of the past underflow",
     **{(layer, "times 10"): OF_OUTPUT for layer in ("GLU", "AdditiveAttention", "RNN", "GRU", "LSTM")},
 }
 

@@ -1,4 +1,4 @@
-"""nn.MultiHeadAttention: fused and spelled out are the same, and both are nn.Attention; PyTorch's is in test_pytorch_calls.py."""
+"""nn.MultiHeadAttention: fused and spelled out are the same; its formula is in tests/layers.py, PyTorch's in test_pytorch_calls.py."""
 import math
 
 import numpy as np
@@ -33,6 +33,13 @@ CASES = {  # name: (is it self-attention, the constructor's options, masks)
     "rotary": (True, {"positions": "rotary"}, {"attn_mask": FUTURE, "is_causal": True}),
     "rotary, padded": (True, {"positions": "rotary", "rotary_base": 5.0}, {"key_padding_mask": PADDED[:, 2:]}),
     "rotary, cross": (False, {"positions": "rotary"}, {}),
+    "relative": (True, {"positions": "relative", "max_distance": 2}, {}),
+    "relative, causal": (True, {"positions": "relative", "max_distance": 2}, {"attn_mask": FUTURE, "is_causal": True}),
+    "grouped": (True, {"key_value_heads": 1}, {"attn_mask": FUTURE, "is_causal": True}),
+    "grouped, cross": (False, {"key_value_heads": 1, "head_size": 3, "kdim": 6}, {"attn_mask": FORBIDDEN}),
+    "window": (True, {"window": 2}, {"attn_mask": FUTURE, "is_causal": True}),
+    "window, padded": (True, {"window": 4, "positions": "rotary"},
+                       {"attn_mask": FUTURE, "key_padding_mask": PADDED[:, 2:], "is_causal": True}),
     "both": (False, {"kdim": 6}, {"attn_mask": FORBIDDEN_BY_HEAD, "key_padding_mask": np.zeros((B, S), bool)}),
 }
 
@@ -140,19 +147,24 @@ def test_dropout_is_active_in_training_only():
     np.testing.assert_array_equal(attention(x).data, attention(x).data)
 
 
-@pytest.mark.parametrize("rotary", [{}, {"rotary_base": 5.0}, {"rotary_scaling": "linear:2"}], ids=str)
-def test_rotary_positions_are_those_of_nn_attention(rotary):
-    packed = nn.MultiHeadAttention(C, H, positions="rotary", **rotary).double()
-    apart = nn.Attention(C, H, bias=True, causal="mask", positions="rotary", **rotary).double()
-    projections = zip((apart.query, apart.key, apart.value), packed.in_proj_weight.split(C), packed.in_proj_bias.split(C))
-    for projection, weight, bias in (*projections, (apart.out, packed.out_proj.weight, packed.out_proj.bias)):
-        projection.weight.data[...], projection.bias.data[...] = weight.data, bias.data
-    x = mg.tensor(rng.normal(size=(B, T, C)))
-    np.testing.assert_allclose(packed(x, is_causal=True).data, apart(x).data, atol=1e-12)
+@pytest.mark.parametrize("positions", ["rotary", "relative"])
+def test_parts_from_a_position_on_are_those_of_the_whole(positions):
+    """As a cache of keys and values needs them: the last queries, at their own positions."""
+    attention = nn.MultiHeadAttention(C, 4, positions=positions, key_value_heads=2, max_distance=3).double().eval()
+    if positions == "relative":
+        nn.init.normal_(attention.relative_bias)
+    x, start = mg.tensor(rng.normal(size=(B, T, C))), 3
+    _, k, v = attention.project(x, x, x)
+    q, _, _ = attention.project(x[:, start:], x, x)
+    k, v = attention.for_each_query(attention.rotated(k)), attention.for_each_query(v)
+    bias = attention.position_bias(T - start, T, start) if positions == "relative" else None
+    out = attention.merge(F.attention_weights(attention.rotated(q, start), k, bias) @ v)
+    np.testing.assert_allclose(out.data, attention(x)[:, start:].data, atol=1e-12)
 
 
 def test_repr():
-    assert "dropout=0.0, positions='rotary'" in repr(nn.MultiHeadAttention(8, 2, positions="rotary"))
+    assert repr(nn.MultiHeadAttention(8, 2, positions="rotary", key_value_heads=1, head_size=6, window=5)).splitlines()[1] == (
+        "  embed_dim=8, num_heads=2, dropout=0.0, key_value_heads=1, head_size=6, window=5, positions='rotary'")
     text = repr(nn.MultiHeadAttention(8, 2, dropout=0.5))
     assert text.startswith("MultiHeadAttention(\n  embed_dim=8, num_heads=2, dropout=0.5\n  (out_proj): Linear(")
     assert "dropout=0.0, batch_first=True\n" in repr(nn.MultiheadAttention(8, 2, batch_first=True))

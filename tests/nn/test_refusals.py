@@ -124,47 +124,19 @@ REFUSED = {
     init.trunc_normal_(ones(2), a=50, b=51)  # ValueError: holds less than 1% of a normal distribution
     """,
     "attention": """
-    Attention(4, query_key="both")  # ValueError: query_key must be one of none, shared, separate, got 'both'
-    Attention(4, scale="d_v")  # ValueError: scale must be 'none', 'd_k', 'd_model' or a number, got 'd_v'
-    Attention(4, heads=0)  # ValueError: heads must be a positive integer
-    Attention(4, value_size=0)  # ValueError: value_size must be a positive integer
-    Attention(5, heads=2)  # ValueError: heads must divide width, got 2 and 5; change one of them, or give key_size and value_size
-    Attention(3, heads=5, key_size=1)  # ValueError: heads must divide width, got 5 and 3
-    Attention(3, heads=5, value_size=1)  # ValueError: heads must divide width, got 5 and 3
-    Attention(4, dropout=2)  # ValueError: dropout must be a probability
-    Attention(5)(x)  # ValueError: x must have shape (B, T, 5) for layout='rows'
-    Attention(5, layout="columns")(x)  # ValueError: x must have shape (B, 5, T) for layout='columns'
-    Attention(4)(x, zeros(2, 4, 5))  # ValueError: memory must have shape (B, T, 4)
-    Attention(4)(x, zeros(3, 4, 4))  # ValueError: the same B
-    Attention(4, causal="mask")(memory, x)  # ValueError: causal=False
-    Attention(4)(x, key_padding_mask=zeros(2, 3))  # ValueError: key_padding_mask must be boolean
-    Attention(4)(x, key_padding_mask=hidden)  # ValueError: hides all keys of sequence 0
     AdditiveAttention(4, 4, 3)(memory, x, hidden)  # ValueError: AdditiveAttention: * hides all keys of sequence 0
-    Attention(4, 2, query_key="none", key_size=3)  # ValueError: query_key='none' * key_size=3 * query_key='separate'
-    Attention(4, 2, query_key="none", memory_width=6)  # ValueError: query_key='none' * memory_width * 'separate'
-    Attention(4, 2, query_key="shared", memory_width=6)  # ValueError: query_key='shared' * memory_width * 'separate'
-    Attention(4, 2, query_key="none", positions="rotary")  # ValueError: query_key='none' * positions='rotary' * 'separate'
-    Attention(4, 2, value=False, value_size=3)  # ValueError: value=False * value_size=3 * choose value=True
-    Attention(4, 2, layout="columns", causal="mask")  # ValueError: layout='columns' * causal='mask' * choose layout='rows'
-    Attention(4, 2, layout="columns", causal="renormalise")  # ValueError: layout='columns' * 'renormalise' * 'rows'
-    Attention(4, 2, positions="rotary", key_size=3)(x)  # ValueError: rotary * key_size must be even, got 3
-    Attention(4, 2, key_value_heads=3)  # ValueError: key_value_heads must divide heads, got 3 and 2
-    Attention(4, 2, key_value_heads=1, value=False)  # ValueError: key_value_heads=1 * 'separate' and value=True
-    Attention(4, 2, key_value_heads=1, query_key="shared")  # ValueError: key_value_heads=1 * query_key='shared'
-    Attention(4, 2, key_value_heads=0)  # ValueError: key_value_heads must be a positive integer, got 0
-    Attention(4, 2, window=2)  # ValueError: window=2 * choose causal='mask'
-    Attention(4, 2, window=2, causal="renormalise")  # ValueError: window=2 * causal='renormalise'
-    Attention(4, 2, window=0, causal="mask")  # ValueError: window must be a positive integer, got 0
-    Attention(4, 2, rotary_base=5.0)  # ValueError: need positions='rotary' * positions='none'
-    Attention(4, 2, rotary_scaling="linear:2", positions="relative")  # ValueError: positions='rotary' * 'relative'
-    Attention(4, 2, rotary_scaling="linear", positions="rotary")(x)  # ValueError: must be * 'linear:FACTOR' * got 'linear'
-    Attention(4, 2, residual=True, output_projection="none", value_size=5)  # ValueError: residual=True * =5 * 'concat'
-    MultiHeadAttention(8, 3)  # ValueError: embed_dim must be divisible by num_heads, got 8 and 3
+    MultiHeadAttention(8, 3)  # ValueError: embed_dim must be divisible by num_heads, got 8 and 3; change one of them, or give head_size
     MultiHeadAttention(8, 0)  # ValueError: num_heads must be a positive integer
     MultiHeadAttention(8, 2, kdim=0)  # ValueError: kdim must be a positive integer
     MultiHeadAttention(8, 2, vdim=2.5)  # ValueError: vdim must be a positive integer
     MultiHeadAttention(8, 2, dropout=1.5)  # ValueError: dropout must be a probability
-    MultiHeadAttention(8, 2, positions="learned")  # ValueError: positions must be one of none, rotary
+    MultiHeadAttention(8, 2, head_size=0)  # ValueError: head_size must be a positive integer, got 0
+    MultiHeadAttention(8, 2, key_value_heads=0)  # ValueError: key_value_heads must be a positive integer, got 0
+    MultiHeadAttention(8, 2, key_value_heads=3)  # ValueError: key_value_heads must divide num_heads, got 3 and 2
+    MultiHeadAttention(8, 2, window=0)  # ValueError: window must be a positive integer, got 0
+    MultiHeadAttention(8, 2, max_distance=0)  # ValueError: max_distance must be a positive integer, got 0
+    MultiHeadAttention(8, 2, positions="learned")  # ValueError: positions must be one of none, rotary, relative
+    MultiHeadAttention(8, 2, positions="rotary", rotary_scaling="linear")  # ValueError: must be * 'linear:FACTOR' * got 'linear'
     MultiHeadAttention(6, 2, positions="rotary")  # ValueError: key_size must be even, got 3
     MultiHeadAttention(8, 2, rotary_base=-1, positions="rotary")  # ValueError: must be a positive number, got -1
     MultiHeadAttention(8, 2, rotary_base=0, positions="rotary")  # ValueError: must be a positive number, got 0

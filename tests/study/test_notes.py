@@ -41,7 +41,7 @@ def crash():
 
 MISPRINT = Claim("E1", "000", FALSE, misprint, section="Preliminaries", formula="1 = 2")
 WET = Claim("A2", "000", TRUE, water_is_wet, section="Self-Attention", formula="w | et", ours="nn.Water(1)",
-            code="nn/attention.py:Attention", also=("003: Self-attention", "002"))
+            code="nn/linear.py:Linear", also=("003: Self-attention", "002"))
 LEARNS = Claim("A10", "001", "true if measured", long_ago, measured="100% right, 5 seeds")
 CRASH = Claim("L1", "003", TRUE, crash, section="Attention")
 FLOAT = Claim("C5", "004", TRUE, stones_float, section="Transformers")
@@ -95,7 +95,7 @@ def test_rows_in_full(run, made_up):
     made_up(MISPRINT, WET)
     assert without_seconds(run("--row", "A2")[1]).splitlines() == [
         "A2   note 000  true", "     section Self-Attention", "     says    Water is | wet.", "     formula w | et",
-        "     here    nn.Water(1)", "     code    nn/attention.py:Attention", "     also in 003: Self-attention; 002",
+        "     here    nn.Water(1)", "     code    nn/linear.py:Linear", "     also in 003: Self-attention; 002",
         f"     claim   {__name__}.water_is_wet", "     wet parts: 1 / 0.25, drops: 12,345", "1 claims: 1 hold, 0 do not"]
 
 
@@ -118,7 +118,7 @@ def test_bad_input(run, made_up, arguments, says):
 
 
 def is_there(place: str) -> bool:
-    """Does "nn/attention.py:Attention" exist?"""
+    """Does "nn/linear.py:Linear" exist?"""
     path, _, name = place.strip().partition(":")
     source = (ROOT / path).read_text()
     return all(re.search(rf"^\s*(class|def) {part}\b|^{part}\b", source, re.MULTILINE) for part in name.split(".") if part)

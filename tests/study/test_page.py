@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-import nn
 import nn.functional as F
 from minigrad.command import main
 from minigrad.gradcheck import mutants
@@ -395,14 +394,13 @@ def test_outputs_are_the_models_and_upstream_is_what_its_loss_sends(variant):
     model = random_model(**VARIANTS[variant] | dict(dtype="float64"))
     layer, D = 2, model.config.width // model.config.heads
     ours = model.blocks[layer - 1].attention
-    projection = ours.out if isinstance(ours, nn.Attention) else ours.out_proj
     targets, outputs = mg.tensor(np.append(TOKENS[1:], -100)[None]), []
 
     def loss(change: np.ndarray) -> float:
         def add(module, arguments):
             outputs.append(arguments[0].detach().numpy()[0])
             return arguments[0] + mg.tensor(change[None]),
-        handle = projection.register_forward_pre_hook(add)
+        handle = ours.out_proj.register_forward_pre_hook(add)
         try:
             return model(mg.tensor(TOKENS[None]), targets)[1].item()
         finally:

@@ -3,9 +3,9 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 
-attention = nn.Attention(8, heads=2, query_key="shared", output_projection="sum", causal="renormalise", positions="rotary")
+attention = nn.MultiHeadAttention(8, 2, key_value_heads=1, window=3, positions="rotary")
 with mg.count_flops() as count:
-    y, weights = attention(mg.randn(5, 8), need_weights=True)
+    y, weights = attention(mg.randn(1, 5, 8), need_weights=True, is_causal=True)
 multiplications: int = count.total
 
 layer = nn.MultiheadAttention(8, num_heads=2, batch_first=True)

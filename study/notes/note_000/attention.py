@@ -15,7 +15,7 @@ claim = claims_of("000")
 
 
 @claim("A1", "Attention", formula="Y = A X, sum_s A_ts = 1 for all t; causal: A_ts = 0 for all t < s",
-       ours='nn.Attention(6, causal=False | "mask" | "renormalise")(x, need_weights=True)', code=ATTENTION,
+       ours='Attention(6, causal=False | "mask" | "renormalise")(x, need_weights=True)', code=ATTENTION,
        also=("003: Attention coefficients", "004: Self-Attention"))
 def attention_is_a_weighted_average():
     """Attention is just a weighted average, Y = A X, with non-negative weights that sum to 1 in each row. For
@@ -36,7 +36,7 @@ def attention_is_a_weighted_average():
 
 
 @claim("A2", "Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
-       ours='nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION,
+       ours='Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION,
        also=("002: Self-attention", "003: Self-attention", "004: Self-Attention"))
 def similarity_of_tokens_needs_no_parameters():
     """The simplest attention weights are determined by the pairwise similarity of tokens: A_ts is proportional to
@@ -52,7 +52,7 @@ def similarity_of_tokens_needs_no_parameters():
 
 @claim("A24", "Self-Attention",
        formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}: attention depends equally on all D dimensions",
-       ours='nn.Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION,
+       ours='Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION,
        also=("003: Network parameters",))
 def plain_attention_depends_equally_on_all_dimensions():
     """With the similarity x_t . x_s attention depends equally on all D dimensions of the embedding, though some may be
@@ -75,7 +75,7 @@ def plain_attention_depends_equally_on_all_dimensions():
 
 @claim("A3", "Self-Attention",
        formula="A_ts = exp{(U x_t)^T (U x_s)} / sum_s' exp{(U x_t)^T (U x_s')}, U in R^(K x D), K < D",
-       ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
+       ours='Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
 def one_projection_gives_a_symmetric_numerator():
     """Tokens are projected by one matrix U to K < D features before they are compared. Still, the numerator of the weight
     is symmetric in both tokens."""
@@ -100,7 +100,7 @@ def one_projection_gives_a_symmetric_numerator():
 
 @claim("A4", "Self-Attention",
        formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_s' exp{(U_q x_t)^T (U_k x_s')}, U_q, U_k in R^(K x D)",
-       ours='nn.Attention(D, query_key="separate", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
+       ours='Attention(D, query_key="separate", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
 def queries_and_keys_break_the_symmetry():
     """With queries U_q x_t and keys U_k x_s, token s can be relevant for updating t without the converse."""
     x, U_q, U_k = normal(3, 5, 6), normal(4, 3, 6) / 2, normal(5, 3, 6) / 2
@@ -129,7 +129,7 @@ def queries_and_keys_break_the_symmetry():
 
 @claim("A5", "Causal attention", "true if the weights of the past do not underflow",
        formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_(s'=1)^t exp{(U_q x_t)^T (U_k x_s')} * I[t >= s]",
-       ours='nn.Attention(D, causal="renormalise") and nn.Attention(D, causal="mask")', code=ATTENTION,
+       ours='Attention(D, causal="renormalise") and Attention(D, causal="mask")', code=ATTENTION,
        also=("001: 3. Masking the future in self-attention",))
 def zeroing_and_renormalising_is_masking():
     """To enforce causality, simply zero out the upper triangle of the attention matrix and renormalise the rows, whose
@@ -155,7 +155,7 @@ def zeroing_and_renormalising_is_masking():
 
 @claim("G11", "Comparison to RNNs",
        formula="a transformer with causal attention can directly attend to any one of the past tokens",
-       ours='nn.Attention(D, causal="mask"), compared with nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
+       ours='Attention(D, causal="mask"), compared with nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
 def causal_attention_reaches_any_past_token_directly():
     """An RNN propagates information about past tokens via a hidden state; with causal attention a transformer can
     directly attend to any one of the past tokens."""
@@ -185,7 +185,7 @@ def causal_attention_reaches_any_past_token_directly():
 
 
 @claim("A20", "Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
-       ours='nn.Attention(D, positions="relative"), with query and key zero', code=ATTENTION,
+       ours='Attention(D, positions="relative"), with query and key zero', code=ATTENTION,
        also=("002: Self-attention",))
 def distance_only_attention_is_a_convolution():
     """If the weights depended on the distance t - s alone, A would be a Toeplitz matrix, and multiplying by it a discrete

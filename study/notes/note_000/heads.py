@@ -13,7 +13,7 @@ claim = claims_of("000")
 
 @claim("A10", "Multi-Headed Self-Attention",
        formula="Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)",
-       ours='nn.Attention(D, H, value=False, output_projection="sum", scale="none")', code=ATTENTION)
+       ours='Attention(D, H, value=False, output_projection="sum", scale="none")', code=ATTENTION)
 def heads_with_full_rank_read_outs():
     """A block uses a bank of H attention heads in parallel; their outputs, Y_h = A_h X, are combined linearly, with a D x D
     read-out matrix V_h for each."""
@@ -40,7 +40,7 @@ def heads_with_full_rank_read_outs():
 
 @claim("A11", "Queries, Keys, and Values",
        formula="Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T",
-       ours='nn.Attention(D, H, value=True, value_size=K, output_projection="sum")', code=ATTENTION)
+       ours='Attention(D, H, value=True, value_size=K, output_projection="sum")', code=ATTENTION)
 def values_are_a_low_rank_read_out():
     """The original paper averages values U_v x of K features, and projects the average back with U_o: a low-rank
     read-out."""

@@ -47,7 +47,7 @@ def attention_is_quadratic_and_an_rnn_sequential():
 
 
 @claim("L1", "Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
-       ours='nn.Embedding(V, D)(ids), nn.Attention(D, layout="rows")', code=f"nn/embedding.py:Embedding, {ATTENTION}",
+       ours='nn.Embedding(V, D)(ids), Attention(D, layout="rows")', code=f"nn/embedding.py:Embedding, {ATTENTION}",
        also=("001: Sequence-Stacked form of attention", "003: Transformer processing"))
 def rows_are_tokens():
     """The data are a matrix T x D, whose row t is the vector of the t-th token."""
@@ -129,7 +129,7 @@ def blocks_keep_the_shape():
 @claim("A28", "Preliminaries", "true if attention has no values or read-out: these mix features, too",
        formula="one that operates vertically, combining information across the sequence length; another that operates "
                "horizontally, combining information across feature dimensions",
-       ours="nn.Attention(D, value=False, output_projection=\"none\"), models.transformer.MLP",
+       ours="Attention(D, value=False, output_projection=\"none\"), models.transformer.MLP",
        code=f"{ATTENTION}, models/transformer.py:MLP", also=("002: Transformer block", "003: Transformer processing"))
 def a_block_mixes_tokens_and_then_features():
     """A block has two stages: the first combines information across the sequence, the second across features. In note 003's

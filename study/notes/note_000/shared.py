@@ -3,7 +3,7 @@ import minigrad as mg
 import nn
 from models.transformer import CausalTransformer, TransformerConfig
 
-ATTENTION, TRANSFORMER = "nn/attention.py:Attention", "models/transformer.py"  # where most of it stands
+ATTENTION, TRANSFORMER = "study/notes/attention.py:Attention", "models/transformer.py"  # where most of it stands
 
 
 def small_model(std: float = 0.3, dtype: str = "float64") -> CausalTransformer:

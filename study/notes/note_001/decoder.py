@@ -8,6 +8,7 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.transformer import Block, TransformerConfig
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, heads_of, influence, largest, matrices, normal, normalised, over_seeds, plain_attention,
@@ -43,7 +44,7 @@ def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
 
 
 @claim("A8", "Sequence-Stacked form of attention", formula="output = softmax(XQ (XK)^T) XV in R^(n x d)",
-       ours='nn.Attention(d, scale="none", output_projection="none")', code="nn/attention.py:Attention")
+       ours='Attention(d, scale="none", output_projection="none")', code="study/notes/attention.py:Attention")
 def attention_of_stacked_rows_is_two_matrix_products():
     """With the inputs stacked as rows of X, all query-key products are one matrix multiplication, and all weighted
     averages are another."""
@@ -57,7 +58,7 @@ def attention_of_stacked_rows_is_two_matrix_products():
 
 
 @claim("E14", "Multi-headed attention", FALSE, formula="x_i^T Q^T K x_j, and X Q_l K_l^T X^T",
-       ours='nn.Attention(8, scale="none").query.weight, which is Q^T', code="nn/attention.py:Attention")
+       ours='Attention(8, scale="none").query.weight, which is Q^T', code="study/notes/attention.py:Attention")
 def two_conventions_for_the_same_matrices():
     """The score of words i and j is x_i^T Q^T K x_j, and all scores together are X Q K^T X^T."""
     mg.manual_seed(0)
@@ -76,7 +77,7 @@ def two_conventions_for_the_same_matrices():
     return dict(mended=difference, as_printed=mistake)
 
 
-def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
+def head_after_head(layer: Attention, x: Tensor) -> Tensor:
     """Multi-head attention of x (n, d) as a loop over its heads."""
     outputs, size = [], layer.key_size
     for head in range(layer.heads):
@@ -87,13 +88,13 @@ def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
 
 
 @claim("A12", "Multi-headed attention", formula="XQ in R^(n x d) -> R^(n x h x d/h) -> R^(h x n x d/h)",
-       ours="nn.Attention(12, heads=3)", code="nn/attention.py:Attention")
+       ours="Attention(12, heads=3)", code="study/notes/attention.py:Attention")
 def heads_are_a_batch_axis_after_reshape_and_transpose():
     """Each of h heads has Q, K, V of d x d/h, and their outputs are combined by Y, d x d. All heads are computed at
     once: XQ is reshaped to n x h x d/h and transposed to h x n x d/h, so that the head axis acts as a batch axis."""
     mg.manual_seed(0)
     n, d, h = 5, 12, 3
-    layer = nn.Attention(d, heads=h).double()
+    layer = Attention(d, heads=h).double()
     x, upstream = mg.tensor(normal(0, n, d), requires_grad=True), mg.tensor(normal(1, n, d))
     at_once, one_by_one = layer(x), head_after_head(layer, x)
     difference = max(require_equal(y, one_by_one) for y in (at_once, layer(x, need_weights=True)[0]))
@@ -114,11 +115,11 @@ def heads_are_a_batch_axis_after_reshape_and_transpose():
 
 
 @claim("E25", "Multi-headed attention", FALSE, formula="output_l in R^(d/h)",
-       ours='nn.Attention(12, heads=3, output_projection="none")', code="nn/attention.py:Attention")
+       ours='Attention(12, heads=3, output_projection="none")', code="study/notes/attention.py:Attention")
 def a_heads_output_is_a_vector():
     """The output of a head, for all inputs X, is in R^(d/h)."""
     n, d, h = 5, 12, 3
-    layer = nn.Attention(d, heads=h, output_projection="none").double()
+    layer = Attention(d, heads=h, output_projection="none").double()
     X = normal(0, n, d)
     y = layer(mg.tensor(X)).array
     difference, shapes = require_equal(y, heads_of(layer, X)), {head.shape for head in np.split(y, h, axis=1)}
@@ -127,13 +128,13 @@ def a_heads_output_is_a_vector():
 
 
 @claim("E29", "Multi-headed attention", FALSE, formula="output = [output_1; ...; output_h] Y, where Y in R^(d x d)",
-       ours="nn.Attention(12, heads=3)", code="nn/attention.py:Attention")
+       ours="Attention(12, heads=3)", code="study/notes/attention.py:Attention")
 def outputs_of_heads_are_stacked_like_words():
     """The outputs of the heads are combined as [output_1; ...; output_h] Y, in the notation that stacks words as the rows
     of X = [x_1; ...; x_n]."""
     mg.manual_seed(0)
     n, d, h = 5, 12, 3
-    X, layer = normal(0, n, d), nn.Attention(d, heads=h).double()
+    X, layer = normal(0, n, d), Attention(d, heads=h).double()
     outputs, Y = np.split(heads_of(layer, X), h, axis=1), layer.out.weight.array.T
     message = refusal(lambda: mg.tensor(np.vstack(outputs)) @ mg.tensor(Y))
     require("cannot be multiplied" in message, message)
@@ -143,14 +144,14 @@ def outputs_of_heads_are_stacked_like_words():
 
 @claim("C4", "Multi-headed attention", "true if multiply-adds are counted, and not the h n^2 exponentials",
        formula="Even though we compute h many attention heads, it's not really more costly",
-       ours="nn.Attention(16, heads=h)", code="nn/attention.py:Attention")
+       ours="Attention(16, heads=h)", code="study/notes/attention.py:Attention")
 def more_heads_cost_no_more():
     """Even though h attention heads are computed, it is not really more costly: the matrices are the same size."""
     n, d = 10, 16
     x = mg.tensor(normal(0, 1, n, d), requires_grad=True)
     forward, total, parameters, exponentials = set(), set(), set(), []
     for h in (1, 2, 4, 8):
-        layer = nn.Attention(d, heads=h).double()
+        layer = Attention(d, heads=h).double()
         with mg.count_flops() as count:
             layer(x).sum().backward()
         forward.add(count.forward_counts.total())
@@ -174,7 +175,7 @@ def jacobian_of_softmax(scores: np.ndarray) -> float:
 
 def scores_of(scale: str, d: int) -> np.ndarray:
     """The scores of 500 queries and 16 keys that are standard normal, d wide, (500, 16)."""
-    layer = nn.Attention(d, scale=scale, value=False, output_projection="none").double()
+    layer = Attention(d, scale=scale, value=False, output_projection="none").double()
     for projection in (layer.query, layer.key):
         projection.weight.data[...] = np.eye(d)
     queries, keys = mg.randn(1, 500, d, dtype="float64"), mg.randn(1, 16, d, dtype="float64")
@@ -182,7 +183,7 @@ def scores_of(scale: str, d: int) -> np.ndarray:
 
 
 @claim("A17", "Scaled Dot Product", formula="inputs to the softmax function can be large, making the gradients small",
-       ours='nn.Attention(d, scale="none" or "d_k")', code="nn/attention.py:Attention",
+       ours='Attention(d, scale="none" or "d_k")', code="study/notes/attention.py:Attention",
        also=("003: Scaled self-attention",))
 def large_scores_make_gradients_of_softmax_small():
     """Scaled dot product attention aids in training. For a large dimensionality the dot products between vectors become
@@ -200,7 +201,7 @@ def large_scores_make_gradients_of_softmax_small():
                 sensitivity=[found.median for found in raw], sensitivity_when_divided=medians)
 
 
-def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
+def scores_in_heads(layer: Attention, X: np.ndarray) -> np.ndarray:
     """X Q_l K_l^T X^T for each head, (h, n, n); each row's mean is 0."""
     Q, K, _ = (np.split(matrix, layer.heads, axis=1) for matrix in matrices(layer))
     scores = np.array([X @ q @ k.T @ X.T for q, k in zip(Q, K)])
@@ -208,26 +209,26 @@ def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
 
 
 @claim("E28", "Scaled Dot Product", FALSE, formula="(nothing is printed)",
-       ours='nn.Attention(16, heads=h, scale="none")', code="nn/attention.py:Attention")
+       ours='Attention(16, heads=h, scale="none")', code="study/notes/attention.py:Attention")
 def the_formula_without_the_scale_is_missing():
     """Instead of the self-attention function seen so far (followed by an empty formula), scores are divided."""
     X, differences = normal(0, 6, 16), []
     for h in (1, 2, 4):
-        layer = nn.Attention(16, heads=h, scale="none").double()
+        layer = Attention(16, heads=h, scale="none").double()
         weights = layer(mg.tensor(X), need_weights=True)[1]
         differences.append(require_equal(centred_scores(weights), scores_in_heads(layer, X)))
     return dict(difference=max(differences))
 
 
 @claim("A15", "Scaled Dot Product", formula="output_l = softmax(X Q_l K_l^T X^T / sqrt(d/h)) X V_l",
-       ours='nn.Attention(16, heads=h, scale="d_k")', code="nn/attention.py:Attention",
+       ours='Attention(16, heads=h, scale="d_k")', code="study/notes/attention.py:Attention",
        also=("003: Scaled self-attention",))
 def scores_are_divided_by_the_root_of_the_head_size():
     """Attention scores are divided by sqrt(d/h), so that they do not become large just as a function of d/h."""
     mg.manual_seed(0)
     d, x, ratios, differences = 16, mg.tensor(normal(0, 6, 16)), [], []
     for h in (1, 2, 4):
-        layer, by_width = (nn.Attention(d, heads=h, scale=scale).double() for scale in ("d_k", "d_model"))
+        layer, by_width = (Attention(d, heads=h, scale=scale).double() for scale in ("d_k", "d_model"))
         by_width.load_state_dict(layer.state_dict())
         scores, of_width = (centred_scores(each(x, need_weights=True)[1]) for each in (layer, by_width))
         differences.append(require_equal(scores, scores_in_heads(layer, x.array) / math.sqrt(d / h)))

@@ -8,6 +8,7 @@ from models.attention_maps import attention_maps
 from models.encoder_decoder import PAD, Decoder, Encoder, EncoderDecoder
 from models.task import FIRST
 from models.transformer import Block, TransformerConfig
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     check_gradients, heads_of, influence, largest, matrices, normal, require_causal,
@@ -74,17 +75,17 @@ def an_encoder_and_a_decoder_are_put_together():
 
 
 @claim("A18", "Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
-       ours="nn.Attention(8, heads=2, memory_width=6)(z, h)", code="nn/attention.py:Attention",
+       ours="Attention(8, heads=2, memory_width=6)(z, h)", code="study/notes/attention.py:Attention",
        also=("002: Self-attention",))
 def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder():
     """In self-attention, keys, queries and values come from the same source. In cross-attention, keys and values are
     drawn from the encoder's outputs h, like a memory, and queries from the decoder's inputs z."""
     mg.manual_seed(0)
     z, h = normal(0, 1, 3, 8), normal(1, 1, 5, 6)
-    layer = nn.Attention(8, heads=2, memory_width=6).double()
+    layer = Attention(8, heads=2, memory_width=6).double()
     difference = require_equal(layer(mg.tensor(z), mg.tensor(h))[0], heads_of(layer, z[0], h[0]) @ layer.out.weight.array.T)
     error = check_gradients(layer, z, h)
-    same = nn.Attention(8, heads=2).double()
+    same = Attention(8, heads=2).double()
     require_equal(same(mg.tensor(z), mg.tensor(z)), same(mg.tensor(z)))
 
     decoder = Decoder(TransformerConfig(context=3, layers=1, width=8, heads=2, positions="none", final_norm=False)).double()
@@ -128,7 +129,7 @@ def rotated(x: np.ndarray) -> np.ndarray:
     return np.stack([turned.real, turned.imag], axis=2).reshape(T, D)
 
 
-def scores_with_positions(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
+def scores_with_positions(layer: Attention, X: np.ndarray) -> np.ndarray:
     """Of each head, (H, T, T), from the formulas; each row's mean is 0."""
     Q, K, _ = (np.split(matrix, layer.heads, axis=1) for matrix in matrices(layer))
     T, scores = len(X), []
@@ -145,7 +146,7 @@ def scores_with_positions(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
 
 @claim("P8", "Problems", "true if texts may be longer than in training",
        formula="Simple absolute indices are not the best way to represent position",
-       ours='nn.Attention(8, heads=2, positions="rotary" or "relative")', code="nn/attention.py:Attention",
+       ours='Attention(8, heads=2, positions="rotary" or "relative")', code="study/notes/attention.py:Attention",
        measured="a layer that names the token 2 places before, trained on texts of 8, is right at places 9 to 16 with "
                 "learned positions 22% (20% to 24%), sinusoids 29% (20% to 43%), relative 80% (78% to 81%), rotary 66% "
                 "(65% to 73%), by chance 17%; 300 steps of Adam at 0.01, 5 seeds")
@@ -155,7 +156,7 @@ def absolute_indices_are_not_the_best_positions():
     D, ahead, tokens = 8, normal(0, 7, 8), normal(1, 5, 8)
     moved = {}
     for positions in ("rotary", "relative", "none"):
-        layer = nn.Attention(D, heads=2, positions=positions).double()
+        layer = Attention(D, heads=2, positions=positions).double()
         if positions == "relative":
             layer.relative_bias.data[...] = normal(2, *layer.relative_bias.shape)
         absolute = nn.PositionEncoding("sinusoidal" if positions == "none" else "none", D)
@@ -163,7 +164,7 @@ def absolute_indices_are_not_the_best_positions():
         at_start, later = (centred_scores(layer(x, need_weights=True)[1]) for x in inputs)
         require_equal(at_start, scores_with_positions(layer, inputs[0].array))
         moved[positions] = largest(at_start, centred_scores(np.exp(later[:, 7:, 7:])))
-        without = nn.Attention(D, heads=2).double()
+        without = Attention(D, heads=2).double()
         without.load_state_dict(layer.state_dict(), strict=False)
         same = largest(at_start, centred_scores(without(inputs[0], need_weights=True)[1]))
         require((same > 0.01) == (positions != "none"), f"{positions} positions change scores by {same:.0e}")

@@ -8,6 +8,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
+from study.notes.attention import Attention
 from study.notes.claims import claims_of, require
 from study.notes.helpers import influence, largest, longest_chain, normal, over_seeds, require_equal
 from study.notes.training import fit
@@ -107,14 +108,14 @@ def recurrent_network(gain: float | None = None) -> nn.RNN:
 
 @claim("C7", "Linear Interaction Distance",
        formula="RNNs: O(sequence length) steps; attention: maximum interaction distance O(1)",
-       ours="nn.RNN(8, 8), nn.Attention(8, heads=2)", code="nn/recurrent.py:RNN, nn/attention.py:Attention",
+       ours="nn.RNN(8, 8), Attention(8, heads=2)", code="nn/recurrent.py:RNN, study/notes/attention.py:Attention",
        also=("001: Attention: The savior", "004: Transformers"))
 def distant_words_interact_after_many_steps_or_one():
     """Distant words take O(sequence length) steps to interact in a recurrent network. With attention the maximum
     interaction distance is O(1), since all words interact at every layer."""
     mg.manual_seed(0)
     T, lengths = 12, (4, 16, 64)
-    attention, rnn = nn.Attention(8, heads=2).double(), nn.RNN(8, 8, batch_first=True).double()
+    attention, rnn = Attention(8, heads=2).double(), nn.RNN(8, 8, batch_first=True).double()
     reach = influence(attention, normal(0, 1, T, 8))
     require(bool((reach > 1e-6).all()), f"the smallest influence in a layer of attention is {reach.min():.0e}")
     chains = {name: [first_to_last(layer, normal(0, 1, n, 8))[1] for n in lengths]
@@ -144,7 +145,7 @@ def gradients_of_an_rnn_vanish_or_explode_with_distance():
 
     lengths = 4, 16, 64
     makers = {"as it starts": lambda: states_of(recurrent_network()), "larger": lambda: states_of(recurrent_network(3)),
-              "attention": lambda: nn.Attention(8).double()}
+              "attention": lambda: Attention(8).double()}
     found = {name: [over_seeds(norm_over(make, T)) for T in lengths] for name, make in makers.items()}
     small, large, attention = found.values()
     require(small[2].median < 1e-6 * small[0].median, f"with small weights: {small}")
@@ -164,7 +165,7 @@ def nearness(layer: Callable[[Tensor], Tensor], T: int = 12, D: int = 8) -> np.n
 
 @claim("G23", "Linear Interaction Distance",
        formula="linear locality, so nearby words often affect each other's decisions",
-       ours="nn.RNN(8, 32), nn.Attention(8)", code="nn/recurrent.py:RNN, nn/attention.py:Attention")
+       ours="nn.RNN(8, 32), Attention(8)", code="nn/recurrent.py:RNN, study/notes/attention.py:Attention")
 def recurrent_networks_encode_locality():
     """Recurrent networks are unrolled left to right, which encodes linear locality: nearby words often affect each other's
     decisions."""
@@ -172,7 +173,7 @@ def recurrent_networks_encode_locality():
         return (over_seeds(lambda seed, words=words: nearness(make())[words].sum()) for words in (slice(3), slice(9, 12)))
 
     close, far = of_nearest_and_farthest(lambda: states_of(recurrent_network()))
-    close_in_attention, far_in_attention = of_nearest_and_farthest(lambda: nn.Attention(8).double())
+    close_in_attention, far_in_attention = of_nearest_and_farthest(lambda: Attention(8).double())
     require(close.median > 0.7 > 0.1 > far.median > 0, f"RNN: {close:.2f} of the nearest, {far:.2f} of the farthest")
     require(abs(far_in_attention.median - 0.25) < 0.1, f"attention: {far_in_attention:.2f} of the farthest")
     return dict(nearest=close, farthest=far, nearest_in_attention=close_in_attention,
@@ -181,11 +182,11 @@ def recurrent_networks_encode_locality():
 
 @claim("G24", "Linear Interaction Distance", "true of the network; what suits sentences is not measured here",
        formula='Linear order of words is "baked in"',
-       ours="nn.RNN(8, 32), nn.Attention(8)", code="nn/recurrent.py:RNN, nn/attention.py:Attention")
+       ours="nn.RNN(8, 32), Attention(8)", code="nn/recurrent.py:RNN, study/notes/attention.py:Attention")
 def linear_order_is_baked_in():
     """The linear order of words is baked into a recurrent network, but is not the right way to think about sentences."""
     mg.manual_seed(0)
-    x, rnn, attention = normal(0, 1, 6, 8), states_of(recurrent_network()), nn.Attention(8).double()
+    x, rnn, attention = normal(0, 1, 6, 8), states_of(recurrent_network()), Attention(8).double()
     moved = x[:, [3, 0, 4, 2, 1, 5]]  # the last word stays the last
     changes = [largest(layer(mg.tensor(moved))[:, -1], layer(mg.tensor(x))[:, -1]) for layer in (rnn, attention)]
     require(changes[0] > 0.1 and changes[1] < 1e-12, f"another order changes the last output by {changes}")
@@ -194,7 +195,7 @@ def linear_order_is_baked_in():
 
 @claim("G22", "Linear Interaction Distance", "true if the learning rate is small, or the distance large",
        formula="Long distance dependencies are difficult to learn",
-       ours='nn.RNN(32, 32), nn.Attention(32, causal="mask")', code="nn/recurrent.py:RNN, nn/attention.py:Attention",
+       ours='nn.RNN(32, 32), Attention(32, causal="mask")', code="nn/recurrent.py:RNN, study/notes/attention.py:Attention",
        measured="which of 8 symbols came first: an RNN of 32 units knows for 4 tokens after 200 steps at 0.003 or 0.01 "
                 "(100%); for 12 after 600 steps 14% (11% to 15%) at 0.003 and 75% (25% to 100%) at 0.01, for 24 at 0.01 "
                 "12% (9% to 87%); attention knows for 24 after 200 steps at either rate (100%); Adam, 5 seeds")

@@ -8,6 +8,7 @@ import nn
 import nn.functional as F
 from models.encoder_decoder import Encoder
 from models.transformer import MLP, CausalTransformer, TransformerConfig
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     check_gradients, heads_of, influence, largest, matrices, normal, refusal, require_causal,
@@ -59,7 +60,7 @@ def positions_are_columns_and_tokens_are_rows():
 def stacked_attention(X: np.ndarray) -> tuple:
     """Two layers without read-out; their output for X; their weights A, and their matrices V."""
     mg.manual_seed(0)
-    layers = [nn.Attention(X.shape[1], output_projection="none").double() for _ in range(2)]
+    layers = [Attention(X.shape[1], output_projection="none").double() for _ in range(2)]
     y, weights = mg.tensor(X), []
     for layer in layers:
         for parameter in layer.parameters():
@@ -70,8 +71,8 @@ def stacked_attention(X: np.ndarray) -> tuple:
 
 
 @claim("M3", "2. Adding non-linearities", "true if the weights are held fixed",
-       formula="o_i = sum_k alpha*_ij V* x_k", ours='nn.Attention(8, output_projection="none"), twice',
-       code="nn/attention.py:Attention", also=("003: Transformer layers",))
+       formula="o_i = sum_k alpha*_ij V* x_k", ours='Attention(8, output_projection="none"), twice',
+       code="study/notes/attention.py:Attention", also=("003: Transformer layers",))
 def two_attention_layers_without_nonlinearity_are_one():
     """Attention has no elementwise nonlinearities: two stacked layers look a lot like a single one, a linear combination
     of a linear transformation of the input."""
@@ -88,7 +89,7 @@ def two_attention_layers_without_nonlinearity_are_one():
 
 @claim("E5", "2. Adding non-linearities", FALSE,
        formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k = sum_k alpha*_ij V* x_k",
-       ours='nn.Attention(8, output_projection="none"), twice', code="nn/attention.py:Attention")
+       ours='Attention(8, output_projection="none"), twice', code="study/notes/attention.py:Attention")
 def stacked_weights_are_a_product_with_sums_of_columns():
     """Two stacked layers have the weights alpha*_ij, which are alpha_jk times the sum of alpha_ij over i."""
     X = normal(0, 6, 8)
@@ -121,7 +122,7 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
         require_equal(mlp(mg.tensor(h[::-1].copy())), expected[::-1])
         counts[ratio] = sum(parameter.numel() for parameter in mlp.parameters())
         require(counts[ratio] == 2 * ratio * d * d + ratio * d + d, f"there are {counts[ratio]} parameters")
-    attention = sum(parameter.numel() for parameter in nn.Attention(d).parameters())
+    attention = sum(parameter.numel() for parameter in Attention(d).parameters())
     return dict(difference=max(differences), parameters=counts[5], of_attention=attention)
 
 
@@ -141,13 +142,13 @@ def both_matrices_of_the_feed_forward_network_have_the_same_shape():
 
 @claim("A34", "3. Masking the future in self-attention", "true if keys and values are meant",
        formula="change the set of keys and queries to include only past words (Inefficient !!!)",
-       ours="layer(x[:, t : t + 1], x[:, : t + 1]) for each t", code="nn/attention.py:Attention")
+       ours="layer(x[:, t : t + 1], x[:, : t + 1]) for each t", code="study/notes/attention.py:Attention")
 def keys_of_the_past_only_can_be_given_at_each_step():
     """At every timestep the set of keys and queries could be changed to include only past words; that is
     inefficient."""
     mg.manual_seed(0)
     n, d = 32, 16
-    x, layer, masked = mg.tensor(normal(0, 1, n, d)), nn.Attention(d, heads=2).double(), nn.Attention(
+    x, layer, masked = mg.tensor(normal(0, 1, n, d)), Attention(d, heads=2).double(), Attention(
         d, heads=2, causal="mask").double()
     masked.load_state_dict(layer.state_dict())
     with mg.count_flops() as at_once:
@@ -166,12 +167,12 @@ def keys_of_the_past_only_can_be_given_at_each_step():
 
 
 @claim("E7", "3. Masking the future in self-attention", FALSE, formula="e_ij = -inf for j > i",
-       ours='nn.Attention(8, causal="mask")', code="nn/attention.py:Attention")
+       ours='Attention(8, causal="mask")', code="study/notes/attention.py:Attention")
 def scores_of_zero_hide_the_future():
     """Attention to future words is masked out by setting attention scores to zero."""
     mg.manual_seed(0)
     T, x = 6, normal(0, 6, 8)
-    layer = nn.Attention(8, causal="mask").double()
+    layer = Attention(8, causal="mask").double()
     Q, K, _ = matrices(layer)
     scores, past = (x @ Q) @ (x @ K).T / math.sqrt(8), np.tri(T)
     literal = mg.tensor(scores * past).softmax(-1).array
@@ -184,11 +185,11 @@ def scores_of_zero_hide_the_future():
 
 
 @claim("A6", "3. Masking the future in self-attention", formula="e_ij = q_i^T k_j if j <= i, -inf if j > i",
-       ours='nn.Attention(8, heads=2, causal="mask")', code="nn/attention.py:Attention")
+       ours='Attention(8, heads=2, causal="mask")', code="study/notes/attention.py:Attention")
 def scores_of_minus_infinity_hide_the_future():
     """To parallelise, attention to future words is masked out: their scores are set to minus infinity."""
     mg.manual_seed(0)
-    x, masked = normal(0, 6, 8), nn.Attention(8, heads=2, causal="mask").double()
+    x, masked = normal(0, 6, 8), Attention(8, heads=2, causal="mask").double()
     difference = max(require_equal(y, heads_of(masked, x, is_causal=True) @ masked.out.weight.array.T)
                      for y in (masked(mg.tensor(x)), masked(mg.tensor(x), need_weights=True)[0]))
     require_causal(influence(masked, x[None]))

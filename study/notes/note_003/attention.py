@@ -8,6 +8,7 @@ import nn
 import nn.functional as F
 from models.task import FIRST
 from models.tasks import TASKS
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     Spread, attend, check_gradients, heads_of, matrices, mhsa, normal, plain_attention, refusal, require_equal, softmax,
@@ -17,7 +18,7 @@ from study.notes.training import Tagger, after_fit, choices
 claim = claims_of("003")
 
 N, D = 6, 8  # tokens, features
-ATTENTION = "nn/attention.py:Attention"
+ATTENTION = "study/notes/attention.py:Attention"
 
 
 def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
@@ -28,7 +29,7 @@ def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
 
 
 @claim("G31", "Attention", formula="swam, river -> bank of a river; cash -> financial institution",
-       ours="nn.Attention(D)(x, need_weights=True)", code=f"{ATTENTION}, models/tasks.py:bank")
+       ours="Attention(D)(x, need_weights=True)", code=f"{ATTENTION}, models/tasks.py:bank")
 def bank_attends_to_the_telling_word():
     """To find out which bank is meant, a network should attend to specific words of the sentence, such as river or cash,
     whose places depend on the sentence."""
@@ -54,14 +55,14 @@ def bank_attends_to_the_telling_word():
 
 
 @claim("A7", "Network parameters", formula="Q = X W^(q), K = X W^(k), V = X W^(v), Y = softmax(Q K^T) V",
-       ours='nn.Attention(D, key_size=D_k, value_size=D_v, scale="none", output_projection="none")', code=ATTENTION,
+       ours='Attention(D, key_size=D_k, value_size=D_v, scale="none", output_projection="none")', code=ATTENTION,
        also=("001: Sequence-Stacked form of attention", "004: Self-Attention"))
 def queries_keys_and_values():
     """Three matrices turn tokens into queries, keys and values, and Y = softmax(Q Kᵀ) V. Values may have another size
     than keys."""
     mg.manual_seed(0)
     X = normal(0, N, D)
-    layer = random_double(nn.Attention(D, key_size=3, value_size=5, output_projection="none", scale="none"))
+    layer = random_double(Attention(D, key_size=3, value_size=5, output_projection="none", scale="none"))
     Q, K, V = (X @ matrix for matrix in matrices(layer))
     difference = require_equal(layer(mg.tensor(X)), attend(Q, K, V))
     check_gradients(layer, X[None])
@@ -76,36 +77,35 @@ def queries_keys_and_values():
 
 
 @claim("A44", "Network parameters", "true if no matrix W^(o) follows", formula="D_v = D",
-       ours='nn.Attention(D, value_size=D, output_projection="none", residual=True)', code=ATTENTION)
+       ours='Attention(D, value_size=D, output_projection="none", residual=True)', code=ATTENTION)
 def values_as_wide_as_tokens():
     """If D_v = D, residual connections are easy to include, and layers can be stacked."""
     mg.manual_seed(0)
     X, narrow = mg.tensor(normal(0, N, D)), 5
-    layers = [nn.Attention(D, value_size=D, output_projection="none", residual=True).double() for _ in range(3)]
+    layers = [Attention(D, value_size=D, output_projection="none", residual=True).double() for _ in range(3)]
     expected = X.array
     for layer in layers:
         W_q, W_k, W_v = matrices(layer)
         expected = expected + softmax(expected @ W_q @ (expected @ W_k).T / math.sqrt(D)) @ (expected @ W_v)
     stacked = require_equal(nn.Sequential(*layers)(X), expected)
 
-    first, second = (nn.Attention(D, value_size=narrow, output_projection="none").double() for _ in range(2))
+    first, second = (Attention(D, value_size=narrow, output_projection="none").double() for _ in range(2))
     refusal(lambda: X + first(X))
-    refusal(lambda: nn.Attention(D, value_size=narrow, output_projection="none", residual=True))
     refusal(lambda: second(first(X)))
-    projected = nn.Attention(D, value_size=narrow, residual=True).double()
+    projected = Attention(D, value_size=narrow, residual=True).double()
     shape = nn.Sequential(projected, projected)(X).shape
     require(shape == (N, D), f"with W^(o) the shape is {shape}")
     return dict(difference=stacked)
 
 
 @claim("E8", "Network parameters", FALSE, formula="W^(q), W^(k): N x D_k, W^(v): N x D_v; C heads, W^(o): H D_v x D",
-       ours="nn.Attention(D, heads=C, key_size=D_k, value_size=D_v): W^(q) is D x C D_k, W^(o) is C D_v x D",
+       ours="Attention(D, heads=C, key_size=D_k, value_size=D_v): W^(q) is D x C D_k, W^(o) is C D_v x D",
        code=ATTENTION, also=("003: Multi-head attention",))
 def the_shape_of_the_projections():
     """The matrices of queries and keys are N x D_k, that of values N x D_v. There are C heads, and W^(o) is H D_v x D."""
     D_k, D_v, C = 3, 5, 2
     mg.manual_seed(0)
-    X, layer = mg.tensor(normal(0, N, D)), nn.Attention(D, heads=C, key_size=D_k, value_size=D_v).double()
+    X, layer = mg.tensor(normal(0, N, D)), Attention(D, heads=C, key_size=D_k, value_size=D_v).double()
     refusal(lambda: X @ mg.tensor(normal(1, N, D_k)))
     W_q, W_k, W_v = matrices(layer)
     shapes = [W.shape for W in (W_q, W_k, W_v, layer.out.weight.T)]
@@ -118,7 +118,7 @@ def the_shape_of_the_projections():
 
 
 @claim("A16", "Scaled self-attention", formula="var(q^T k) = D_k; softmax(Q K^T / sqrt(D_k)) V",
-       ours='nn.Attention(D_k, scale="d_k"), the default', code=f"{ATTENTION}._factor")
+       ours='Attention(D_k, scale="d_k"), the default', code=f"{ATTENTION}._factor")
 def the_variance_of_a_dot_product():
     """If all entries of q and k are independent with mean 0 and variance 1, q . k has variance D_k; so logits should be
     divided by its square root."""
@@ -128,7 +128,7 @@ def the_variance_of_a_dot_product():
     for D_k in sizes:
         q, k = mg.randn(1, keys, D_k, dtype=mg.float64), mg.randn(1, keys, D_k, dtype=mg.float64)
         variances.append((q @ k.mT).var().item())
-        layer = nn.Attention(D_k, query_key="none", value=False, output_projection="none").double()
+        layer = Attention(D_k, query_key="none", value=False, output_projection="none").double()
         output, weights = layer(q, k, need_weights=True)
         logits = np.log(weights.array)  # up to a number for each row
         scaled.append((logits - logits.mean(axis=-1, keepdims=True)).var() * keys / (keys - 1))
@@ -140,7 +140,7 @@ def the_variance_of_a_dot_product():
 
 
 @claim("A13", "Multi-head attention", formula="Y = (H_1, ..., H_C) W^(o)",
-       ours='nn.Attention(D, heads=C, output_projection="concat"), or "sum" of a matrix for each head',
+       ours='Attention(D, heads=C, output_projection="concat"), or "sum" of a matrix for each head',
        code=ATTENTION, also=("000: Multi-Headed Self-Attention", "000: Queries, Keys, and Values",
                              "001: Multi-headed attention", "004: Self-Attention"))
 def concatenated_heads_times_a_matrix():
@@ -149,8 +149,8 @@ def concatenated_heads_times_a_matrix():
     mg.manual_seed(0)
     X, upstream = normal(0, 2, N, D)
     sizes = {"heads": heads, "key_size": 4, "value_size": D_v}
-    concatenated = random_double(nn.Attention(D, output_projection="concat", **sizes))
-    summed = nn.Attention(D, output_projection="sum", **sizes).double()
+    concatenated = random_double(Attention(D, output_projection="concat", **sizes))
+    summed = Attention(D, output_projection="sum", **sizes).double()
     for name in ("query", "key", "value"):
         getattr(summed, name).load_state_dict(getattr(concatenated, name).state_dict())
     W_o = concatenated.out.weight.array.T
@@ -184,7 +184,7 @@ class Neighbours(Tagger):
 
 
 @claim("A45", "Multi-head attention", formula="H_c = Attention(Q_c, K_c, V_c), c = 1 ... C",
-       ours="nn.Attention(D, heads=C)", code=ATTENTION,
+       ours="Attention(D, heads=C)", code=ATTENTION,
        also=("000: Multi-Headed Self-Attention", "001: Multi-headed attention"))
 def heads_attend_to_several_patterns():
     """Several heads in parallel can attend to several patterns in the data at the same time."""

@@ -49,7 +49,7 @@ def norms_before_attention_and_mlp():
 def counted(N: int, D: int) -> dict[str, int]:
     """Multiply-adds of the parts of a layer of attention with one head, and of an MLP."""
     x = mg.zeros(1, N, D)
-    attention, mlp = nn.Attention(D), MLP(TransformerConfig(width=D, heads=1))
+    attention, mlp = nn.MultiHeadAttention(D, 1), MLP(TransformerConfig(width=D, heads=1))
     with mg.no_grad(), mg.count_flops() as of_attention:
         attention(x, need_weights=True)
     with mg.no_grad(), mg.count_flops() as of_kernel:
@@ -58,7 +58,7 @@ def counted(N: int, D: int) -> dict[str, int]:
         mlp(x)
     linear = of_attention.forward_counts["Linear"]
     return {"Q, K, V": linear * 3 // 4, "W^(o)": linear // 4, "Q Kᵀ and A V": of_attention.forward_counts["MatMul"],
-            "in the kernel": of_kernel.forward_counts["ScaledDotProductAttention"], "MLP": of_mlp.total}
+            "in the kernel": of_kernel.forward_counts["PackedAttention"], "MLP": of_mlp.total}
 
 
 @claim("C1", "Computational complexity", "true without the output projection W^(o), which it forgets",

@@ -7,6 +7,7 @@ import numpy as np
 import minigrad as mg
 import nn
 from nn.position import sinusoidal
+from study.notes.attention import Attention
 from study.notes.claims import claims_of, require
 from study.notes.helpers import largest, refusal, require_equal
 
@@ -31,7 +32,7 @@ def positions_are_added_and_not_concatenated():
     require_equal(added(x) @ W, joined(x) @ mg.cat([W, W]))
     require_equal(joined(x)[:, :width], x)
 
-    sizes = [sum(p.numel() for p in nn.Attention(encoding.out_width, key_size=width, value_size=width, bias=True,
+    sizes = [sum(p.numel() for p in Attention(encoding.out_width, key_size=width, value_size=width, bias=True,
                                                  output_projection="none").parameters()) for encoding in (added, joined)]
     require(sizes[1] == sizes[0] + 3 * width * width, f"attention has {sizes} parameters")
     return dict(parameters_added=sizes[0], concatenated=sizes[1])

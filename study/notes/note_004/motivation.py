@@ -127,7 +127,7 @@ def reading_in_both_directions():
 
 @claim("G33", "Motivation", "true if training is short",
        formula="This is fine, but still does not capture very long range dependencies.",
-       ours="nn.RNN(D, D, bidirectional=True), nn.Attention(D)", code=f"{RNN}, {ATTENTION}",
+       ours="nn.RNN(D, D, bidirectional=True), Attention(D)", code=f"{RNN}, {ATTENTION}",
        measured="asked at one end for the token at the other: 100% of 4 tokens, 49% (23% to 76%) of 10, with attention "
                 "100%; after three times the steps 70% (32% to 85%); by chance 25%; 250 steps of Adam at 0.005, 5 seeds")
 def both_directions_miss_long_ranges():

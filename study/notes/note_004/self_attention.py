@@ -6,6 +6,7 @@ import nn
 from models.encoder_decoder import Encoder
 from models.tasks import TASKS
 from models.transformer import TransformerConfig
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, heads_of, influence, largest, matrices, over_seeds, refusal, require_causal,
@@ -19,13 +20,13 @@ claim = claims_of("004")
 
 @claim("A46", "Self-Attention",
        formula="In self-attention, we are not limited to tokens/symbols only seen in the past.",
-       ours="nn.Attention(D), nn.RNN(D, D)", code=f"{ATTENTION}, {RNN}")
+       ours="Attention(D), nn.RNN(D, D)", code=f"{ATTENTION}, {RNN}")
 def attention_is_not_limited_to_the_past():
     """Recurrent networks map what they have seen so far to an output; self-attention maps sets to sets, in which all
     points interact."""
     mg.manual_seed(0)
     x = randn(1, 6, 4)
-    rnn, attention = nn.RNN(4, 4, batch_first=True).double(), nn.Attention(4).double()
+    rnn, attention = nn.RNN(4, 4, batch_first=True).double(), Attention(4).double()
     reach = influence(attention, x)
     require(bool(reach.all()), "some outputs of attention do not depend on all inputs")
     require_causal(influence(lambda x: rnn(x)[0], x))
@@ -34,13 +35,13 @@ def attention_is_not_limited_to_the_past():
 
 @claim("A48", "Self-Attention", "true if an input is a whole image; along a sequence, a filter reads several inputs",
        formula="Convnets map single inputs to single outputs. In self-attention, we map sets of inputs to sets of outputs",
-       ours="nn.patchify(images, 2), nn.Attention(D)", code=f"nn/patches.py:patchify, {ATTENTION}")
+       ours="nn.patchify(images, 2), Attention(D)", code=f"nn/patches.py:patchify, {ATTENTION}")
 def convnets_map_single_inputs():
     """Convnets map single inputs to single outputs; self-attention maps sets to sets, and captures, by design, the
     interaction between data points."""
     mg.manual_seed(0)
     images, points = randn(6, 1, 4, 4), randn(1, 6, 4)
-    filters, attention = nn.Linear(4, 4).double(), nn.Attention(4).double()
+    filters, attention = nn.Linear(4, 4).double(), Attention(4).double()
     taps = [randn(4, 4, seed=1 + seed) for seed in range(3)]
 
     def convnet(images):
@@ -59,12 +60,12 @@ def convnets_map_single_inputs():
 
 
 @claim("E36", "Self-Attention", FALSE, formula="W_ij = exp w_ij / sum_j exp w_ij",
-       ours='nn.Attention(D, query_key="none", scale="none"), weights.softmax(-1)', code=ATTENTION)
+       ours='Attention(D, query_key="none", scale="none"), weights.softmax(-1)', code=ATTENTION)
 def one_index_for_two_keys():
     """The weight of j for i is exp w_ij over the sum over j of exp w_ij, which normalises rows."""
     mg.manual_seed(0)
     x = randn(5, 4)
-    layer = nn.Attention(4, query_key="none", value=False, output_projection="none", scale="none").double()
+    layer = Attention(4, query_key="none", value=False, output_projection="none", scale="none").double()
     e = np.exp(x.array @ x.array.T)
     _, weights = layer(x, need_weights=True)
     meant = require_equal(weights[0], e / np.array([[sum(e[i, k] for k in range(5))] for i in range(5)]))
@@ -96,11 +97,11 @@ def permuted_tokens_give_permuted_features():
 
 
 @claim("A47", "Self-Attention", "true if the vectors are learned", formula="w_ij = x_i^T x_j",
-       ours='nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION)
+       ours='Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION)
 def dot_products_group_similar_words():
     """The dot product is a mechanism that groups similar words, such as the nouns of a sentence, automatically."""
     task, width, steps = TASKS["translation"], 16, 400
-    plain = nn.Attention(width, query_key="none", value=False, output_projection="none", scale="none")
+    plain = Attention(width, query_key="none", value=False, output_projection="none", scale="none")
     sentences, _ = task.make(np.random.default_rng(99), 300, 3)
     same_kind = np.zeros((7, 7), dtype=bool)  # the adjectives are at 1 and 5, the nouns at 2 and 6
     same_kind[[1, 5, 2, 6], [5, 1, 6, 2]] = True
@@ -129,12 +130,12 @@ def dot_products_group_similar_words():
 
 @claim("A9", "Self-Attention",
        formula="q_i = W_q x_i, k_i = W_k x_i, v_i = W_v x_i, w_ij = q_i^T k_j / sqrt(d), y_i = sum_j W_ij v_j",
-       ours='nn.Attention(d, scale="d_model", output_projection="none")', code=ATTENTION)
+       ours='Attention(d, scale="d_model", output_projection="none")', code=ATTENTION)
 def one_head_in_column_vectors():
     """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighted by the softmax of q . k over the
     square root of d."""
     mg.manual_seed(0)
-    layer = nn.Attention(6, scale="d_model", output_projection="none").double()
+    layer = Attention(6, scale="d_model", output_projection="none").double()
     x = randn(5, 6)
     found = require_equal(layer(x), heads_of(layer, x.array, scale=6**-0.5))
     Q, K, V = (x.array @ matrix for matrix in matrices(layer))
@@ -143,15 +144,15 @@ def one_head_in_column_vectors():
     return dict(difference=found, in_rows=in_rows)
 
 
-def heads_of_note(each: int) -> nn.Attention:
+def heads_of_note(each: int) -> Attention:
     """Three heads of this many features, from tokens of 6."""
     mg.manual_seed(0)
-    return nn.Attention(6, heads=3, key_size=each, value_size=each, scale="d_model").double()
+    return Attention(6, heads=3, key_size=each, value_size=each, scale="d_model").double()
 
 
 @claim("A14", "Self-Attention", "true if heads are as wide as tokens; else sqrt(d) is too much",
        formula="w^r_ij = <q^r_i, k^r_j> / sqrt(d), y_i = W_y concat[y^1_i, y^2_i, ...]",
-       ours='nn.Attention(d, heads=h, key_size=d, value_size=d), or nn.Attention(d, heads=h, scale="d_model")',
+       ours='Attention(d, heads=h, key_size=d, value_size=d), or Attention(d, heads=h, scale="d_model")',
        code=ATTENTION)
 def heads_whose_size_is_not_given():
     """Each head has its own three projections, products are divided by the square root of d for numerical reasons, and the
@@ -166,7 +167,7 @@ def heads_whose_size_is_not_given():
 
     def by_the_root_of_d_k(layer):
         """How far the layer is from one whose scores are divided by sqrt(d_k)."""
-        other = nn.Attention(6, heads=3, key_size=layer.key_size, value_size=layer.value_size, scale="d_k").double()
+        other = Attention(6, heads=3, key_size=layer.key_size, value_size=layer.value_size, scale="d_k").double()
         other.load_state_dict(layer.state_dict())
         return largest(layer(x), other(x)), layer.factor / other.factor
 
@@ -177,7 +178,7 @@ def heads_whose_size_is_not_given():
 
 
 @claim("E9", "Self-Attention", FALSE, formula="y^r_i = sum_j W^r_ij v_j",
-       ours="nn.Attention(d, heads=h): the values of head r are v^r_j", code=ATTENTION)
+       ours="Attention(d, heads=h): the values of head r are v^r_j", code=ATTENTION)
 def values_without_their_head():
     """Head r weights v_j, a value without the index of a head."""
     x, literal, found = randn(5, 6), {}, 0.0
@@ -196,7 +197,7 @@ def values_without_their_head():
 
 
 @claim("A21", "Self-Attention", formula="every key in the database is matched to the query to some extent",
-       ours='nn.Attention(n, query_key="none", value_size=D, output_projection="none", scale=100.0)', code=ATTENTION,
+       ours='Attention(n, query_key="none", value_size=D, output_projection="none", scale=100.0)', code=ATTENTION,
        also=("003: Self-attention",))
 def a_soft_dictionary():
     """Attention looks a query up among keys and returns values, but softly: each key matches to some extent."""
@@ -207,7 +208,7 @@ def a_soft_dictionary():
     keys, table = mg.tensor(np.eye(n)), generator.normal(size=(n, size))
     errors = []
     for scale in (1.0, 10.0, 100.0):
-        layer = nn.Attention(n, query_key="none", value_size=size, output_projection="none", scale=scale).double()
+        layer = Attention(n, query_key="none", value_size=size, output_projection="none", scale=scale).double()
         layer.value.weight.data = table.T.copy()
         found, weights = layer(queries, keys, need_weights=True)
         errors.append(largest(found, table[asked]))

@@ -3,7 +3,7 @@ import minigrad as mg
 from minigrad import Tensor
 from study.notes.helpers import normal
 
-ATTENTION, POSITIONS, RNN = "nn/attention.py:Attention", "nn/position.py:PositionEncoding", "nn/recurrent.py:RNN"
+ATTENTION, POSITIONS, RNN = "study/notes/attention.py:Attention", "nn/position.py:PositionEncoding", "nn/recurrent.py:RNN"
 BLOCK, SEQ2SEQ = "models/transformer.py:Block", "models/recurrent.py:RecurrentSeq2Seq"
 
 

@@ -7,6 +7,7 @@ import nn
 from models.encoder_decoder import Encoder
 from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
+from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, Spread, largest, make_block, normal, normalised, over_seeds, require_block, require_equal, shift_map,
@@ -51,7 +52,7 @@ def growth_of_gradients(placement: str, depth: int = 24, seeds: int = 20) -> Spr
 def gradient_of_the_first_token(length: int) -> Spread:
     """The norm of the last output's gradient with respect to the first of this many tokens."""
     def gradient(seed):
-        layer = nn.Attention(32, causal="mask").double()
+        layer = Attention(32, causal="mask").double()
         upstream = np.zeros((1, length, 32))
         upstream[0, -1] = normal(1000 + seed, 32)
         _, dx = mg.vjp(layer, randn(1, length, 32, seed=seed), mg.tensor(upstream))

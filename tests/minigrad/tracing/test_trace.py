@@ -159,18 +159,18 @@ def test_a_returned_tensor_keeps_its_name():
     assert mg.trace(lambda x: x.exp(), leaf(3)).steps[-1].output.name == "exp"
 
 
-ATTENTION = nn.Attention(4, heads=2)
+ATTENTION = nn.MultiHeadAttention(4, 2)
 
 
 def attended(tokens):
-    output = ATTENTION(tokens)
+    output = ATTENTION(tokens[None])
     return output
 
 
 @pytest.mark.parametrize("function, inputs, has, has_not", [
     (lambda x, w: F.gelu(x @ w).sum(), 2, ["x", "w", "matmul", "gelu", "sum"], ["x_2"]),
     (lambda q, k: F.scaled_dot_product_attention(q, k, k), 2, ["q", "k", "scaled_dot_product_attention"], ["query", "q4", "reshape"]),
-    (attended, 1, ["tokens", "query.weight", "output"], ["query", "q", "x", "out"]),
+    (attended, 1, ["tokens", "in_proj_weight", "output"], ["query", "q", "x", "out"]),
     (F.gelu, 1, ["input", "gelu"], ["x"]),
     (F.scaled_dot_product_attention, 3, ["query", "key", "value", "scaled_dot_product_attention"], ["q", "q4", "out"]),
     (lambda x: F.layer_norm(F.layer_norm(x, (4,)), (4,)), 1, ["layer_norm", "layer_norm_2"], ["flat"]),
