@@ -7,7 +7,7 @@ from .base import family, normal
 
 
 def angles_of(x):
-    """As in nn.Attention: t / 10000^(2i / D)."""
+    """As in nn.position.rotate: t / 10000^(2i / D)."""
     T, D = x.shape[-2:]
     return np.arange(1, T + 1)[:, None] / 10000 ** (np.arange(0, D, 2) / D)
 
