@@ -83,11 +83,6 @@ def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable[..., Any] = 
     return make(shape, dtype)
 
 
-def copy(x: np.ndarray, out: np.ndarray) -> None:
-    """out[...] = x, broadcast."""
-    out[...] = x
-
-
 def copied(x: np.ndarray) -> np.ndarray:
     """A copy in C order.
 
@@ -137,36 +132,6 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
     return np.asarray(total, x.dtype if wide else None)
 
 
-def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
-    """The sum in float64."""
-    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float64)  # type: ignore[call-overload]
-
-
-def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
-    """np.cumsum, each sum rounded once to the dtype of x; `reverse` starts at the end.
-
-    >>> running_sum(np.array([1.0, 2.0, 3.0]), 0), running_sum(np.array([1.0, 2.0, 3.0]), 0, True)
-    (array([1., 3., 6.]), array([6., 5., 3.]))
-    """
-    x = np.flip(x, axis) if reverse else x
-    out = np.cumsum(x, axis=axis, dtype=np.float64).astype(x.dtype) if x.dtype.kind == "f" else np.cumsum(x, axis=axis)
-    return np.flip(out, axis) if reverse else out
-
-
-def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    return np.asarray(np.count_nonzero(x, axis))
-
-
-def argmax(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
-    """The index of the largest element, the first of equal ones."""
-    return np.argmax(x, axis, keepdims=keepdims)
-
-
-def argmin(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
-    """The index of the smallest element, the first of equal ones."""
-    return np.argmin(x, axis, keepdims=keepdims)
-
-
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     """np.einsum, but what only one factor has is summed first, by `sum`."""
     inputs, output = subscripts.split("->")
@@ -179,13 +144,6 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
 
 
 # -------------------------------------------------------------------------------------------------- indices
-
-
-def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
-    """out[index] += x, where a repeated index adds each time; floats are added in float64."""
-    sums = np.zeros(out.shape, np.float64 if x.dtype.kind == "f" else x.dtype)
-    np.add.at(sums, index, x)
-    out += sums
 
 
 def takes_twice(shape: tuple[int, ...], index: Any) -> bool:
@@ -215,21 +173,3 @@ def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
         found.append(places - above * n)
         places = above
     return np.stack([places, *found[::-1]], axis=1) if x.ndim else np.argwhere(x)
-
-
-def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
-    """The indices that sort x along an axis, or the slice of them from `start` to `end`.
-
-    Equal elements stay in order; NaN counts as the largest.
-
-    >>> x = np.array([3.0, 1.0, 3.0, 2.0])
-    >>> argsort(x, 0), argsort(x, 0, True), argsort(x, 0, True, 1, 3)
-    (array([1, 3, 0, 2]), array([0, 2, 3, 1]), array([2, 3]))
-    """
-    before = (slice(None),) * axis
-    backwards = (*before, slice(None, None, -1))
-    if descending:
-        order = (x.shape[axis] - 1 - x[backwards].argsort(axis, kind="stable"))[backwards]
-    else:
-        order = x.argsort(axis, kind="stable")
-    return in_order(order[(*before, slice(start, end))])

@@ -1,7 +1,6 @@
-"""The backend's array functions, with kernels and memory that is reused."""
+"""The backend's array functions, with memory that is reused."""
 from ..backend import replaced_by
-from .kernels import copying
-from .kernels.buffers import empty
+from .kernels.buffers import copied, empty
 from .pool import lasting
 
-replaced_by(empty=empty, lasting=lasting, copy=copying.copy, copied=copying.copied)
+replaced_by(empty=empty, lasting=lasting, copied=copied)

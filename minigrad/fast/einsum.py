@@ -12,7 +12,6 @@ from ..ops.matmul import MatMul
 from ..per_thread import this_thread
 from ..tape import implements
 from .rounding import RoundsOperands
-from .shape import reshaped
 
 
 @implements(einsum.Einsum)
@@ -44,7 +43,7 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
 
     def matrices(x, own, *groups):
         x = x.transpose([own.index(label) for label in "".join([batch, *groups])])
-        return reshaped(x, (*lengths(batch), *[math.prod(lengths(group)) for group in groups]))
+        return x.reshape((*lengths(batch), *[math.prod(lengths(group)) for group in groups]))
 
     def lengths(group):
         return [sizes[label] for label in group]

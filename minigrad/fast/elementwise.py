@@ -17,17 +17,6 @@ from .kernels.elementwise import BOOL, FLOAT, Formula, is_apart, ndarray
 from .kernels.thresholds import BYTES, LARGE, SINGLE_PASS, VECTORISED, VECTORISED_IN_512
 
 
-class Erf(Formula):
-    """NumPy has none, so kernels also compute small arrays and float64."""
-
-    def of(self, x):
-        found = super().of(x) if x.size >= LARGE else None
-        if found is None:
-            found = kernels.empty_apart(x)
-            kernels.erf_forward(x.reshape(-1), found.reshape(-1))
-        return found
-
-
 def formula_of(function: Callable) -> Formula | None:
     """None where only NumPy has the function."""
     if function not in FORMULAS:
@@ -66,11 +55,10 @@ for options, *functions in (
     *((dict(SINGLE, least_apart=LARGE, takes=(source,), dtype=dtype), astype)
       for (source, dtype, _), astype in CASTS.items()),
     *((dict(form=form), function) for form, function in (
-        (formulas.erfc, elementary.erfc), (formulas.mish, activations.Mish.function),
+        (formulas.erf, elementary.erf), (formulas.erfc, elementary.erfc), (formulas.mish, activations.Mish.function),
         (formulas.mish_backward, activations.Mish.gradient))),
 ):
     FORMULAS |= {function: Formula(function, **options) for function in functions}
-FORMULAS[elementary.erf] = Erf(elementary.erf, least=0, form=formulas.erf)
 
 # The formulas of forward and backward, for ops that kernels alone can compute.
 BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(formula_of, functions)) for op, *functions in (

@@ -11,8 +11,8 @@ from .kernels.sampling import sample
 from .kernels.threads import layer as threading_layer
 from . import backend
 from . import (
-    activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
-    indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting,
+    activations, attention, cross_entropy, dropout, einsum, elementwise, embedding, indexing, layer_norm, matmul, rms_norm,
+    softmax,
 )
 from .compiling.compiled import compile
 from .compiling.code import LIBRARIES

@@ -1,8 +1,7 @@
 """Moving an axis to the end, where kernels work, and back."""
 import numpy as np
 
-from .kernels.buffers import empty_like
-from .kernels.copying import are_contiguous, in_order
+from .kernels.buffers import are_contiguous, empty_like, in_order
 from .kernels.rows import as_rows
 
 

@@ -1,13 +1,11 @@
 """Matrix products with kernels; in Linear and MLP, leading axes are rows of one product."""
 import numpy as np
 
-from .. import backend
 from ..ops import matmul
 from ..ops.arithmetic import product
 from ..tape import implements
 from .kernels import activations, gemm
 from .kernels.rows import as_rows, sum_rows
-from .kernels.thresholds import SMALL_TO_SUM
 from .rounding import RoundsOperands
 
 
@@ -33,19 +31,6 @@ class MatMul(RoundsOperands, matmul.MatMul):
         da = self._product(dout, b.swapaxes(-1, -2)) if self.needs(0) else None
         db = self._product(a.swapaxes(-1, -2), dout) if self.needs(1) else None
         return da, db
-
-
-@implements(matmul.Dot)
-class Dot(matmul.Dot):
-    """Summed in float64: a long sum in float32 loses digits."""
-
-    @classmethod
-    def takes(cls, arrays):
-        return arrays[0].dtype.kind == "f" and arrays[0].size > SMALL_TO_SUM
-
-    def forward(self, a, b):
-        self.save(a, b)
-        return np.asarray(backend.sum(product(a, b)))
 
 
 @implements(matmul.Linear)

@@ -5,7 +5,7 @@ In float32, e^(x - max) below 2^-126 becomes 0, as denormals would be slow.
 from ..ops import softmax
 from ..tape import implements
 from .kernels import softmax as kernels
-from .kernels.copying import in_order
+from .kernels.buffers import in_order
 from .last_axis import along_last_axis
 
 

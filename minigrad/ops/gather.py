@@ -10,7 +10,7 @@ from ..arrays.dtypes import bool_
 from ..backend import along, copied_with_range, is_tensor, takes_twice
 from ..runner import compute
 from ..tape import Op
-from .indexing import OCCURS_TWICE, AddAt, passed_on, started
+from .indexing import OCCURS_TWICE, AddAt, add_at, passed_on, started
 from .numpy_protocol import answers
 from .operands import at, check_dim, common_dtype, operand, promote, scaled
 
@@ -41,7 +41,7 @@ class ScatterAdd(Op):
     def forward(self, x, onto=None, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
         out = started(onto, shape, x.dtype)
-        backend.add_at(out, along(dim, indices), x)
+        add_at(out, along(dim, indices), x)
         return out
 
     def backward(self, dout):

@@ -52,13 +52,29 @@ class Index(View):
         return AddAt.call(dout, index=self.index, shape=self.x_shape)
 
 
+def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
+    """out[index] += x, where a repeated index adds each time; floats are added in float64.
+
+    np.bincount takes a tenth of the time of np.add.at.
+    """
+    if is_basic(index):
+        part = view_at(out, index)
+        part += x
+    elif x.dtype.kind != "f":
+        np.add.at(out, index, x)
+    else:
+        places = np.arange(out.size).reshape(out.shape)[index]
+        sums = np.bincount(places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1), out.size)
+        out += sums.reshape(out.shape)
+
+
 class AddAt(Op):
     """out = onto, by default zeros(shape), then out[index] += x:  dx = dout[index],  donto = dout"""
 
     def forward(self, x, onto=None, *, index, shape):
         self.index = index
         out = started(onto, shape, x.dtype)
-        backend.add_at(out, index, x)
+        add_at(out, index, x)
         return out
 
     def backward(self, dout):

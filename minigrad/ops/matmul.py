@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
+from .. import backend
 from ..backend import is_tensor
 from ..tape import Fused, Op
 from .activations import Gelu, gelu_slope
-from .arithmetic import Mul
+from .arithmetic import Mul, product
 from .numpy_protocol import answers
 from .operands import check_dim, operand, rows_of
 from .reduce import column_sum
@@ -47,7 +48,7 @@ class Dot(Mul):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.asarray(np.dot(a, b))
+        return np.asarray(backend.sum(product(a, b)))  # in float64: a long sum in float32 loses digits
 
 
 def linear(x, weight, bias):

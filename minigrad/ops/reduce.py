@@ -6,6 +6,7 @@ Methods take PyTorch's `dim` and `keepdim`, and NumPy's `axis` and `keepdims`, w
 """
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Callable, overload
 
@@ -43,7 +44,7 @@ def spread(reduced, shape: tuple[int, ...], axis):
     if not isinstance(kept, np.ndarray):
         return np.broadcast_to(kept, shape)
     out = backend.empty(shape, kept.dtype)
-    backend.copy(kept, out)
+    out[...] = kept
     return out
 
 
@@ -173,7 +174,7 @@ class Prod(Op):
 
     def forward(self, x):
         self.save(x)
-        return in_order(np.multiply.reduce(x, axis=-1))
+        return in_order(np.multiply.reduce(x, axis=-1, dtype=np.float64).astype(x.dtype))
 
     def backward(self, dout, x):
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
@@ -204,10 +205,10 @@ def check_some(name: str, x, axis) -> None:
 
 
 def position(name: str, function: Callable, x, dim: int | None, keepdim: bool):
-    """argmax and argmin: the first of equal ones."""
+    """np.argmax or np.argmin: the first of equal ones."""
     dim = None if dim is None else check_dim(name, x, dim)
     check_some(name, x, dim)
-    return x.constant(function, x, dim if x.ndim else None, keepdim)
+    return x.constant(functools.partial(function, axis=dim if x.ndim else None, keepdims=keepdim), x)
 
 
 def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
@@ -288,7 +289,7 @@ class ReduceMethods:
     def max(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
     def max(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
-        return extreme(Max, type(self).maximum, backend.argmax, self, dim, keepdim)
+        return extreme(Max, type(self).maximum, np.argmax, self, dim, keepdim)
 
     @overload
     def min(self: Tensor) -> Tensor: ...
@@ -300,21 +301,21 @@ class ReduceMethods:
     def min(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
     def min(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
-        return extreme(Min, type(self).minimum, backend.argmin, self, dim, keepdim)
+        return extreme(Min, type(self).minimum, np.argmin, self, dim, keepdim)
 
     @answers(np.argmax)
     def argmax(
         self: Tensor, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: bool = False
     ) -> Tensor:
         """The index of the largest element along dim, or in the flattened tensor: the first of equal ones."""
-        return position("argmax", backend.argmax, self, dim, keepdim)
+        return position("argmax", np.argmax, self, dim, keepdim)
 
     @answers(np.argmin)
     def argmin(
         self: Tensor, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: bool = False
     ) -> Tensor:
         """The index of the smallest element along dim, or in the flattened tensor: the first of equal ones."""
-        return position("argmin", backend.argmin, self, dim, keepdim)
+        return position("argmin", np.argmin, self, dim, keepdim)
 
     @answers(np.any)
     def any(
@@ -332,7 +333,7 @@ class ReduceMethods:
 
     def count_nonzero(self: Tensor, dim: Axes | None = None, *, axis: Axes | None = None) -> Tensor:
         """How many elements along dim are nonzero."""
-        return self.constant(backend.count_nonzero, self, checked_axes("count_nonzero", self, dim))
+        return self.constant(functools.partial(np.count_nonzero, axis=checked_axes("count_nonzero", self, dim)), self)
 
     @overload
     def logsumexp(self: Tensor, dim: Axes, keepdim: bool = False) -> Tensor: ...

@@ -132,8 +132,8 @@ class Pad(Op):
     def forward(self, x, *, index, shape, value):
         self.index = index
         out = backend.empty(shape, x.dtype)
-        backend.copy(np.asarray(value).astype(x.dtype), out)
-        backend.copy(x, out[(*index, ...)])
+        out[...] = np.asarray(value).astype(x.dtype)
+        out[(*index, ...)] = x
         return out
 
     def backward(self, dout):

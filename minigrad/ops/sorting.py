@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from .. import backend
+from ..backend import in_order
 from ..runner import compute
 from .gather import Gather
 from .operands import check_dim
@@ -22,10 +23,24 @@ class ValuesAndIndices(NamedTuple):
     indices: Tensor
 
 
-def order(x: np.ndarray, dim: int, descending: bool, count: int | None = None) -> np.ndarray:
-    """The indices that sort x along dim, or the first `count` of them; 0 for a single number."""
-    found = backend.argsort(np.atleast_1d(x), dim, descending, 0, count)
-    return found if x.ndim else found.reshape(())
+def order(x: np.ndarray, dim: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
+    """The indices that sort x along dim, or the slice of them from `start` to `end`; 0 for a single number.
+
+    Equal elements stay in order; NaN counts as the largest.
+
+    >>> x = np.array([3.0, 1.0, 3.0, 2.0])
+    >>> order(x, 0), order(x, 0, True), order(x, 0, True, 1, 3)
+    (array([1, 3, 0, 2]), array([0, 2, 3, 1]), array([2, 3]))
+    """
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    before = (slice(None),) * dim
+    backwards = (*before, slice(None, None, -1))
+    if descending:
+        found = (x.shape[dim] - 1 - x[backwards].argsort(dim, kind="stable"))[backwards]
+    else:
+        found = x.argsort(dim, kind="stable")
+    return in_order(found[(*before, slice(start, end))])
 
 
 def picked(x, dim: int, indices):
@@ -52,7 +67,7 @@ class SortingMethods:
         dim = check_dim("topk", self, dim)
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
             raise IndexError(f"topk: selected index k out of range: {k} of shape {self.shape} along dim {dim}")
-        indices = self.constant(functools.partial(order, dim=dim, descending=largest, count=k), self)
+        indices = self.constant(functools.partial(order, dim=dim, descending=largest, end=k), self)
         return ValuesAndIndices(picked(self, dim, indices), indices)
 
     @overload

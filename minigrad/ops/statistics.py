@@ -14,6 +14,7 @@ from .arithmetic import Sub
 from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, Norm, count, keep_axes, reduce, values_and_indices
+from .sorting import order
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Axes, Tensor
@@ -114,7 +115,7 @@ def middle(x: np.ndarray, dim: int) -> np.ndarray:
     """The index along dim of the middle element in order of size, or of the smaller of two; or that of the first NaN."""
     row = np.atleast_1d(x)
     half = (row.shape[dim] - 1) // 2
-    found = backend.argsort(row, dim, False, half, half + 1)
+    found = order(row, dim, False, half, half + 1)
     is_nan = np.isnan(row)
     if is_nan.any():
         found = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), found)

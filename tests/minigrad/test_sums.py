@@ -1,6 +1,5 @@
 """Long float32 sums: as good as rounded float64 sums, along every axis and in every memory layout."""
 import contextlib
-import itertools
 import os
 import subprocess
 import sys
@@ -10,15 +9,10 @@ import pytest
 
 import layouts
 import minigrad as mg
-from minigrad.backend import running_sum
-from minigrad.fast import reduce
-from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
-from minigrad.fast.kernels.reduce import COLUMNS
 from nn import functional as F
 
 LONG = 300_000  # terms; so many that adding them one by one in float32 is off by more than 1e-5
-SHAPES = [(LONG,), (LONG, 3), (3, LONG), (60, 500, 10), (2, LONG // 100, 3, 4),
-          (400, COLUMNS + 1)]  # the last block of columns has one
+SHAPES = [(LONG,), (LONG, 3), (3, LONG), (60, 500, 10), (2, LONG // 100, 3, 4)]
 FUNCTIONS = {  # of tensors, and of float64 arrays
     "sum": (lambda x, axis: x.sum(axis), np.sum),
     "mean": (lambda x, axis: x.mean(axis), np.mean),
@@ -28,6 +22,7 @@ FUNCTIONS = {  # of tensors, and of float64 arrays
     "norm, p = 3": (lambda x, axis: x.norm(3, axis), lambda x, axis: (abs(x) ** 3).sum(axis) ** (1 / 3)),
     "logsumexp": (lambda x, axis: x.logsumexp(axis), lambda x, axis: np.log(np.exp(x).sum(axis))),
     "softmax": (lambda x, axis: x.softmax(np.min(axis)), lambda x, axis: np.exp(x) / np.exp(x).sum(np.min(axis), keepdims=True)),
+    "prod": (lambda x, axis: (x + 0.9).prod(axis), lambda x, axis: np.float32(x + np.float32(0.9)).prod(axis, np.float64)),
     "einsum": (lambda x, axis: mg.einsum(f"{'abc'[: x.ndim]}->{''.join(np.delete([*'abc'[: x.ndim]], axis))}", x), np.sum),
 }
 in_both_ways = pytest.mark.parametrize("block", [contextlib.nullcontext, mg.textbook])
@@ -43,28 +38,11 @@ def numbers(shape) -> np.ndarray:
     return np.float32(0.1) + np.float32(1e-3) * noise
 
 
-def sets_of_axes(ndim: int) -> list:
-    """None, and all non-empty sets of axes"""
-    sets = [tuple(i for i in range(ndim) if bits >> i & 1) for bits in range(1, 2**ndim)]
-    return [None] + sets
-
-
 def assert_close(actual, expected, tolerance=2e-7, what=""):
     """Relative to the largest"""
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape and actual.dtype == np.float32, what
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max(), err_msg=what)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_sum_along_all_axes_in_every_layout(shape):
-    x = numbers(shape)
-    laid_out = {name: layout(x) for name, layout in LAYOUTS.items()}
-    for number, axis in enumerate(sets_of_axes(len(shape))):
-        expected = np.sum(x, axis, np.float64, keepdims=bool(number % 2))
-        tolerance = 1e-6 if reduce.count(x.shape, reduce.normalized(axis, x.ndim)) <= reduce.FEW else 1e-7
-        for name, view in laid_out.items():
-            assert_close(reduce.sum(view, axis, bool(number % 2)), expected, tolerance, f"{name}: {axis}")
 
 
 @in_both_ways
@@ -175,41 +153,6 @@ def test_very_long_rows(function, exact, tolerance, random):
     assert_close(leaf.grad.data, dx, tolerance)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [5, 100, 10_000])
-def test_special_numbers_are_summed_as_in_numpy(size, dtype):
-    for special, shape in itertools.product((-0.0, np.inf, -np.inf, np.nan), ((size, 2), (2, size))):
-        x = np.full(shape, special, dtype)
-        pairs = [(reduce.sum(x, axis), np.sum(x, axis)) for axis in (None, 0, 1, (0, 1))]
-        pairs += [(running_sum(x, 0, step < 0), np.cumsum(x, 0)[::step]) for step in (1, -1)]
-        for found, expected in pairs:
-            np.testing.assert_array_equal(found, expected)
-            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
-    both = np.zeros((size, 2), dtype)
-    both[1], both[2] = np.inf, -np.inf
-    with np.errstate(invalid="ignore"):
-        assert np.isnan(reduce.sum(both, 0)).all() and np.isnan(running_sum(both, 0)[2:]).all()
-
-
-def test_shapes_and_dtypes_are_those_of_numpy():
-    for shape, axis in (((), ()), ((0,), 0), ((5000, 0, 3), (0, 2)), ((100, 100), None), ((100, 100), ()), ((1, 5000, 1), (0, 2)),
-                        ((1, 5000, 1), -2), ((5000, 3), (-2, -1)), ((5000, 3), (1, 0))):
-        for dtype, keepdims in itertools.product((np.float32, np.int64, np.bool_), (False, True)):
-            x = np.ones(shape, dtype)
-            expected, found = np.sum(x, axis, keepdims=keepdims), reduce.sum(x, axis, keepdims)
-            np.testing.assert_array_equal(found, expected)
-            assert found.shape == expected.shape and found.dtype == expected.dtype
-
-
-@pytest.mark.parametrize("shape", [(LONG, 3), (3, LONG), (60, 500, 10)], ids=str)
-def test_the_bits_do_not_depend_on_the_number_of_threads(shape):
-    x, threads, found = numbers(shape), get_num_threads(), []
-    for count in (1, threads):
-        set_num_threads(count)
-        found.append([f(x, axis).tobytes() for axis in range(x.ndim) for f in (reduce.sum, running_sum)])
-    assert found[0] == found[1]
-
-
 def test_each_replay_sums_again():
     b = mg.zeros(3, requires_grad=True)
 
@@ -229,8 +172,7 @@ def test_each_replay_sums_again():
 
 USE_ALL_WORKSPACES = """
 import numpy as np
-from minigrad.fast import reduce
-from minigrad.fast.kernels import embedding, gather, rows
+from minigrad.fast.kernels import embedding, rows
 x = np.ones((40_000, 10), np.float32)
 assert (rows.sum_rows(x) == 40_000).all()
 table, ids = np.empty((3, 10), np.float32), np.arange(40_000) % 2
@@ -238,10 +180,6 @@ embedding.embedding_backward(x, ids, table)
 assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
 embedding.positions_backward(x.reshape(20_000, 2, 10), table)
 assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
-assert (reduce.sum(x[:, ::2], 0) == 40_000).all() and reduce.sum(x) == 400_000
-x, places = x.reshape(1000, 400), np.tile(np.arange(400), (1000, 1))
-assert (gather.add_along(x, 1, places, False, 400) == 1).all()
-assert not gather.put_along(x, 1, places, x) and gather.put_along(x, 1, places // 2, x)
 """
 
 

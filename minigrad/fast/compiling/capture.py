@@ -38,7 +38,7 @@ from ...tensor import Tensor
 from ..autocast import precision
 from ..elementwise import BY_FORMULAS
 from ..kernels.buffers import with_strides_of
-from ..kernels.copying import are_contiguous
+from ..kernels.buffers import are_contiguous
 from ..kernels.jit import resolved
 from ..kernels.elementwise import are_alike
 from ..per_thread import own

@@ -1,4 +1,4 @@
-"""Activations of a training step, addition, and erf, which NumPy lacks. All others are in elementwise.py."""
+"""Activations of a training step, and addition. All others are in elementwise.py."""
 import math
 
 import numpy as np
@@ -7,7 +7,7 @@ from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks
-from .simd import constant_like, erf, exp, normal, or_zero, pointer
+from .simd import constant_like, exp, normal, or_zero, pointer
 
 CLOSE = 256  # elements
 SQRT_2_OVER_PI = 0.7978845608028654
@@ -46,13 +46,6 @@ def tanh_gate(v):
     one, scale, cubic = number(1), number(2 * SQRT_2_OVER_PI), number(CUBIC)
     p = one / (one + exp(-scale * (v + cubic * v * v * v)))
     return p, p + v * (p * (one - p)) * scale * (one + number(3) * cubic * v * v)
-
-
-@elementwise_kernel
-def erf_forward(count, x, out):
-    """x, out (N,): out = erf x"""
-    for i in range(count):
-        out[i] = erf(x[i])
 
 
 @elementwise_kernel

@@ -17,9 +17,7 @@ from numba.extending import intrinsic
 from numpy import ndarray
 from numpy.lib.stride_tricks import as_strided
 
-from .axes import Loops, in_memory_order, inverse, runs
-from .buffers import empty
-from .copying import in_order
+from .buffers import empty, in_order
 from .formulas.values import Scalar
 from .jit import exact, jit, kernel
 from .parallel import parallel_for
@@ -154,15 +152,47 @@ def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], int, bool]) -> _Plan
     if len(found) > 4:
         seen, found = [_in_order(lengths)] * len(layouts), [tuple(range(len(axes)))]
         copied = [(tuple(lengths), tuple([strides[i] for i in axes])) for strides in wide]
-    loops = Loops.of(found, lengths, 1, *seen)
+    found = [()] * (4 - len(found)) + found
+    loops = tuple([math.prod([lengths[i] for i in run]) for run in found])
+    strides = [tuple([own[run[-1]] if run else 0 for run in found]) for own in seen]
     is_in_order = axes == sorted(axes)
     return _Plan.of(shape if is_in_order else tuple([shape[i] for i in order]), None if is_in_order else inverse(order),
-                    loops.shape, loops.strides, copied)
+                    loops, strides, copied)
 
 
 def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides of a contiguous array, in elements; 0 along axes of 1."""
     return tuple([math.prod(shape[i + 1 :]) if n > 1 else 0 for i, n in enumerate(shape)])
+
+
+def in_memory_order(strides: Sequence[int]) -> list[int]:
+    """The axes, slowest first: by descending distance between neighbouring elements."""
+    return sorted(range(len(strides)), key=lambda i: -abs(strides[i]))
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order of axes that undoes another one, which may have only some axes.
+
+    >>> inverse((2, 0, 1)), inverse((7, 3))
+    ((1, 2, 0), (1, 0))
+    """
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def runs(shape: Sequence[int], order: Iterable[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
+    """The axes in this order, grouped so that one loop can run through each group: in all arrays, a step of the outer axis
+    is the whole inner one.
+
+    >>> runs((2, 3, 4), (0, 1, 2), (12, 4, 1), (24, 4, 1))
+    [(0,), (1, 2)]
+    """
+    found = []
+    for i in order:
+        if found and all(own[found[-1][-1]] == shape[i] * own[i] for own in strides):
+            found[-1] += (i,)
+        else:
+            found.append((i,))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------ the kernel

@@ -12,18 +12,6 @@ VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
 SINGLE_PASS = 1 << 16  # where memory is the bottleneck
 BYTES = 1 << 19  # the same, for booleans
 
-# Elements that are taken, put or added at indices, or reshaped:
-TAKEN = 1 << 14
-FEW_KEYS = 8  # the smallest of a row: up to here, keeping them sorted is faster than partitioning all
-
-# Copies:
-COPIED = 1 << 17  # from which threads are faster
-COPIED_SLOWLY = 1 << 14  # the same if the arrays' strides differ
-
-# Sums, up to which NumPy computes them:
-FEW = 16  # terms: in float32 and any order, the sum is off by at most 15 roundings, 9e-7
-SMALL_TO_SUM = 1 << 12  # NumPy's pairwise sum is off by at most 23 roundings
-
 # Products, in multiply-adds:
 TINY_BATCH = 1 << 12  # fewer take less time than setting up the kernel, so NumPy computes them
 # Consecutive products gain from a second thread from 500,000 on; but in a step of preset micro helpers fall asleep between

@@ -52,7 +52,7 @@ def gelu_rows_backward(dout, x, dx, out, total):
 
 
 APART = {  # whose outputs come from empty_apart
-    "gelu", "gelu backward", "gelu tanh", "gelu tanh backward", "gelu rows backward", "erf",
+    "gelu", "gelu backward", "gelu tanh", "gelu tanh backward", "gelu rows backward",
 }
 KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "softmax": (softmax.softmax_forward, 1, 1),
@@ -72,7 +72,6 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "gelu tanh backward": (lambda dout, x, dx: activations.gelu_backward(dout[0], x[0], dx[0], True), 2, 1),
     "gelu rows backward": (gelu_rows_backward, 2, 3),
     "add": (lambda a, b, out: activations.add_forward(a[0], b[0], out[0]), 2, 1),
-    "erf": (lambda x, out: activations.erf_forward(x[0], out[0]), 1, 1),
     "embedding": (lambda dout, dweight: embedding.embedding_backward(dout, np.array([1, 1, 0]), dweight), 1, 1),
     "sum_rows": (lambda x, total: rows.sum_rows_forward(x, total[0]), 1, 1),
 }
