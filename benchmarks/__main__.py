@@ -69,7 +69,7 @@ def measure(benchmark: Benchmark, case: Case, left_out: set[str], effort: Effort
     """The rows of a case, summarised in a line on stderr."""
     case = dataclasses.replace(case, contestants=tuple(name for name in case.contestants if name not in left_out))
     effort = dataclasses.replace(effort, threads=case.threads or effort.threads)
-    rows = summarise(case, case.measure(case, effort), benchmark.is_rate)
+    rows = summarise(case, case.measure(case, effort))
     figures = ", ".join(f"{row['contestant']} {report.short(row['median'])} ({row['ratio']:.2f})" for row in rows)
     print(f"{case}, {benchmark.unit} (ratio): {figures}", file=sys.stderr, flush=True)
     return rows

@@ -30,34 +30,6 @@ def random_parameters(sizes: dict) -> dict[str, np.ndarray]:
                    else np.full(shape, name.endswith("weight"), np.float32)) for name, shape in shapes.items()}
 
 
-def random_gradients(sizes: dict) -> dict[str, np.ndarray]:
-    """A gradient for each of these parameters, large enough to be clipped."""
-    parameters = random_parameters(sizes)
-    return dict(zip(parameters, normal(*(array.shape for array in parameters.values()))))
-
-
-def normal(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Standard normal float32 arrays."""
-    generator = np.random.default_rng(0)
-    return [generator.standard_normal(shape, np.float32) for shape in shapes]
-
-
-def row_problem(op: str, rows: int, width: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Inputs with gradients, inputs without, and the upstream gradient, of an op on rows."""
-    x, weight, bias, dout = normal((rows, width), (width,), (width,), (rows, width))
-    if op == "layer_norm":
-        return [x, weight, bias], [], dout
-    if op == "cross_entropy":
-        return [x], [np.random.default_rng(0).integers(width, size=rows)], np.float32(1)
-    return [x], [], dout
-
-
-def matrices(M: int, K: int, N: int, layout: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """a (M, K), b (K, N) and room for a @ b. Layout NT: b is a transposed view; TN: a is one."""
-    a, b = normal((K, M) if layout[0] == "T" else (M, K), (N, K) if layout[1] == "T" else (K, N))
-    return a.T if layout[0] == "T" else a, b.T if layout[1] == "T" else b, np.empty((M, N), np.float32)
-
-
 def peak_megabytes() -> float:
     """The peak memory of this process.
 

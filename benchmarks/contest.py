@@ -39,7 +39,6 @@ CONTESTANTS = {
                                    is_peer=False),
     "PyTorch in bfloat16": Contestant("torch", "torch_steps", CURVES[4], {"precision": "bfloat16"}),
     "JAX": Contestant("jax", "jax_steps", CURVES[2]),
-    "NumPy": Contestant("numpy", "numpy_steps", CURVES[4]),
     "Hugging Face": Contestant("transformers", "huggingface_steps", CURVES[7]),
 }
 
@@ -65,7 +64,7 @@ class Effort:
 class Case:
     """A line of a table: the function in each contestant's module that builds the step, and its arguments.
 
-    `measure(case, effort)` returns each contestant's samples; a table shows scale * sample, or scale / sample.
+    `measure(case, effort)` returns each contestant's samples; a table shows scale * sample.
     """
 
     group: str
@@ -157,13 +156,13 @@ def compare(results: dict[str, list[list[np.ndarray]]], case: Case) -> None:
                                        f"of shapes {a.shape} and {b.shape}")
 
 
-def summarise(case: Case, samples: dict[str, np.ndarray], is_rate: bool) -> list[dict]:
+def summarise(case: Case, samples: dict[str, np.ndarray]) -> list[dict]:
     """A row for each contestant: median, quartiles, and the ratio of times to the fastest peer's, below 1 if faster."""
     times = {name: np.percentile(own, [25, 50, 75]) for name, own in samples.items()}
     best = min((own[1] for name, own in times.items() if CONTESTANTS[name].is_peer), default=np.nan)
     rows = []
     for name, own in times.items():
-        low, median, high = sorted(case.scale / own) if is_rate else case.scale * own
+        low, median, high = case.scale * own
         rows.append(dict(group=case.group, case=case.name, contestant=name, median=median, quartiles=[low, high],
                          n=len(samples[name]), ratio=own[1] / best))
     return rows

@@ -1,25 +1,10 @@
 """minigrad's steps: each function returns a step, a function that returns its results."""
 from collections.abc import Callable
 
-import numpy as np
-
 import minigrad as mg
 import nn
-import nn.functional as F
-from benchmarks.common import (
-    SETTINGS, matrices, normal, random_batch, random_gradients, random_parameters, row_problem,
-)
-from minigrad.fast.kernels import gemm
+from benchmarks.common import SETTINGS, random_batch, random_parameters
 from models import CausalTransformer, TransformerConfig, generate
-
-ROW_OPS = {
-    "layer_norm": lambda x, weight, bias: F.layer_norm(x, x.shape[-1], weight, bias),
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, "tanh"),
-    "softmax": lambda x: F.softmax(x, -1),
-    "cross_entropy": F.cross_entropy,
-}
-
 
 def transformer(sizes: dict) -> CausalTransformer:
     model = CausalTransformer(TransformerConfig(**sizes))
@@ -52,50 +37,6 @@ def training_step(sizes: dict, batch_size: int, compiled: bool = False, precisio
 
     step = mg.compile(step) if compiled else step
     return lambda: [step(tokens, targets).item()]
-
-
-def forward_and_backward(function: Callable, inputs: list[np.ndarray], constants: list[np.ndarray],
-                         dout: np.ndarray) -> Callable[[], list]:
-    """function(*inputs, *constants) and the gradients of its inputs."""
-    inputs = [mg.tensor(array, requires_grad=True) for array in inputs]
-    constants, dout = [mg.tensor(array) for array in constants], mg.tensor(dout)
-
-    def step() -> list:
-        for x in inputs:
-            x.grad = None
-        y = function(*inputs, *constants)
-        y.backward(dout)
-        return [y.array, *(x.grad.array for x in inputs)]
-
-    return step
-
-
-def row_op(op: str, rows: int, width: int) -> Callable[[], list]:
-    return forward_and_backward(ROW_OPS[op], *row_problem(op, rows, width))
-
-
-def attention(batch_size: int, T: int, heads: int, head_size: int) -> Callable[[], list]:
-    packed, dout = normal((batch_size, T, 3 * heads * head_size), (batch_size, T, heads * head_size))
-    return forward_and_backward(lambda x: F.packed_attention(x, heads, is_causal=True), [packed], [], dout)
-
-
-def adamw(sizes: dict) -> Callable[[], list]:
-    """Clipping and AdamW, for all parameters of a model; the first of them."""
-    model, gradients = transformer(sizes), random_gradients(sizes)
-    for name, parameter in model.named_parameters():
-        parameter.grad = mg.tensor(gradients[name])
-    optimizer = make_optimizer(list(model.parameters()))
-
-    def step() -> list:
-        optimizer.step()
-        return [model.token_embedding.weight.array]
-
-    return step
-
-
-def matmul(M: int, K: int, N: int, layout: str) -> Callable[[], list]:
-    a, b, out = matrices(M, K, N, layout)
-    return lambda: [gemm.matmul(a, b, out=out)]
 
 
 def generation(sizes: dict, count: int) -> Callable[[], list]:

@@ -122,8 +122,7 @@ def draw_bars(panel, benchmark: Benchmark, group: str, cases: dict, names: list[
         ratios = [row["ratio"] for row in own.values()]
         panel.barh([y + i * height for y in own], ratios, height, color=CONTESTANTS[name].colour, label=name)
         for y, row in own.items():
-            low, high = sorted(row["ratio"] * (row["median"] / q if benchmark.is_rate else q / row["median"])
-                               for q in row["quartiles"])
+            low, high = (row["ratio"] * quartile / row["median"] for quartile in row["quartiles"])
             panel.plot([low, high], [y + i * height] * 2, color="black", linewidth=1)
             panel.annotate(short(row["median"]), (high, y + i * height), (3, 0), textcoords="offset points",
                            va="center", fontsize=8)

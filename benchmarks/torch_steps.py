@@ -2,23 +2,11 @@
 import types
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
-from benchmarks.common import (
-    SETTINGS, matrices, normal, random_batch, random_gradients, random_parameters, row_problem,
-)
-from benchmarks.torch_gpt import TorchGPT, packed_attention, torch_name
-
-ROW_OPS = {
-    "layer_norm": lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias),
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "softmax": lambda x: F.softmax(x, -1),
-    "cross_entropy": F.cross_entropy,
-}
-
+from benchmarks.common import SETTINGS, random_batch, random_parameters
+from benchmarks.torch_gpt import TorchGPT
 
 def transformer(sizes: dict) -> TorchGPT:
     model = TorchGPT(types.SimpleNamespace(**sizes))
@@ -59,53 +47,6 @@ def training_step(sizes: dict, batch_size: int, compiled: bool = False, precisio
         return [loss.item()]
 
     return step
-
-
-def forward_and_backward(function: Callable, inputs: list[np.ndarray], constants: list[np.ndarray], dout: np.ndarray,
-                         compiled: bool) -> Callable[[], list]:
-    """function(*inputs, *constants) and the gradients of its inputs."""
-    inputs = [torch.tensor(array, requires_grad=True) for array in inputs]
-    constants, dout = [torch.tensor(array) for array in constants], torch.tensor(dout)
-    function = torch.compile(function) if compiled else function
-
-    def step() -> list:
-        for x in inputs:
-            x.grad = None
-        y = function(*inputs, *constants)
-        y.backward(dout)
-        return [y.detach(), *(x.grad for x in inputs)]
-
-    return step
-
-
-def row_op(op: str, rows: int, width: int, compiled: bool = False) -> Callable[[], list]:
-    return forward_and_backward(ROW_OPS[op], *row_problem(op, rows, width), compiled)
-
-
-def attention(batch_size: int, T: int, heads: int, head_size: int, compiled: bool = False) -> Callable[[], list]:
-    packed, dout = normal((batch_size, T, 3 * heads * head_size), (batch_size, T, heads * head_size))
-    return forward_and_backward(lambda x: packed_attention(x, heads), [packed], [], dout, compiled)
-
-
-def adamw(sizes: dict, compiled: bool = False) -> Callable[[], list]:
-    """Clipping and AdamW, for all parameters of a model; the first of them."""
-    model = transformer(sizes)
-    gradients = {torch_name(name): array for name, array in random_gradients(sizes).items()}
-    for name, parameter in model.named_parameters():
-        parameter.grad = torch.from_numpy(gradients[name])
-    update = make_update(list(model.parameters()))
-    update = torch.compile(update) if compiled else update
-
-    def step() -> list:
-        update()
-        return [model.token_embedding.weight.detach()]
-
-    return step
-
-
-def matmul(M: int, K: int, N: int, layout: str) -> Callable[[], list]:
-    a, b, out = map(torch.from_numpy, matrices(M, K, N, layout))
-    return lambda: [torch.mm(a, b, out=out)]
 
 
 def generation(sizes: dict, count: int) -> Callable[[], list]:

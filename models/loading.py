@@ -80,7 +80,7 @@ def shortened(name: str, array: np.ndarray, context: int) -> np.ndarray:
 
 
 def load(run: str | os.PathLike[str], best: bool = False, dtype: Any = None) -> nn.Module:
-    """The model in a run's folder, a checkpoint file or a Hugging Face folder (docs/models_of_others.md), in evaluation
+    """The model in a run's folder, a checkpoint file or a Hugging Face folder (docs/training.md), in evaluation
     mode; with `best`, the one with the lowest validation loss. CheckpointError if it is missing or damaged.
     `load("starter")` is the small model that comes with minigrad, unless a file or folder is called so.
 

@@ -1,4 +1,4 @@
-"""Recipes: how a model of a text is built and trained, under one name. docs/recipe.md measures what each part is worth."""
+"""Recipes: how a model of a text is built and trained, under one name. docs/training.md says what each part is worth."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

