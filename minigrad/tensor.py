@@ -88,7 +88,7 @@ class Tensor(ops.Methods):
     @array.setter
     def array(self, array: np.ndarray) -> None:
         self._array = array
-        versions.note_write()  # of no memory, but what reads parameters by address, as decoding does, must look again
+        versions.note_write()  # of no memory, but a cache of keys and values made with the parameters is outdated
 
     def _values(self) -> np.ndarray:
         """The array, for Python code that reads its values; the runner is told."""

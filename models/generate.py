@@ -1,18 +1,18 @@
 """Text from a model, token by token."""
-import contextlib
 import functools
 import itertools
 import math
+import sys
+import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 import minigrad as mg
 import nn
-from minigrad.extend import sample
-from models.decode import CachedDecoder, CannotDecode, seen_after_one_more, seen_of_prompt
-from models.transformer import CausalTransformer, check_number, check_whole
+from minigrad.extend import changes, latest_write
+from models.transformer import ENDLESS_POSITIONS, Cache, CausalTransformer, check_number, check_whole
 
 Choose = Callable[[np.ndarray], np.ndarray]  # from logits (B, V) to token ids (B,)
 COLDEST = 1e-200  # a temperature that gives the likeliest token probability 1, while no division overflows
@@ -38,9 +38,9 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
       When they exceed `config.context`, it continues with the last context // 2 + 1 of them, from position 0.
     - Any other model sees the last `model.config.context` tokens, or all if it has no such number.
 
-    In the first two cases a token takes as long past the context as within it. For a model with parts that cached decoding
-    does not know, such as a hook or a subclass, each token takes a whole forward; the logits are the same, except under
-    autocast, for which cached decoding rounds nothing.
+    In the first two cases keys and values are cached, and a token takes as long past the context as within it. If the model
+    changes between two tokens, they are computed anew. With a hook, a subclass or any part that CausalTransformer does not
+    make, each token takes a whole forward; the logits are the same.
 
     ValueError names an argument that makes no sense.
     """
@@ -75,47 +75,77 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
     return _generate(model, np.array(prompts), count, context, lambda logits: choose(logits[:, :vocabulary]))
 
 
-def _generate(model: Any, prompts: np.ndarray, count: int, context: int | None, choose: Choose) -> Iterator[np.ndarray]:
-    whole = WholeForward(model, context)
-    prompts = whole.seen(prompts, is_prompt=True)
-    reader: WholeForward | CachedDecoder = whole
-    chosen: np.ndarray | None = None
-    if context is None:
-        with contextlib.suppress(CannotDecode):
-            reader = CachedDecoder(model, len(prompts))
+def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | None,
+              choose: Choose) -> Iterator[np.ndarray]:
+    reader = Reader(model, prompts, context)
     for _ in range(count):
-        try:
-            logits = reader.logits(prompts) if chosen is None else reader.next_logits(chosen)
-        except CannotDecode:  # such as a hook that was added since the last token
-            reader = WholeForward(model, context, reader.tokens)
-            logits = reader.logits(prompts) if chosen is None else reader.next_logits(chosen)
-        chosen = choose(logits)
+        chosen = choose(reader.logits())
         yield chosen
+        reader.append(chosen)
+    if reader.cache is not None:
+        Reader.caches[model] = reader.cache
 
 
-class WholeForward:
-    """Next-token logits by calling the model on everything it sees, anew for each token; see `generate`."""
+class Reader:
+    """Logits of the next token of B texts: by a `Cache` where it serves, else by the whole forward; see `generate`."""
 
-    def __init__(self, model: nn.Module, context: int | None, tokens: np.ndarray | Any = None):
-        self.model = model
-        self.context = context
-        self.tokens = tokens
+    few: ClassVar[int] = 32  # tokens that take less time than compiling a step
+    caches: ClassVar[weakref.WeakKeyDictionary[nn.Module, Cache]] = weakref.WeakKeyDictionary()  # with their compiled steps
 
-    def seen(self, tokens: np.ndarray, is_prompt: bool = False) -> np.ndarray:
-        """The tokens shown to the model, of those so far (B, T)."""
-        if self.context is None and isinstance(self.model, CausalTransformer):
-            return seen_of_prompt(self.model, tokens) if is_prompt else seen_after_one_more(self.model, tokens)
-        context = self.context or getattr(getattr(self.model, "config", None), "context", None)
-        return tokens if context is None else tokens[:, -context:]
+    def __init__(self, model: Any, prompts: np.ndarray, context: int | None):
+        self.model, self.context = model, context
+        self.is_causal = context is None and isinstance(model, CausalTransformer)
+        self.is_endless = self.is_causal and model.config.positions in ENDLESS_POSITIONS
+        self.tokens = prompts[:, -self.most() :]  # that the model sees
+        self.follows = False  # has the cache read all of them but the last?
+        self.cache: Cache | None = None
+        self.state: Any = None  # of all tensors and modules, when the cache was used last
 
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Logits (B, V) of the token after these (B, T)."""
-        self.tokens = tokens
-        return full_forward(self.model, tokens)
+    def most(self) -> int:
+        """The most tokens that the model sees; in an endless text, each block sees context - 1 further ones."""
+        context: Any = self.context or getattr(getattr(self.model, "config", None), "context", None)
+        if self.is_endless:
+            return len(self.model.blocks) * (context - 1) + 1
+        return sys.maxsize if context is None else context
 
-    def next_logits(self, chosen: np.ndarray) -> np.ndarray:
-        """Logits (B, V) after one more token, chosen (B,), of each sequence."""
-        return self.logits(self.seen(np.concatenate((self.tokens, chosen[:, None]), axis=1)))
+    def append(self, chosen: np.ndarray) -> None:
+        """Add a token, chosen (B,), to each text."""
+        self.tokens, most = np.concatenate((self.tokens, chosen[:, None]), axis=1), self.most()
+        is_full = self.tokens.shape[1] > most
+        self.follows = self.is_endless or not is_full
+        if is_full:
+            starts_again = self.is_causal and not self.is_endless
+            self.tokens = self.tokens[:, -(most // 2 + 1 if starts_again else most) :]
+
+    def logits(self) -> np.ndarray:
+        """Those (B, V) of the token after these."""
+        is_unchanged, was_training = self.state == _state(), self.model.training
+        if not is_unchanged:
+            self.cache = self._find_cache()
+        if self.cache is None:
+            return full_forward(self.model, self.tokens)
+        if was_training:
+            self.model.eval()
+        try:
+            if not (is_unchanged and self.follows):
+                return self.cache.read(self.tokens)
+            return self.cache.append(self.tokens[:, -1], compiled=self.cache.steps > self.few and not was_training)
+        finally:
+            if was_training:  # which outdates a compiled step
+                self.model.train()
+            self.state = _state()
+
+    def _find_cache(self) -> Cache | None:
+        """The model's, unless another text has it, or a new one; None if it would not serve."""
+        if not self.is_causal or not Cache.serves(self.model):
+            return None
+        known, B = Reader.caches.pop(self.model, None), len(self.tokens)
+        return known if known is not None and known.fits(self.model, B) else Cache(self.model, B)
+
+
+def _state() -> tuple[int, int]:
+    """It changes whenever a tensor is written to, or an attribute or hook of a module is set."""
+    return latest_write(), changes()
 
 
 def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
@@ -133,9 +163,23 @@ def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
 
 def draw(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
          generator: np.random.Generator) -> np.ndarray:
-    """Token ids (B,), each from a row of logits (B, V)."""
+    """Token ids (B,), each drawn from a row of logits (B, V) by softmax(logits / temperature).
+
+    Lay the tokens side by side from 0 to 1, likeliest first, each as wide as its probability: a number drawn uniformly
+    falls on one of them. ValueError if the largest logit of a row is not finite.
+    """
+    logits = logits.astype(np.float64)
+    largest = logits.max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise ValueError("the model's logits are not finite; its parameters are broken")
     if temperature == 0:
-        temperature, top_k, uniform = 1.0, 1, np.zeros(len(logits))
-    else:
-        temperature, uniform = max(temperature, COLDEST), generator.random(len(logits))
-    return sample(logits, temperature, top_k, top_p, uniform)
+        return logits.argmax(axis=1)
+    order = np.argsort(-logits, axis=1, kind="stable")[:, :top_k]
+    weights = np.exp((np.take_along_axis(logits, order, axis=1) - largest) / max(temperature, COLDEST))
+    sums = weights.cumsum(axis=1)
+    if top_p is not None:
+        weights[sums - weights >= top_p * sums[:, -1:]] = 0.0  # those before it already reach top_p
+        sums = weights.cumsum(axis=1)
+    ranks = [np.searchsorted(own, uniform * own[-1], side="right")
+             for own, uniform in zip(sums, generator.random(len(sums)))]
+    return np.take_along_axis(order, np.array(ranks)[:, None], axis=1)[:, 0]

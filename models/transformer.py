@@ -6,17 +6,23 @@ import dataclasses
 import math
 import numbers
 import sys
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 
+import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from nn.position import BASE, FIXED, parse_scaling
+from minigrad.extend import compute
+from minigrad.ops.attention import turned
+from nn.position import BASE, FIXED, parse_scaling, rotary_table
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
 MOST_LAYERS = 10_000  # take seconds to build
+FEWEST_SLOTS = 64  # of a cache, at first; most texts need far fewer than the context has (75 MB in GPT-2)
 
 
 def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> None:
@@ -254,13 +260,55 @@ class MLP(nn.Module):
         return F.mlp(x, expand.weight, expand.bias, project.weight, project.bias, expand.activation)
 
 
-def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention:
-    """The attention of a config; where it is causal, tokens see the last `context` tokens."""
-    positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
-    return nn.MultiHeadAttention(
-        config.width, config.heads, config.dropout, config.bias, key_value_heads=config.groups, head_size=config.head_width,
-        window=config.context if is_causal else None, positions=positions, max_distance=config.context,
+def attention_options(config: TransformerConfig, is_causal: bool) -> dict[str, Any]:
+    """Those of MultiHeadAttention; where it is causal, tokens see the last `context` tokens."""
+    return dict(
+        key_value_heads=config.groups, head_size=config.head_width, window=config.context if is_causal else None,
+        positions=config.positions if config.positions in ATTENTION_POSITIONS else "none", max_distance=config.context,
         rotary_base=config.rotary_base, rotary_scaling=config.rotary_scaling)
+
+
+def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention:
+    """The attention of a config."""
+    return nn.MultiHeadAttention(config.width, config.heads, config.dropout, config.bias,
+                                 **attention_options(config, is_causal))
+
+
+class Past(NamedTuple):
+    """What a block keeps of the tokens before a new one, and where that stands: see `Cache`."""
+
+    keys: Tensor  # (B, G, slots, D), rotated by their positions
+    values: Tensor
+    slots: Tensor  # (T,), where the keys and values of T new tokens go
+    mask: Tensor  # (slots,), added to the scores: -inf hides a slot that is empty
+    distances: Tensor  # (slots,), from the token in a slot to the new one
+    rotation: Tensor  # (D, D), by the position of the new token: x @ rotation
+
+    def keep(self, keys: Tensor, values: Tensor) -> None:
+        """Put the last keys and values of new tokens (B, G, T, D) into their slots."""
+        count = len(self.slots)
+        for kept, new in (self.keys, keys), (self.values, values):
+            compute(_write, kept, new[:, :, -count:], self.slots)
+
+    def attend(self, attention: nn.MultiHeadAttention, x: Tensor) -> Tensor:
+        """Attention of one new token of each text, x (B, 1, C), to itself and to those before it."""
+        q, k, v = attention.project(x, x, x)  # (B, H, 1, D), keys and values (B, G, 1, D)
+        if attention.positions == "rotary":
+            q, k = q @ self.rotation, k @ self.rotation
+        self.keep(k, v)
+        B, G, slots, D = self.keys.shape
+        mask = self.mask
+        if attention.positions == "relative":
+            bias = attention.relative_bias.index_select(1, self.distances + attention.max_distance)  # (H, slots)
+            mask = mask + bias.reshape(G, -1, slots)
+        q = q.reshape(B, G, -1, D)  # the queries that share a head of keys are the rows of one product
+        heads = F.scaled_dot_product_attention(q, self.keys, self.values, mask)
+        return attention.out_proj(heads.reshape(B, 1, -1))
+
+
+def _write(kept: np.ndarray, new: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    kept[:, :, slots] = new
+    return kept
 
 
 class Block(nn.Module):
@@ -293,11 +341,11 @@ class Block(nn.Module):
         return make_norm(config) if sublayer.norm_before or sublayer.norm_after else None
 
     def forward(self, x: Tensor, padding: Tensor | None = None, memory: Tensor | None = None,
-                memory_padding: Tensor | None = None) -> Tensor:
-        """x (B, T, C), memory (B, S, C); `padding` (B, T) and `memory_padding` (B, S) are True at padding."""
+                memory_padding: Tensor | None = None, past: Past | None = None) -> Tensor:
+        """x (B, T, C), memory (B, S, C); `padding` (B, T) and `memory_padding` (B, S) are True at padding. With a `past`,
+        x are the first tokens of texts, or one more of each."""
         if self.attends:
-            x = self._add(0, self.ln_1, x, lambda inner: self.attention(
-                inner, key_padding_mask=padding, is_causal=self.is_causal))
+            x = self._add(0, self.ln_1, x, lambda inner: self._attend(inner, padding, past))
         if memory is not None:
             x = self._add(0, self.ln_context, x, lambda inner: self.cross_attention(
                 inner, memory, key_padding_mask=memory_padding))
@@ -319,6 +367,14 @@ class Block(nn.Module):
         if type(dropout) is nn.Dropout and not dropout.has_hooks:
             return F.add_dropped(x, out, dropout.p, dropout.training)
         return x + dropout(out)
+
+    def _attend(self, x: Tensor, padding: Tensor | None, past: Past | None) -> Tensor:
+        if past is not None and x.shape[1] == 1:
+            return past.attend(self.attention, x)
+        if past is not None:
+            _, k, v = self.attention.project(x, x, x)
+            past.keep(self.attention.rotated(k), v)
+        return self.attention(x, key_padding_mask=padding, is_causal=self.is_causal)
 
 
 def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
@@ -400,19 +456,134 @@ class CausalTransformer(Model):
             most = "" if is_endless else f" <= {context} (the model's context)"
             raise ValueError(f"expected tokens (B, T) with 1 <= T{most}, got {tuple(tokens.shape)}; crop the sequence, or "
                              "build the model with a larger context")
-        if self.config.positions == "learned":
-            x = self.token_embedding(tokens, self.position_embedding.weight)  # (B, T, C)
-        else:
-            x = with_positions(self.token_embedding(tokens), self.config)
-        x = self.dropout(x)
+        x = self.embed(tokens, self.positions(tokens.shape[1]))
         for block in self.blocks:
             x = block(x)
-        x = self.ln_f(x)
-        logits = F.linear(x, self.token_embedding.weight) if self.read_out is None else self.read_out(x)  # (B, T, V)
+        logits = self.logits(x)
         if targets is None:
             return logits, None
         return logits, F.cross_entropy(logits.view(-1, self.config.vocabulary_size), targets.reshape(-1),
                                        label_smoothing=label_smoothing)
+
+    def positions(self, T: int, start: int = 0) -> Tensor | None:
+        """The vectors (T or more, C) of the positions from `start` on, if they are in a table."""
+        config = self.config
+        if config.positions == "learned":
+            return self.position_embedding.weight[start:] if start else self.position_embedding.weight
+        if config.positions not in FIXED:
+            return None
+        return Tensor(FIXED[config.positions](T, config.width, start=start), dtype=self.token_embedding.weight.dtype)
+
+    def embed(self, tokens: Tensor, positions: Tensor | Any) -> Tensor:
+        """x (B, T, C), the input of the first block."""
+        if self.config.positions in FIXED:
+            return self.dropout(self.token_embedding(tokens) * scale_of_tokens(self.config) + positions)
+        return self.dropout(self.token_embedding(tokens, positions))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(B, T, V), from the output (B, T, C) of the last block."""
+        x = self.ln_f(x)
+        return F.linear(x, self.token_embedding.weight) if self.read_out is None else self.read_out(x)
+
+
+class Cache:
+    """The keys and values that a CausalTransformer has computed for B texts: with them, one more token costs one token.
+
+    A token sees the last `context` ones, so each block keeps the keys and values of as many, in a ring: token t is in slot
+    t % context. While texts are short there are fewer slots. `read` begins with new texts, `append` adds a token to each;
+    both give the logits (B, V) after the last token, those of model(tokens) up to rounding. The model must be alive, in
+    evaluation mode, and unchanged since `read`.
+
+    >>> model = CausalTransformer(PRESETS["micro"].config)
+    >>> cache, text = Cache(model, batch_size=1), np.array([[1, 2, 3, 4]])
+    >>> _ = cache.read(text[:, :3])
+    >>> np.allclose(cache.append(text[:, 3]), model(mg.tensor(text))[0].array[:, -1], atol=1e-6)
+    True
+    """
+
+    def __init__(self, model: CausalTransformer, batch_size: int):
+        self._model = weakref.ref(model)  # a text's cache, kept for the next text, should not keep the model
+        self.config, self.batch_size = model.config, batch_size
+        self.count = self.steps = 0  # tokens of each text, and calls of `append`
+        self.slots = 0
+        self.layers: list[tuple[Tensor, Tensor]] = []  # keys and values (B, G, slots, D) of each block
+        self.compiled = mg.compile(self.step)
+
+    @property
+    def model(self) -> CausalTransformer | Any:
+        return self._model()
+
+    @staticmethod
+    def serves(model: nn.Module) -> bool:
+        """Has the model only the parts that CausalTransformer makes, without hooks, so that no token sees a later one?"""
+        if type(model) is not CausalTransformer or any(type(block) is not Block for block in model.blocks):
+            return False
+        parts, options = list(model.modules()), attention_options(model.config, is_causal=True)
+        return (all(type(part) in PLAIN and not part.has_hooks and part.training == model.training for part in parts)
+                and all(block.is_causal and block.attends for block in model.blocks)
+                and all(getattr(part, name) == value for part in parts if isinstance(part, nn.MultiHeadAttention)
+                        for name, value in options.items()))
+
+    def fits(self, model: CausalTransformer, batch_size: int) -> bool:
+        """Can it be filled with other texts, although the model may have changed?"""
+        return (self.config, len(self.layers), self.batch_size) == (model.config, len(model.blocks), batch_size)
+
+    @mg.no_grad()
+    def read(self, tokens: np.ndarray) -> np.ndarray:
+        """Logits (B, V) after the first tokens (B, T) of the texts."""
+        self.count, T = 0, tokens.shape[1]
+        self._make_room(T)
+        x = self._run(self.model.embed(mg.tensor(tokens), self.model.positions(T)), self._place(T))
+        self.count = T
+        return self.model.logits(x[:, -1:]).array[:, 0]
+
+    @mg.no_grad()
+    def append(self, chosen: np.ndarray, compiled: bool = False) -> np.ndarray:
+        """Logits (B, V) after one more token of each text, `chosen` (B,). Compiling the step pays after tens of tokens."""
+        self._make_room(1)
+        positions = self.model.positions(1, self.count)
+        own = self._tensor(np.zeros((1, self.config.width))) if positions is None else positions[:1].detach()
+        logits = (self.compiled if compiled else self.step)(mg.tensor(chosen[:, None]), own, *self._place(1))
+        self.count, self.steps = self.count + 1, self.steps + 1
+        return logits.array[:, 0]
+
+    def step(self, tokens: Tensor, position: Tensor, *place: Tensor) -> Tensor:
+        """Logits (B, 1, V) of a token of each text, (B, 1), with its position (1, C)."""
+        return self.model.logits(self._run(self.model.embed(tokens, position), place))
+
+    def _run(self, x: Tensor, place: Iterable[Tensor]) -> Tensor:
+        for block, (keys, values) in zip(self.model.blocks, self.layers):
+            x = block(x, past=Past(keys, values, *place))
+        return x
+
+    def _place(self, T: int) -> tuple[Tensor, ...]:
+        """Of T new tokens, the fields of a Past that all blocks share."""
+        config, count, slots = self.config, self.count, self.slots
+        new = np.arange(count + max(0, T - slots), count + T)  # those that later ones see
+        distances = (count - np.arange(slots)) % slots
+        rotation = np.eye(config.head_width)
+        if config.positions == "rotary":
+            angles = rotary_table(count, 1, config.head_width, config.rotary_base, config.rotary_scaling, float)
+            rotation = turned(rotation[:, None], angles)[:, 0]
+        mask = np.where(distances <= count, 0.0, -np.inf)
+        return mg.tensor(new % slots), self._tensor(mask), mg.tensor(distances), self._tensor(rotation)
+
+    def _make_room(self, T: int) -> None:
+        """Double the slots if T more tokens need it."""
+        needed, before, old = min(self.count + T, self.config.context), self.slots, self.layers
+        if needed > before:
+            self.slots = min(max(2 * before, needed, FEWEST_SLOTS), self.config.context)
+            shape = self.batch_size, self.config.groups, self.slots, self.config.head_width
+            self.layers = [(self._tensor(np.zeros(shape)), self._tensor(np.zeros(shape))) for _ in self.model.blocks]
+            for new, known in zip(sum(self.layers, ()), sum(old, ())):
+                new.array[:, :, :before] = known.array
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return mg.tensor(array, dtype=self.config.dtype)
+
+
+PLAIN = {CausalTransformer, Block, MLP, nn.MultiHeadAttention, nn.ModuleList, nn.Linear, nn.Embedding, nn.LayerNorm,
+         nn.RMSNorm, nn.Identity, nn.Dropout}  # what a Cache serves
 
 
 @dataclasses.dataclass(frozen=True)

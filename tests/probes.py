@@ -15,20 +15,18 @@ import minigrad as mg
 from cases import CASES, Case
 from minigrad import Tensor
 from minigrad.fast import kernels
-from minigrad.extend import sample
 from minigrad.tensor import apply
 from models.data import load_corpus
-from models.decode import CachedDecoder
 from models.recipes import RECIPES, Recipe
 from models.train import Trainer, TrainingConfig
-from models.transformer import PRESETS, CausalTransformer
+from models.transformer import PRESETS, Cache, CausalTransformer
 from naive import Constant
 
 
 def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
     """The computations by name."""
     found = {f"train-{name}": lambda recipe=recipe: trained(20, recipe, dropout=0.1) for name, recipe in RECIPES.items()}
-    found["sort"], found["gather"], found["sample"] = sorted_rows, gathered, sampled
+    found["sort"], found["gather"] = sorted_rows, gathered
     for dtype in "float32", "float64":
         for i, case in enumerate(CASES):
             found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
@@ -71,13 +69,6 @@ def sorted_rows() -> list[np.ndarray]:
     return [part.array for found in (x.sort(-1), x.sort(-1, True), x.topk(3)) for part in found]
 
 
-def sampled() -> list[np.ndarray]:
-    """Classes drawn by logits with ties, from the most likely and from all."""
-    generator = np.random.default_rng(5)
-    logits, uniform = generator.integers(9, size=(50, 70)).astype(np.float32), generator.random(50)
-    return [sample(logits, 0.9, top_k, top_p, uniform) for top_k in (None, 20) for top_p in (None, 0.7)]
-
-
 def gathered() -> list[np.ndarray]:
     """Enough indices that kernels check, gather and scatter them."""
     generator = np.random.default_rng(4)
@@ -91,8 +82,8 @@ def decoded(**fields) -> list[np.ndarray]:
     """Logits after a prompt and then token by token, for one sequence and for several."""
     model, logits = make_model(width=128, **fields), []
     for batch_size in 1, 5:
-        decoder, tokens = CachedDecoder(model, batch_size), np.random.default_rng(1).integers(96, size=(batch_size, 32))
-        logits += [decoder.logits(tokens[:, :end]) for end in (20, 21, 22, 32)]
+        cache, tokens = Cache(model, batch_size), np.random.default_rng(1).integers(96, size=(batch_size, 32))
+        logits += [cache.read(tokens[:, :20]), *(cache.append(tokens[:, t]) for t in range(20, 32))]
     return logits
 
 

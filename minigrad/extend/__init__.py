@@ -6,15 +6,12 @@ from ..arrays.devices import dtype_of_to  # dtype_of_to(target, dtype, device): 
 from ..arrays.dtypes import from_bfloat16, to_bfloat16  # float32 arrays from bfloat16's bits, and to them
 from ..arrays.versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from ..arrays.versions import note_write  # note_write(array): any backward that needs its old values raises an error
-from ..fast import ACTIVATIONS  # the numbers by which a Program names activations
 from ..fast import LIBRARIES  # packages whose code a capture does not follow, as they report what they read
 from ..fast import MultiTensorAdam, MultiTensorMuon, MultiTensorStep  # optimizer steps for all parameters at once, or None
-from ..fast import Program  # steps on rows of numbers, such as those of a model, in one kernel call; None without kernels
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
 from ..fast import compile_ahead  # compile_ahead(): let other processes compile what a training needs
 from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the processor do autocast's products at once?
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
-from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
 from ..fast.compiling.places import each  # each(nest, function): the same tuples, lists and dicts, of function(item)
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
@@ -32,9 +29,8 @@ from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 
 __all__ = [
-    "ACTIVATIONS", "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon",
-    "MultiTensorStep", "Op", "Program", "apply", "binary", "cache_folder", "changes", "check_dim", "compile_ahead",
-    "compute", "dtype_of_to", "each", "floating", "from_bfloat16", "latest_write",
-    "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad", "promote", "sample",
-    "say_what_is_left_out", "threading_layer", "to_bfloat16",
+    "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "apply", "binary",
+    "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to", "each", "floating",
+    "from_bfloat16", "latest_write", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad",
+    "promote", "say_what_is_left_out", "threading_layer", "to_bfloat16",
 ]

@@ -13,20 +13,18 @@ IS_FAST = IS_WANTED and importlib.util.find_spec("numba") is not None
 
 if TYPE_CHECKING or IS_FAST:
     from .installed import (
-        ACTIVATIONS, LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, Program, cache_folder, compile,
-        compile_ahead, get_num_threads, multiplies_bfloat16, norm, sample, set_num_threads, threading_layer,
+        LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, cache_folder, compile, compile_ahead,
+        get_num_threads, multiplies_bfloat16, norm, set_num_threads, threading_layer,
     )
 else:
     from .plain import (
-        ACTIVATIONS, LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, NoticeOfNumba, Program, cache_folder,
-        compile, compile_ahead, get_num_threads, multiplies_bfloat16, norm, sample, set_num_threads,
-        threading_layer,
+        LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, NoticeOfNumba, cache_folder, compile,
+        compile_ahead, get_num_threads, multiplies_bfloat16, norm, set_num_threads, threading_layer,
     )
     if IS_WANTED:
         this_thread.runner = NoticeOfNumba()
 
 __all__ = [
-    "ACTIVATIONS", "IS_FAST", "LIBRARIES", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Program",
-    "cache_folder", "compile", "compile_ahead", "get_num_threads", "multiplies_bfloat16", "norm", "sample",
-    "set_num_threads", "threading_layer",
+    "IS_FAST", "LIBRARIES", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "cache_folder", "compile",
+    "compile_ahead", "get_num_threads", "multiplies_bfloat16", "norm", "set_num_threads", "threading_layer",
 ]

@@ -21,6 +21,8 @@ class WeightsDropout(attention.WeightsDropout):
 
 @implements(attention.ScaledDotProductAttention)
 class ScaledDotProductAttention(RoundsOperands, attention.ScaledDotProductAttention):
+    by_kernels = True
+
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale
@@ -44,8 +46,6 @@ def in_four_axes(*arrays):
 
 @implements(attention.PackedAttention)
 class PackedAttention(attention.PackedAttention, ScaledDotProductAttention):
-    by_kernels = True
-
     def backward(self, dout, packed, rotation, out, normalisers):
         dpacked = empty_like(packed)
         batch, time, width = dout.shape

@@ -4,10 +4,7 @@ from .kernels.adamw import norm
 from .kernels.bfloat16 import is_native as multiplies_bfloat16
 from .kernels.ahead import start as compile_ahead
 from .kernels.cache import cache_folder
-from .kernels.activations import ACTIVATIONS
 from .kernels.jit import get_num_threads, set_num_threads
-from .kernels.program import Program
-from .kernels.sampling import sample
 from .kernels.threads import layer as threading_layer
 from . import backend
 from . import (

@@ -13,8 +13,7 @@ from ..tensor import Tensor
 from .compiling.places import each
 
 MultiTensorAdam = MultiTensorMuon = MultiTensorStep = None  # optimizers step one parameter at a time
-Program = None  # decoding has no cache
-ACTIVATIONS, LIBRARIES = (), set()
+LIBRARIES = set()
 
 
 class NoticeOfNumba(Runner):
@@ -62,30 +61,6 @@ def norm(arrays: Iterable[np.ndarray]) -> float:
     5.0
     """
     return math.sqrt(sum(float(np.sum(np.square(array, dtype=np.float64))) for array in arrays))
-
-
-def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
-           uniform: np.ndarray) -> np.ndarray:
-    """A class (B,), int64, for each row of logits (B, V), chosen by float64 numbers (B,) drawn uniformly from 0 to 1.
-
-    Lay the classes side by side from 0 to 1, most likely first, each as wide as its probability: the number falls on one
-    of them. ValueError if the largest logit of a row is not finite.
-
-    >>> sample(np.log([[0.1, 0.6, 0.3]] * 3), 1.0, None, None, np.array([0.59, 0.61, 0.91]))
-    array([1, 2, 0])
-    """
-    logits = logits.astype(np.float64)
-    largest = logits.max(axis=-1, keepdims=True, initial=-np.inf)
-    if not np.isfinite(largest).all():
-        raise ValueError("the model's logits are not finite; its parameters are broken")
-    order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
-    sums = np.cumsum(np.exp((np.take_along_axis(logits, order, -1) - largest) / temperature), axis=-1)
-    drawn = []
-    for row, own, number in zip(order, sums, uniform):
-        count = len(own) if top_p is None or top_p >= 1 else min(int(np.searchsorted(own, top_p * own[-1])) + 1, len(own))
-        rank = min(int(np.searchsorted(own[:count], number * own[count - 1], side="right")), count - 1)
-        drawn.append(row[int(np.searchsorted(own, own[rank]))])  # never a class of weight 0
-    return np.array(drawn, np.int64)
 
 
 def compile_ahead() -> None:

@@ -141,8 +141,9 @@ class Capture(Runner):
             self.array_of(value)
         self.transcript.note(op.title, inputs, options, *op.described())
         self.launches[op] = _is_by_kernels(op, arrays)
-        out = self._forward(op, arrays, options)
-        if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
+        has_backward = this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)
+        out = self._forward(op, arrays, options, has_backward)
+        if not has_backward:
             op.saved = ()  # no backward will need these, but the capture keeps the op alive
         return out
 
@@ -309,13 +310,13 @@ class Capture(Runner):
         copy[...] = array
         return copy
 
-    def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
+    def _forward(self, op, arrays: Sequence, options: dict, has_backward: bool) -> np.ndarray:
         if self.launches[op]:
             return self._by_launches(op.forward, arrays, options)
         with self._suspended():
             out = op.forward(*arrays, **options)
         is_view = _is_fixed(op) and _is_view(out, arrays)
-        if is_view and op.passes_gradient:
+        if is_view and (op.passes_gradient or not has_backward):
             return out
         out = out if is_view else self.kept(np.asarray(out))
         forward = functools.partial(op.forward, **options)
@@ -365,7 +366,7 @@ class Rehearsal(Capture):
             first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
             self.ran[code] = frame.f_globals, first if id(first) in self.around.known else None
 
-    def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
+    def _forward(self, op, arrays: Sequence, options: dict, has_backward: bool) -> np.ndarray:
         return self.call(functools.partial(op.forward, **options), *arrays)
 
     def _backward(self, op, dout: np.ndarray, options: dict) -> tuple:

@@ -55,9 +55,9 @@ def add_forward(count, a, b, out):
         out[i] = a[i] + b[i]
 
 
-@jit
-def gelu_values(x, out, count, use_tanh):
-    """out[0:count] = gelu(x[0:count]), on pointers; see `gelu_forward`"""
+@elementwise_kernel
+def gelu_forward(count, x, out, use_tanh):
+    """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
     if use_tanh:
         for i in range(count):
             v = constant_like(x, near(x[i]))
@@ -68,36 +68,6 @@ def gelu_values(x, out, count, use_tanh):
             v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
             p, _ = normal_gate(v)
             out[i] = or_zero(p * v)
-
-
-ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # of `activate`, by their names in nn
-GELU, GELU_TANH, RELU, TANH, SIGMOID, _ = range(6)
-
-
-@jit
-def activate(which, x, out, count):
-    """out[0:count] = the activation ACTIVATIONS[which] of x[0:count], on pointers"""
-    zero, one = constant_like(x, 0), constant_like(x, 1)
-    if which == GELU or which == GELU_TANH:
-        gelu_values(x, out, count, which == GELU_TANH)
-    elif which == RELU:
-        for i in range(count):
-            out[i] = zero if x[i] < zero else x[i]  # keeps NaN
-    elif which == TANH:
-        for i in range(count):
-            out[i] = math.tanh(x[i])
-    elif which == SIGMOID:
-        for i in range(count):
-            out[i] = one / (one + exp(-x[i]))
-    else:  # silu
-        for i in range(count):
-            out[i] = x[i] * (one / (one + exp(-x[i])))
-
-
-@elementwise_kernel
-def gelu_forward(count, x, out, use_tanh):
-    """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
-    gelu_values(x, out, count, use_tanh)
 
 
 @elementwise_kernel

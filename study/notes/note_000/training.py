@@ -8,10 +8,9 @@ import minigrad as mg
 import nn
 from models.architectures import make_model
 from models.data import IGNORED, mean_loss, windows
-from models.decode import CachedDecoder
 from models.task import FIRST
 from models.train import Trainer, TrainingConfig
-from models.transformer import TransformerConfig
+from models.transformer import Cache, TransformerConfig
 from study.notes.claims import claims_of, require
 from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal, softmax
 from study.notes.note_000.shared import small_model
@@ -167,8 +166,7 @@ def dropout():
 
 @claim("T2", "Conclusion",
        formula="predictions ... in parallel across an entire sequence, sampling ... still takes linear time",
-       ours="model(tokens), and models.decode.CachedDecoder(model, batch_size=1).logits(tokens)",
-       code="models/decode.py:CachedDecoder")
+       ours="model(tokens), and models.transformer.Cache(model, batch_size=1)", code="models/transformer.py:Cache")
 def predicting_is_parallel_and_sampling_is_not():
     """A transformer allows predictions to be made in parallel across an entire sequence, but sampling from it still takes
     linear time."""
@@ -176,12 +174,12 @@ def predicting_is_parallel_and_sampling_is_not():
     tokens = np.random.default_rng(0).integers(0, 11, (B, T))
     for dtype in ("float64", "float32"):
         model = small_model(std=0.2, dtype=dtype)
-        decoder = CachedDecoder(model, batch_size=B)
+        cache = Cache(model, batch_size=B)
         with mg.no_grad(), mg.count_flops() as at_once:
             parallel = model(mg.tensor(tokens))[0].array
         with mg.no_grad(), mg.count_flops() as one_by_one:
             plain = [model(mg.tensor(tokens[:, :t]))[0].array[:, -1] for t in range(1, T + 1)]
-        cached = [decoder.logits(tokens[:, :t]).copy() for t in range(1, T + 1)]
+        cached = [cache.read(tokens[:, :1]), *(cache.append(tokens[:, t]) for t in range(1, T))]
         differences[dtype] = max(largest(parallel, np.stack(each, axis=1)) for each in (plain, cached))
         text, logits = tokens[0], np.stack(plain, axis=1)[0, :-1].astype("float64")
         loss, count = mean_loss(model, windows(text, T, batch_size=1), IGNORED)  # all in one window
@@ -191,13 +189,15 @@ def predicting_is_parallel_and_sampling_is_not():
     ratio = one_by_one.total / at_once.total
     require(ratio > 5, f"without a cache it takes {ratio:.1f} times as much")
 
-    decoder, computed = CachedDecoder(model, batch_size=B), []
-    for t in range(1, T + 1):
-        kept = decoder.keys[..., : t - 1, :].copy()
-        decoder.keys[...] = np.nan
-        is_read = np.isnan(decoder.logits(tokens[:, :t])).all()
-        computed.append(int((~np.isnan(decoder.keys[0]).any(axis=(0, 1, 3))).sum()))  # in the first layer
-        require(is_read == (t > 1), f"token {t}: the keys of those before are not what it attends to")
-        decoder.keys[..., : t - 1, :] = kept
-    require(computed == [1] * T, f"keys are computed for {computed} tokens")
-    return dict(difference=differences["float64"], tokens_with_cache=sum(computed), multiply_adds_without=ratio)
+    computed = []
+    for t in range(1, T):
+        cache.read(tokens[:, :t])
+        keys = cache.layers[0][0].array
+        before = keys.copy()
+        cache.append(tokens[:, t])
+        computed.append(int((keys != before).any(axis=(0, 1, 3)).sum()))  # in the first layer
+        cache.read(tokens[:, :t])
+        keys[...] = np.nan
+        require(np.isnan(cache.append(tokens[:, t])).all(), f"token {t} does not attend to the keys of those before")
+    require(computed == [1] * (T - 1), f"keys are computed for {computed} tokens")
+    return dict(difference=differences["float64"], tokens_with_cache=1 + sum(computed), multiply_adds_without=ratio)

@@ -1,6 +1,5 @@
 """The engine room without kernels does the same."""
 import collections
-import itertools
 
 import numpy as np
 import pytest
@@ -12,20 +11,6 @@ from minigrad.fast import plain
 
 def test_it_has_all_names_of_the_engine_room():
     assert set(engine.__all__) - {"IS_FAST"} <= set(vars(plain))
-
-
-def test_sample_draws_what_the_kernel_draws(random, kernels):
-    logits = random.standard_normal((200, 11)).astype(np.float32)
-    logits[::3, ::2] = -np.inf
-    for chosen in itertools.product((0.5, 1.0, 2.0), (None, 1, 3, 50), (None, 0.3, 0.9, 1.0)):  # temperature, top_k, top_p
-        options = *chosen, random.random(200)
-        assert np.array_equal(plain.sample(logits, *options), engine.sample(logits, *options)), chosen
-
-
-def test_sample_refuses_logits_that_are_not_finite():
-    for broken in ([np.nan, 1.0], [np.inf, 1.0], [-np.inf, -np.inf]):
-        with pytest.raises(ValueError, match="the model's logits are not finite"):
-            plain.sample(np.array([broken]), 1.0, None, None, np.array([0.5]))
 
 
 def test_norm_is_the_kernels(random, kernels):

@@ -3,6 +3,7 @@ import inspect
 import math
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tables import each, shares
 
 import minigrad as mg
 import nn
-from minigrad.extend import sample
+from models.generate import draw
 from study.exercises import COURSE, check
 from study.mistakes import FUNCTIONS
 from study.mistakes.base import safe_softmax
@@ -257,8 +258,8 @@ def dweight(x, weight, targets):
 
 def as_drawn(logits, temperature, top_p, draws=100_000):
     """How often `minigrad sample` draws each token."""
-    uniform = (np.arange(draws) + 0.5) / draws
-    tokens = sample(np.tile(logits, (draws, 1)), temperature, None, top_p, uniform)
+    evenly = types.SimpleNamespace(random=lambda count: (np.arange(count) + 0.5) / count)
+    tokens = draw(np.tile(logits, (draws, 1)), temperature, None, top_p, evenly)
     return np.bincount(tokens, minlength=len(logits)) / draws
 
 
