@@ -533,6 +533,8 @@ class Cache:
         """Logits (B, V) after the first tokens (B, T) of the texts."""
         self.count, T = 0, tokens.shape[1]
         self._make_room(T)
+        for kept in sum(self.layers, ()):
+            kept.array[...] = 0.0  # another text may have left NaN, which no mask hides
         x = self._run(self.model.embed(mg.tensor(tokens), self.model.positions(T)), self._place(T))
         self.count = T
         return self.model.logits(x[:, -1:]).array[:, 0]

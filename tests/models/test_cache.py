@@ -151,6 +151,16 @@ def test_a_step_is_not_compiled_for_a_few_tokens():
         assert calls == 0 if count < 60 else calls > 30
 
 
+def test_a_model_that_was_broken_once():
+    model = make_model(SMALL, 3.0)
+    expected, weight = list(generate(model, [1], 9, temperature=0)), model.blocks[0].attention.in_proj_weight
+    before = weight.detach().clone()
+    for value in np.nan, before:
+        weight.data[...] = value
+        text = list(generate(model, [1], 9, choose=lambda logits: np.nan_to_num(logits).argmax(axis=1)))
+    assert text == expected
+
+
 def test_two_texts_at_once_and_texts_that_are_not_finished():
     model = make_model(SMALL, 3.0)
     expected = [greedy_text(model, prompt, 30) for prompt in ([1], [2, 3])]
