@@ -42,9 +42,8 @@ from .fast import autocast as amp
 from .fast.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where
-from .ops.einsum import einsum as einsum
 from .ops.gather import take_along_dim as take_along_dim
-from .ops.matmul import tensordot as tensordot
+from .ops.matmul import einsum as einsum, tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
 from .ops.statistics import std_mean as std_mean, var_mean as var_mean
 from .pytorchs_names import left_out as _left_out

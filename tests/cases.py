@@ -12,9 +12,8 @@ import pytest
 
 import naive
 from minigrad.ops import (
-    activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal,
-    difference_losses, dropout, einsum, elementary, embedding, gather, indexing, layer_norm, matmul, normalize, reduce,
-    rms_norm, shape, softmax, statistics, windows,
+    activations, arithmetic, attention, comparison, cumulative, diagonal, dropout, elementary, embedding, gather, indexing,
+    layer_norm, losses, matmul, reduce, shape, softmax, statistics, windows,
 )
 from tables import each
 
@@ -239,7 +238,7 @@ CASES = [
           [normal(4, 5), normal(3, 2), dict(dim=1, indices=np.array([[4, 0], [1, 2], [2, 1]]))],
           [normal(4, 5), normal(2, 5), dict(dim=0, indices=np.array([[0, 1, 2, 3, 0], [3, 2, 1, 0, 1]]))],
           [normal(0, 5), normal(0, 2), dict(dim=1, indices=np.zeros((0, 2), np.int64))]),
-    *rows(einsum.Einsum, naive.einsum,
+    *rows(matmul.Einsum, naive.einsum,
           [normal(3, 4), normal(4, 5), dict(subscripts="ij,jk->ik")], [normal(2, 3, 4), dict(subscripts="abc->ca")],
           [normal(2, 1, 4), normal(3, 4), normal(3), dict(subscripts="bij,ij,k->bj")],
           [normal(3), normal(3), dict(subscripts="i,i->")], [normal(), normal(2, 3), dict(subscripts=",ij->ji")],
@@ -272,10 +271,10 @@ CASES = [
           [normal(3, 5), normal(5), normal(5)], [normal(2, 3, 5), None, None, dict(eps=0.0)],
           [normal(70, 33), normal(33), None, dict(eps=1e-2)], [normal(0, 5), normal(5), normal(5)],
           [normal(3, 0), normal(0), normal(0)], [normal(180, 97), normal(97), normal(97)]),
-    *rows(rms_norm.RMSNorm, naive.rms_norm,
+    *rows(layer_norm.RMSNorm, naive.rms_norm,
           [normal(3, 5), normal(5)], [normal(2, 3, 5), None, dict(eps=0.0)], [normal(3, 0), normal(0)],
           [normal(0, 5), normal(5)], [normal(180, 97), normal(97), dict(eps=1e-2)]),
-    *rows(cross_entropy.CrossEntropy, naive.cross_entropy,
+    *rows(losses.CrossEntropy, naive.cross_entropy,
           [normal(4, 3), dict(targets=np.array([0, 2, 1, 1]))],
           [normal(4, 3), dict(targets=np.array([0, -100, 1, 1]), reduction="none")],
           [normal(4, 3), dict(targets=np.array([0, 2, 7, 1]), ignore_index=7, reduction="sum")],
@@ -283,22 +282,22 @@ CASES = [
           [normal(70, 65), dict(targets=random.integers(0, 65, 70))],
           [normal(0, 3), dict(targets=np.array([], np.int64), reduction="none")],
           [normal(180, 97), dict(targets=random.integers(0, 97, 180))]),
-    Case(binary_cross_entropy.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
+    Case(losses.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
          lambda p, t: -(t * np.log(p) + (1 - t) * np.log1p(-p))),
-    *rows(cross_entropy.NegativeLogLikelihood, naive.negative_log_likelihood,
+    *rows(losses.NegativeLogLikelihood, naive.negative_log_likelihood,
           [normal(4, 3), dict(targets=np.array([0, 2, 1, 1]))],
           [normal(4, 3), dict(targets=np.array([0, -100, 1, 1]), reduction="none")],
           [normal(4, 3), dict(targets=np.array([0, 2, 7, 1]), ignore_index=7)],
           [normal(180, 97), dict(targets=random.integers(0, 97, 180), ignore_index=5, reduction="sum")],
           [normal(0, 3), dict(targets=np.zeros(0, int), reduction="none")]),
-    Case(binary_cross_entropy.BinaryCrossEntropyWithLogits, [normal(3, 4), random.uniform(0, 1, (3, 4)), normal(4) + 2],
+    Case(losses.BinaryCrossEntropyWithLogits, [normal(3, 4), random.uniform(0, 1, (3, 4)), normal(4) + 2],
          lambda x, t, w: w * t * np.log1p(np.exp(-x)) + (1 - t) * np.log1p(np.exp(x))),
     *[Case(op, [distinct(3, 4), target], naive.reduced(loss), options | {"reduction": reduction})
       for op, loss, options in [
-          (difference_losses.SquaredError, lambda d: d * d, {}),
-          (difference_losses.AbsoluteError, abs, {}),
-          (difference_losses.Huber, lambda d: d * d / 2 if abs(d) <= 0.5 else 0.5 * (abs(d) - 0.25), dict(delta=0.5)),
-          (difference_losses.SmoothL1, lambda d: d * d if abs(d) < 0.5 else abs(d) - 0.25, dict(beta=0.5)),
+          (losses.SquaredError, lambda d: d * d, {}),
+          (losses.AbsoluteError, abs, {}),
+          (losses.Huber, lambda d: d * d / 2 if abs(d) <= 0.5 else 0.5 * (abs(d) - 0.25), dict(delta=0.5)),
+          (losses.SmoothL1, lambda d: d * d if abs(d) < 0.5 else abs(d) - 0.25, dict(beta=0.5)),
       ] for reduction, target in [("none", distinct(4) + 0.03), ("mean", 0.1 * distinct(3, 1) + 0.02), ("sum", 0.02)]],
     *rows(embedding.Embedding, naive.embedding,
           [normal(5, 3), None, dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))],
@@ -380,9 +379,9 @@ CASES = [
       for dim, shape in enumerate([(140, 129), (130, 140)])],
     *[Case(matmul.Dot, [normal(n), normal(n)], lambda a, b: sum(x * y for x, y in zip(a, b)), tolerance=5e-6)
       for n in (0, 5, 20_000)],
-    *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
+    *[Case(losses.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
            naive.cross_entropy_of_distributions) for shape in ((4, 3), (0, 3), (3, 0), (180, 97))],
-    *rows(normalize.Normalize, naive.normalize,
+    *rows(layer_norm.Normalize, naive.normalize,
           [normal(3, 5), dict(dim=1)], [normal(2, 3, 4), dict(dim=0, eps=1.5)], [normal(0, 5), dict(dim=1)],
           [normal(180, 97), dict(dim=0)]),
 ]
@@ -391,8 +390,8 @@ NEED_AN_AXIS = {  # all other ops take 0-d arrays as well
     gather.Gather, gather.Scatter, gather.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal,
     diagonal.Triangle, shape.Roll, reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp,
     shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Dot, matmul.Linear, matmul.MLP, softmax.Softmax,
-    softmax.LogSoftmax, layer_norm.LayerNorm, rms_norm.RMSNorm, normalize.Normalize, cross_entropy.CrossEntropy,
-    cross_entropy.NegativeLogLikelihood, cross_entropy.CrossEntropyOfDistributions,
+    softmax.LogSoftmax, layer_norm.LayerNorm, layer_norm.RMSNorm, layer_norm.Normalize, losses.CrossEntropy,
+    losses.NegativeLogLikelihood, losses.CrossEntropyOfDistributions,
     attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
 
@@ -419,8 +418,9 @@ def with_many_columns(x):
     return np.tile(x, LARGE // 12 + 1) if x.shape[-1:] not in ((), (1,)) else x
 
 
-FAMILIES = activations, arithmetic, binary_cross_entropy, comparison, difference_losses, dropout, elementary
-ELEMENTWISE = {case.op for case in CASES if case.op.__module__ in [family.__name__ for family in FAMILIES]}
+FAMILIES = activations, arithmetic, comparison, dropout, elementary
+ELEMENTWISE = {case.op for case in CASES if case.op.__module__ in [family.__name__ for family in FAMILIES]
+               or issubclass(case.op, (elementary.Elementwise, losses.DifferenceLoss))}
 CASES += [
     resized(case, resize)
     for case in CASES if case.op in ELEMENTWISE

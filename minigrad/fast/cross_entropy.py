@@ -4,24 +4,24 @@ Forward already computes the slope dloss_n/dx_n, and saves it with the inputs.
 """
 import numpy as np
 
-from ..ops import cross_entropy
+from ..ops import losses
 from ..tape import implements
 from .kernels import cross_entropy as kernels
 from .kernels.buffers import empty, empty_like
 
 
-@implements(cross_entropy.CrossEntropy)
-class CrossEntropy(cross_entropy.CrossEntropy):
+@implements(losses.CrossEntropy)
+class CrossEntropy(losses.CrossEntropy):
     by_kernels = True
     saves_inputs = True
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        losses, slope, total, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1, x.dtype), np.empty(1)
+        of_rows, slope, total, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1, x.dtype), np.empty(1)
         kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), reduction == "mean",
-                                               losses, slope, total, share)
+                                               of_rows, slope, total, share)
         self.targets, self.ignore_index = targets, ignore_index
         self.save(x, slope, share)
-        return losses if reduction == "none" else total.reshape(())
+        return of_rows if reduction == "none" else total.reshape(())
 
     def backward(self, dout, x, slope, share):
         dx = empty_like(x)

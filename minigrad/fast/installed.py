@@ -8,8 +8,7 @@ from .kernels.jit import get_num_threads, set_num_threads
 from .kernels.threads import layer as threading_layer
 from . import backend
 from . import (
-    activations, attention, cross_entropy, dropout, einsum, elementwise, embedding, indexing, layer_norm, matmul, rms_norm,
-    softmax,
+    activations, attention, cross_entropy, dropout, elementwise, embedding, indexing, layer_norm, matmul, softmax,
 )
 from .compiling.compiled import compile
 from .compiling.code import LIBRARIES

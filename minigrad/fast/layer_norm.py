@@ -1,9 +1,9 @@
-"""Layer norm with kernels."""
+"""Layer norm and RMS norm with kernels."""
 import numpy as np
 
 from ..ops import layer_norm
 from ..tape import implements
-from .kernels import layer_norm as kernels
+from .kernels import layer_norm as kernels, rms_norm as rms_kernels
 from .kernels.buffers import empty_like
 from .kernels.rows import as_rows
 
@@ -33,3 +33,27 @@ class LayerNorm(layer_norm.LayerNorm):
         kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, accumulated.reshape(-1), as_rows(dx),
                                     dweight, dbias)
         return dx, dweight, dbias
+
+
+@implements(layer_norm.RMSNorm)
+class RMSNorm(layer_norm.RMSNorm):
+    """Saves rrms, and recomputes x_hat. The gradient already accumulated for x is added in the same pass."""
+
+    by_kernels = True
+    accumulates_into = 0  # as in x + f(rms_norm(x)), where the sum's gradient comes first
+
+    def forward(self, x, weight=None, *, eps=1e-5):
+        x_rows = as_rows(x)
+        out = empty_like(x)
+        rrms = np.empty(len(x_rows))
+        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
+        rms_kernels.rms_norm_forward(x_rows, scale, as_rows(out), rrms, eps)
+        self.save(x, weight, rrms)
+        return out
+
+    def backward(self, dout, x, weight, rrms, accumulated=None):
+        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
+        dx, dweight = empty_like(x), np.empty(x.shape[-1], x.dtype)
+        accumulated = dx[:0] if accumulated is None else accumulated
+        rms_kernels.rms_norm_backward(as_rows(dout), as_rows(x), scale, rrms, accumulated.reshape(-1), as_rows(dx), dweight)
+        return dx, dweight

@@ -8,9 +8,7 @@ import inspect
 
 from ..arrays.conversions import ConversionMethods
 from ..random import RandomMethods
-from . import (
-    attention, binary_cross_entropy, cross_entropy, difference_losses, dropout, embedding, layer_norm, normalize, rms_norm,
-)
+from . import attention, dropout, embedding, layer_norm, losses
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
 from .comparison import ComparisonMethods

@@ -1,8 +1,11 @@
-"""Layer normalisation over the last axis (Ba, Kiros and Hinton, arXiv:1607.06450)."""
+"""Layer norm and RMS norm, over the last axis, and vectors of length 1, along any."""
+import math
+
 import numpy as np
 
 from ..tape import Fused
-from .reduce import column_sum, row_mean
+from .comparison import Clamp
+from .reduce import Norm, Sum, column_sum, row_mean
 from .statistics import centred
 
 
@@ -21,6 +24,7 @@ class LayerNorm(Fused):
             dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
          This projects out of dx_hat the directions that only shift or scale the row, since those do not change x_hat.
     Steps 1 to 3 are in float64, in which the square of 1e25 fits, and a mean of 1e3 leaves all digits of c.
+    Ba, Kiros and Hinton, arXiv:1607.06450.
     """
 
     saves_inputs = True
@@ -39,3 +43,53 @@ class LayerNorm(Fused):
         dx_hat = dout if weight is None else dout * weight
         along_x_hat = x_hat * row_mean(dx_hat * x_hat)  # 3, 2, 1
         return rstd * (dx_hat - row_mean(dx_hat) - along_x_hat), dweight, dbias
+
+
+class RMSNorm(Fused):
+    """out = x_hat * weight, x_hat = x * rrms, rrms = 1 / sqrt(mean(x^2) + eps):
+    dweight = columnsum(dout * x_hat),  dx_hat = dout * weight,  dx = rrms * (dx_hat - x_hat * mean(dx_hat * x_hat))
+
+    Forward, for each row of C elements: 1. rrms  2. x_hat, scaled. Backward, in reverse:
+      2. dweight = columnsum(dout * x_hat),  drrms = sum(dx_hat * x),  and dx gets dx_hat * rrms
+      1. With m = mean(x^2), drrms/dm = -rrms^3 / 2 and dm/dx = 2 x / C. So dx gets, through rrms,
+         sum(dx_hat * x) * (-rrms^3 / 2) * 2 x / C = -rrms * x_hat * mean(dx_hat * x_hat)
+    It is layer norm's gradient without the mean: only the direction that scales the row is projected out of dx_hat.
+    Forward is in float64, in which the square of 1e25 fits. Zhang and Sennrich, arXiv:1910.07467.
+    """
+
+    saves_inputs = True
+
+    def forward(self, x, weight=None, *, eps=1e-5):
+        wide = x.astype(np.float64)
+        rrms = 1 / np.sqrt(row_mean(wide * wide) + eps)  # 1
+        x_hat, rrms = (wide * rrms).astype(x.dtype), rrms.astype(x.dtype)  # 2
+        self.save(x, weight, x_hat, rrms)
+        return x_hat if weight is None else x_hat * weight
+
+    def backward(self, dout, x, weight, x_hat, rrms):
+        dweight = column_sum(dout * x_hat)  # 2
+        dx_hat = dout if weight is None else dout * weight
+        return rrms * (dx_hat - x_hat * row_mean(dx_hat * x_hat)), dweight  # 2, 1
+
+
+class Normalize(Fused):
+    """out = x / n,  n = sqrt(sum(x^2)), sums along dim:  dx = (dout - out * sum(dout * out)) / n
+
+    d(out_j)/d(x_i) is ([i = j] n - x_j dn/dx_i) / n^2, and dn/dx_i = x_i / n: that is ([i = j] - out_i out_j) / n.
+    So the component along out is projected out of dout, as the length of out is fixed. Where n is less than eps, it is
+    replaced by eps, a constant: dx = dout / eps. Saves x, out and n.
+    """
+
+    saves_inputs = True
+
+    def forward(self, x, *, dim=-1, eps=1e-12):
+        self.dim, self.eps = dim, eps
+        norms = Norm.call(x, axis=dim, keepdims=True)
+        lengths = Clamp.call(norms, low=eps, high=math.inf)
+        out = x / lengths
+        self.save(x, out, lengths)
+        return out
+
+    def backward(self, dout, x, out, lengths):
+        along_out = np.where(lengths > self.eps, Sum.call(dout * out, axis=self.dim, keepdims=True), 0.0)
+        return (dout - out * along_out) / lengths

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..ops.attention import PackedAttention, ScaledDotProductAttention
-from ..ops.einsum import Einsum
-from ..ops.matmul import MLP, Dot, Linear, MatMul
+from ..ops.matmul import MLP, Dot, Einsum, Linear, MatMul
 from ..runner import Observer
 from ..tape import Node, Op
 

@@ -140,13 +140,13 @@ def rms_norm(
     """
     input = floating(input)
     eps = float(np.finfo(input.dtype).eps) if eps is None else eps
-    return _normed("rms_norm", ops.rms_norm.RMSNorm, input, normalized_shape, eps, weight=weight)
+    return _normed("rms_norm", ops.layer_norm.RMSNorm, input, normalized_shape, eps, weight=weight)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / its p-norm along dim, or x / eps where the norm is smaller."""
     if p == 2 and isinstance(dim, int) and input.ndim:
-        return apply(ops.normalize.Normalize, floating(input), dim=check_dim("normalize", input, dim), eps=eps)
+        return apply(ops.layer_norm.Normalize, floating(input), dim=check_dim("normalize", input, dim), eps=eps)
     return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
 
 

@@ -34,7 +34,7 @@ def cross_entropy(
     if weight is not None:
         log_p = floating(input).log_softmax(class_dim)
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
-    op = ops.cross_entropy.CrossEntropy
+    op = ops.losses.CrossEntropy
     return _loss_of_rows(op, input, ids, ignore_index, reduction, label_smoothing=label_smoothing)
 
 
@@ -47,27 +47,27 @@ def nll_loss(
     ids = _targets("nll_loss", input, target, ignore_index)
     if weight is not None:
         return _weighted_loss("nll_loss", input, ids, weight, ignore_index, reduction)
-    op = ops.cross_entropy.NegativeLogLikelihood
+    op = ops.losses.NegativeLogLikelihood
     return _loss_of_rows(op, input, ids, ignore_index, reduction)
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """(input - target)^2"""
     _check("mse_loss", reduction)
-    return _difference_loss("mse_loss", ops.difference_losses.SquaredError, input, target, reduction)
+    return _difference_loss("mse_loss", ops.losses.SquaredError, input, target, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """|input - target|, with gradient 0 where they are equal"""
     _check("l1_loss", reduction)
-    return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, input, target, reduction)
+    return _difference_loss("l1_loss", ops.losses.AbsoluteError, input, target, reduction)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
     _check("huber_loss", reduction)
     positive("huber_loss", "delta", delta)
-    return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(input), target, reduction, delta=delta)
+    return _difference_loss("huber_loss", ops.losses.Huber, floating(input), target, reduction, delta=delta)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
@@ -76,7 +76,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     positive("smooth_l1_loss", "beta", beta)
-    return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(input), target, reduction, beta=beta)
+    return _difference_loss("smooth_l1_loss", ops.losses.SmoothL1, floating(input), target, reduction, beta=beta)
 
 
 def _difference_loss(
@@ -100,7 +100,7 @@ def binary_cross_entropy(
     _check_same_shape("binary_cross_entropy", input, target)
     input, target = promote(floating(input), floating(target))
     compute(_check_probabilities, input)
-    losses = apply(ops.binary_cross_entropy.BinaryCrossEntropy, input, target)
+    losses = apply(ops.losses.BinaryCrossEntropy, input, target)
     return _reduced(losses if weight is None else losses * weight, reduction)
 
 
@@ -126,7 +126,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         x, pos_weight = promote(x, floating(pos_weight))
         target, pos_weight = promote(target, pos_weight)
-    op = ops.binary_cross_entropy.BinaryCrossEntropyWithLogits
+    op = ops.losses.BinaryCrossEntropyWithLogits
     losses = apply(op, x, target, 1.0 if pos_weight is None else pos_weight)
     return _reduced(losses if weight is None else _weighted(losses, weight), reduction)
 
@@ -204,7 +204,7 @@ def _cross_entropy_of_distributions(
     if weight is not None:
         wanted = wanted * _class_weights("cross_entropy", weight, logits, class_dim)
     rows = [x if x.ndim == 2 else x.movedim(class_dim, -1).reshape(-1, classes) for x in (logits, wanted)]
-    losses = apply(ops.cross_entropy.CrossEntropyOfDistributions, *rows)
+    losses = apply(ops.losses.CrossEntropyOfDistributions, *rows)
     shape = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
     return _reduced(losses if losses.shape == shape else losses.reshape(shape), reduction)
 

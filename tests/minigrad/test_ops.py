@@ -17,9 +17,9 @@ from minigrad.fast import pool
 from minigrad.fast.rounding import RoundsOperands
 from minigrad.ops.cumulative import CumProd, LogCumSumExp
 from minigrad.ops.diagonal import Diagonal
-from minigrad.ops.difference_losses import DifferenceLoss
+from minigrad.ops.losses import DifferenceLoss
 from minigrad.ops.dtypes import Cast
-from minigrad.ops.einsum import Einsum
+from minigrad.ops.matmul import Einsum
 from minigrad.ops.elementary import Elementary, Elementwise
 from minigrad.ops.embedding import Embedding
 from minigrad.ops.in_place import Identity

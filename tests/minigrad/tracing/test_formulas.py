@@ -10,7 +10,7 @@ import minigrad
 from cases import ELEMENTARY
 from minigrad.autograd.function import Function, _FunctionOp
 from minigrad.ops import (
-    activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, normalize, rms_norm, softmax,
+    activations, arithmetic, attention, elementary, layer_norm, losses, matmul, softmax,
 )
 from minigrad.tape import Fused, Op, View
 from minigrad.tracing.formulas import formula
@@ -130,10 +130,10 @@ COMPUTED = {  # op: inputs, options
     matmul.MatMul: ((normal(2, 3, 4), normal(2, 4, 5)), {}),
     matmul.Linear: ((A, normal(2, 4), normal(2)), {}),
     matmul.MLP: ((A, normal(5, 4), normal(5), normal(2, 5), normal(2)), {}),
-    rms_norm.RMSNorm: ((A, normal(4)), {"eps": 0.1}),
-    normalize.Normalize: ((A,), {"dim": -1, "eps": 1e-12}),
+    layer_norm.RMSNorm: ((A, normal(4)), {"eps": 0.1}),
+    layer_norm.Normalize: ((A,), {"dim": -1, "eps": 1e-12}),
     layer_norm.LayerNorm: ((A, normal(4), normal(4)), {"eps": 0.1}),
-    cross_entropy.CrossEntropy: ((A,), {"targets": TARGETS}),
+    losses.CrossEntropy: ((A,), {"targets": TARGETS}),
     attention.ScaledDotProductAttention: (
         (normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 4), normal(1, 2, 3, 5), None), {"scale": 0.7}),
 } | {

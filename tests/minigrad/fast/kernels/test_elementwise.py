@@ -9,8 +9,8 @@ from minigrad.fast.elementwise import CASTS, FORMULAS, POWERS, elementwise, form
 from minigrad.fast.kernels import elementwise as kernels
 from minigrad.fast.kernels.elementwise import FLOAT, Formula
 from minigrad.fast.kernels.recorded import Recorded
-from minigrad.ops import activations, arithmetic, comparison, difference_losses, elementary
-from minigrad.ops.binary_cross_entropy import BinaryCrossEntropy, BinaryCrossEntropyWithLogits
+from minigrad.ops import activations, arithmetic, comparison, elementary, losses
+from minigrad.ops.losses import BinaryCrossEntropy, BinaryCrossEntropyWithLogits
 from tables import one_in
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
@@ -89,7 +89,7 @@ def losses_of_differences():
     x[:9] = 0.75, -0.75, 0, math.nan, math.inf, -math.inf, math.inf, 1e30, 0
     target[:9] = 0, 0, 0, 0, 0, 0, math.inf, 0, 1e-40
     for name in ("SquaredError", "AbsoluteError", "Huber", "SmoothL1"):
-        op = getattr(difference_losses, name)
+        op = getattr(losses, name)
         numbers = (0.75,) * len(op.numbers)
         yield op.losses, (x, target, *numbers)
         yield from ((op.gradient, (dout, x, target, *numbers)) for dout in (x[::-1].copy(), np.float32(-3)))
