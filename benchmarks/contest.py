@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from minigrad.drawing.palette import CURVES
+from minigrad.drawing.figures import CURVES
 
 BLOCK_SECONDS = 0.2
 STEPS_COMPARED = 3

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 from PIL import Image
 
-from minigrad.drawing import palette
+from minigrad.drawing import figures
 from study.page.attention import DEFAULT, attention
 from study.page.pages import trace_of
 from study.page.shares import INITIALISATIONS, down, stack
@@ -49,7 +49,7 @@ def draw_panel(figure: Figure, left: float, bottom: float, values: np.ndarray, i
     rows, columns = values.shape
     axes = figure.add_axes([left / width, bottom / height, columns * CELL / width, rows * CELL / height])
     largest = 1.3 * np.abs(values[is_seen]).max()
-    axes.imshow(np.ma.array(values, mask=~is_seen), cmap=palette.signed(), vmin=-largest, vmax=largest, aspect="auto")
+    axes.imshow(np.ma.array(values, mask=~is_seen), cmap=figures.signed(), vmin=-largest, vmax=largest, aspect="auto")
     for i, j in np.argwhere(is_seen):
         axes.text(j, i, f"{values[i, j]:.2f}".replace("-", "−"), ha="center", va="center", fontsize=10, color=INK)
     axes.set(xticks=np.arange(1, columns) - 0.5, yticks=np.arange(1, rows) - 0.5, xticklabels=[], yticklabels=[])
@@ -114,7 +114,7 @@ def draw_softmax() -> Figure:
 
 def bars(axes: Axes, values: np.ndarray, limits: tuple[float, float]) -> None:
     """A bar for each value, in the colour of its sign."""
-    colours = np.array([palette.NEGATIVE, palette.POSITIVE]) / 255
+    colours = np.array([figures.NEGATIVE, figures.POSITIVE]) / 255
     axes.bar(range(len(values)), values, width=0.66, color=colours[(values > 0).astype(int)])
     axes.set(ylim=limits, xlim=(-0.6, 3.6), yticks=[], xticks=[], facecolor=PAPER)
     axes.axhline(0, color=MUTED, linewidth=0.8)
@@ -167,7 +167,7 @@ def draw_tiles() -> Figure:
 # ------------------------------------------------------------------------------------------------ the guide: shares
 
 DEPTHS, SEEDS = (1, 2, 4, 8, 12, 16, 20, 24), range(5)
-PLACED = {"pre": palette.CURVES[2], "post": palette.CURVES[4]}
+PLACED = {"pre": figures.CURVES[2], "post": figures.CURVES[4]}
 
 
 def draw_shares_over_depth() -> Figure:

@@ -15,8 +15,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from minigrad.drawing.figures import new_figure
-from minigrad.drawing.palette import CURVES, MARKERS
+from minigrad.drawing.figures import CURVES, MARKERS, new_figure
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from models.loading import model_config, training_config

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.drawing.figures import has_glyph, new_figure
-from minigrad.drawing.palette import sizes
+from minigrad.drawing.figures import has_glyph, new_figure, sizes
 from minigrad.serialization import replacing
 
 PICTURE = "attention.png"  # in a run's folder

@@ -18,8 +18,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-from minigrad.drawing.figures import new_figure
-from minigrad.drawing.palette import CURVES
+from minigrad.drawing.figures import CURVES, new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
 from models.extras import quoted

@@ -1,4 +1,8 @@
-"""Figures for files, by matplotlib, which is imported with the first one, as it is slow; without pyplot or a display."""
+"""Figures for files, and the colours of pictures, notebooks and pages.
+
+Matplotlib is imported with the first figure, as it is slow; without pyplot or a display. Of colours, positive is orange and
+negative is blue; page.css has the same values.
+"""
 import importlib
 import os
 import types
@@ -29,3 +33,51 @@ def matplotlib(name: str) -> types.ModuleType:
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
+
+
+RGB = tuple[int, int, int]
+
+POSITIVE, NEGATIVE = (226, 128, 32), (56, 118, 214)
+STRONGEST = (96, 40, 0)  # where numbers are only positive, the colours reach further, so that small ones can be seen
+DARK_POSITIVE, DARK_NEGATIVE = (214, 116, 22), (52, 108, 208)  # on a dark page
+HIDDEN = (211, 211, 211)  # masked, or not finite
+WHITE = (255, 255, 255)
+
+# of curves, which people who are colour-blind can tell from one another (Okabe and Ito, Tol); each has its marker as well
+CURVES = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#882255"
+MARKERS = "osD^vP<X"
+
+
+def signed() -> Any:
+    """Matplotlib's colour map for numbers from -m to m: blue, white, orange; grey where they are masked or NaN."""
+    return _colour_map("signed", NEGATIVE, WHITE, POSITIVE)
+
+
+def sizes() -> Any:
+    """Matplotlib's colour map for numbers from 0 up: white, orange, brown; grey where they are masked or NaN."""
+    return _colour_map("sizes", WHITE, POSITIVE, STRONGEST)
+
+
+def as_hex(colour: RGB) -> str:
+    """For CSS and matplotlib.
+
+    >>> as_hex(HIDDEN)
+    '#d3d3d3'
+    """
+    return f"#{bytes(colour).hex()}"
+
+
+def tint(colour: RGB, share: float) -> RGB:
+    """The colour on white: 0 is white, 1 the colour itself.
+
+    >>> tint(NEGATIVE, 0.5)
+    (156, 186, 234)
+    """
+    red, green, blue = (round(255 + share * (part - 255)) for part in colour)
+    return red, green, blue
+
+
+def _colour_map(name: str, *colours: RGB):
+    shares = [[part / 255 for part in colour] for colour in (*colours, HIDDEN)]
+    found = matplotlib("colors").LinearSegmentedColormap.from_list(name, shares[:-1])
+    return found.with_extremes(bad=shares[-1])

@@ -1,15 +1,17 @@
 """Drawings of the tape: which operations made a tensor, and from what; as text, as a Mermaid diagram, or as SVG."""
+import re
 import sys
-from collections.abc import Callable, Iterable
+import types
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from ..backend import is_tensor
 from ..tape import Node, Op
 from ..tensor import Tensor
-from .variables import tensors_in
 
 MERMAID = {ord(character): f"#{ord(character)};" for character in '#&<>"`\n'}  # special characters
 LETTER, HEIGHT, LINE, GAP, LANE, MARGIN, BEND = 7, 38, 13, 26, 24, 20, 20  # of the SVG, in pixels
@@ -200,3 +202,20 @@ def _lines(array: np.ndarray) -> list[str]:
     """The numbers, in lines of equal length, so that columns stay aligned when each line is centred."""
     lines = np.array2string(array, precision=4, suppress_small=True, threshold=100).splitlines()
     return [line.ljust(max(map(len, lines))) for line in lines]
+
+
+OF_NOTEBOOKS = re.compile(r"_+\d*")  # _, _12: what cells returned
+
+
+def tensors_in(frame: types.FrameType, has_names: bool = True) -> Iterator[tuple[str, Any]]:
+    """(name, Tensor) of the variables that the code can see: locals, those of enclosing functions, globals that it uses;
+    and of modules their parameters, by path. Without `has_names`, of the parameters only."""
+    used = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
+    for name, value in {**used, **frame.f_locals}.items():
+        if isinstance(value, type) or OF_NOTEBOOKS.fullmatch(name):
+            continue
+        if is_tensor(value):
+            if has_names:
+                yield name, value
+        elif hasattr(value, "named_parameters"):
+            yield from value.named_parameters()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .palette import HIDDEN, NEGATIVE, POSITIVE, as_hex, tint
+from .figures import HIDDEN, NEGATIVE, POSITIVE, as_hex, tint
 
 MOST_NUMBERS, MOST_COLUMNS = 400, 24  # of a tensor that is shown number by number
 DIGITS = 4

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing.figures import new_figure
+from ..drawing.figures import new_figure, signed
 from ..drawing.html import html_of_report
-from ..drawing.palette import signed
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, largest_finite, overall
 

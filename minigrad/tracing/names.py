@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backend import is_tensor
-from ..drawing.variables import tensors_in
+from ..drawing.graph import tensors_in
 from ..tensor import Tensor
 from .steps import TracedTensor
 

@@ -1,11 +1,14 @@
-"""The records of a trace, a tensor and an operation, and their text."""
+"""The records of a trace, a tensor and an operation, and their text; an op's formulas; values in JSON."""
+import inspect
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..drawing.html import html_of_arrays, html_of_formula
-from ..tape import Node
+from ..tape import Node, Op
 
 
 @dataclass(eq=False)
@@ -106,3 +109,44 @@ def _numbers(name: str, array: np.ndarray) -> str:
     start = f"   {name} "
     text = np.array2string(array, precision=4, suppress_small=True, threshold=200)
     return start + text.replace("\n", "\n" + " " * len(start))
+
+
+def formula(op: type[Op]) -> tuple[str, str]:
+    """The formulas of the output and of the gradients, from the first paragraph of the docstring; empty if it has none.
+
+    >>> from minigrad.ops.arithmetic import Mul
+    >>> formula(Mul)
+    ('out = a * b', 'da = dout * b,  db = dout * a')
+    """
+    for base in op.__mro__:  # a docstring is inherited
+        paragraph = inspect.cleandoc(base.__doc__ or "").partition("\n\n")[0]
+        forward, _, backward = re.sub(r"\n\s*", "  ", paragraph).partition(":  ")
+        if backward:
+            return forward, backward
+    return "", ""
+
+
+def plain(value: Any) -> Any:
+    """The value as lists, numbers and strings. Numbers that are not finite become "NaN", "Infinity", "-Infinity"; integers
+    of more than 53 bits, which JavaScript would round, become text.
+
+    >>> plain({"index": (slice(None), 1), "mask": np.array([True, False]), "fill": -np.inf})
+    {'index': [{'slice': [None, None, None]}, 1], 'mask': [True, False], 'fill': '-Infinity'}
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= 2**53 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.astype(float).tolist() if value.dtype.kind == "f" else value.tolist())
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, slice):
+        return {"slice": plain([value.start, value.stop, value.step])}
+    if value is Ellipsis:
+        return "..."
+    return getattr(value, "__name__", str(value))

@@ -20,10 +20,8 @@ from ..tape import Fused, Node, Op
 from ..tensor import Tensor
 from . import page
 from .folding import folded, is_traced
-from .formulas import formula
 from .names import Naming, name_of_op, parameters
-from .plain import plain
-from .steps import Step, Text, TracedTensor, as_table
+from .steps import Step, Text, TracedTensor, as_table, formula, plain
 
 
 class Trace(Observer):

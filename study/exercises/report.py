@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.drawing.figures import new_figure
+from minigrad.drawing.figures import new_figure, signed
 from minigrad.drawing.html import html_of_report
-from minigrad.drawing.palette import signed
 from study.exercises.answer import Answer
 from study.exercises.exercise import Exercise, Inputs
 

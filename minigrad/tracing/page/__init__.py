@@ -91,7 +91,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...serialization import replacing
-from ..plain import plain
+from ..steps import plain
 
 GENERATOR = "minigrad.tracing.page"  # in a meta tag, by which `is_page` knows the file
 MOST_NUMBERS = 6_000  # that a page shows

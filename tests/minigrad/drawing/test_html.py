@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from minigrad.drawing import html, palette
+from minigrad.drawing import figures, html
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.module import census
 from notebook_page import Page
@@ -21,7 +21,7 @@ def test_numbers_on_colours():
     page = shown(mg.tensor([[1.0, -2.0], [0.0, 0.12345678]]))
     assert [text for text, _ in page.cells] == ["1", "-2", "0", "0.1235"]
     one, minus_two, zero, small = (colour for _, colour in page.cells)
-    assert minus_two == palette.NEGATIVE and zero == (255, 255, 255)
+    assert minus_two == figures.NEGATIVE and zero == (255, 255, 255)
     assert one[0] > one[2] and small[0] > small[2] and sum(one) < sum(small)  # orange, the stronger the larger
     assert "tensor (2, 2) float32\n" in page.text and "gradient" not in page.text
 
@@ -46,7 +46,7 @@ def test_all_kinds_of_numbers(values, cells):
         page = shown(mg.tensor(np.array(values)))
     assert [text for text, _ in page.cells] == cells
     for text, colour in page.cells:
-        assert (colour == palette.HIDDEN) == (text in ("nan", "inf", "-inf"))
+        assert (colour == figures.HIDDEN) == (text in ("nan", "inf", "-inf"))
 
 
 def test_parts_of_more_than_two_axes_are_named():

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import minigrad
-from minigrad.drawing import palette
+from minigrad.drawing import figures
 
 CSS = (pathlib.Path(minigrad.__file__).parent / "tracing/page/page.css").read_text()
 
 
 @pytest.mark.parametrize("name, colours", [
-    ("positive", [palette.POSITIVE, palette.DARK_POSITIVE]), ("negative", [palette.NEGATIVE, palette.DARK_NEGATIVE]),
+    ("positive", [figures.POSITIVE, figures.DARK_POSITIVE]), ("negative", [figures.NEGATIVE, figures.DARK_NEGATIVE]),
 ])
 def test_the_page_has_the_same_colours(name, colours):
     found = [tuple(map(int, rgb.split())) for rgb in re.findall(rf"--{name}: (\d+ \d+ \d+);", CSS)]
@@ -24,9 +24,9 @@ def test_maps_end_in_the_palettes_colours():
     def shown(colour_map, share):
         return tuple(round(255 * part) for part in colour_map(share)[:3])
 
-    ends = [shown(colours, share) for colours in (palette.signed(), palette.sizes()) for share in (0.0, 1.0)]
-    assert ends == [palette.NEGATIVE, palette.POSITIVE, palette.WHITE, palette.STRONGEST]
-    assert shown(palette.sizes(), float("nan")) == shown(palette.signed(), float("nan")) == palette.HIDDEN
+    ends = [shown(colours, share) for colours in (figures.signed(), figures.sizes()) for share in (0.0, 1.0)]
+    assert ends == [figures.NEGATIVE, figures.POSITIVE, figures.WHITE, figures.STRONGEST]
+    assert shown(figures.sizes(), float("nan")) == shown(figures.signed(), float("nan")) == figures.HIDDEN
 
 
 SEEN = {  # linear RGB as seen with one kind of cones missing (Machado, Oliveira and Fernandes 2009)
@@ -46,7 +46,7 @@ def lab(linear: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("how", SEEN)
 def test_curves_can_be_told_apart(how):
-    linear = [(np.array([int(colour[i:i + 2], 16) for i in (1, 3, 5)]) / 255) ** 2.2 for colour in palette.CURVES]
+    linear = [(np.array([int(colour[i:i + 2], 16) for i in (1, 3, 5)]) / 255) ** 2.2 for colour in figures.CURVES]
     seen = [lab((SEEN[how] @ rgb).clip(0, 1)) for rgb in linear]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 15
-    assert len(set(palette.MARKERS)) == len(palette.MARKERS) == len(palette.CURVES)
+    assert len(set(figures.MARKERS)) == len(figures.MARKERS) == len(figures.CURVES)

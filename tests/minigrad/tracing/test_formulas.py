@@ -13,7 +13,7 @@ from minigrad.ops import (
     activations, arithmetic, attention, elementary, layer_norm, losses, matmul, softmax,
 )
 from minigrad.tape import Fused, Op, View
-from minigrad.tracing.formulas import formula
+from minigrad.tracing.steps import formula
 
 NO_FORMULA = {Op, Fused, View}
 NO_GRADIENT = {(attention.ScaledDotProductAttention, "mask"), (attention.ScaledDotProductAttention, "rotation"),

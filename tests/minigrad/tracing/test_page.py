@@ -16,7 +16,7 @@ from minigrad.gradcheck.mutants import MUTANTS
 from minigrad.ops.attention import PackedAttention
 from minigrad.ops.dtypes import Cast
 from minigrad.tracing import Trace, page
-from minigrad.tracing.plain import plain
+from minigrad.tracing.steps import plain
 from pages import INPUTS, draw, extras_of, mistakes, trace_of
 
 RECOMPUTE = "state.isForced = true; update();"  # all numbers, by the page's own interpreter
