@@ -67,7 +67,7 @@ def test_what_it_says(browser, opened):
     assert browser.text(".verdicts").split() == "5 some right 3 none right".split()
     assert browser.text("[aria-labelledby=alike] li").splitlines() == [
         "softmax, Student 000, Student 003, Student 006: the same wrong numbers (the sum over the row is missing)"]
-    assert " ".join(browser.text("table tbody tr").split()) == "3 of 8 the sum over the row is missing"
+    assert " ".join(browser.text("table:not(.grades) tbody tr").split()) == "3 of 8 the sum over the row is missing"
     assert browser.run("return document.querySelector('rect:not(.all)').getBoundingClientRect().width"
                        " / document.querySelector('rect.all').getBoundingClientRect().width") == pytest.approx(3 / 8, abs=1e-2)
     first = browser.text(".students li summary")
@@ -76,6 +76,18 @@ def test_what_it_says(browser, opened):
     browser.run("document.querySelector('summary').click()")
     for words in ("dx, yours = [[-0.8098]]", "return dout * softmax(x)", "of 2 files, softmax.py is judged"):
         assert words in browser.text(".students li")
+
+
+def test_the_table_of_students_by_exercises_leads_to_each_answer(browser, opened):
+    opened(class_of(8))
+    cells = browser.run("return [...document.querySelectorAll('.grades tr')].map(row => [...row.cells].map(cell => cell.innerText))")
+    assert cells[0] == ["student", "points", "softmax", "attention"] and cells[-1] == ["right", "", "5", "0"]
+    assert cells[1:3] == [["Student 000", "0 of 6", "✗", "…"], ["Student 001", "2 of 6", "✓", "!"]]
+    browser.run("document.querySelectorAll('.grades tr:nth-child(2) a')[1].click()")
+    browser.wait_for("details[open] section:target")
+    assert browser.text("section:target h3") == "attention: error"
+    opened([row for row in class_of(8) if row.exercise == "softmax"])
+    assert browser.run("return document.querySelector('.grades')") is None
 
 
 def test_text_of_students_is_inert(browser, opened):

@@ -1,23 +1,27 @@
 """The grades of a class as one HTML page that works offline and runs no script.
 
-Mistakes by frequency come first, for the next lesson. Each student unfolds to their answers and the reports. All text is
-escaped, and the page's policy lets nothing run or load, whatever a student wrote.
+A table of students by exercises comes first, then mistakes by frequency, for the next lesson. Each student unfolds to their
+answers and the reports. All text is escaped, and the page's policy lets nothing run or load, whatever a student wrote.
 """
 import base64
 import hashlib
 import importlib.resources
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
 import minigrad as mg
+from study.exercises.course import COURSE
 from study.exercises.grading.rows import (
     STANDINGS, VERDICTS, Count, Row, by_student, frequencies, groups, standings,
 )
+from study.exercises.report import RIGHT
 
 GENERATOR = "minigrad.exercises.grade"  # in a meta tag: such a file may be overwritten
 MARKS = {"right": "✓", "wrong": "✗", "inconclusive": "?", "error": "!", "timeout": "…"}
+NO_MARK = "–"
 
 
 def html(rows: Sequence[Row], title: str, seed: int) -> str:
@@ -29,6 +33,7 @@ def html(rows: Sequence[Row], title: str, seed: int) -> str:
         "style": style,
         "title": escape(title),
         "verdicts": "".join(verdicts(rows)),
+        "grades": "".join(grades(rows)),
         "mistakes": "".join(mistakes(frequencies(rows))) or "<p>None.</p>",
         "alike": "".join(alike(rows)) or "<li>None.</li>",
         "students": "".join(students(rows)) or "<li>Nothing was handed in.</li>",
@@ -45,6 +50,30 @@ def is_page(content: bytes) -> bool:
 def verdicts(rows: Sequence[Row]) -> Iterator[str]:
     for standing, count in standings(rows).items():
         yield f'<li class="{kind(STANDINGS.get(standing, standing))}"><strong>{count}</strong> {standing}</li>'
+
+
+def grades(rows: Sequence[Row]) -> Iterator[str]:
+    """A table of students by exercises, whose marks lead to the answers. One exercise needs none: the students say all."""
+    order = {exercise: i for i, exercise in enumerate(COURSE)}
+    exercises = sorted({row.exercise for row in rows if row.exercise}, key=lambda name: (order.get(name, len(order)), name))
+    if len(exercises) < 2:
+        return
+    yield ('<section aria-labelledby="grades"><h2 id="grades">Grades</h2>'
+           '<div class="wide" tabindex="0" role="region" aria-labelledby="grades"><table class="grades">'
+           '<thead><tr><th scope="col">student</th><th scope="col" class="points">points</th>')
+    yield from (f'<th scope="col"><span>{escape(exercise)}</span></th>' for exercise in exercises)
+    yield "</tr></thead><tbody>"
+    for student, theirs in by_student(rows).items():
+        cells = {row.exercise: f'<td class="{kind(row.verdict)}"><a href="#{anchor(row)}" '
+                               f'aria-label="{escape(row.exercise)}: {row.verdict}">{mark(row)}</a></td>' for row in theirs}
+        yield f'<tr><th scope="row">{escape(student)}</th><td class="points">{points(theirs)}</td>'
+        yield from (cells.get(exercise, "<td></td>") for exercise in exercises)
+        yield "</tr>"
+    yield '</tbody><tfoot><tr><th scope="row">right</th><td></td>'
+    right = Counter(row.exercise for row in rows if row.verdict == RIGHT)
+    yield from (f"<td>{right[exercise]}</td>" for exercise in exercises)
+    key = ", ".join(f"{sign} {verdict}" for verdict, sign in MARKS.items())
+    yield f'</tr></tfoot></table></div><p class="soft">{key}, {NO_MARK} not started or not judged</p></section>'
 
 
 def alike(rows: Sequence[Row]) -> Iterator[str]:
@@ -69,17 +98,16 @@ def mistakes(counts: Sequence[Count]) -> Iterator[str]:
 def students(rows: Sequence[Row]) -> Iterator[str]:
     """A line for each student, which unfolds."""
     for student, theirs in by_student(rows).items():
-        points, most = sum(row.points for row in theirs), sum(row.most_points for row in theirs)
         yield (f'<li><details><summary><span class="name">{escape(student)}</span>'
-               f'<span class="points">{points:g} of {most:g}</span><span class="brief">{"".join(map(brief, theirs))}</span>'
+               f'<span class="points">{points(theirs)}</span><span class="brief">{"".join(map(brief, theirs))}</span>'
                f'</summary>{"".join(map(in_full, theirs))}</details></li>')
 
 
 def brief(row: Row) -> str:
     """The verdict, and the mistake in a line."""
     about = row.mistake or (row.sentence if row.verdict != "right" else "")
-    mark, what = MARKS.get(row.verdict, "–"), escape(row.exercise or row.file)
-    return (f'<span class="answer"><span class="verdict {kind(row.verdict)}">{mark} {what}: {row.verdict}</span> '
+    what = escape(row.exercise or row.file)
+    return (f'<span class="answer"><span class="verdict {kind(row.verdict)}">{mark(row)} {what}: {row.verdict}</span> '
             f'<span class="about">{escape(about)}</span></span>')
 
 
@@ -91,7 +119,20 @@ def in_full(row: Row) -> str:
         parts.append(f"<h4>{escape(row.file)}</h4>{block('answer', row.source)}")
     if row.note:
         parts.append(f"<p class=\"soft\">{escape(row.note)}</p>")
-    return f"<section>{''.join(parts)}</section>"
+    return f'<section id="{anchor(row)}">{"".join(parts)}</section>'
+
+
+def anchor(row: Row) -> str:
+    """The answer's place on the page."""
+    return f"answer-{hashlib.sha256(f'{row.student}/{row.exercise}/{row.file}'.encode()).hexdigest()[:16]}"
+
+
+def mark(row: Row) -> str:
+    return MARKS.get(row.verdict, NO_MARK)
+
+
+def points(rows: Sequence[Row]) -> str:
+    return f"{sum(row.points for row in rows):g} of {sum(row.most_points for row in rows):g}"
 
 
 def block(label: str, text: str) -> str:
