@@ -74,7 +74,7 @@ NOTES = {  # the claims of the lecture notes must notice
         "lambda self, x, h_0=None: was(self, x)", "G4 G8"),
     "a recurrent network forgets": ("nn/recurrent.py Recurrent._run",
         "lambda self, x, name, h: (lambda time: [was(self, x.select(time, t).unsqueeze(time), name, (0 * h[0],))[0] for "
-        "t in range(x.shape[time])])(self._time_axis(x))", "C2 C7 G8 G11 G23 G24 A46"),
+        "t in range(x.shape[time])])(self._time_axis(x))", "C2 C7 G6 G8 G11 G22 G23 G24 A46"),
     "a recurrent network reads from the end": ("nn/recurrent.py Recurrent._run",
         "lambda self, x, name, h: was(self, x.flip(self._time_axis(x)), name, h)", "G4 G23 G32"),
     "a stack has no positions": ("models/encoder_decoder.py Stack.embed",
@@ -99,9 +99,9 @@ NOTES = {  # the claims of the lecture notes must notice
         made("setattr(self, 'attends', False)"), "R0 C3 R1"),
     "a block has no residual connection": ("models/transformer.py Block.__init__",
         made("setattr(self, 'placement', tuple(dataclasses.replace(part, residual=None) for part in "
-        "self.placement))"), "R1 R2 R4 E15 G1 C6"),
+        "self.placement))"), "R1 R2 R4 R18 E15 G1 C6"),
     "post and pre are exchanged": ("models/transformer.py PLACEMENTS",
-        "was | {'post': was['pre'], 'pre': was['post']}", "C5 R2 R3"),
+        "was | {'post': was['pre'], 'pre': was['post']}", "C5 N18 R2 R3"),
     "MLPs have no activation": ("models/transformer.py MLP.__init__",
         made("setattr(self.expand, 'activation', None)"), "M1 G21"),
     "layer norm is RMS norm": ("nn/layer_norm.py LayerNorm.forward",
@@ -109,7 +109,7 @@ NOTES = {  # the claims of the lecture notes must notice
     "targets are the inputs": ("models/data.py windows",
         "lambda *args, **options: ((inputs, inputs) for inputs, _ in was(*args, **options))", "T2"),
     "the model with attention is the one without": ("models/architectures.py ARCHITECTURES['sequence']",
-        "was | {'rnn': was['rnn-attention'], 'rnn-attention': was['rnn']}", "G7"),
+        "was | {'rnn': was['rnn-attention'], 'rnn-attention': was['rnn']}", "G6 G7"),
 }
 FILES_AND_PROCESSES = {  # and what an answer of a student may do
     "a file is not flushed": ("minigrad/serialization.py os.fsync",

@@ -119,6 +119,13 @@ def make_block(placement: str, width: int = 4, heads: int = 2) -> Block:
     return block
 
 
+def stack(depth: int, **config) -> nn.Sequential:
+    """Bidirectional blocks of width 16 in float64, as they start."""
+    mg.manual_seed(0)
+    blocks = (Block(TransformerConfig(context=8, heads=2, width=16, **config), is_causal=False) for _ in range(depth))
+    return nn.Sequential(*blocks).double()
+
+
 def slope_of(block: Block, x: np.ndarray) -> np.ndarray:
     """The Jacobian of a block at x (T, C), (T C, T C)."""
     return mg.jacobian(lambda x: block(x[None])[0], mg.tensor(x)).array.reshape(x.size, x.size)

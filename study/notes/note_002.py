@@ -3,6 +3,9 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from models.architectures import make_model
+from models.tasks import TASKS
+from models.transformer import TransformerConfig
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
@@ -14,6 +17,7 @@ claim = claims_of("002")
 
 N, D, K = 5, 8, 4  # tokens, features, features after a projection
 ATTENTION = "study/notes/attention.py:Attention"
+MAKES_TOKENS = "encoder.token_embedding", "make_tokens", "head"  # how names of parameters begin that only one task has
 
 
 def projecting_attention(query_key: str = "separate", layout: str = "rows", seed: int = 0, **switches) -> Attention:
@@ -33,6 +37,14 @@ def projecting_attention(query_key: str = "separate", layout: str = "rows", seed
 def one_architecture_learns_words_and_images():
     """Transformers were made for words, but the approach extends to images and much else: once data have been converted to
     tokens, a transformer can be applied in roughly the same way."""
+    config, shapes = TransformerConfig(context=16, layers=1, heads=2, width=8), []
+    for task in ("sentiment", "stripes"):
+        model = make_model(TASKS[task], "encoder", config, seed=0)
+        shapes.append({name: parameter.shape for name, parameter in model.named_parameters()})
+    words, images = ({name: shape for name, shape in all_shapes.items() if not name.startswith(MAKES_TOKENS)}
+                     for all_shapes in shapes)
+    require(words == images, f"words {words}, images {images}")
+    return dict(parameters_of_the_same_shapes=len(words))
 
 
 @claim("L2", "Self-attention",

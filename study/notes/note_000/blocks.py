@@ -10,7 +10,7 @@ from models.transformer import MLP, Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, Spread, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, require_block,
-    require_equal, silence, slope_of,
+    require_equal, silence, slope_of, stack,
 )
 from study.notes.note_000.shared import TRANSFORMER
 from study.notes.training import of_one_length, train
@@ -93,6 +93,12 @@ def residual_connections_start_at_the_identity():
                 "typically, 0.67 (0.64 to 0.68) where it is largest; 200 steps of AdamW at 0.003, 5 seeds")
 def residuals_are_smaller_than_functions():
     """The residual, which the network learns, is typically smaller in magnitude than the overall function."""
+    x, ratios = mg.tensor(normal(0, 9, 6, 16)), []
+    for block in stack(4, placement="residual"):
+        before, x = x, block(x)
+        ratios.append(float(((x - before).norm(dim=-1) / x.norm(dim=-1)).max()))
+    require(max(ratios) < 1, f"the largest residuals over their functions: {ratios}")
+    return dict(largest_at_the_start=ratios)
 
 
 @claim("N1", "Layer Norm", "true if no token is constant",

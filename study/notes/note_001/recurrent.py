@@ -201,3 +201,10 @@ def linear_order_is_baked_in():
                 "12% (9% to 87%); attention knows for 24 after 200 steps at either rate (100%); Adam, 5 seeds")
 def an_rnn_hardly_learns_from_far_away():
     """Long-distance dependencies are difficult to learn, because of the gradient problems of recurrent networks."""
+    def share_of_the_first(make):
+        return [over_seeds(lambda seed, T=T: nearness(make(), T)[-1]).median for T in (4, 12, 24)]
+
+    rnn = share_of_the_first(lambda: states_of(recurrent_network()))
+    attention = share_of_the_first(lambda: Attention(8).double())
+    require(rnn[2] < 1e-3 * rnn[0] and attention[2] > 0.5 / 24, f"shares of the first token: {rnn}, {attention}")
+    return dict(share_of_the_first_of_4_12_and_24_tokens=rnn, in_attention=attention)

@@ -8,7 +8,7 @@ import nn
 from models.transformer import PLACEMENTS, Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, check_gradients, largest, normal, normalised, refusal, require_equal, silence,
+    EXACT, check_gradients, largest, normal, normalised, refusal, require_equal, silence, stack,
 )
 
 claim = claims_of("001")
@@ -44,6 +44,14 @@ def the_gradient_of_a_residual_connection_is_1():
                 "AdamW at 0.005, 5 seeds")
 def residual_connections_help_models_train_better():
     """Residual connections are a trick to help models train better."""
+    norms = {}
+    for placement in ("none", "residual"):
+        vjps = (mg.vjp(stack(depth, placement=placement), mg.tensor(normal(0, 1, 6, 16)), mg.tensor(normal(1, 1, 6, 16)))
+                for depth in (1, 4, 16))
+        norms[placement] = [float(gradient.norm()) for _, gradient in vjps]
+    without, residual = norms.values()
+    require(without[2] < 1e-9 * without[0] and residual[2] > residual[0], f"norms of the input's gradient: {norms}")
+    return dict(gradient_below_1_4_and_16_blocks=residual, without=without)
 
 
 @claim("N18", "Layer Normalization", "true if the stack is deep, or norms come first",
@@ -54,6 +62,13 @@ def residual_connections_help_models_train_better():
                 "8 blocks; 137 (128 to 143), 137 (120 to 148), 106 (93 to 115) with 2; AdamW at 0.005, 5 seeds")
 def layer_norm_helps_models_train_faster():
     """Layer normalization is a trick to help models train faster."""
+    sizes = {}
+    for placement in ("residual", "post", "pre"):
+        sizes[placement] = [float(stack(depth, placement=placement)(mg.tensor(normal(0, 1, 6, 16))).std())
+                            for depth in (2, 8, 32)]
+    plain, post, pre = sizes.values()
+    require(plain[2] > 3 * pre[2] and np.ptp(post) < 0.01, f"standard deviations: {sizes}")
+    return dict(deviation_after_2_8_and_32_blocks=plain, with_norms_after=post, with_norms_before=pre)
 
 
 @claim("N17", "Layer Normalization", formula="LayerNorm's success may be due to its normalizing gradients",

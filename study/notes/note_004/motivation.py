@@ -7,6 +7,7 @@ import nn
 from models.encoder_decoder import PAD
 from models.task import FIRST
 from models.tasks import TASKS
+from study.notes.attention import Attention
 from study.notes.claims import claims_of, require
 from study.notes.helpers import check_gradients, influence, require_causal, require_equal
 from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
@@ -132,3 +133,14 @@ def reading_in_both_directions():
                 "100%; after three times the steps 70% (32% to 85%); by chance 25%; 250 steps of Adam at 0.005, 5 seeds")
 def both_directions_miss_long_ranges():
     """Recurrent networks that read in both directions still do not capture very long-range dependencies."""
+    mg.manual_seed(0)
+    both, attention = nn.RNN(4, 8, batch_first=True, bidirectional=True).double(), Attention(4).double()
+
+    def from_end_to_end(layer):
+        """Relative to the largest influence."""
+        reach = [influence(layer, 0.1 * randn(1, T, 4)) for T in (4, 10, 20)]
+        return [min(one[0, -1], one[-1, 0]) / one.max() for one in reach]
+
+    rnn, attention = from_end_to_end(lambda x: both(x)[0]), from_end_to_end(attention)
+    require(rnn[2] < 1e-4 * rnn[0] and attention[2] > 0.5, f"influence from end to end: {rnn}, {attention}")
+    return dict(influence_over_4_10_and_20_tokens=rnn, in_attention=attention)

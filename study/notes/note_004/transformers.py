@@ -10,7 +10,8 @@ from nn.position import sine_only
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, largest, make_block, normal, normalised, over_seeds, require_block, require_equal, shift_map,
+    EXACT, Spread, largest, make_block, normal, normalised, over_seeds, refusal, require_block, require_equal,
+    shift_map,
 )
 from study.notes.note_004.shared import BLOCK, POSITIONS, randn
 
@@ -114,6 +115,11 @@ def jack_and_jill_are_confused():
                 "400 steps of Adam at 0.01, 5 seeds")
 def both_kinds_of_positions_are_the_usual_ones():
     """Position vectors are learned or fixed, and the fixed ones are typically used."""
+    learned, fixed = nn.PositionEncoding("learned", 8, size=4), nn.PositionEncoding("sinusoidal", 8)
+    counts = [sum(parameter.numel() for parameter in kind.parameters()) for kind in (learned, fixed)]
+    require(counts == [4 * 8, 0] and fixed(mg.zeros(1, 9, 8)).shape == (1, 9, 8), f"numbers to learn: {counts}")
+    refusal(learned, mg.zeros(1, 9, 8))
+    return dict(to_learn=counts[0], fixed=counts[1])
 
 
 @claim("P6", "Transformers: Wrapup",

@@ -9,7 +9,7 @@ from models.task import FIRST, inputs_and_targets
 from models.tasks import TASKS
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import longest_chain, over_seeds
+from study.notes.helpers import largest, longest_chain, over_seeds
 from study.notes.note_004.shared import SEQ2SEQ
 from study.notes.training import trained
 
@@ -27,6 +27,14 @@ REVERSE = dataclasses.replace(TASKS["reverse"], lengths=(1, 4))
                 "AdamW at 0.005, 5 seeds")
 def the_last_state_takes_long_to_learn():
     """The decoder gets only the encoder's last state, which captures the overall context poorly."""
+    changes = {}
+    for name in ("rnn", "rnn-attention"):
+        model, inputs = make_model(REVERSE, name, TransformerConfig(width=48), seed=0), mg.tensor([[FIRST]])
+        words = [[[FIRST + first] + [FIRST] * (length - 1) for first in (0, 1)] for length in (2, 8, 32)]
+        changes[name] = [largest(*(model(mg.tensor([word]), inputs)[0] for word in pair)) for pair in words]
+    state, all_states = changes.values()
+    require(state[2] < 1e-4 * state[0] and all_states[2] > 1e-3 * all_states[0], f"changes by the first symbol: {changes}")
+    return dict(change_by_the_first_of_2_8_and_32_symbols=state, with_all_states=all_states)
 
 
 @claim("G7", "Motivation", formula="Attempt 4: take all intermediate encoder states",
@@ -76,3 +84,11 @@ def attention_is_enough_without_recurrence():
                 "of sentences of 7 words into 6; 200 steps of AdamW at 0.005, 5 seeds")
 def classification_and_translation():
     """Sequences are classified, and translated into a language with another order and number of words."""
+    small, shapes = TransformerConfig(context=16, layers=1, heads=2, width=8), []
+    for name, task in (("encoder", TASKS["sentiment"]), ("encoder-decoder", TASKS["translation"])):
+        source, target = task.make(np.random.default_rng(0), 1, 3)
+        model = make_model(task, name, small, seed=0)
+        logits, _ = model(*map(mg.tensor, (source,) if name == "encoder" else (source, target)))
+        shapes.append((source.shape[1], *logits.shape[1:-1]))
+    require(shapes == [(3,), (7, 6)], f"words read and written: {shapes}")
+    return dict(read_to_classify=shapes[0], read_and_written_to_translate=shapes[1])
