@@ -3,7 +3,7 @@ import dataclasses
 import functools
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from study.notes.attention import Attention
 from study.notes.claims import Refuted, require
 
 EXACT = 1e-12  # more than rounding errors in float64
+Pairs = Iterable[tuple[np.ndarray | Tensor, np.ndarray | Tensor | float]]
 
 
 # numbers
@@ -48,6 +49,16 @@ def refusal(function: Callable[..., Any], *arguments) -> str:
     except ValueError as error:
         return str(error)
     raise Refuted("it should raise a ValueError, but does not")
+
+
+def misprint(mended: Pairs, printed: Pairs = (), refused: Iterable[Callable[[], Any]] = (), least: float = 0.1) -> dict:
+    """What a misprinted formula gives: the pairs are equal if it is mended, and differ by more than `least` if it is taken
+    as printed, or it has shapes that do not fit. Refuted if not."""
+    for product in refused:
+        require("shapes" in (message := refusal(product)), message)
+    off = [largest(*pair) for pair in printed]
+    require(min(off, default=1.0) > least, f"as printed it differs by {off} only")
+    return dict(mended=max(require_equal(*pair) for pair in mended), **{"as_printed": off} if off else {})
 
 
 # formulas
