@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import numpy as np
 
@@ -90,11 +90,6 @@ def copied(x: np.ndarray) -> np.ndarray:
     (16, 8)
     """
     return np.copy(x, "C")
-
-
-def astype(x: np.ndarray, dtype: np.dtype, order: Literal["C", "K"]) -> np.ndarray:
-    """The values in another dtype, in new memory."""
-    return x.astype(dtype, order)
 
 
 def in_order(x: np.ndarray) -> np.ndarray:

@@ -136,7 +136,7 @@ def check_fits(name: str, *values: Any) -> None:
 @float_errors.ignored
 def converted(array: Any, dtype: np.dtype) -> Any:
     """The values in another dtype, without warnings where they do not fit."""
-    return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # an expanded array has no order of its own
+    return array.astype(dtype, "C" if 0 in array.strides else "K")  # an expanded array has no order of its own
 
 
 @float_errors.ignored

@@ -1,8 +1,9 @@
 """Elementwise functions with kernels: one pass over memory, on all threads, for large float32 arrays.
 
-Their formulas are recorded from the functions that ops pass to `backend.elementwise`. The table here adds from which size
-on a kernel is faster than NumPy, dtypes other than float32, and formulas that kernels compute in another form.
+Their formulas are recorded from the functions that ops pass to `backend.elementwise`. The table here says from which size
+on a kernel is faster than NumPy.
 """
+import functools
 import operator
 from collections.abc import Callable
 
@@ -11,68 +12,57 @@ import numpy as np
 from .. import backend
 from ..ops import activations, arithmetic, elementary
 from ..tape import Op, implements
-from .kernels import activations as kernels, formulas
+from .kernels import activations as kernels
 from .kernels.buffers import empty_like
-from .kernels.elementwise import BOOL, FLOAT, Formula, is_apart, ndarray
-from .kernels.thresholds import BYTES, LARGE, SINGLE_PASS, VECTORISED, VECTORISED_IN_512
+from .kernels.elementwise import Formula, ndarray
+from .kernels.recorded import CannotRecord
+from .kernels.thresholds import LARGE, SINGLE_PASS, VECTORISED
+
+OPTIONS: dict[Callable, dict] = {function: options for options, *functions in (
+    (dict(least=SINGLE_PASS, only_moves=True), operator.add, operator.sub, operator.mul, operator.truediv, operator.neg,
+     np.abs, np.square, np.sqrt, np.sign, np.maximum, np.minimum, elementary.Exp.gradient, elementary.Log.gradient),
+    (dict(least=VECTORISED), np.exp, np.expm1, np.log, np.log1p, np.tanh, elementary.rsqrt, elementary.Log1p.gradient,
+     elementary.Sqrt.gradient, activations.Relu.function),
+    (dict(takes=(np.dtype(bool),)), np.where),
+) for function in functions}
+FORMULAS: dict[Callable, Formula | None] = dict.fromkeys((  # NumPy computes: booleans, and a loop of Python's functions
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.bitwise_and, np.bitwise_or,
+    elementary.erf, elementary.erfc))
 
 
-def formula_of(function: Callable) -> Formula | None:
-    """None where only NumPy has the function."""
+def formula_of(function: Callable, count: int) -> Formula | None:
+    """Of `count` operands. None where only NumPy has the function."""
     if function not in FORMULAS:
-        is_numpys = isinstance(function, np.ufunc) and function not in formulas.SCALARS
-        FORMULAS[function] = None if is_numpys else Formula(function)
+        try:
+            FORMULAS[function] = Formula(function, count, **OPTIONS.get(function, {}))
+        except CannotRecord:
+            FORMULAS[function] = None
     return FORMULAS[function]
 
 
-def cast(dtype: np.dtype, order: str) -> Callable:
-    def astype(x):
-        return x.astype(dtype, order)
+PRIMITIVES = {  # the functions of forward and backward, and their numbers of operands
+    arithmetic.Sub: {operator.sub: 2, operator.neg: 1}, arithmetic.Mul: {operator.mul: 2},
+    arithmetic.Neg: {operator.neg: 1}, arithmetic.Div: {operator.truediv: 2, arithmetic.div_backward_b: 3},
+}
 
-    return astype
 
-
-CASTS = {(source, dtype, order): cast(dtype, order) for other in map(np.dtype, (np.float64, np.int64, np.bool_))
-         for source, dtype in ((FLOAT, other), (other, FLOAT)) for order in "CK"}
-
-SINGLE = dict(least=SINGLE_PASS, only_moves=True)
-PREDICATE = dict(SINGLE, dtype=BOOL, least_apart=LARGE)
-
-FORMULAS: dict[Callable, Formula | None] = {}
-for options, *functions in (
-    (SINGLE, operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sqrt, np.sign,
-     np.floor, np.ceil, np.trunc, np.rint, np.maximum, np.minimum, np.zeros_like, elementary.Exp.gradient,
-     elementary.Log.gradient),
-    (dict(least=VECTORISED, least_apart=LARGE),  # NumPy has vector code for contiguous arrays
-     np.exp, np.expm1, np.exp2, np.log, np.log1p, np.tanh, elementary.rsqrt, elementary.Log1p.gradient,
-     elementary.Sqrt.gradient, activations.Relu.function),
-    (dict(least=VECTORISED_IN_512), np.log2, np.log10, np.tan),
-    (PREDICATE, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-     np.isnan, np.isinf, np.isfinite),
-    (dict(PREDICATE, least=BYTES, takes=(BOOL, BOOL)), np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
-     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert),
-    (dict(takes=(BOOL,)), np.where),
-    *((dict(SINGLE, least_apart=LARGE, takes=(source,), dtype=dtype), astype)
-      for (source, dtype, _), astype in CASTS.items()),
-    *((dict(form=form), function) for form, function in (
-        (formulas.erf, elementary.erf), (formulas.erfc, elementary.erfc), (formulas.mish, activations.Mish.function),
-        (formulas.mish_backward, activations.Mish.gradient))),
-):
-    FORMULAS |= {function: Formula(function, **options) for function in functions}
-
-# The formulas of forward and backward, for ops that kernels alone can compute.
-BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(formula_of, functions)) for op, *functions in (
-    (arithmetic.Sub, operator.sub, operator.neg), (arithmetic.Mul, operator.mul), (arithmetic.Neg, operator.neg),
-    (arithmetic.Div, operator.truediv, arithmetic.div_backward_b),
-    *[(row, row.function, row.gradient) for row in elementary.Elementary.__subclasses__()],
-) if None not in map(formula_of, functions)}
+@functools.cache
+def formulas_of(op: type[Op]) -> tuple[Formula, ...]:
+    """The formulas of forward and backward, if kernels alone can compute both."""
+    functions = PRIMITIVES.get(op, {})
+    if issubclass(op, elementary.Elementary):
+        functions = {op.function: 1 + len(op.numbers), op.gradient: 2 + len(op.numbers)}
+    found = [formula_of(*item) for item in functions.items()]
+    return () if None in found else tuple(found)
 
 
 def elementwise(function: Callable, *operands):
-    formula = FORMULAS[function] if function in FORMULAS else formula_of(function)
-    if formula is not None:
-        for x in operands:
-            if type(x) is ndarray and x.size >= formula.smallest and (x.size >= formula.least or is_apart(x)):
+    for x in operands:
+        if type(x) is ndarray and x.size >= LARGE:
+            formula = FORMULAS[function] if function in FORMULAS else formula_of(function, len(operands))
+            if formula is None:
+                break
+            if x.size >= formula.least:
                 result = formula.of(*operands)
                 if result is not None:
                     return result
@@ -80,33 +70,7 @@ def elementwise(function: Callable, *operands):
     return function(*operands)
 
 
-def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
-    function = CASTS.get((x.dtype, dtype, order))
-    return x.astype(dtype, order) if function is None else elementwise(function, x)
-
-
-backend.replaced_by(elementwise=elementwise, astype=astype)
-
-POWERS = {  # that are faster without np.power: value and gradient
-    0.5: (np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a))),
-    2: (np.square, lambda dout, a: dout * (2 * a)),
-    3: (lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a))),
-    4: (lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a))),
-}
-
-
-@implements(arithmetic.Pow)
-class Pow(arithmetic.Pow):
-    @classmethod
-    def takes(cls, arrays):
-        return isinstance(arrays[1], (int, float)) and arrays[1] in POWERS
-
-    def forward(self, a, b):
-        self.save(a, b)
-        return elementwise(POWERS[b][0], a)
-
-    def backward(self, dout, a, b):
-        return elementwise(POWERS[b][1], dout, a), None
+backend.replaced_by(elementwise=elementwise)
 
 
 @implements(arithmetic.Add)

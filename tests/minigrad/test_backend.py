@@ -26,28 +26,17 @@ def test_products_are_numpys(subscripts, shapes, random):
 
 
 OF_LAYOUTS = [(), (0, 3), (3, 5), (70, 60), (4, 50, 51), (300, 450)]  # shapes, on both sides of the thresholds
-MOVES = {  # of x: exact
-    "copied": lambda x: backend.copied(x),
-    **{f"astype {dtype}": lambda x, dtype=np.dtype(dtype): backend.astype(x, dtype, "K") for dtype in ("f4", "f8", "i8", "?")},
-}
 
 
-@pytest.mark.parametrize("dtype, is_finite", [("f4", True), ("f4", False), ("f8", True), ("f8", False), ("i8", True), ("?", True)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "?"])
 @pytest.mark.parametrize("shape", OF_LAYOUTS, ids=str)
-def test_a_replacement_does_what_numpy_does(shape, dtype, is_finite):
-    values = (2 * np.random.default_rng(0).standard_normal(shape)).round(1)  # some are equal, some are 0
-    values = np.asarray(values, dtype)
-    if not is_finite:
-        values.reshape(-1)[7::50], values.reshape(-1)[31::700] = np.inf, np.nan
+def test_copies_are_in_order(shape, dtype, random):
+    values = np.asarray(random.standard_normal(shape).round(), dtype)
     for layout in LAYOUTS.values():
         x = layout(values)
-        for function in MOVES.values():
-            with np.errstate(invalid="ignore"):
-                found = function(x)
-                with mg.textbook():
-                    expected = function(x)
-            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-            np.testing.assert_array_equal(found, expected)
+        found = backend.copied(x)
+        assert found.flags.c_contiguous and found.dtype == x.dtype and not np.shares_memory(found, x)
+        np.testing.assert_array_equal(found, x)
 
 
 def test_no_module_keeps_a_function_that_was_replaced():
@@ -63,10 +52,10 @@ def test_no_module_keeps_a_function_that_was_replaced():
 
 def test_functions_take_the_same_arguments_inside_textbook():
     x = np.ones((2, 3), np.float32)
-    outside = backend.astype(x, dtype=np.dtype(int), order="C")
+    outside = backend.copied(x=x)
     with mg.textbook():
-        np.testing.assert_array_equal(backend.astype(x, dtype=np.dtype(int), order="C"), outside)
-    np.testing.assert_array_equal(backend.astype(x, dtype=np.dtype(int), order="C"), outside)
+        np.testing.assert_array_equal(backend.copied(x=x), outside)
+    np.testing.assert_array_equal(backend.copied(x=x), outside)
 
 
 def test_replacing_a_function_inside_textbook_takes_effect_outside(monkeypatch):

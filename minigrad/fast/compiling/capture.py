@@ -36,7 +36,7 @@ from ...runner import EAGER, READS, SWITCHES, WRITES, Runner
 from ...tape import taken
 from ...tensor import Tensor
 from ..autocast import precision
-from ..elementwise import BY_FORMULAS
+from ..elementwise import formulas_of
 from ..kernels.buffers import with_strides_of
 from ..kernels.buffers import are_contiguous
 from ..kernels.jit import resolved
@@ -434,7 +434,7 @@ ABSENT, VIEW = object(), object()  # a gradient that is None, or is a view of me
 
 def _is_by_kernels(op, arrays: Sequence) -> bool:
     """Do kernels alone compute these inputs, forward and backward? Not if some must be copied first, or are empty."""
-    by_formulas = None if this_thread.is_textbook else BY_FORMULAS.get(type(op))
+    by_formulas = () if this_thread.is_textbook else formulas_of(type(op))
     return are_alike(arrays, *by_formulas) if by_formulas else getattr(op, "by_kernels", False) and are_contiguous(arrays)
 
 

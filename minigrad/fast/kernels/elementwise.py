@@ -18,7 +18,6 @@ from numpy import ndarray
 from numpy.lib.stride_tricks import as_strided
 
 from .buffers import empty, in_order
-from .formulas.values import Scalar
 from .jit import exact, jit, kernel
 from .parallel import parallel_for
 from .recorded import Recorded
@@ -26,22 +25,20 @@ from .rows import ELEMENTS, number_of_blocks
 from .simd import INT64, pointer, pointers, shift_each
 from .thresholds import LARGE, MOVED
 
-FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
+FLOAT = np.dtype(np.float32)
 
 
 class Formula:
-    """A function in NumPy's notation; `of` applies it to arrays, by a kernel.
+    """A function in NumPy's notation, of `count` operands; `of` applies it to arrays, by a kernel.
 
-    `takes` are the dtypes of the first operands; the others are float32. A formula that is bound by memory `only_moves`:
-    threads share only larger arrays then. `form` is another function of numbers, with fewer roundings or passes.
+    `takes` are the dtypes of the first operands; the others are float32. It is for arrays of `least` elements. A formula
+    that is bound by memory `only_moves`: threads share only larger arrays then.
     """
 
-    def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
-                 least_apart: int | None = None, only_moves: bool = False, form: Scalar | Callable | None = None):
-        self.function, self.dtype, self.least = function, dtype, least  # of the result; elements
-        self.smallest = least if least_apart is None else min(least, least_apart)  # elements that lie apart
+    def __init__(self, function: Callable, count: int, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
+                 only_moves: bool = False):
+        self.name, self.recorded, self.least = function.__name__.strip("<>"), Recorded.of(function, count), least
         self._takes, self._share = takes, MOVED if only_moves else 1
-        self.form = form and Recorded.as_it_is(form)
         self._kernels: dict[str, Callable] = {}  # by pattern
 
     def of(self, *operands) -> np.ndarray | None:
@@ -62,15 +59,14 @@ class Formula:
     def _kernel(self, pattern: str) -> Callable:
         found = self._kernels.get(pattern)
         if found is None:
-            source, form = self.form or Recorded.of(self.function, len(pattern))
-            name = f"{self.function.__name__.strip('<>')}_{pattern}_{hashlib.sha256(source.encode()).hexdigest()[:8]}"
-            found = self._kernels[pattern] = _kernel(name, form, pattern, self._share)
+            source, scalar = self.recorded
+            name = f"{self.name}_{pattern}_{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+            found = self._kernels[pattern] = _kernel(name, scalar, pattern, self._share)
         return found
 
     def _computed(self, launch: Callable, plan: "_Plan", vectors: Iterable[np.ndarray]) -> np.ndarray:
-        out = empty(plan.shape, self.dtype)
-        vector = out.reshape(-1)
-        launch(plan.loops, plan.strides, vector.view(BYTE) if self.dtype is BOOL else vector, *vectors)
+        out = empty(plan.shape, FLOAT)
+        launch(plan.loops, plan.strides, out.reshape(-1), *vectors)
         return out if plan.order is None else out.transpose(plan.order)
 
 
@@ -97,11 +93,6 @@ class _Plan(NamedTuple):
            strides: Sequence[tuple[int, ...]], copied: Sequence) -> "_Plan":
         pattern = "".join(["e" if own[-1] else "n" for own in strides])
         return cls(shape, order, loops, pattern, tuple(zip(*strides)), tuple(copied))
-
-
-def is_apart(x: np.ndarray) -> bool:
-    """Are elements neither contiguous anywhere, as in x[..., ::2], nor broadcast?"""
-    return min(map(abs, x.strides)) > x.itemsize
 
 
 def are_alike(operands, *formulas: Formula) -> bool:
@@ -212,30 +203,10 @@ def _loop(function: Callable, pattern: str) -> Callable:
     return loop
 
 
-def _loop_with_exceptions(form: Scalar, pattern: str) -> Callable:
-    """The same, followed by a second loop for exceptions to the formula if there are any."""
-    usual, (first, elements) = _loop(form.usual, pattern), _elements_of(pattern)
-    rare, exception = exact(form.rare), exact(form.exception)
-
-    @exact
-    def loop(count, out, operands):
-        usual(count, out, operands)
-        numbers = first(operands)
-        found = False
-        for i in range(count):
-            found |= rare(*elements(operands, numbers, i))
-        if found:
-            for i in range(count):
-                if rare(*elements(operands, numbers, i)):
-                    out[i] = exception(*elements(operands, numbers, i))
-
-    return loop
-
-
-def _kernel(name: str, form: Scalar, pattern: str, share: int) -> Callable:
+def _kernel(name: str, function: Callable, pattern: str, share: int) -> Callable:
     """The kernel of a formula, for operands with the layouts of a pattern: see `_Plan`. For threads, `share` elements
     count as one."""
-    loop = _loop_with_exceptions(form, pattern) if form.rare else _loop(form.usual, pattern)
+    loop = _loop(function, pattern)
 
     @jit
     def compute_block(block, loops, strides, out, operands):

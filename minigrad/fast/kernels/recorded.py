@@ -11,7 +11,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from .formulas import SCALARS
-from .formulas.values import Scalar
+
+
+class CannotRecord(Exception):
+    """A function calls one of NumPy's that formulas do not have."""
 
 
 class Recorded(NamedTuple):
@@ -26,51 +29,39 @@ class Recorded(NamedTuple):
     """
 
     source: str
-    scalar: Scalar
+    scalar: Callable
 
     @classmethod
     def of(cls, function: Callable, count: int) -> "Recorded":
         """`count` is the number of operands."""
         steps: dict[str, str] = {}
-        scalars: dict[str, Scalar] = {}
+        scalars: dict[str, Callable] = {}
         operands = [Symbol(f"x{i}", steps, scalars) for i in range(count)]
         result = _named(function(*operands))
         head = f"def formula({', '.join(map(_named, operands))}):"
         body = [f"    {name} = {call}" for call, name in steps.items()]
         source = "\n".join([head, *body, f"    return {result}"])
-        usual = _compiled(source, {name: scalar.usual for name, scalar in scalars.items()})
-        rare = {f"rare_{name}": scalar.rare for name, scalar in scalars.items() if scalar.rare}
-        if not rare:
-            return cls(source, Scalar(usual))
-        is_rare = " | ".join([f"rare_{call}" for call in steps if f"rare_{call.partition('(')[0]}" in rare])
-        return cls(source, Scalar(
-            usual, _compiled("\n".join([head, *body, f"    return {is_rare}"]), usual.__globals__ | rare),
-            _compiled(source, {name: scalar.exception or scalar.usual for name, scalar in scalars.items()})))
-
-    @classmethod
-    def as_it_is(cls, form: Scalar | Callable) -> "Recorded":
-        """A function that was written for numbers; its source is one of those that the cache hashes."""
-        scalar = _as_scalar(form)
-        return cls(scalar.usual.__name__, scalar)
+        names = dict(scalars, number=np.float32, inf=math.inf, nan=math.nan)
+        exec(source, names)
+        return cls(source, names["formula"])
 
 
 class Symbol(NDArrayOperatorsMixin):
     """A number in a formula that is being recorded. Functions of it are symbols too; equal calls are one step."""
 
-    def __init__(self, name: str, steps: dict[str, str], scalars: dict[str, Scalar]):
+    def __init__(self, name: str, steps: dict[str, str], scalars: dict[str, Callable]):
         self._name, self._steps, self._scalars = name, steps, scalars
 
     def __array_ufunc__(self, ufunc, method, *inputs):
         return self.__array_function__(ufunc, (), inputs, {})
 
     def __array_function__(self, function, types, inputs, options):
+        if function not in SCALARS:
+            raise CannotRecord(function)
         name = function.__name__
-        self._scalars[name] = _as_scalar(SCALARS[function])
+        self._scalars[name] = SCALARS[function]
         call = f"{name}({', '.join(map(_named, (*inputs, *options.values())))})"
         return Symbol(self._steps.setdefault(call, f"v{len(self._steps)}"), self._steps, self._scalars)
-
-    def astype(self, dtype, order):
-        return self.__array_function__(dtype.type, (), (self,), {})
 
     def apply_op(self, op, *inputs, **options):
         """Runs an op that a function calls, as for a Tensor."""
@@ -80,15 +71,5 @@ class Symbol(NDArrayOperatorsMixin):
         raise TypeError("a formula of single numbers has no branch; write np.where(condition, a, b)")
 
 
-def _as_scalar(function: Scalar | Callable) -> Scalar:
-    return function if isinstance(function, Scalar) else Scalar(function)
-
-
 def _named(value: Symbol | float) -> str:
     return value._name if isinstance(value, Symbol) else f"number({float(value)!r})"
-
-
-def _compiled(source: str, names: dict[str, Callable]) -> Callable:
-    names = dict(names, number=np.float32, inf=math.inf, nan=math.nan)
-    exec(source, names)
-    return names["formula"]

@@ -1,16 +1,8 @@
 """The sizes from which on kernels are faster than NumPy, and several threads than one; in elements, unless noted."""
-import numpy as np
-
-# On processors with 512 bits, NumPy also has vector code for tangents, powers and all logarithms.
-_EXTENSIONS = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())  # of this processor
-NUMPY_HAS_512_BITS = "AVX512_SKX" in _EXTENSIONS or "X86_V4" in _EXTENSIONS  # older and newer names of one set
-
 # Elementwise formulas:
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
 VECTORISED = 1 << 17  # where NumPy has vector code: at 65,536 elements, waking a thread costs as much as it saves
-VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
 SINGLE_PASS = 1 << 16  # where memory is the bottleneck
-BYTES = 1 << 19  # the same, for booleans
 
 # Products, in multiply-adds:
 TINY_BATCH = 1 << 12  # fewer take less time than setting up the kernel, so NumPy computes them
