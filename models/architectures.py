@@ -13,7 +13,8 @@ from models.encoder_decoder import (
 from models.recurrent import UNUSED_BY_RNNS, RecurrentSeq2Seq
 from models.task import Task
 from models.tasks import PATCH_SIZE
-from models.transformer import CausalTransformer, TransformerConfig, initialise, refuse
+from models.config import TransformerConfig, refuse
+from models.transformer import CausalTransformer, initialise
 
 
 class CausalSeq2Seq(Seq2Seq):

@@ -13,7 +13,8 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.attention_maps import attention_maps, has_attention
-from models.transformer import Block, Model, TransformerConfig, initialise, make_norm, refuse, with_positions
+from models.config import TransformerConfig, refuse
+from models.transformer import Block, Model, initialise, make_norm, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 # Config fields that some models do not use, and therefore refuse:

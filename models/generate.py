@@ -12,7 +12,8 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad.extend import changes, latest_write
-from models.transformer import ENDLESS_POSITIONS, Cache, CausalTransformer, check_number, check_whole
+from models.config import ENDLESS_POSITIONS, check_number, check_whole
+from models.transformer import Cache, CausalTransformer
 
 Choose = Callable[[np.ndarray], np.ndarray]  # from logits (B, V) to token ids (B,)
 COLDEST = 1e-200  # a temperature that gives the likeliest token probability 1, while no division overflows

@@ -18,7 +18,7 @@ from models.task import Task
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, tokenizer_of
 from models.training_config import TrainingConfig
-from models.transformer import TransformerConfig, differences
+from models.config import TransformerConfig, differences
 from nn.utils import skip_init
 
 LARGEST = 20  # the most parameters that a config may describe, in multiples of the checkpoint's numbers

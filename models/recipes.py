@@ -1,10 +1,29 @@
-"""Recipes: how a model of a text is built and trained, under one name. docs/training.md says what each part is worth."""
+"""Presets, the sizes of a model and its batch; and recipes, how a model of a text is built and trained, under one name.
+docs/training.md says what each part of a recipe is worth."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from models.config import TransformerConfig
 from models.training_config import TrainingConfig
-from models.transformer import TransformerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A model's config, and the batch size to train it with."""
+
+    config: TransformerConfig
+    batch_size: int
+
+
+SIZES = "layers", "heads", "width", "context"  # set by a preset
+PRESETS = {
+    "micro": Preset(TransformerConfig(layers=2, heads=2, width=32, context=32), batch_size=4),
+    "nano": Preset(TransformerConfig(layers=4, heads=4, width=128, context=64), batch_size=12),
+    "small": Preset(TransformerConfig(layers=4, heads=4, width=256, context=128), batch_size=16),
+    "long": Preset(TransformerConfig(layers=2, heads=4, width=128, context=1024), batch_size=2),
+    "baby": Preset(TransformerConfig(layers=6, heads=6, width=384, context=256), batch_size=16),
+}
 
 
 @dataclasses.dataclass(frozen=True)

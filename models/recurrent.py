@@ -3,7 +3,7 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from models.encoder_decoder import PAD, Seq2Seq
-from models.transformer import TransformerConfig, refuse
+from models.config import TransformerConfig, refuse
 from typing import Any
 
 UNUSED_BY_RNNS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",

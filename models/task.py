@@ -21,7 +21,7 @@ from models.distributed import ALONE, Alone
 from models.encoder_decoder import PAD, START, STOP, looks_at_source
 from models.pictures import PICTURE, LabelledMap, draw_maps, labelled
 from models.training_config import TrainingConfig
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 from models.translate import greedy
 
 FIRST = 3  # the token id of a task's first symbol, after PAD, START and STOP

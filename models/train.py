@@ -248,7 +248,8 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
 
     ValueError for Muon if there are no such matrices.
 
-    >>> from models.transformer import PRESETS, CausalTransformer
+    >>> from models.recipes import PRESETS
+    >>> from models.transformer import CausalTransformer
     >>> model = CausalTransformer(PRESETS["micro"].config)
     >>> muon, adamw = make_optimizer(model, TrainingConfig(optimizer="muon")).optimizers
     >>> [(group["blocks"], [tuple(p.shape) for p in group["params"]][:3]) for group in muon.param_groups]
@@ -277,7 +278,8 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
 def layers_of(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """The parameters of each block of a model, and of each layer outside the blocks.
 
-    >>> from models.transformer import PRESETS, CausalTransformer
+    >>> from models.recipes import PRESETS
+    >>> from models.transformer import CausalTransformer
     >>> list(layers_of(CausalTransformer(PRESETS["micro"].config)))
     ['token_embedding', 'position_embedding', 'blocks.0', 'blocks.1', 'ln_f']
     """

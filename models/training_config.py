@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import nn
-from models.transformer import check_fields, check_whole
+from models.config import check_fields, check_whole
 
 WHOLE = dict.fromkeys(("steps", "batch_size", "accumulation", "eval_every", "eval_windows"), (1, 10 ** 9)) | dict.fromkeys(
     ("warmup_steps", "seed"), (0, 10 ** 9))

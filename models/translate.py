@@ -3,7 +3,7 @@ import numpy as np
 
 import minigrad as mg
 from models.encoder_decoder import PAD, START, STOP, Seq2Seq
-from models.transformer import check_whole
+from models.config import check_whole
 
 
 def greedy(model: Seq2Seq, source: np.ndarray, most: int) -> np.ndarray:

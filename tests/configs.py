@@ -2,7 +2,7 @@
 import numpy as np
 
 from models import TransformerConfig
-from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
+from models.config import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 from nn.functional import ACTIVATIONS
 
 

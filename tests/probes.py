@@ -19,7 +19,8 @@ from minigrad.tensor import apply
 from models.data import load_corpus
 from models.recipes import RECIPES, Recipe
 from models.train import Trainer, TrainingConfig
-from models.transformer import PRESETS, Cache, CausalTransformer
+from models.recipes import PRESETS
+from models.transformer import Cache, CausalTransformer
 from naive import Constant
 
 

@@ -16,7 +16,9 @@ from models.recipes import RECIPES  # noqa: E402
 from models.tokenizers import Vocabulary  # noqa: E402
 from models.train import Trainer  # noqa: E402
 from models.training_config import TrainingConfig  # noqa: E402
-from models.transformer import PRESETS, SIZES, CausalTransformer, TransformerConfig  # noqa: E402
+from models.config import TransformerConfig  # noqa: E402
+from models.recipes import PRESETS, SIZES  # noqa: E402
+from models.transformer import CausalTransformer  # noqa: E402
 
 V = 11
 SMALL = dict(layers=2, heads=2, width=32, context=16, batch_size=3)

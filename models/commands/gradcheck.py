@@ -12,7 +12,8 @@ from models.commands.gradcheck_file import DTYPES, EXAMPLE, MAKERS, run_file
 from models.commands.shared import UsageError, usage_errors
 from models.progress import saying
 from models.recipes import RECIPES
-from models.transformer import CausalTransformer, TransformerConfig, check_whole
+from models.config import TransformerConfig, check_whole
+from models.transformer import CausalTransformer
 
 CONFIG = TransformerConfig(vocabulary_size=11, context=6, layers=2, heads=2, width=12, dtype="float64")
 BATCH_SIZE = 3

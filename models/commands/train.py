@@ -26,7 +26,8 @@ from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import KINDS, Tokenizer, TokenizerJson, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
-from models.transformer import PRESETS, SIZES, TransformerConfig
+from models.config import TransformerConfig
+from models.recipes import PRESETS, SIZES
 
 RUNS = pathlib.Path("runs")  # where runs go without --out
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # when a run is resumed

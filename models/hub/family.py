@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from models.transformer import TransformerConfig, canonical
+from models.config import TransformerConfig, canonical
 
 CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerConfig)}

@@ -21,7 +21,8 @@ from models.hub.gpt2 import GPT2
 from models.hub.llama import LLAMA
 from models.hub.tokenizer import CONFIG, GENERATION
 from models.tokenizers import Tokenizer
-from models.transformer import CausalTransformer, TransformerConfig, differences
+from models.config import TransformerConfig, differences
+from models.transformer import CausalTransformer
 
 FAMILIES = {family.model_type: family for family in (GPT2, LLAMA)}
 READ_OUT = "lm_head.weight"

@@ -10,7 +10,7 @@ import nn
 from models.attention_maps import attention_maps
 from models.generate import generate
 from models.pictures import LabelledMap, labelled, visible
-from models.transformer import check_whole
+from models.config import check_whole
 
 SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # defaults for samples
 PICTURE_LENGTH = 32  # tokens of a text whose attention is drawn

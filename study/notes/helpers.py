@@ -11,7 +11,8 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.transformer import MLP, Block, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import MLP, Block
 from study.notes.attention import Attention
 from study.notes.claims import Refuted, require
 

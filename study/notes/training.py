@@ -12,7 +12,7 @@ from models.architectures import make_model
 from models.task import Task
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 from study.notes.attention import Attention
 from study.notes.helpers import Spread, over_seeds
 

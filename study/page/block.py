@@ -11,7 +11,7 @@ import numpy as np
 
 import nn.functional as F
 from minigrad import Tensor
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 from study.page.attention import AXES_FROM_X, FROM_X, C, T, Inputs, drawn, loss_of, named, projected, shapes_from_x
 
 HIDDEN = 6  # the width of the MLP on the page

@@ -9,7 +9,7 @@ from minigrad.tracing.page import is_page, write
 from models.commands.shared import UsageError, check_writable
 from models.commands.train import last_run_or_starter
 from models.progress import saying
-from models.transformer import NORMS, PLACEMENTS, check_number, check_whole
+from models.config import NORMS, PLACEMENTS, check_number, check_whole
 from study import guide
 from study.page import attention, block, inputs, pages, trained
 from study.page.attention import DEFAULT

@@ -2,7 +2,7 @@
 Tensors have the SYMBOLS of textbooks.
 """
 from minigrad.tracing import Trace
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",

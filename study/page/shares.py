@@ -11,7 +11,8 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.tracing import Trace
-from models.transformer import PLACEMENTS, Block, TransformerConfig, initialise
+from models.config import PLACEMENTS, TransformerConfig
+from models.transformer import Block, initialise
 from study.page.attention import FROM_Q_K_V
 from study.page.formulas import SYMBOLS
 

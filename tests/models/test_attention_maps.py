@@ -13,7 +13,7 @@ from models import CausalTransformer, TrainingConfig, Trainer, TransformerConfig
 from models.architectures import ARCHITECTURES, make_model
 from models.encoder_decoder import PAD
 from models.tasks import TASKS
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 from refusals import all_refused
 
 CONFIG = TransformerConfig(vocabulary_size=13, context=24, layers=2, heads=2, width=8, dropout=0.5, dtype="float64")

@@ -12,7 +12,8 @@ import nn
 from configs import random_config
 from models import CausalTransformer, TransformerConfig, generate, generate_batch
 from models.generate import Reader, draw, full_forward
-from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS, Cache
+from models.config import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
+from models.transformer import Cache
 from refusals import all_refused
 
 SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, width=20)

@@ -18,7 +18,7 @@ from models.architectures import ARCHITECTURES, make_model
 from models.checkpoint import Checkpoint
 from models.loading import NEWER, model_config, training_config
 from models.tasks import TASKS
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 from refusals import all_refused
 from tables import shares
 

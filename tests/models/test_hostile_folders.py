@@ -13,7 +13,7 @@ import models
 from models import hub
 from models.checkpoint import CheckpointError
 from models.tokenizers import Vocabulary
-from models.transformer import CausalTransformer, TransformerConfig
+from models import CausalTransformer, TransformerConfig
 from refusals import all_refused
 from small_runs import COPY
 

@@ -11,7 +11,7 @@ from models import hub
 from models.commands.train import named_tokenizer
 from models.hub.folder import FAMILIES
 from models.tokenizers import Bytes, TokenizerJson, Vocabulary, tokenizer_of
-from models.transformer import CausalTransformer, TransformerConfig
+from models import CausalTransformer, TransformerConfig
 from texts import byte_pairs
 
 torch = pytest.importorskip("torch")

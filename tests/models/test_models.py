@@ -18,7 +18,7 @@ from models.commands.gradcheck import check_model
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.generate import full_forward, generate
 from models.recurrent import RecurrentSeq2Seq
-from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
+from models.config import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 from refusals import all_refused
 from tables import shares
 

@@ -2,7 +2,7 @@
 import pytest
 
 from models.hub.folder import FAMILIES
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 
 LLAMA = dict(norm="rms_norm", activation="swiglu", positions="rotary", bias=False)
 PUBLISHED = {  # config.json, the config, and the number of parameters that is published with it

@@ -25,7 +25,7 @@ from models.run import locked, read_metrics
 from models.task import Task
 from models.train import Trainer
 from models.training_config import CHOICES
-from models.transformer import ATTENTION_POSITIONS, TABLE_POSITIONS
+from models.config import ATTENTION_POSITIONS, TABLE_POSITIONS
 from refusals import all_refused
 from small_runs import COPY, SIZES, STEPS, TEXT, assert_same_runs, metrics_of
 

@@ -19,7 +19,7 @@ from models.recurrent import RecurrentSeq2Seq
 from models.task import Task
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 from refusals import all_refused
 
 TINY = TransformerConfig(context=32, layers=1, heads=2, width=8, dtype="float64")

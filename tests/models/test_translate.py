@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 from models.encoder_decoder import PAD, START, STOP, EncoderDecoder, Seq2Seq
 from models.recurrent import RecurrentSeq2Seq
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 from models.translate import beam_search, greedy
 from refusals import all_refused
 

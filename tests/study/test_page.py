@@ -21,7 +21,8 @@ from minigrad.gradcheck import mutants
 from minigrad.tracing import shares as shares_of
 from minigrad.tracing.page import MOST_NUMBERS, html
 from models import CausalTransformer, TransformerConfig
-from models.transformer import PLACEMENTS, Block
+from models.config import PLACEMENTS
+from models.transformer import Block
 from nn.position import rotate
 from refusals import one_line
 from study.page import block, formulas, mistakes, pages, shares, tiles, trained

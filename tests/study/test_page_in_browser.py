@@ -9,7 +9,7 @@ import pytest
 
 from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 from study.page import block, mistakes, pages, shares
 from study.page.attention import (
     DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad.tracing import page
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 from study.page import block, mistakes, pages
 from study.page.attention import (
     AXES_FROM_Q_K_V, AXES_FROM_X, Head, Inputs, attention, dropout, with_cross_entropy)

@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 from docs.notebook import GUIDE
 from minigrad.tracing import shares as shares_of
-from models.transformer import PLACEMENTS
+from models.config import PLACEMENTS
 from study.page import block, pages, shares
 
 FROZEN = {  # a block from x, and from what its attention and its MLP add, as if these did not depend on x

@@ -6,7 +6,8 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.train import TrainingError
-from models.transformer import MLP, Block, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import MLP, Block
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, Spread, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, require_block,

@@ -6,7 +6,8 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.encoder_decoder import Encoder
-from models.transformer import MLP, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import MLP
 from study.notes.claims import claims_of, require
 from study.notes.helpers import (
     attend, influence, largest, longest_chain, mhsa, normal, normalised, plain_attention, require_equal,

@@ -9,7 +9,8 @@ import nn.functional as F
 from minigrad import Tensor
 from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
-from models.transformer import CausalTransformer, TransformerConfig, scale_of_tokens
+from models.config import TransformerConfig
+from models.transformer import CausalTransformer, scale_of_tokens
 from study.notes.claims import claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, largest, normal, over_seeds, require_causal, require_equal, softmax,

@@ -1,7 +1,7 @@
 """Shared by the parts of note 000: a small model."""
 import minigrad as mg
 import nn
-from models.transformer import CausalTransformer, TransformerConfig
+from models import CausalTransformer, TransformerConfig
 
 ATTENTION, TRANSFORMER = "study/notes/attention.py:Attention", "models/transformer.py"  # where most of it stands
 

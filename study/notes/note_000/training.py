@@ -10,7 +10,8 @@ from models.architectures import make_model
 from models.data import IGNORED, mean_loss, windows
 from models.task import FIRST
 from models.train import Trainer, TrainingConfig
-from models.transformer import Cache, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import Cache
 from study.notes.claims import claims_of, require
 from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal, softmax
 from study.notes.note_000.shared import small_model

@@ -7,7 +7,8 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from models.transformer import Block, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import Block
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (

@@ -7,7 +7,8 @@ import nn
 from models.attention_maps import attention_maps
 from models.encoder_decoder import PAD, Decoder, Encoder, EncoderDecoder
 from models.task import FIRST
-from models.transformer import Block, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import Block
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (

@@ -3,7 +3,7 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.transformer import CausalTransformer, TransformerConfig
+from models import CausalTransformer, TransformerConfig
 from study.notes.claims import claims_of, require
 from study.notes.helpers import Spread, mhsa, require_equal
 from study.notes.training import after_fit

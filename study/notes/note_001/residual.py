@@ -5,7 +5,8 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.transformer import PLACEMENTS, Block, TransformerConfig
+from models.config import PLACEMENTS, TransformerConfig
+from models.transformer import Block
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, largest, normal, normalised, refusal, require_equal, silence, stack,
@@ -16,7 +17,7 @@ claim = claims_of("001")
 
 @claim("C6", "Residual Connections", "true if no norm is on the residual path",
        formula="X^(i) = X^(i-1) + Layer(X^(i-1))", ours='TransformerConfig(placement="residual" or "pre")',
-       code="models/transformer.py:PLACEMENTS")
+       code="models/config.py:PLACEMENTS")
 def the_gradient_of_a_residual_connection_is_1():
     """The layer is added to its input, so that only the residual has to be learned. The gradient through the residual
     connection is great: it is 1; and there is a bias towards the identity function."""
@@ -37,7 +38,7 @@ def the_gradient_of_a_residual_connection_is_1():
 
 
 @claim("R18", "Residual Connections", "true if training is short", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
-       ours='TransformerConfig(placement="none" or "residual")', code="models/transformer.py:PLACEMENTS",
+       ours='TransformerConfig(placement="none" or "residual")', code="models/config.py:PLACEMENTS",
        also=("003: Transformer layers",),
        measured="loss of 8 blocks that learn to copy 4 letters of 10: 0.0005 (0.0002 to 0.0020) nats with residual "
                 "connections, 2.35 (2.34 to 2.35) without, 2.34 for knowing how often each symbol occurs; 250 steps of "
@@ -56,7 +57,7 @@ def residual_connections_help_models_train_better():
 
 @claim("N18", "Layer Normalization", "true if the stack is deep, or norms come first",
        formula="Trick to help models train faster", ours='TransformerConfig(placement="residual" or "post" or "pre")',
-       code="models/transformer.py:PLACEMENTS",
+       code="models/config.py:PLACEMENTS",
        measured="steps until a stack copies 4 letters (loss below 0.1 nats), with residual connections alone, this "
                 "note's Add & Norm, norms before the layers: 155 (138 to 166), 122 (119 to 130), 114 (106 to 121) with "
                 "8 blocks; 137 (128 to 143), 137 (120 to 148), 106 (93 to 115) with 2; AdamW at 0.005, 5 seeds")

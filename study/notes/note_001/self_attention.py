@@ -7,7 +7,8 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from models.encoder_decoder import Encoder
-from models.transformer import MLP, CausalTransformer, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import MLP, CausalTransformer
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (

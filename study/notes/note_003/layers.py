@@ -5,7 +5,8 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.transformer import MLP, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import MLP
 from study.notes.claims import claims_of, require
 from study.notes.helpers import largest, make_block, normal, require_block, silence, slope_of
 

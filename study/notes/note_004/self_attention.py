@@ -5,7 +5,7 @@ import minigrad as mg
 import nn
 from models.encoder_decoder import Encoder
 from models.tasks import TASKS
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (

@@ -5,7 +5,8 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.encoder_decoder import Encoder
-from models.transformer import Block, TransformerConfig
+from models.config import TransformerConfig
+from models.transformer import Block
 from nn.position import sine_only
 from study.notes.attention import Attention
 from study.notes.claims import FALSE, claims_of, require
@@ -65,7 +66,7 @@ def gradient_of_the_first_token(length: int) -> Spread:
 @claim("C5", "Transformers", FALSE,
        formula="no recurrent units. Therefore, gradients do not vanish/explode (by construction)",
        ours='TransformerConfig(placement="post_attention_only", "none", "residual", "post" or "pre")',
-       code="models/transformer.py:PLACEMENTS")
+       code="models/config.py:PLACEMENTS")
 def without_recurrence_gradients_may_vanish_or_explode():
     """A transformer has no recurrent units; therefore gradients do not vanish or explode, by construction."""
     placements = {"no residual connection": "none", "residual connections without norms": "residual",

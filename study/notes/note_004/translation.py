@@ -7,7 +7,7 @@ import minigrad as mg
 from models.architectures import make_model
 from models.task import FIRST, inputs_and_targets
 from models.tasks import TASKS
-from models.transformer import TransformerConfig
+from models.config import TransformerConfig
 from study.notes.claims import claims_of, require
 from study.notes.helpers import largest, longest_chain, over_seeds
 from study.notes.note_004.shared import SEQ2SEQ
