@@ -9,7 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 IMAGES = "use nn.PatchEmbedding for images, and x.unfold with nn.Linear for other windows"
-NORMS = "use nn.LayerNorm, nn.RMSNorm or nn.GroupNorm"
+NORMS = "use nn.LayerNorm or nn.RMSNorm"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
 OPTIMIZERS = "use nn.optim.AdamW, nn.optim.SGD or nn.optim.Muon"
 PACKED = "layers take no packed sequences; use nn.utils.rnn.pad_sequence"

@@ -8,21 +8,15 @@
 """
 from minigrad.extend import say_what_is_left_out as _say_what_is_left_out
 from . import functional, init, optim, utils
-from .activation import (
-    CELU, ELU, GELU, GLU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU,
-    ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
-)
+from .activation import GELU, Identity, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from .additive_attention import AdditiveAttention
-from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .container import ModuleDict, ModuleList, Sequential
 from .dropout import Dropout
 from .embedding import Embedding
-from .flatten import Flatten, Unflatten
-from .group_norm import GroupNorm
+from .flatten import Flatten
 from .layer_norm import LayerNorm
 from .linear import Linear
-from .loss import (
-    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
-)
+from .loss import BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
 from .module import Module, Parameter
 from .multi_head_attention import MultiHeadAttention, MultiheadAttention
 from .patches import PatchEmbedding, patchify, unpatchify
@@ -36,12 +30,10 @@ from .transformer import (
 for _module in ("nn", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", "nn.utils.rnn"):
     _say_what_is_left_out(_module)
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdditiveAttention", "BCELoss",
-    "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GroupNorm", "Hardsigmoid", "Hardswish",
-    "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid",
-    "LogSoftmax", "Mish", "Module", "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention",
-    "NLLLoss", "Parameter", "ParameterDict", "ParameterList", "PatchEmbedding", "PositionEncoding", "PReLU", "ReLU",
-    "ReLU6", "RMSNorm", "Sequential", "Sigmoid", "SiLU", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign",
-    "Tanh", "Tanhshrink", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Unflatten", "functional", "init", "optim", "patchify", "unpatchify", "utils",
+    "GELU", "GRU", "LSTM", "RNN", "AdditiveAttention", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout",
+    "Embedding", "Flatten", "Identity", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "Module",
+    "ModuleDict", "ModuleList", "MSELoss", "MultiHeadAttention", "MultiheadAttention", "NLLLoss", "Parameter",
+    "PatchEmbedding", "PositionEncoding", "ReLU", "RMSNorm", "Sequential", "Sigmoid", "SiLU", "Softmax", "Softplus",
+    "Tanh", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer", "functional", "init", "optim", "patchify", "unpatchify", "utils",
 ]

@@ -1,31 +1,23 @@
-"""Containers of modules and of parameters, by index or by name."""
+"""Containers of modules, by index or by name."""
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from itertools import groupby
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 from minigrad import Tensor
-from nn.module import Module, Parameter
-
-M = TypeVar("M")  # the members of a container
-New = TypeVar("New")  # what becomes one
+from nn.module import Module
 
 
-class _Members(Module, Generic[M, New]):
-    """Members are the attributes of one kind, modules or parameters."""
+class _Members(Module):
+    """Members are the attributes that are modules."""
 
-    kind: type[Any] = Module
-
-    def _named(self) -> list[tuple[str, M]]:
-        return self._own(self.kind)
+    def _named(self) -> list[tuple[str, Module]]:
+        return self._own(Module)
 
     def __len__(self) -> int:
         return len(self._named())
 
-    def _add(self, name: str, member: New) -> None:
-        self._register(name, member, self.kind)
 
-
-class _Indexed(_Members[M, New]):
+class _Indexed(_Members):
     """Members in order, by index or slice. `del` and `insert` renumber those that follow."""
 
     def _members(self) -> list[Any]:
@@ -34,8 +26,7 @@ class _Indexed(_Members[M, New]):
     def _name_at(self, index: int) -> str:
         names = [name for name, _ in self._named()]
         if not -len(names) <= index < len(names):
-            kinds = f"{self.kind.__name__.lower()}s"
-            raise IndexError(f"index {index} is out of range for a {type(self).__name__} of {len(names)} {kinds}")
+            raise IndexError(f"index {index} is out of range for a {type(self).__name__} of {len(names)} modules")
         return names[index]
 
     def _refill(self, members: Iterable[Any]) -> None:
@@ -43,11 +34,11 @@ class _Indexed(_Members[M, New]):
             delattr(self, name)
         self.extend(members)
 
-    def __iter__(self) -> Iterator[M]:
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._members())
 
     @overload
-    def __getitem__(self, index: int) -> M: ...
+    def __getitem__(self, index: int) -> Module: ...
     @overload
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Any:
@@ -59,20 +50,20 @@ class _Indexed(_Members[M, New]):
         make: Any = type(self)
         return make(self._members()[index])
 
-    def __setitem__(self, index: int, member: New) -> None:
-        self._add(self._name_at(index), member)
+    def __setitem__(self, index: int, member: Module) -> None:
+        self.add_module(self._name_at(index), member)
 
     def __delitem__(self, index: int | slice) -> None:
         members = self._members()
         del members[index]
         self._refill(members)
 
-    def append(self, member: New) -> Self:
+    def append(self, member: Module) -> Self:
         """Add a member at the end."""
-        self._add(str(len(self)), member)
+        self.add_module(str(len(self)), member)
         return self
 
-    def extend(self, members: Iterable[New]) -> Self:
+    def extend(self, members: Iterable[Module]) -> Self:
         """Add members at the end."""
         for member in list(members):
             self.append(member)
@@ -80,20 +71,20 @@ class _Indexed(_Members[M, New]):
 
     __iadd__ = extend
 
-    def insert(self, index: int, member: New) -> None:
+    def insert(self, index: int, member: Module) -> None:
         """Add a member before this position."""
         members = self._members()
         members.insert(index, member)
         self._refill(members)
 
-    def pop(self, index: int) -> M:
+    def pop(self, index: int) -> Module:
         """Take out the member at this position, and return it."""
         member = self[index]
         del self[index]
         return member
 
 
-class Sequential(_Indexed[Module, Module]):
+class Sequential(_Indexed):
     """Modules called one after the other: y = f_n(... f_2(f_1(x))). A dict gives them names.
 
     >>> import minigrad as mg
@@ -135,7 +126,7 @@ class Sequential(_Indexed[Module, Module]):
         return x
 
 
-class ModuleList(_Indexed[Module, Module]):
+class ModuleList(_Indexed):
     """A list of modules, whose parameters the module above lists. It has no forward: loop over it.
 
     >>> import nn
@@ -158,10 +149,16 @@ class ModuleList(_Indexed[Module, Module]):
         return lines
 
 
-class _Dict(_Members[M, New], MutableMapping[str, M]):
-    """Members by name, as in a dict."""
+class ModuleDict(_Members, MutableMapping[str, Module]):
+    """A dict of modules, whose parameters the module above lists. It has no forward.
 
-    def __init__(self, members: Mapping[str, New] | Iterable[tuple[str, New]] = ()):
+    >>> import nn
+    >>> parts = nn.ModuleDict({"up": nn.Linear(2, 8), "down": nn.Linear(8, 2)})
+    >>> list(parts), parts["up"].out_features
+    (['up', 'down'], 8)
+    """
+
+    def __init__(self, members: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()):
         super().__init__()
         self.update(dict[str, Any](members))
 
@@ -174,62 +171,13 @@ class _Dict(_Members[M, New], MutableMapping[str, M]):
     def __iter__(self) -> Iterator[str]:
         return iter(dict(self._named()))
 
-    def __getitem__(self, name: str) -> M:
+    def __getitem__(self, name: str) -> Module:
         return dict(self._named())[name]
 
     def __setitem__(self, name: str, member: Any) -> None:
-        self._add(name, member)
+        self.add_module(name, member)
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
             raise KeyError(name)
         delattr(self, name)
-
-
-class ModuleDict(_Dict[Module, Module]):
-    """A dict of modules, whose parameters the module above lists. It has no forward.
-
-    >>> import nn
-    >>> parts = nn.ModuleDict({"up": nn.Linear(2, 8), "down": nn.Linear(8, 2)})
-    >>> list(parts), parts["up"].out_features
-    (['up', 'down'], 8)
-    """
-
-
-class _Parameters(_Members[Parameter, Tensor]):
-    """Members are parameters; a Tensor becomes one."""
-
-    kind = Parameter
-
-    def _add(self, name: str, member: Tensor) -> None:
-        is_plain = isinstance(member, Tensor) and not isinstance(member, Parameter)
-        super()._add(name, Parameter(member) if is_plain else member)
-
-    def _child_lines(self) -> list[str]:
-        return [f"({name}): Parameter of shape {member.shape}, {member.dtype}" for name, member in self._named()]
-
-
-class ParameterList(_Parameters, _Indexed[Parameter, Tensor]):
-    """A list of parameters, which the module above lists among its own. Tensors become parameters.
-
-    >>> import minigrad as mg
-    >>> ParameterList(mg.zeros(n, 3) for n in (1, 2))
-    ParameterList(
-      (0): Parameter of shape (1, 3), float32
-      (1): Parameter of shape (2, 3), float32
-    )
-    """
-
-    def __init__(self, values: Iterable[Tensor] = ()):
-        super().__init__()
-        self.extend(values)
-
-
-class ParameterDict(_Parameters, _Dict[Parameter, Tensor]):
-    """A dict of parameters, which the module above lists among its own. Tensors become parameters.
-
-    >>> import minigrad as mg
-    >>> gains = ParameterDict({"left": mg.ones(2), "right": mg.ones(3)})
-    >>> gains["left"].requires_grad, list(gains.state_dict())
-    (True, ['left', 'right'])
-    """

@@ -18,7 +18,7 @@ from minigrad.random import generator as checked
 _Made = TypeVar("_Made")
 
 _is_skipped = contextvars.ContextVar("is_skipped", default=False)
-_GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
+_GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2)}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:

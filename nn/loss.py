@@ -31,20 +31,6 @@ class MSELoss(_Loss, function=F.mse_loss): """(input - target)^2"""
 class L1Loss(_Loss, function=F.l1_loss): """|input - target|, with gradient 0 where they are equal"""
 
 
-class HuberLoss(_Loss, function=F.huber_loss):
-    """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
-
-    reduction: str = "mean"
-    delta: float = 1.0
-
-
-class SmoothL1Loss(_Loss, function=F.smooth_l1_loss):
-    """d^2 / (2 beta) for d = |input - target| up to beta, and d - beta / 2 beyond it"""
-
-    _: KW_ONLY
-    beta: float = 1.0
-
-
 class _Weighted(_Loss):
     weight: Tensor | None = None
 
@@ -73,10 +59,3 @@ class BCEWithLogitsLoss(_Weighted, function=F.binary_cross_entropy_with_logits):
 
     _: KW_ONLY
     pos_weight: Tensor | None = None
-
-
-class KLDivLoss(_Loss, function=F.kl_div):
-    """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is one"""
-
-    _: KW_ONLY
-    log_target: bool = False

@@ -120,17 +120,8 @@ CASES = [
         (activations.Silu, lambda x: x * naive.sigmoid(x), {}),
         (activations.LeakyRelu, lambda x: x if x > 0 else 0.3 * x, dict(slope=0.3)),
         (activations.Elu, lambda x: x if x > 0 else np.expm1(x), {}),
-        (activations.Elu, lambda x: 1.1 * x if x > 0 else 1.1 * 0.7 * np.expm1(x / 2),
-         dict(alpha=0.7, scale=1.1, stretch=0.5)),
+        (activations.Elu, lambda x: x if x > 0 else 0.7 * np.expm1(x), dict(alpha=0.7)),
         (activations.Logsigmoid, lambda x: -naive.softplus(-x), {}),
-        (activations.Hardtanh, lambda x: max(-0.3, min(x, 0.4)), dict(low=-0.3, high=0.4)),
-        (activations.Mish, lambda x: x * np.tanh(naive.softplus(x)), {}),
-        (activations.Softsign, lambda x: x / (1 + abs(x)), {}),
-        (activations.Tanhshrink, lambda x: x - np.tanh(x), {}),
-    ]],
-    *[Case(op, [10 * distinct(3, 4)], naive.elementwise(reference)) for op, reference in [
-        (activations.Hardsigmoid, lambda x: max(0.0, min((x + 3) / 6, 1.0))),
-        (activations.Hardswish, lambda x: x * max(0.0, min((x + 3) / 6, 1.0))),
     ]],
     Case(elementary.Atan2, [distinct(3, 4), distinct(4) + 0.03], naive.pairwise(naive.angle)),
     Case(elementary.LogAddExp, [normal(3, 4), 3 * normal(4)], naive.pairwise(lambda a, b: naive.logsumexp([a, b]))),
@@ -292,13 +283,9 @@ CASES = [
           [normal(0, 3), dict(targets=np.zeros(0, int), reduction="none")]),
     Case(losses.BinaryCrossEntropyWithLogits, [normal(3, 4), random.uniform(0, 1, (3, 4)), normal(4) + 2],
          lambda x, t, w: w * t * np.log1p(np.exp(-x)) + (1 - t) * np.log1p(np.exp(x))),
-    *[Case(op, [distinct(3, 4), target], naive.reduced(loss), options | {"reduction": reduction})
-      for op, loss, options in [
-          (losses.SquaredError, lambda d: d * d, {}),
-          (losses.AbsoluteError, abs, {}),
-          (losses.Huber, lambda d: d * d / 2 if abs(d) <= 0.5 else 0.5 * (abs(d) - 0.25), dict(delta=0.5)),
-          (losses.SmoothL1, lambda d: d * d if abs(d) < 0.5 else abs(d) - 0.25, dict(beta=0.5)),
-      ] for reduction, target in [("none", distinct(4) + 0.03), ("mean", 0.1 * distinct(3, 1) + 0.02), ("sum", 0.02)]],
+    *[Case(op, [distinct(3, 4), target], naive.reduced(loss), {"reduction": reduction})
+      for op, loss in [(losses.SquaredError, lambda d: d * d), (losses.AbsoluteError, abs)]
+      for reduction, target in [("none", distinct(4) + 0.03), ("mean", 0.1 * distinct(3, 1) + 0.02), ("sum", 0.02)]],
     *rows(embedding.Embedding, naive.embedding,
           [normal(5, 3), None, dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))],
           [normal(7, 130), None, dict(ids=random.integers(0, 7, 50))],

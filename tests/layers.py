@@ -127,9 +127,7 @@ def of_layer(layer, reference, *inputs, call=lambda layer, *inputs: layer(*input
 ids, weight, seen = mg.tensor(IDS), lambda x: mg.tensor(WEIGHT, dtype=x.dtype), mg.tensor(SEEN)
 encoder, decoder = (make(C, H, 5, batch_first=True) for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer))
 ROWS = {
-    "GLU": of_function(F.glu, lambda x: x[:, :2] * naive.sigmoid(x[:, 2:]), X),
-    "PReLU": of_layer(nn.PReLU(V), lambda p, x: np.where(x > 0, x, x * p["weight"]), X),
-    "Softmin": of_function(lambda x: F.softmin(x, -1), lambda x: naive.softmax(-x, -1), X),
+    "glu": of_function(F.glu, lambda x: x[:, :2] * naive.sigmoid(x[:, 2:]), X),
     **{f"normalize, p={p}": of_function(lambda x, p=p: F.normalize(x, p), functools.partial(by_norm, p=p), X) for p in (1.0, 3.0)},
     "cosine_similarity": of_function(F.cosine_similarity, lambda x, y: (by_norm(x, eps=1e-8) * by_norm(y, eps=1e-8)).sum(1), X, Y),
     "BCELoss": of_function(lambda t, p: F.binary_cross_entropy(p, t, weight(p)),
@@ -142,8 +140,8 @@ ROWS = {
         lambda x, q: F.cross_entropy(x, q, weight(x), label_smoothing=SMOOTHING), lambda x, q: -(
             naive.log_softmax(x, 1) * WEIGHT * ((1 - SMOOTHING) * q + SMOOTHING / V)).sum() / N, X, fixed=[Q]),
     "NLLLoss": of_function(lambda x: F.nll_loss(x, ids, weight(x)), lambda x: of_classes(x, WEIGHT), X),
-    "KLDivLoss": of_function(F.kl_div, lambda x, t: (t * (np.log(t) - x)).sum() / X.size, X, fixed=[Q]),
-    "KLDivLoss, log_target": of_function(lambda x, t: F.kl_div(x, t, log_target=True),
+    "kl_div": of_function(F.kl_div, lambda x, t: (t * (np.log(t) - x)).sum() / X.size, X, fixed=[Q]),
+    "kl_div, log_target": of_function(lambda x, t: F.kl_div(x, t, log_target=True),
                                          lambda x, t: (np.exp(t) * (t - x)).sum() / X.size, X, fixed=[Y]),
     "LayerNorm, outside": of_layer(nn.LayerNorm(V, eps_at="outside"),
                                    lambda p, x: layer_norm(p, x, lambda variance: np.sqrt(variance) + 1e-5), X),
@@ -151,8 +149,6 @@ ROWS = {
                                        lambda p, x: layer_norm(p, x, lambda variance: np.sqrt(np.sqrt(variance)) + 1e-5), X),
     "LayerNorm, unbiased": of_layer(nn.LayerNorm(V, unbiased=True),
                                     lambda p, x: layer_norm(p, x, lambda variance: np.sqrt(variance + 1e-5), 1), X),
-    "GroupNorm": of_layer(nn.GroupNorm(2, C), lambda p, x: naive.layer_norm(x.reshape(B, 2, -1), None, None).reshape(
-        x.shape) * p["weight"][:, None] + p["bias"][:, None], normal(B, C, 3)),
     "Linear, silu": of_layer(nn.Linear(V, 2, activation="silu"), lambda p, x: silu(linear(p, x)), X),
     "mlp, silu": of_function(lambda x, *p: F.mlp(x, *p, "silu"), lambda x, a, b, c, d: naive.linear(silu(naive.linear(x, a, b)), c, d),
                              X, fixed=[normal(3, V), normal(3), normal(2, 3), normal(2)]),

@@ -36,22 +36,12 @@ def logsigmoid(x):
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 
-def elu(x, alpha, scale, stretch):
-    below = alpha * np.expm1(np.minimum(0, stretch * x))  # no overflow where x > 0, which `where` discards
-    return scale * np.where(x > 0, x, below)
+def elu(x, alpha):
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(0, x)))  # no overflow where x > 0, which `where` discards
 
 
-def elu_slope(x, alpha, scale, stretch):
-    return scale * np.where(x > 0, 1.0, alpha * stretch * np.exp(np.minimum(0, stretch * x)))
-
-
-def hardsigmoid(x):
-    return np.minimum(np.maximum((x + 3) / 6, 0), 1)
-
-
-def mish_slope(x):
-    t = np.tanh(log_of_one_plus_exp(x))
-    return t + x * (1 - t * t) * sigmoid(x)
+def elu_slope(x, alpha):
+    return np.where(x > 0, 1.0, alpha * np.exp(np.minimum(0, x)))
 
 
 Relu = elementary("out = max(x, 0):  dx = dout where x > 0, else 0. NaN stays NaN",
@@ -61,31 +51,13 @@ LeakyRelu = elementary("out = x where x > 0, else slope * x:  dx = dout where x 
                        lambda dout, x, slope: np.where(x > 0, dout, slope * dout), name="leaky_relu", slope=0.01)
 Silu = elementary("out = x s, s = 1 / (1 + e^-x):  dx = dout * s (1 + x (1 - s))",
                   lambda x: x * sigmoid(x), lambda dout, x: dout * (sigmoid(x) * (1 + x * (1 - sigmoid(x)))), name="silu")
-Elu = elementary(
-    "out = scale * (x where x > 0, else alpha (e^(stretch x) - 1)):  "
-    "dx = dout * scale * (1 where x > 0, else alpha stretch e^(stretch x))",
-    elu, lambda dout, x, *numbers: dout * elu_slope(x, *numbers), alpha=1.0, scale=1.0, stretch=1.0)
+Elu = elementary("out = x where x > 0, else alpha (e^x - 1):  dx = dout * (1 where x > 0, else alpha e^x)",
+                 elu, lambda dout, x, alpha: dout * elu_slope(x, alpha), alpha=1.0)
 Softplus = elementary(
     "out = log(1 + e^(beta x)) / beta:  dx = dout * sigmoid(beta x). Where beta x > threshold, out = x",
     softplus, lambda dout, x, beta, threshold: dout * np.where(beta * x > threshold, 1.0, sigmoid(beta * x)),
     beta=1.0, threshold=20.0)
 Logsigmoid = elementary("out = -log(1 + e^-x):  dx = dout * sigmoid(-x)", logsigmoid, lambda dout, x: dout * sigmoid(-x))
-Hardtanh = elementary("out = min(max(x, low), high):  dx = dout where low < x < high, else 0",
-                      lambda x, low, high: np.where(x <= low, low, np.where(x >= high, high, x)),
-                      lambda dout, x, low, high: select((x <= low) | (x >= high), 0.0, dout),
-                      name="hardtanh", low=-1.0, high=1.0)
-Hardsigmoid = elementary("out = (x + 3) / 6, but 0 below -3 and 1 above 3:  dx = dout / 6 where -3 < x < 3, else 0",
-                         hardsigmoid, lambda dout, x: select((x <= -3) | (x >= 3), 0.0, dout / 6))
-Hardswish = elementary("out = x hardsigmoid(x):  dx = 0 below -3, dout above 3, between them dout * (2 x + 3) / 6",
-                       lambda x: x * hardsigmoid(x),
-                       lambda dout, x: np.where(x <= -3, 0.0, np.where(x >= 3, dout, dout * ((2 * x + 3) / 6))),
-                       name="hardswish")
-Mish = elementary("out = x t, t = tanh(log(1 + e^x)):  dx = dout * (t + x (1 - t^2) sigmoid(x))",
-                  lambda x: x * np.tanh(log_of_one_plus_exp(x)), lambda dout, x: dout * mish_slope(x), name="mish")
-Softsign = elementary("out = x / (1 + |x|):  dx = dout / (1 + |x|)^2",
-                      lambda x: x / (1 + np.abs(x)), lambda dout, x: dout / np.square(1 + np.abs(x)), name="softsign")
-Tanhshrink = elementary("out = x - tanh x:  dx = dout * (tanh x)^2",
-                        lambda x: x - np.tanh(x), lambda dout, x: dout * np.square(np.tanh(x)), name="tanhshrink")
 
 
 SQRT_2 = math.sqrt(2.0)

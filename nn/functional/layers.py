@@ -111,26 +111,6 @@ def layer_norm(
     return out if bias is None else out + bias
 
 
-def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-) -> Tensor:
-    """layer_norm of each of num_groups groups of channels and all axes after them, for x (B, C, ...); then each channel
-    times its weight, plus its bias: both (C,)."""
-    shape = input.shape
-    if len(shape) < 2 or shape[1] % positive_int("group_norm", "num_groups", num_groups):
-        raise ValueError(f"group_norm: expected an input (B, C, ...) with C divisible by num_groups={num_groups}, got "
-                         f"{shape}")
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and parameter.shape != shape[1:2]:
-            raise ValueError(f"group_norm: expected a {name} of shape {shape[1:2]}, got {parameter.shape}")
-    check_same_dtype("group_norm", input, weight, bias)
-    width = math.prod(shape[1:]) // num_groups
-    out = layer_norm(input.reshape(shape[0], num_groups, width), width, eps=eps).reshape(shape)
-    by_channel = (-1, *[1] * len(shape[2:]))
-    out = out if weight is None else out * weight.reshape(by_channel)
-    return out if bias is None else out + bias.reshape(by_channel)
-
-
 def rms_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -164,11 +144,6 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """x - log(sum of e^x along dim)."""
     return input.log_softmax(dim, dtype)
-
-
-def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """softmax(-x, dim): the smallest element gets the largest weight."""
-    return (-input).softmax(dim, dtype)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

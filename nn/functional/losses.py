@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, binary, compute, floating, promote
-from nn.checks import class_ids, positive
+from nn.checks import class_ids
 
 
 def cross_entropy(
@@ -63,29 +63,11 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor
     return _difference_loss("l1_loss", ops.losses.AbsoluteError, input, target, reduction)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d^2 / 2 for d = |input - target| up to delta, and beyond it the tangent, delta (d - delta / 2)"""
-    _check("huber_loss", reduction)
-    positive("huber_loss", "delta", delta)
-    return _difference_loss("huber_loss", ops.losses.Huber, floating(input), target, reduction, delta=delta)
-
-
-def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d^2 / (2 beta) for d = |input - target| up to beta, and d - beta / 2 beyond it"""
-    _check("smooth_l1_loss", reduction)
-    if beta == 0:
-        return l1_loss(input, target, reduction=reduction)
-    positive("smooth_l1_loss", "beta", beta)
-    return _difference_loss("smooth_l1_loss", ops.losses.SmoothL1, floating(input), target, reduction, beta=beta)
-
-
-def _difference_loss(
-    name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str, **options: float
-) -> Tensor:
+def _difference_loss(name: str, op: type[Any], x: Tensor, target: Tensor, reduction: str) -> Tensor:
     if isinstance(x, Tensor) and isinstance(target, Tensor) and x.shape != target.shape:
         warnings.warn(f"{name}: Using a target size {target.shape} that is different to the input size {x.shape}. Both are "
                       "broadcast, which is likely wrong; reshape one of them", stacklevel=3)
-    return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction, **options)
+    return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction)
 
 
 def binary_cross_entropy(
@@ -132,7 +114,7 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log target - input) for log-probabilities, 0 where target is 0; log_target says that target is one
+    """target * (log target - input) for log-probabilities, 0 where target is 0; with log_target, log-probabilities, too
 
     'batchmean' divides the sum by the length of the first axis, as the divergence is defined; 'mean' by the number of
     elements.

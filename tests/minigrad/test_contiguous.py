@@ -26,7 +26,6 @@ FUNCTIONS = {  # of the library, its functional module, and x of 4 axes
         "topk": lambda m, F, x, d: x.topk(2, d)[1],
         "argsort, descending": lambda m, F, x, d: x.argsort(d, True),
         "normalize": lambda m, F, x, d: F.normalize(x, dim=d),
-        "softmin": lambda m, F, x, d: F.softmin(x, d),
         "cat": lambda m, F, x, d: m.cat([x, x], d),
         "stack": lambda m, F, x, d: m.stack([x, x], d),
         "roll": lambda m, F, x, d: x.roll(1, d),

@@ -45,8 +45,6 @@ DIFFERENT = {  # {operation: {error or difference: why}}
     "gather": {"expected an index with 1 axes": "refused: an empty index of other axes, which PyTorch takes"},
     "logcumsumexp": {"gradient: float32 values": "PyTorch's has errors of 3e-3, ours of 2e-7, beside float64"},
     "nn.functional.embedding": {"argument '(max_norm|scale_grad_by_freq|sparse)'": "rows are looked up, and no more"},
-    "nn.functional.hardsigmoid": {"gradient: float64 values": "a sixth is a float32 in PyTorch's backward: 5e-9"},
-    "nn.functional.hardtanh": {"got 0.0 and 0.0": "refused: an empty range, as by nn.Hardtanh in PyTorch"},
     "nn.functional.normalize": {"gradient: float32 values": "that of a single number is 0; PyTorch's has errors of 2e-4"},
     "nn.functional.linear": {"expected two float32 or two float64": "refused: products of matrices of integers"},
     "nn.functional.pad.circular": {"only mode 'constant'": NO_MODE},

@@ -10,33 +10,11 @@ import nn
 from nn import functional as F
 
 
-def clipped(x, low, high):
-    return min(max(x, low), high)
-
-
-def elu(x, alpha=1.0):
-    return x if x > 0 else alpha * (math.exp(x) - 1)
-
-
 ACTIVATIONS = [  # (the module in both libraries, formula of one element, where it has kinks)
     ("ReLU()", lambda x: max(x, 0.0), [0]),
     ("LeakyReLU()", lambda x: x if x > 0 else 0.01 * x, [0]),
     ("LeakyReLU(0.5)", lambda x: x if x > 0 else 0.5 * x, [0]),
     ("SiLU()", lambda x: x * naive.sigmoid(x), []),
-    ("Mish()", lambda x: x * math.tanh(math.log(1 + math.exp(x))), []),
-    ("ELU()", elu, [0]),
-    ("ELU(alpha=0.5)", lambda x: elu(x, 0.5), [0]),
-    ("SELU()", lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772), [0]),
-    ("CELU()", elu, [0]),
-    ("CELU(alpha=0.5)", lambda x: x if x > 0 else 0.5 * (math.exp(2 * x) - 1), [0]),
-    ("ReLU6()", lambda x: clipped(x, 0, 6), [0, 6]),
-    ("Hardtanh()", lambda x: clipped(x, -1, 1), [-1, 1]),
-    ("Hardtanh(-0.5, 2.0)", lambda x: clipped(x, -0.5, 2), [-0.5, 2]),
-    ("Hardsigmoid()", lambda x: clipped(x + 3, 0, 6) / 6, [-3, 3]),
-    ("Hardswish()", lambda x: x * clipped(x + 3, 0, 6) / 6, []),
-    ("Tanhshrink()", lambda x: x - math.tanh(x), []),
-    ("Softsign()", lambda x: x / (1 + abs(x)), [0]),
-    ("LogSigmoid()", lambda x: math.log(naive.sigmoid(x)), []),
     ("Softplus()", lambda x: math.log(1 + math.exp(x)), []),
     ("Softplus(beta=2.0, threshold=1.0)", lambda x: x if 2 * x > 1 else math.log(1 + math.exp(2 * x)) / 2, []),
 ]
@@ -67,14 +45,14 @@ def test_value_and_gradient_are_pytorchs_also_at_kinks(text, formula, kinks):
     y.backward(mg.tensor(upstream))
     y_torch.backward(torch.tensor(upstream))
     np.testing.assert_allclose(y.detach().numpy(), y_torch.detach().numpy(), rtol=1e-12)
-    np.testing.assert_allclose(x.grad.numpy(), x_torch.grad.numpy(), rtol=1e-7)  # PyTorch's Hardsigmoid has a float32 1 / 6
+    np.testing.assert_allclose(x.grad.numpy(), x_torch.grad.numpy(), rtol=1e-7)
 
 
-@pytest.mark.parametrize("name, sign, takes_log", [("Softmax", 1, False), ("Softmin", -1, False), ("LogSoftmax", 1, True)])
+@pytest.mark.parametrize("name, takes_log", [("Softmax", False), ("LogSoftmax", True)])
 @pytest.mark.parametrize("dim", [0, -1])
-def test_softmax_softmin_and_log_softmax(name, sign, takes_log, dim):
+def test_softmax_and_log_softmax(name, takes_log, dim):
     array = np.random.default_rng(0).normal(size=(3, 4))
-    powers = np.exp(sign * array)
+    powers = np.exp(array)
     expected = powers / powers.sum(dim, keepdims=True)
     layer, x = getattr(nn, name)(dim=dim), mg.tensor(array, requires_grad=True)
     np.testing.assert_allclose(layer(x).detach().numpy(), np.log(expected) if takes_log else expected, rtol=1e-12)
@@ -85,7 +63,6 @@ def test_an_option_may_be_changed_later():
     layer = nn.LeakyReLU(0.5)
     layer.negative_slope = 0.25
     assert layer(mg.tensor([-2.0, 4.0])).tolist() == [-0.5, 4.0]
-    assert repr(nn.Hardtanh(-0.5, 2.0)) == "Hardtanh(min_val=-0.5, max_val=2.0)"
 
 
 def test_cosine_similarity_of_zeros_is_zero():
@@ -97,8 +74,7 @@ def test_cosine_similarity_of_zeros_is_zero():
 
 
 @pytest.mark.parametrize("call", [
-    "nn.ReLU(True)", "nn.LeakyReLU(0.1, True)", "nn.ELU(inplace=True)", "nn.CELU(2.0, True)", "nn.SELU(True)", "nn.ReLU6(True)",
-    "nn.Hardtanh(-1.0, 1.0, True)", "nn.SiLU(inplace=True)", "nn.Mish(True)", "nn.Dropout(0.0, True)",
+    "nn.ReLU(True)", "nn.LeakyReLU(0.1, True)", "nn.SiLU(inplace=True)", "nn.Dropout(0.0, True)",
 ])
 def test_inplace_changes_nothing(call):
     x, layer = mg.tensor([-1.0, 2.0]), eval(call)

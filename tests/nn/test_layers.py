@@ -64,7 +64,7 @@ REPRS = [
     "Linear(in_features=2, out_features=3, bias=True, activation='relu')", "Dropout(p=0.5)",
     "Embedding(5, 4, padding_idx=1)", "Embedding(5, 4)", "GELU(approximate='tanh')", "Softmax(dim=-1)",
     "LayerNorm((4,), eps=1e-05, elementwise_affine=True)", "RMSNorm((4,), eps=0.5, elementwise_affine=True)",
-    "GroupNorm(2, 4, eps=0.1, affine=True, bias=False)", "Flatten(start_dim=0, end_dim=2)", "Unflatten(dim=1, unflattened_size=(2, -1))",
+    "Flatten(start_dim=0, end_dim=2)",
 ]
 
 
@@ -80,9 +80,8 @@ def test_repr_is_the_call(text):
 
 @pytest.mark.parametrize("text, shape", [
     ("Flatten()", (2, 60)), ("Flatten(0, 1)", (6, 4, 5)), ("Flatten(end_dim=2)", (2, 12, 5)), ("Flatten(-2)", (2, 3, 20)),
-    ("Unflatten(2, (2, -1))", (2, 3, 2, 2, 5)), ("Unflatten(-1, [5, 1])", (2, 3, 4, 5, 1)), ("Unflatten(1, (1, 3))", (2, 1, 3, 4, 5)),
 ])
-def test_flatten_and_unflatten(text, shape):
+def test_flatten(text, shape):
     x = np.arange(120.0).reshape(2, 3, 4, 5)
     np.testing.assert_array_equal(eval(text, vars(nn))(mg.tensor(x)).data, x.reshape(shape))
 
@@ -137,8 +136,8 @@ def test_a_pretrained_embedding_is_pytorchs(options):
 
 
 @pytest.mark.parametrize("text, draws", [
-    ("LayerNorm(3)", False), ("LayerNorm((2, 3), bias=False)", False), ("RMSNorm(3)", False), ("GroupNorm(1, 3)", False),
-    ("PReLU(2, 0.5)", False), ("RNN(2, 3)", True), ("GRU(2, 3, bias=False)", True), ("LSTM(2, 3, 2)", True),
+    ("LayerNorm(3)", False), ("LayerNorm((2, 3), bias=False)", False), ("RMSNorm(3)", False),
+    ("RNN(2, 3)", True), ("GRU(2, 3, bias=False)", True), ("LSTM(2, 3, 2)", True),
     ("LayerNorm(3, elementwise_affine=False)", False), ("Linear(2, 3)", True), ("Embedding(4, 2, padding_idx=1)", True),
 ])
 def test_reset_parameters_starts_anew(text, draws):
@@ -183,7 +182,7 @@ def test_init(fill, mean, std, low, high):
 
 def test_gains_are_pytorchs():
     torch = pytest.importorskip("torch")
-    for arguments in (["linear"], ["sigmoid"], ["tanh"], ["relu"], ["selu"], ["leaky_relu"], ["leaky_relu", 0.3]):
+    for arguments in (["linear"], ["sigmoid"], ["tanh"], ["relu"], ["leaky_relu"], ["leaky_relu", 0.3]):
         assert init.calculate_gain(*arguments) == pytest.approx(torch.nn.init.calculate_gain(*arguments))
 
 

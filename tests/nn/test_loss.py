@@ -23,10 +23,6 @@ WEIGHT, POS_WEIGHT = rng.uniform(0.5, 2, V), rng.uniform(0.5, 2, V)
 LOG_SOFTMAX = naive.log_softmax(X, 1)
 
 
-def huber(d, delta=0.4):
-    return np.where(abs(d) <= delta, d * d / 2, delta * (abs(d) - delta / 2))
-
-
 def logistic(t, p, weight=1.0, pos_weight=1.0):
     return -weight * (pos_weight * t * np.log(p) + (1 - t) * np.log(1 - p))
 
@@ -42,8 +38,6 @@ SIGMOID, SMOOTHED = 1 / (1 + np.exp(-X)), 0.7 * T + 0.3 / V
 LOSSES = [  # (module, prediction, target, losses by the formula, and what they count in the mean if not 1)
     ("MSELoss()", X, Y, (X - Y) ** 2),
     ("L1Loss()", X, Y, abs(X - Y)),
-    ("HuberLoss(delta=0.4)", X, Y, huber(X - Y)),
-    ("SmoothL1Loss(beta=0.4)", X, Y, huber(X - Y) / 0.4),
     ("CrossEntropyLoss()", X, IDS, of_classes(LOG_SOFTMAX)),
     ("CrossEntropyLoss(WEIGHT)", X, IDS, of_classes(LOG_SOFTMAX, WEIGHT)),
     ("CrossEntropyLoss(ignore_index=2)", X, IDS, of_classes(LOG_SOFTMAX, ignore_index=2)),
@@ -57,8 +51,6 @@ LOSSES = [  # (module, prediction, target, losses by the formula, and what they 
     ("BCELoss(WEIGHT)", P, T, logistic(T, P, WEIGHT)),
     ("BCEWithLogitsLoss()", X, T, logistic(T, SIGMOID)),
     ("BCEWithLogitsLoss(WEIGHT, pos_weight=POS_WEIGHT)", X, T, logistic(T, SIGMOID, WEIGHT, POS_WEIGHT)),
-    ("KLDivLoss()", LOG_P, T, T * (np.log(T) - LOG_P)),
-    ("KLDivLoss(log_target=True)", LOG_P, Y, np.exp(Y) * (Y - LOG_P)),
 ]
 
 
@@ -143,7 +135,7 @@ def test_zero_times_the_logarithm_of_zero_is_zero(way, dtype):
 
 
 def test_batchmean():
-    loss = nn.KLDivLoss(reduction="batchmean")(mg.tensor(LOG_P), mg.tensor(T))
+    loss = F.kl_div(mg.tensor(LOG_P), mg.tensor(T), reduction="batchmean")
     assert loss.item() == pytest.approx((T * (np.log(T) - LOG_P)).sum() / N)
 
 
@@ -186,7 +178,7 @@ def test_a_probability_out_of_range_is_refused_in_a_replay():
         step(mg.tensor([0.5, 2.0]))
 
 
-@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, nn.MSELoss(), nn.L1Loss(), nn.SmoothL1Loss(), nn.HuberLoss()])
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, nn.MSELoss(), nn.L1Loss()])
 def test_a_target_of_another_shape_is_broadcast_with_a_warning(loss):
     """As in PyTorch: predictions (n, 1) and targets (n,) make n^2 pairs."""
     x, y = mg.tensor([[1.0], [2.0]]), mg.tensor([1.0, 2.0])

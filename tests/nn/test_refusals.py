@@ -42,15 +42,9 @@ REFUSED = {
     LayerNorm(3, eps_at="below")  # ValueError: LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'
     RMSNorm((3, 0))  # ValueError: RMSNorm: normalized_shape
     F.layer_norm(ones(2), 2, eps_at="below")  # ValueError: layer_norm: eps_at must be one of inside, outside
-    GroupNorm(0, 3)  # ValueError: GroupNorm: num_groups must be a positive integer, got 0
-    GroupNorm(2, 3)  # ValueError: GroupNorm: num_channels must be divisible by num_groups, got 3 and 2
-    GroupNorm(2, 4)(zeros(4))  # ValueError: group_norm: expected an input (B, C, ...) with C divisible by num_groups=2, got (4,)
-    GroupNorm(2, 4)(zeros(2, 6))  # ValueError: group_norm: expected a weight of shape (6,), got (4,)
     RMSNorm(3)(zeros(2, 4))  # ValueError: rms_norm: expected an input of shape (..., 3,), got (2, 4)
     Dropout(nan)  # ValueError: Dropout: p must be a probability
     GELU("erf")(x)  # ValueError: gelu: approximate is 'none' or 'tanh', got 'erf'
-    CELU(0.0)(x)  # ValueError: celu: alpha must be positive, got 0.0
-    Hardtanh(1.0, 1.0)(x)  # ValueError: hardtanh: min_val must be less than max_val, got 1.0 and 1.0
     patchify(zeros(1, 1, 4, 6), 3)  # ValueError: must divide height and width, got size 3 and an image 4 x 6
     patchify(zeros(1, 1, 6, 4), 3)  # ValueError: must divide height and width, got size 3 and an image 6 x 4
     patchify(zeros(1, 1, 4, 4), 0)  # ValueError: patchify: size must be a positive integer, got 0
@@ -102,8 +96,6 @@ REFUSED = {
     F.embedding(long, ones(3, 2), positions=ones(1, 3))  # ValueError: expected ids (..., T) and positions (P, 2)
     F.pad(ones(2), (1, 1), "reflect")  # ValueError: pad: only mode 'constant' is supported, got 'reflect'
     F.one_hot(long.narrow(0, 0, 0))  # ValueError: one_hot: cannot tell the number of classes from no ids
-    F.huber_loss(x, x, delta=0)  # ValueError: delta must be positive, got 0
-    F.smooth_l1_loss(x, x, beta=-1)  # ValueError: smooth_l1_loss: beta must be positive, got -1
     F.scaled_dot_product_attention(x, x, x, ones(3, 3).bool(), is_causal=True)  # ValueError: give attn_mask or is_causal
     BCELoss()(mg.tensor([0.5, 1.5]), zeros(2))  # ValueError: between 0 and 1, got 1.5
     BCELoss()(mg.tensor([-0.1]), zeros(1))  # ValueError: between 0 and 1, got -0.1
@@ -117,7 +109,6 @@ REFUSED = {
     F.glu(zeros(()))  # ValueError: halving size must be even, but dimension -1 of ()
     F.one_hot(long, 0)  # ValueError: one_hot: num_classes must be a positive integer, got 0
     F.kl_div(zeros(()), zeros(()), reduction="batchmean")  # TypeError: 0-d tensor
-    F.prelu(zeros(2, 3), ones(2))  # ValueError: one per channel of the input (2, 3), got shape (2,)
     init.xavier_normal_(ones(3))  # ValueError: fewer than 2 dimensions, got shape (3,)
     init.kaiming_normal_(ones(2, 2), mode="in")  # ValueError: mode must be 'fan_in' or 'fan_out', got 'in'
     init.calculate_gain("gelu")  # ValueError: nonlinearity must be leaky_relu or one of linear, sigmoid
@@ -190,12 +181,6 @@ REFUSED = {
     Sequential(block)[7]  # IndexError: index 7 is out of range for a Sequential of 1 modules
     ModuleList([block])[7]  # IndexError: index 7 is out of range for a ModuleList of 1 modules
     ModuleList().append(3)  # TypeError: Module or None
-    ParameterList([ones(1)])[7]  # IndexError: index 7 is out of range for a ParameterList of 1 parameters
-    ParameterList().append(block)  # TypeError: Parameter or None expected
-    ParameterList().append([1.0])  # TypeError: Parameter or None expected
-    ParameterDict()["b"]  # KeyError: b
-    ParameterDict().__delitem__("b")  # KeyError: b
-    ParameterDict().update({"forward": zeros(1)})  # KeyError: forward
     ModuleDict()["b"]  # KeyError: b
     ModuleDict().__delitem__("b")  # KeyError: b
     ModuleDict().update({"forward": block})  # KeyError: forward
