@@ -43,15 +43,13 @@ def sort_rows_by_id(ids, count, rows, starts):
 
 
 @jit
-def _backward_block(block, dout, rows, starts, onto, dweight):
+def _backward_block(block, dout, rows, starts, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
     total = on_stack(COLUMNS)
     for v in range(dweight.shape[0]):
         out, first, end = pointer(dweight, v * width + start), starts[v], starts[v + 1]
-        if onto.size:
-            copy_to(total, pointer(onto, v * width + start), columns)
-        elif first < end:
+        if first < end:
             copy_to(total, pointer(dout, rows[first] * width + start), columns)
             first += 1
         else:
@@ -62,20 +60,18 @@ def _backward_block(block, dout, rows, starts, onto, dweight):
 
 
 @kernel(parallel=True)
-def _backward(dout, ids, onto, dweight, rows, starts):
+def _backward(dout, ids, dweight, rows, starts):
     sort_rows_by_id(ids, len(dweight), rows, starts)
     blocks = number_of_blocks(dweight.shape[1], COLUMNS)
-    parallel_for(_backward_block, blocks, dout.size // MOVED, (dout, rows, starts, onto, dweight))
+    parallel_for(_backward_block, blocks, dout.size // MOVED, (dout, rows, starts, dweight))
 
 
-def embedding_backward(dout, ids, dweight, onto=None):
-    """dout (N, C), ids (N,) in range, onto (V, C) or None -> dweight (V, C): onto[v] plus the sum of dout[n] over all n
-    with ids[n] = v; onto may be dweight itself
+def embedding_backward(dout, ids, dweight):
+    """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v
 
     Rows are sorted by id, so that each sum is taken in float64 and rounded once. Threads share the columns.
     """
-    onto = dweight[:0] if onto is None else onto
-    _backward(dout, ids, onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
+    _backward(dout, ids, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
 
 
 @jit

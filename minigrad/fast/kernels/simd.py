@@ -1,6 +1,6 @@
 """Vector building blocks: functions of one number that LLVM vectorises, pointers, and LLVM vectors themselves.
 
-`exp, exp_nonpositive, erf, log, normal, or_zero` may be called in any kernel. For float64 they are `math`'s functions,
+`exp, exp_nonpositive, log, normal, or_zero` may be called in any kernel. For float64 they are `math`'s functions,
 exact and called element by element (2 to 12 ns). For float32 they are polynomials without branches, 0.2 to 0.5 ns per
 element in a loop, with errors of about 1e-7. NaN goes through; infinities and large arguments give the limits.
 
@@ -24,9 +24,6 @@ from numba.extending import intrinsic, overload
 from .internals import processor
 from .jit import PART, jit
 
-# For a few lines in one kernel: Numba copies them into the caller before compiling, which for more takes longer than `jit`.
-inlined = functools.partial(jit, inline="always")
-
 binding.initialize_native_asmparser()  # for instructions that LLVM's assembler must know, see `add_pair_products`
 
 INT32, INT64, BIT, FLOAT = ir.IntType(32), ir.IntType(64), ir.IntType(1), ir.FloatType()
@@ -37,8 +34,6 @@ EXP = (1.395060218e-3, 8.368953523e-3, 4.166620414e-2, 1.666651831e-1, 5.0000000
 EXP_2 = (1.867130293e-3, 9.017029709e-3, 5.579991370e-2, 2.401644499e-1, 6.931513118e-1)  # (2^r - 1) / r, r from 0 to 1
 LOG = (-7.859611509e-2, 1.288164749e-1, -1.312875480e-1, 1.418119194e-1,
        -1.662455404e-1, 2.000228627e-1, -2.500081041e-1, 3.333331673e-1)  # (log(1 + m) - m + m²/2) / m³
-ERF = (7.889122801e-5, -8.020842259e-4, 5.189535449e-3, -2.685444465e-2,
-       1.128360018e-1, -3.761262714e-1, 1.128379166)  # erf(x) / x of x², |x| < 1
 TAIL = (3.608890444e-2, -1.589339862e-1, 2.093468023e-1, -5.645045024e-2,
         1.300327936e-1, 9.946501404e-2, 1.208263222e-1, 1.196245405e-1)  # P(X > x) exp(x²/2) / t of t = 1 / (1 + 0.3 x)
 
@@ -48,7 +43,7 @@ INFINITY, NAN = np.float32(np.inf), np.float32(np.nan)
 LOG2_E, LN_2_HIGH, LN_2_LOW = np.float32(math.log2(math.e)), np.float32(0.693359375), np.float32(-2.12194440e-4)
 SMALLEST_EXPONENT, LARGEST_EXPONENT = np.float32(-87.33), np.float32(88.72283)
 SMALLEST_NORMAL = np.float32(2.0**-126)
-SQRT_2, INVERSE_SQRT_2PI = np.float32(math.sqrt(2)), np.float32(1 / math.sqrt(2 * math.pi))
+INVERSE_SQRT_2PI = np.float32(1 / math.sqrt(2 * math.pi))
 TAIL_SCALE = np.float32(0.3)
 
 
@@ -70,12 +65,6 @@ def _emit_multiply_add(builder, x, y, z, intrinsic_name="fmuladd"):
 def multiply_add(typing_context, x, y, z):
     """x * y + z."""
     return x(x, x, x), lambda context, builder, signature, args: _emit_multiply_add(builder, *args)
-
-
-@intrinsic
-def fused_multiply_add(typing_context, x, y, z):
-    """x * y + z, rounded once, on any processor: for results that depend on it."""
-    return x(x, x, x), lambda context, builder, signature, args: _emit_multiply_add(builder, *args, "fma")
 
 
 class Site(NamedTuple):
@@ -158,11 +147,6 @@ def log(x):
     return math.log(x)
 
 
-def erf(x):
-    """The error function."""
-    return math.erf(x)
-
-
 def normal(x):
     """The standard normal distribution: (P(X <= x), density at x), from a single exponential."""
     return 0.5 * math.erfc(-x / math.sqrt(2)), math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
@@ -225,14 +209,6 @@ def upper_tail(x):
     return polynomial(t, TAIL) * t * e, e
 
 
-def _erf_float32(x):
-    tail, _ = upper_tail(abs(x) * SQRT_2)
-    large = ONE - TWO * tail
-    small = polynomial(x * x, ERF) * x
-    result = small if abs(x) < ONE else (large if x > ZERO else -large)
-    return result if x == x else x
-
-
 def _normal_float32(x):
     tail, e = upper_tail(abs(x))
     return (ONE - tail if x > ZERO else tail), INVERSE_SQRT_2PI * e
@@ -251,7 +227,6 @@ for _definition, _version in (
     (exp_nonpositive, _exp_nonpositive_float32),
     (or_zero, _or_zero_float32),
     (log, _log_float32),
-    (erf, _erf_float32),
     (normal, _normal_float32),
 ):
     _in_kernels(_definition, _version)

@@ -1,7 +1,7 @@
-"""Softmax and log-softmax over rows. Both subtract the row's maximum first, so that no exponential overflows."""
-from .jit import exact, jit
+"""Softmax over rows. It subtracts the row's maximum first, so that no exponential overflows."""
+from .jit import jit
 from .rows import row_dot, row_kernel, row_sum
-from .simd import exp, exp_nonpositive, log, row_max, shift
+from .simd import exp_nonpositive, row_max, shift
 
 
 @jit
@@ -33,28 +33,3 @@ def softmax_backward(row, size, dout, out, dx):
     dot = row_dot(dout, out, size)
     for j in range(size):
         dx[j] = out[j] * (dout[j] - dot)
-
-
-@exact
-def _subtract_both(x, largest, log_total):
-    """In this order: in largest + log_total, much of a small logarithm would be rounded away."""
-    return x - largest - log_total
-
-
-@row_kernel
-def log_softmax_forward(row, size, x, out):
-    """x, out (N, C), C > 0: out = x - max - log(sum of e^(x - max))"""
-    x, out = shift(x, row * size), shift(out, row * size)
-    largest, total = exponentials(x, out, size)
-    log_total = log(total)
-    for j in range(size):
-        out[j] = _subtract_both(x[j], largest, log_total)
-
-
-@row_kernel
-def log_softmax_backward(row, size, dout, out, dx):
-    """dout, out, dx (N, C): dx = dout - e^out * sum of dout"""
-    dout, out, dx = shift(dout, row * size), shift(out, row * size), shift(dx, row * size)
-    total = row_sum(dout, size)
-    for j in range(size):
-        dx[j] = dout[j] - exp(out[j]) * total

@@ -57,8 +57,6 @@ APART = {  # whose outputs come from empty_apart
 KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "softmax": (softmax.softmax_forward, 1, 1),
     "softmax backward": (softmax.softmax_backward, 2, 1),
-    "log_softmax": (softmax.log_softmax_forward, 1, 1),
-    "log_softmax backward": (softmax.log_softmax_backward, 2, 1),
     "layer_norm": (layer_norm_forward, 2, 1),
     "layer_norm backward": (layer_norm_backward, 3, 2),
     "layer_norm backward, adding": (layer_norm_backward, 4, 2),

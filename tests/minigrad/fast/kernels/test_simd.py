@@ -11,8 +11,8 @@ from minigrad.fast.kernels.jit import kernel
 @kernel
 def apply_all(x, out):
     for i in range(x.size):
-        out[0, i], out[1, i], out[2, i] = simd.exp(x[i]), simd.erf(x[i]), simd.log(x[i])
-        out[3, i], out[4, i] = simd.normal(x[i])
+        out[0, i], out[1, i] = simd.exp(x[i]), simd.log(x[i])
+        out[2, i], out[3, i] = simd.normal(x[i])
 
 
 @kernel
@@ -31,7 +31,6 @@ def cumulative(x):
 random = np.random.default_rng(0)
 FUNCTIONS = {  # in the order of apply_all: arguments, and bounds of the relative and absolute errors
     math.exp: (random.uniform(-87, 88.7, 20_001), 2e-7, np.inf),
-    math.erf: (random.uniform(-6, 6, 20_001), 3e-7, 2e-7),
     math.log: (np.exp(random.uniform(-85, 69, 20_001)), 2e-7, np.inf),
     cumulative: (random.uniform(-9, 9, 20_001), np.inf, 3e-7),
     density: (random.uniform(-9, 9, 20_001), np.inf, 1e-7),
@@ -39,7 +38,7 @@ FUNCTIONS = {  # in the order of apply_all: arguments, and bounds of the relativ
 
 
 def compute(x):
-    out = np.empty((5, x.size), x.dtype)
+    out = np.empty((4, x.size), x.dtype)
     with np.errstate(all="ignore"):
         apply_all(x, out)
     return out
@@ -66,7 +65,6 @@ def test_ends_of_the_range(dtype):
     x = np.array([nan, inf, -inf, 0, 1e4, -1e4], dtype)
     expected = [
         [nan, inf, 0, 1, inf, 0],
-        [nan, 1, -1, 0, 1, -1],
         [nan, inf, nan, -inf, math.log(1e4), nan],
         [nan, 1, 0, 0.5, 1, 0],
         [nan, 0, 0, density(0), 0, 0],
@@ -76,7 +74,7 @@ def test_ends_of_the_range(dtype):
 
 def test_log_of_denormal_numbers():
     x = np.array([1e-40, 2e-42], np.float32)
-    np.testing.assert_allclose(compute(x)[2], np.log(x.astype(np.float64)), rtol=2e-7)
+    np.testing.assert_allclose(compute(x)[1], np.log(x.astype(np.float64)), rtol=2e-7)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
