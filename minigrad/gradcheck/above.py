@@ -17,7 +17,7 @@ EXPLAINERS: list[str] = []  # names of modules, in the order in which they are a
 def explain_with(module: str) -> None:
     """Whenever a check has failed, also ask the module with this name. It is imported then, if it is installed.
 
-    Its consultations(point, reports, seed) returns a list for the report to keep, and leaves the problem unchanged. Each
+    Its consultations(point, reports, seed) returns a list for the report to keep, and leaves the subject unchanged. Each
     item has a method `diagnosis()`, called when the report is read. Its result is true if the mistake is known, and has
     `.names`, `.mistake`, `.facts`, `.sentence` and `.is_right`.
     """

@@ -1,4 +1,4 @@
-"""The check itself: every input of a problem, at the given point and, if there are kinks, at points nearby."""
+"""The check itself: every input of a subject, at the given point and, if there are kinks, at points nearby."""
 import math
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
