@@ -11,7 +11,7 @@ from ..ops.attention import default_scale, split_heads
 from ..tape import implements
 from .kernels import attention as kernels, dropout
 from .kernels.buffers import empty_like
-from .rounding import RoundsOperands
+from .matmul import RoundsOperands
 
 
 @implements(attention.WeightsDropout)

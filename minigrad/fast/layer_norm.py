@@ -3,7 +3,7 @@ import numpy as np
 
 from ..ops import layer_norm
 from ..tape import implements
-from .kernels import layer_norm as kernels, rms_norm as rms_kernels
+from .kernels import layer_norm as kernels
 from .kernels.buffers import empty_like
 from .kernels.rows import as_rows
 
@@ -47,7 +47,7 @@ class RMSNorm(layer_norm.RMSNorm):
         out = empty_like(x)
         rrms = np.empty(len(x_rows))
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
-        rms_kernels.rms_norm_forward(x_rows, scale, as_rows(out), rrms, eps)
+        kernels.rms_norm_forward(x_rows, scale, as_rows(out), rrms, eps)
         self.save(x, weight, rrms)
         return out
 
@@ -55,5 +55,5 @@ class RMSNorm(layer_norm.RMSNorm):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         dx, dweight = empty_like(x), np.empty(x.shape[-1], x.dtype)
         accumulated = dx[:0] if accumulated is None else accumulated
-        rms_kernels.rms_norm_backward(as_rows(dout), as_rows(x), scale, rrms, accumulated.reshape(-1), as_rows(dx), dweight)
+        kernels.rms_norm_backward(as_rows(dout), as_rows(x), scale, rrms, accumulated.reshape(-1), as_rows(dx), dweight)
         return dx, dweight

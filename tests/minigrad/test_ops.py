@@ -14,7 +14,7 @@ from cases import CASES, ELEMENTWISE, NEED_AN_AXIS, rows_of_each_op
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
 from minigrad.fast import pool
-from minigrad.fast.rounding import RoundsOperands
+from minigrad.fast.matmul import RoundsOperands
 from minigrad.ops.cumulative import CumProd, LogCumSumExp
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.losses import DifferenceLoss

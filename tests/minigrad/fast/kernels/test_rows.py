@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from minigrad.fast.kernels import activations, attention, cross_entropy, embedding, layer_norm, rms_norm, rows, softmax
+from minigrad.fast.kernels import activations, attention, cross_entropy, embedding, layer_norm, rows, softmax
 
 WIDTHS = [5, 9, 16, 70, 150]
 
@@ -38,7 +38,7 @@ def layer_norm_backward(dout, x, weight, *so_far_and_gradients):
 def rms_norm_backward(dout, x, weight, *so_far_and_gradients):
     *so_far, dx, dweight = so_far_and_gradients
     so_far = (so_far or [dx[:0]])[0].ravel()
-    rms_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), so_far, dx, dweight[0])
+    layer_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), so_far, dx, dweight[0])
 
 
 def cross_entropy_rows(x, dx, losses):
@@ -60,7 +60,7 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "layer_norm": (layer_norm_forward, 2, 1),
     "layer_norm backward": (layer_norm_backward, 3, 2),
     "layer_norm backward, adding": (layer_norm_backward, 4, 2),
-    "rms_norm": (lambda x, weight, out: rms_norm.rms_norm_forward(x, weight[0], out, np.empty(3), 1e-5), 2, 1),
+    "rms_norm": (lambda x, weight, out: layer_norm.rms_norm_forward(x, weight[0], out, np.empty(3), 1e-5), 2, 1),
     "rms_norm backward": (rms_norm_backward, 3, 2),
     "rms_norm backward, adding": (rms_norm_backward, 4, 2),
     "cross_entropy": (cross_entropy_rows, 1, 2),
