@@ -20,7 +20,7 @@ from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from models.loading import model_config, training_config
 from models.pictures import save
-from models.recipes import RECIPES, nearest
+from models.recipes import RECIPES, given_fields, nearest
 from models.run import METRICS, read_metrics
 
 LOSS, BITS = "val_loss", "bits_per_byte"
@@ -70,7 +70,7 @@ def read_run(name: str) -> Run:
         config, training = model_config(checkpoint, folder), training_config(checkpoint, folder)
     except CheckpointError as error:
         return Run(folder, {}, [], str(error))
-    settings = {"model": checkpoint.architecture, **dataclasses.asdict(config), **dataclasses.asdict(training)}
+    settings = {"model": checkpoint.architecture, **given_fields(config), **dataclasses.asdict(training)}
     if (data := checkpoint.dataset)["task"]:
         settings = data | settings
     else:

@@ -7,11 +7,12 @@ import math
 import numbers
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import nn.functional as F
 from nn.position import BASE, parse_scaling
 
+MLP_RATIO = 4  # of the hidden width of an MLP to the width, if neither is given
 MOST_LAYERS = 10_000  # take seconds to build
 
 
@@ -82,13 +83,24 @@ ATTENTION_POSITIONS = "rotary", "relative"  # within attention
 ENDLESS_POSITIONS = "none", *ATTENTION_POSITIONS  # only distances between tokens matter, so texts can have any length
 NORMS = "layer_norm", "rms_norm"
 GATED = {"swiglu": "silu"}  # {activation of an MLP with a gate: that of the gate} (Shazeer, arXiv:2002.05202)
-WHOLE = dict.fromkeys(("vocabulary_size", "context", "heads", "width", "mlp_ratio", "key_value_heads", "head_size",
-                       "hidden_width"), (1, 10 ** 9)) | {"layers": (0, MOST_LAYERS)}
+WHOLE = dict.fromkeys(("vocabulary_size", "context", "heads", "width", "key_value_heads", "head_size"), (1, 10 ** 9)) | {
+    "layers": (0, MOST_LAYERS), "hidden_width": (1, 10 ** 18)}
 INTERVALS = {"norm_eps": "(0, 1)", "rotary_base": "(0, 1e12)", "dropout": "[0, 1)"}
 CHOICES: dict[str, Collection[str]] = {
     "placement": PLACEMENTS, "activation": (*F.ACTIVATIONS, *GATED), "norm": NORMS, "dtype": ("float32", "float64"),
     "positions": TABLE_POSITIONS + ATTENTION_POSITIONS,
 }
+
+
+class Derived(int):
+    """A size that follows from others, and does so again when dataclasses.replace changes these."""
+
+    ratio: int  # of a hidden width to the width
+
+    def __new__(cls, size: int = 0, ratio: int = MLP_RATIO) -> Self:
+        derived = super().__new__(cls, size)
+        derived.ratio = ratio
+        return derived
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,54 +124,54 @@ class TransformerConfig:
     placement: str = "pre"  # of norms and residuals: pre, post, residual, none, inner, mixed, post_attention_only
     final_norm: bool = True  # is there a norm before the output projection?
     activation: str = "gelu"  # activation of an MLP: gelu, gelu_tanh, relu, tanh, sigmoid, silu or, with a gate, swiglu
-    mlp_ratio: int = 4  # the hidden width of an MLP, in multiples of C
     positions: str = "learned"  # learned, none, sinusoidal, sine_only, integer, rotary or relative
     norm: str = "layer_norm"  # layer_norm or rms_norm
     norm_eps: float = 1e-5  # added to the variance, or to the mean square, in a norm
-    key_value_heads: int | None = None  # heads of keys and values, each shared by a group of query heads; by default all
-    head_size: int | None = None  # the width of a head; by default width / heads
-    hidden_width: int | None = None  # the hidden width of an MLP; by default mlp_ratio * width
+    key_value_heads: int = Derived()  # G, heads of keys and values, each shared by H / G query heads; by default H
+    head_size: int = Derived()  # D, the width of a head; by default C / H
+    hidden_width: int = Derived()  # the hidden width of an MLP; by default 4 C
     tied: bool = True  # do logits use the token embedding, or a matrix of their own?
     rotary_base: float = BASE  # the longest wavelength of rotary positions over 2 pi
     rotary_scaling: str = "none"  # scaling of rotary positions: none, linear:FACTOR or llama3:FACTOR:FEWEST:MOST:CONTEXT
+    mlp_ratio: dataclasses.InitVar[int | None] = None  # hidden_width, in multiples of C
 
-    def __post_init__(self) -> None:
-        check_fields(self, WHOLE, INTERVALS, CHOICES)
-        if self.heads % self.groups:
-            raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}; change one of them")
-        if self.head_size is None and self.width % self.heads:
+    def __post_init__(self, mlp_ratio: int | None) -> None:
+        self._derive(mlp_ratio)
+        if isinstance(self.head_size, Derived) and self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them, or give head_size")
-        parse_scaling(self.rotary_scaling)
+        check_fields(self, WHOLE, INTERVALS, CHOICES)
+        if self.heads % self.key_value_heads:
+            raise ValueError(f"key_value_heads must divide heads, got {self.key_value_heads} and {self.heads}; change one "
+                             "of them")
+        kind, scales = parse_scaling(self.rotary_scaling)
+        object.__setattr__(self, "rotary_scaling", ":".join([kind, *(f"{scale:.15g}" for scale in scales)]))
         for name in ("rotary_base", "rotary_scaling"):
-            if self.positions != "rotary" and is_given(self, name):
+            if self.positions != "rotary" and getattr(self, name) != getattr(TransformerConfig, name):
                 raise ValueError(f"{name} needs positions 'rotary', got positions {self.positions!r}; leave {name} out")
-        if self.positions == "rotary" and self.head_width % 2:
+        if self.positions == "rotary" and self.head_size % 2:
             raise ValueError("positions 'rotary' rotates pairs of features, so width / heads (or head_size, if given) must "
-                             f"be even, got {self.head_width}; change it, or choose positions 'relative'")
+                             f"be even, got {self.head_size}; change it, or choose positions 'relative'")
 
-    @property
-    def groups(self) -> int:
-        """The number of key and value heads."""
-        return self.heads if self.key_value_heads is None else self.key_value_heads
-
-    @property
-    def head_width(self) -> int:
-        """The width of a head, D."""
-        return self.width // self.heads if self.head_size is None else self.head_size
-
-    @property
-    def hidden(self) -> int:
-        """The number of hidden units of an MLP."""
-        return self.mlp_ratio * self.width if self.hidden_width is None else self.hidden_width
+    def _derive(self, mlp_ratio: int | None) -> None:
+        """Set the sizes that are not given, or were derived from others before."""
+        ratio = getattr(self.hidden_width, "ratio", MLP_RATIO) if mlp_ratio is None else mlp_ratio
+        for name, value in (("heads", self.heads), ("width", self.width), ("mlp_ratio", ratio)):
+            check_whole(name, value)
+        for name, size in derived_sizes(self, ratio).items():
+            if getattr(self, name) is None or isinstance(getattr(self, name), Derived):
+                object.__setattr__(self, name, Derived(size, ratio))
+        if mlp_ratio is not None and self.hidden_width != mlp_ratio * self.width:
+            raise ValueError(f"mlp_ratio {mlp_ratio} makes hidden_width {mlp_ratio * self.width}, got {self.hidden_width}; "
+                             "leave one of them out")
 
     def parameter_count(self) -> int:
         """The number of parameters of a CausalTransformer: by default (V + T) C in embeddings and 12 C^2 per block, without
         biases and gains."""
-        C, D, hidden, bias = self.width, self.head_width, self.hidden, int(self.bias)
+        C, D, hidden, bias = self.width, self.head_size, self.hidden_width, int(self.bias)
         norm = C * (1 + (bias and self.norm == "layer_norm"))
         norms = sum(sublayer.norm_before or sublayer.norm_after for sublayer in PLACEMENTS[self.placement])
-        inputs = (self.heads + 2 * self.groups) * D  # of attention: queries, keys and values
+        inputs = (self.heads + 2 * self.key_value_heads) * D  # of attention: queries, keys and values
         attention = (C + bias) * inputs + (self.heads * D + bias) * C
         mlp = (C + bias) * hidden * (1 + (self.activation in GATED)) + (hidden + bias) * C
         block = attention + mlp + norms * norm
@@ -171,28 +183,17 @@ class TransformerConfig:
 
     def training_bytes(self, batch_size: int) -> int:
         """Roughly the memory of training: parameters, gradients, AdamW's moments, and activations."""
-        of_attention = (2 * self.heads + 2 * self.groups) * self.head_width
-        of_mlp = self.hidden * (4 if self.activation in GATED else 1)
+        of_attention = (2 * self.heads + 2 * self.key_value_heads) * self.head_size
+        of_mlp = self.hidden_width * (4 if self.activation in GATED else 1)
         per_token = self.layers * (8 * self.width + of_attention + of_mlp) + 2 * self.vocabulary_size
         itemsize = 4 if self.dtype == "float32" else 8
         return itemsize * (4 * self.parameter_count() + batch_size * self.context * per_token)
 
 
-def is_given(config: TransformerConfig, name: str) -> bool:
-    """Does a field of the config differ from its default?"""
-    return getattr(config, name) != TransformerConfig.__dataclass_fields__[name].default
-
-
-def canonical(config: TransformerConfig) -> TransformerConfig:
-    """The same model, without redundant fields."""
-    ratio, rest = divmod(config.hidden, config.width)
-    is_plain = config.head_width * config.heads == config.width
-    scaling, numbers = parse_scaling(config.rotary_scaling)
-    return dataclasses.replace(
-        config, mlp_ratio=TransformerConfig.mlp_ratio if rest else ratio, hidden_width=config.hidden if rest else None,
-        key_value_heads=None if config.groups == config.heads else config.groups,
-        head_size=None if is_plain else config.head_width,
-        rotary_scaling=":".join(map(str, [scaling, *numbers])))
+def derived_sizes(config: TransformerConfig, mlp_ratio: int = MLP_RATIO) -> dict[str, int]:
+    """The sizes that follow from others if they are not given."""
+    return {"key_value_heads": config.heads, "head_size": config.width // config.heads,
+            "hidden_width": mlp_ratio * config.width}
 
 
 def differences(config: TransformerConfig, asked: TransformerConfig) -> list[str]:
@@ -202,7 +203,6 @@ def differences(config: TransformerConfig, asked: TransformerConfig) -> list[str
     >>> differences(TransformerConfig(norm="rms_norm"), TransformerConfig(dropout=0.1))
     ["norm 'rms_norm', not 'layer_norm'"]
     """
-    config, asked = canonical(config), canonical(asked)
     names = [field.name for field in dataclasses.fields(config) if field.name not in ("dropout", "context")]
     return [f"{name} {getattr(config, name)!r}, not {getattr(asked, name)!r}" for name in names
             if getattr(config, name) != getattr(asked, name)]
@@ -210,6 +210,7 @@ def differences(config: TransformerConfig, asked: TransformerConfig) -> list[str
 
 def refuse(config: TransformerConfig, model: str, *names: str) -> None:
     """ValueError if a field is given that a kind of model does not use."""
+    usual = {field.name: field.default for field in dataclasses.fields(config)} | derived_sizes(config)
     for name in names:
-        if is_given(config, name):
+        if getattr(config, name) != usual[name]:
             raise ValueError(f"{name} makes no sense for {model}, got {getattr(config, name)!r}; leave {name} out")

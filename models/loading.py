@@ -159,6 +159,8 @@ def _make_config(config_class: type[Any], values: dict[str, Any], path: str | os
         lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys() - NEWER
         if lacking:
             raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
+        if values.get("hidden_width") is not None:  # older versions saved an idle mlp_ratio beside it
+            values = {name: value for name, value in values.items() if name != "mlp_ratio"}
         return config_class(**values)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path} holds a model that this version does not know ({one_line(error)}); use a checkpoint "

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from models.config import TransformerConfig
+from models.config import MLP_RATIO, TransformerConfig, derived_sizes
 from models.training_config import TrainingConfig
 
 
@@ -48,7 +48,8 @@ class Recipe:
         def defaults(kind: type[Any], part: Mapping[str, Any]) -> dict[str, Any]:
             return {field.name: field.default for field in dataclasses.fields(kind) if field.name in part}
 
-        return Recipe("the defaults", defaults(TransformerConfig, self.model), defaults(TrainingConfig, self.training))
+        model = defaults(TransformerConfig, self.model) | {"mlp_ratio": MLP_RATIO}
+        return Recipe("the defaults", model, defaults(TrainingConfig, self.training))
 
 
 MUON = Recipe(
@@ -59,6 +60,14 @@ MUON = Recipe(
 NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
 RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first is the default of `minigrad train`
 DEFAULT = next(iter(RECIPES))
+
+
+def given_fields(config: TransformerConfig) -> dict[str, Any]:
+    """The fields of a config as one gives them: None for sizes that follow from others, and mlp_ratio for a hidden_width
+    that is a multiple of the width."""
+    fields, (ratio, rest) = dataclasses.asdict(config), divmod(config.hidden_width, config.width)
+    fields |= {name: None for name, size in derived_sizes(config, ratio).items() if fields[name] == size}
+    return fields | {"mlp_ratio": None if rest else ratio}
 
 
 def nearest(settings: Mapping[str, Any]) -> str:

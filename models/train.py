@@ -257,7 +257,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
     """
     parameters = dict(model.named_parameters())
     names = grouped({name: parameter.shape for name, parameter in parameters.items()}, config.decay_all,
-                    model.config.head_width if config.optimizer == "muon" else None)
+                    model.config.head_size if config.optimizer == "muon" else None)
     groups = {kind: {"params": [parameters[name] for name in chosen]} for kind, chosen in names.items()}
     decaying = groups.pop("decaying") | {"weight_decay": config.weight_decay}
     others = groups.pop("others") | {"weight_decay": 0.0}

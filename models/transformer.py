@@ -41,7 +41,7 @@ class MLP(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        hidden, gated = config.hidden, GATED.get(config.activation)
+        hidden, gated = config.hidden_width, GATED.get(config.activation)
         self.gate: nn.Linear | None = nn.Linear(config.width, hidden, bias=config.bias, activation=gated) if gated else None
         self.expand: nn.Linear = nn.Linear(config.width, hidden, bias=config.bias,
                                            activation=None if gated else config.activation)
@@ -61,7 +61,7 @@ class MLP(nn.Module):
 def attention_options(config: TransformerConfig, is_causal: bool) -> dict[str, Any]:
     """Those of MultiHeadAttention; where it is causal, tokens see the last `context` tokens."""
     return dict(
-        key_value_heads=config.groups, head_size=config.head_width, window=config.context if is_causal else None,
+        key_value_heads=config.key_value_heads, head_size=config.head_size, window=config.context if is_causal else None,
         positions=config.positions if config.positions in ATTENTION_POSITIONS else "none", max_distance=config.context,
         rotary_base=config.rotary_base, rotary_scaling=config.rotary_scaling)
 
@@ -361,9 +361,9 @@ class Cache:
         config, count, slots = self.config, self.count, self.slots
         new = np.arange(count + max(0, T - slots), count + T)  # those that later ones see
         distances = (count - np.arange(slots)) % slots
-        rotation = np.eye(config.head_width)
+        rotation = np.eye(config.head_size)
         if config.positions == "rotary":
-            angles = rotary_table(count, 1, config.head_width, config.rotary_base, config.rotary_scaling, float)
+            angles = rotary_table(count, 1, config.head_size, config.rotary_base, config.rotary_scaling, float)
             rotation = turned(rotation[:, None], angles)[:, 0]
         mask = np.where(distances <= count, 0.0, -np.inf)
         return mg.tensor(new % slots), self._tensor(mask), mg.tensor(distances), self._tensor(rotation)
@@ -373,7 +373,7 @@ class Cache:
         needed, before, old = min(self.count + T, self.config.context), self.slots, self.layers
         if needed > before:
             self.slots = min(max(2 * before, needed, FEWEST_SLOTS), self.config.context)
-            shape = self.batch_size, self.config.groups, self.slots, self.config.head_width
+            shape = self.batch_size, self.config.key_value_heads, self.slots, self.config.head_size
             self.layers = [(self._tensor(np.zeros(shape)), self._tensor(np.zeros(shape))) for _ in self.model.blocks]
             for new, known in zip(sum(self.layers, ()), sum(old, ())):
                 new.array[:, :, :before] = known.array

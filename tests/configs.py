@@ -17,8 +17,8 @@ def random_config(random: np.random.Generator, **chosen) -> TransformerConfig:
     drawn = dict(
         vocabulary_size=draw(5, 11), context=draw(1, 2, 5, 8), layers=draw(0, 1, 2), heads=heads,
         width=draw(2, 4, 10) * heads if head_size is None else draw(5, 12), head_size=head_size,
-        key_value_heads=draw(None, *(n for n in range(1, heads + 1) if heads % n == 0)), hidden_width=draw(None, 7),
-        mlp_ratio=draw(1, 4), bias=draw(True, False), placement=draw(*PLACEMENTS), final_norm=draw(True, False),
+        key_value_heads=draw(None, *(n for n in range(1, heads + 1) if heads % n == 0)), hidden_width=draw(None, 7, 20),
+        bias=draw(True, False), placement=draw(*PLACEMENTS), final_norm=draw(True, False),
         activation=draw(*ACTIVATIONS, "swiglu"), positions=positions, norm=draw("layer_norm", "rms_norm"),
         norm_eps=draw(1e-5, 0.1), tied=draw(True, False), dtype=draw("float32", "float64"), dropout=draw(0.0, 0.5),
     )

@@ -1,7 +1,6 @@
 """What commands share: one-line errors and exit codes, flags from configs, and checks of user input."""
 import argparse
 import contextlib
-import dataclasses
 import difflib
 import inspect
 import os
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 
 import minigrad as mg
 from models.checkpoint import CheckpointError
+from models.config import Derived
 from models.distributed import RanksError
 from models.extras import MissingExtra, extra
 from models.pictures import FORMATS, is_of_kind
@@ -83,10 +83,11 @@ def add_fields(group: Any, config_class: type[Any], defaults: Mapping[str, Any])
     """Add a flag for each field of a config; its help is the comment after the field, with the default from `defaults`, or
     the field's own."""
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
-    for field in dataclasses.fields(config_class):
-        flag = as_flag(field.name)
-        kind: Any = int if field.type == int | None else field.type
-        text = f"{comments[field.name].replace('%', '%%')} (default: {defaults.get(field.name, field.default)})"
+    for field in config_class.__dataclass_fields__.values():
+        flag, kind = as_flag(field.name), getattr(field.type, "type", field.type)  # that of an InitVar
+        kind = int if kind == int | None else kind
+        default = defaults.get(field.name, field.default)
+        text = comments[field.name].replace("%", "%%") + ("" if isinstance(default, Derived) else f" (default: {default})")
         if kind is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         else:

@@ -21,23 +21,21 @@ from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.extras import quoted
 from models.loading import model_config, task_of, training_config
-from models.recipes import DEFAULT, NANOGPT, RECIPES
+from models.recipes import DEFAULT, NANOGPT, PRESETS, RECIPES, SIZES, given_fields
 from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import KINDS, Tokenizer, TokenizerJson, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
 from models.config import TransformerConfig
-from models.recipes import PRESETS, SIZES
 
 RUNS = pathlib.Path("runs")  # where runs go without --out
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # when a run is resumed
 ANY = object()
-UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
+UNUSED_BY_RNNS = set(TransformerConfig.__dataclass_fields__) - {"width", "dtype"}
 CONFLICTS: dict[tuple[str, Any], set[str]] = {  # {(flag or field of a config, its value): flags that make no sense with it}
     ("task", ANY): {"preset", "recipe", "text", "tokenizer", "vocabulary_size"},
     ("init_from", ANY): {"preset", "recipe", "tokenizer", "vocabulary_size"},
     ("resume", ANY): {"init_from"},
-    ("hidden_width", ANY): {"mlp_ratio"},
     ("model", "rnn"): UNUSED_BY_RNNS,
     ("model", "rnn-attention"): UNUSED_BY_RNNS,
     ("optimizer", "adamw"): {"muon_lr", "muon_momentum"},
@@ -268,7 +266,7 @@ def named_run(given: dict[str, Any]) -> str | pathlib.Path:
 
 
 def chosen(given: dict[str, Any], config_class: type[Any]) -> dict[str, Any]:
-    return {field.name: given[field.name] for field in dataclasses.fields(config_class) if field.name in given}
+    return {name: given[name] for name in config_class.__dataclass_fields__ if name in given}
 
 
 def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib.Path) -> None:
@@ -276,8 +274,9 @@ def check_unchanged(checkpoint: Checkpoint, given: dict[str, Any], path: pathlib
     task = checkpoint.dataset["task"]
     if task:
         refuse_with(f"{path}, which was trained on task {task}", given, {"text", "tokenizer"})
-    saved = vars(model_config(checkpoint, path)) | vars(training_config(checkpoint, path)) | {
-        "task": task or "a text", "model": checkpoint.architecture}
+    config = model_config(checkpoint, path)
+    saved = vars(config) | vars(training_config(checkpoint, path)) | {
+        "mlp_ratio": given_fields(config)["mlp_ratio"], "task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state: dict[str, Any] = checkpoint.dataset["tokenizer"]
         named: Any = named_tokenizer(given)  # a kind, or a TokenizerJson

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from models.config import TransformerConfig, canonical
+from models.config import TransformerConfig
 
-CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerConfig)}
 ABSENT = object()
 
@@ -23,7 +22,7 @@ class Field:
     """
 
     theirs: str
-    ours: str  # a field, or a property in CONSTRUCTED
+    ours: str
     default: Any = ABSENT  # that of transformers
     choices: Mapping[str, str] | None = None  # {their value: ours}; of several, the first is written
     is_written: bool = True
@@ -78,7 +77,7 @@ class Row:
         """The part of our parameter, or of its array, for this tensor."""
         if self.third is None:
             return parameter
-        sizes = [heads * config.head_width for heads in (config.heads, config.groups, config.groups)]
+        sizes = [heads * config.head_size for heads in (config.heads, config.key_value_heads, config.key_value_heads)]
         start = sum(sizes[: self.third])
         return parameter[start : start + sizes[self.third]]
 
@@ -111,7 +110,7 @@ class Family:
         values, problems = self._values(given, dtype)
         if problems:
             raise ValueError("; ".join(problems))
-        return canonical(TransformerConfig(**{CONSTRUCTED.get(name, name): value for name, value in values.items()}))
+        return TransformerConfig(**values)
 
     def _values(self, given: Mapping[str, Any], dtype: str) -> tuple[dict[str, Any], list[str]]:
         flat = self.fold(dict(_flatten(given, self.meaningless)))
@@ -154,7 +153,6 @@ class Family:
             back = self.read_config(self.write_config(config), config.dtype)
         except ValueError as error:  # another field needs what is lost
             return [str(error)]
-        config = canonical(config)
         return [f"{name}={getattr(config, name)!r}" for name in DEFAULTS if getattr(back, name) != getattr(config, name)]
 
     def rows_of(self, layers: int) -> Iterator[Row]:

@@ -56,7 +56,7 @@ class Folder:
             if not weights.is_finite(given.array):
                 raise CheckpointError(f"{self.path} is unusable: {row.theirs} contains NaN or infinity in {given.dtype}")
             with mg.no_grad():
-                given = row.change.read(given, self.config.head_width)
+                given = row.change.read(given, self.config.head_size)
                 held = row.part_of(parameters[row.ours], self.config)
                 held.copy_(given[: len(held)] if row.ours == "position_embedding.weight" else given)
 
@@ -88,7 +88,7 @@ class Folder:
         shape = row.part_of(parameter.array, self.config).shape
         if row.ours == "position_embedding.weight":
             shape = self.config.context, self.config.width
-        return row.change.write(np.broadcast_to(np.int8(0), shape), self.config.head_width).shape
+        return row.change.write(np.broadcast_to(np.int8(0), shape), self.config.head_size).shape
 
     def _is_the_embedding(self, name: str) -> bool:
         """Is this the read-out of a tied model? Some folders contain it as a second copy of the token embedding."""
@@ -153,7 +153,7 @@ def write(model: CausalTransformer, folder: str | os.PathLike[str], tokenizer: T
 
     def make(name: str) -> np.ndarray:
         row = rows[name]
-        return row.change.write(row.part_of(parameters[row.ours].array, config), config.head_width)
+        return row.change.write(row.part_of(parameters[row.ours].array, config), config.head_size)
 
     with replacing_nothing(folder) as new:
         weights.write(new, rows, make, dtype, shard_size)

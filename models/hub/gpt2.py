@@ -12,7 +12,7 @@ GPT2 = Family(
         Field("n_embd", "width", 768),
         Field("n_layer", "layers", 12),
         Field("n_head", "heads", 12),
-        Field("n_inner", "hidden"),
+        Field("n_inner", "hidden_width"),
         Field("activation_function", "activation", "gelu_new", {
             "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu": "gelu",
             "relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "silu": "silu", "swish": "silu"}),

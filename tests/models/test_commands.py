@@ -15,7 +15,7 @@ from models import checkpoint as checkpoints
 from models import run as runs
 from models.commands import gradcheck, look
 from models.pictures import draw_maps
-from models.recipes import DEFAULT, RECIPES
+from models.recipes import DEFAULT, RECIPES, given_fields
 from models.train import precision
 from refusals import one_line
 from small_runs import COPY, SIZES, STEPS, TEXT
@@ -32,7 +32,7 @@ def test_presets_recipes_and_flags_reach_the_checkpoint(run, text_file):
         folder = " ".join(map(str, arguments)) or "by default"
         assert run("train", *flags, *arguments, "--out", folder)[0] == 0
         checkpoint = checkpoints.load(folder)
-        came = checkpoint.config | checkpoint.training
+        came = given_fields(TransformerConfig(**checkpoint.config)) | checkpoint.training
         changes = changes | {"precision": precision(fields.fields["precision"], "float32")}
         assert came | fields.fields | {"width": 32, "layers": 2, "context": 32, "batch_size": 4, "steps": 1} | changes == came
         assert run("train", "--resume", folder, "--preset", "micro", *arguments, "--steps", 2)[0] == 0
@@ -134,7 +134,7 @@ BAD_TRAINING = [
     (["--task", "copy", "--model", "rnn", "--norm", "rms_norm"], "--norm makes no sense with --model rnn"),
     (["--task", "bank", "--no-tied"], "tied makes no sense for model encoder, got False; leave tied out"),
     (["--task", "bank", "--model", "no-attention", "--head-size", "4"], "head_size makes no sense for model no-attention"),
-    (["--hidden-width", "64", "--mlp-ratio", "2"], "--mlp-ratio makes no sense with --hidden-width 64"),
+    (["--hidden-width", "64", "--mlp-ratio", "2"], "mlp_ratio 2 makes hidden_width 256, got 64; leave one of them out"),
     (["--task", "copy", "--context", "8"], "the examples of task 'copy' do not fit into --context 8"),
     (["--task", "copy", "--model", "causal", "--context", "16"], "do not fit into --context 16"),
     (["--task", "reverse", "--layers", "0"], "layers must be at least 1, got 0"),

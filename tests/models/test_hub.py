@@ -157,7 +157,7 @@ def test_logits_loss_and_gradients_match_transformers(name, their_model, tokens,
     assert {changes[name].ours for name in compared} == own.keys()
     for name, gradient in compared.items():
         row = changes[name]
-        found = row.change.write(row.part_of(own[row.ours].grad.array, ours.config), ours.config.head_width)
+        found = row.change.write(row.part_of(own[row.ours].grad.array, ours.config), ours.config.head_size)
         np.testing.assert_allclose(found, gradient, atol=1e-4, rtol=0, err_msg=name)
 
 
@@ -212,7 +212,7 @@ def test_configs_of_other_versions(their_model, tmp_path):
     their_model("llama with the scaling of llama 3").save_pretrained(tmp_path)
     config, fields = models.load(tmp_path).config, json.loads((tmp_path / "config.json").read_text())
     scaling = fields.pop("rope_parameters")
-    assert config.rotary_scaling == "llama3:8.0:1.0:4.0:16.0"
+    assert config.rotary_scaling == "llama3:8:1:4:16"
     assert read(fields | {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}) == config
 
 

@@ -206,10 +206,10 @@ def test_parameter_count_of_any_config(random):
 
 
 OTHER = dict(vocabulary_size=11, context=12, layers=1, heads=1, width=8, dropout=0.5, bias=False, dtype="float32",
-             placement="post", final_norm=False, activation="relu", mlp_ratio=2, positions="sinusoidal", norm="rms_norm",
+             placement="post", final_norm=False, activation="relu", positions="sinusoidal", norm="rms_norm",
              norm_eps=0.1, key_value_heads=1, head_size=4, hidden_width=7, tied=False, rotary_base=7.0,
              rotary_scaling="linear:2")
-FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm", "mlp_ratio",
+FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm",
                     "positions", "norm", "key_value_heads", "head_size", "hidden_width", "tied"}
 
 
