@@ -11,7 +11,7 @@ import numpy as np
 
 from . import backend, random
 from .arrays.devices import device as checked_device
-from .arrays.dlpack import imported
+from .arrays.conversions import imported
 from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, not_a_shape
 from .ops.operands import sizes
 from .random import Generator
@@ -90,7 +90,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor that shares the memory of an array or a tensor of another library, such as PyTorch; see dlpack.py.
+    """A tensor that shares the memory of an array or a tensor of another library, such as PyTorch.
 
     TypeError if a tensor cannot have its dtype; BufferError if it requires a gradient or is on another device.
     """

@@ -41,8 +41,7 @@ from ..kernels.buffers import with_strides_of
 from ..kernels.buffers import are_contiguous
 from ..kernels.jit import resolved
 from ..kernels.elementwise import are_alike
-from ..per_thread import own
-from ..pool import Pool
+from ..pool import Pool, own
 from .code import USERS, whose
 from .places import NoUndo, Undo
 from .surroundings import Surroundings

@@ -3,7 +3,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..per_thread import own
+from ..pool import own
 from ..pool import SMALL, aligned
 
 

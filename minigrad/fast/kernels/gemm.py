@@ -20,7 +20,7 @@ import numpy as np
 from llvmlite import binding, ir
 from numba import types
 
-from ..per_thread import own
+from ..pool import own
 from .buffers import empty, workspace
 from .internals import entry_point
 from .jit import jit, kernel, library, ready, resolved

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numpy import ndarray
 
-from ..per_thread import own
+from ..pool import own
 from .cache import KernelCache
 from .internals import (
     CPUDispatcher, KernelCompiler, Library, Part, PartCompiler, compiler_lock, machine_code, new_dispatcher, Stored,
