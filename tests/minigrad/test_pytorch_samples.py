@@ -14,7 +14,7 @@ from oracle import F, TOLERANCE, mg, torch
 expecttest = pytest.importorskip("expecttest")  # which PyTorch's samples ask for
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.common_methods_invocations import SampleInput, op_db
 
 DTYPES = torch.float32, torch.float64, torch.int64, torch.bool
 CALLS = {  # where PyTorch's table gives the arguments in another order, or the name is taken
@@ -71,6 +71,9 @@ TAKEN = {  # {operation: what it accepts that PyTorch refuses}
     "scatter_add": "float32 to be added to float64",
 }
 
+LAID_OUT_OTHERWISE = {"nonzero": "columns of one array", "count_nonzero": "counts of columns lie as the columns do"}
+
+
 def name_of(op) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
@@ -102,7 +105,7 @@ OPS = {name_of(op): op for op in op_db if ours(op) and op.variant_test_name != "
 def converted(x):
     """A PyTorch argument as one for this library."""
     if isinstance(x, torch.Tensor):
-        return mg.from_numpy(x.detach().numpy().copy()).requires_grad_(x.requires_grad)
+        return mg.from_numpy(x.detach().numpy().copy(order="K")).requires_grad_(x.requires_grad)
     if isinstance(x, torch.dtype):
         return getattr(mg, str(x).removeprefix("torch."), x)
     if isinstance(x, torch.device):
@@ -193,6 +196,28 @@ def test_samples_of_pytorch(name):
     assert DIFFERENT.get(name, {}).keys() <= used, "DIFFERENT has rows that are no longer needed"
 
 
+def column_by_column(x):
+    return x.mT.contiguous().mT if isinstance(x, torch.Tensor) and x.ndim > 1 else x
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(OPS.keys() - RANDOM - LAID_OUT_OTHERWISE.keys()))
+def test_results_that_are_contiguous_in_pytorch_are_contiguous_here(name):
+    """So that they have views, which can be written through."""
+    op, apart, dtype = OPS[name], [], torch.float32
+    for layout in (lambda x: x, column_by_column):
+        own = SampleInput(torch.rand(2, 3, 4))  # of functions of one element, PyTorch's are vectors
+        for sample in (own, *(op.sample_inputs_func(op, "cpu", dtype, False) if op.supports_dtype(dtype, "cpu") else ())):
+            sample = sample.transform(layout)
+            theirs = sample.input, *sample.args, sample.kwargs
+            mine = converted(theirs)
+            with contextlib.suppress(Exception):  # what is refused, the test above knows
+                got = parts(ours(op)(*mine[:-1], **mine[-1]), mg.Tensor)
+                wanted = parts(op.op(*theirs[:-1], **theirs[-1]), torch.Tensor)
+                apart += [sample.summary() for a, b in zip(got, wanted, strict=True) if b.is_contiguous() > a.is_contiguous()]
+    assert not apart
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name, op in OPS.items() if op.error_inputs_func])
 def test_what_pytorch_refuses_is_refused(name):
@@ -212,5 +237,5 @@ def test_what_pytorch_refuses_is_refused(name):
 
 
 def test_all_rows_are_about_tested_operations():
-    rows = DIFFERENT.keys() | CALLS.keys() | RANDOM | TAKEN.keys()
+    rows = DIFFERENT.keys() | CALLS.keys() | RANDOM | TAKEN.keys() | LAID_OUT_OTHERWISE.keys()
     assert rows <= OPS.keys() and len(OPS) > 250
