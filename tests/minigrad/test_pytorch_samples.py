@@ -71,7 +71,7 @@ TAKEN = {  # {operation: what it accepts that PyTorch refuses}
     "scatter_add": "float32 to be added to float64",
 }
 
-LAID_OUT_OTHERWISE = {"nonzero": "columns of one array", "count_nonzero": "counts of columns lie as the columns do"}
+LAID_OUT_OTHERWISE = {"nonzero": "columns of one array", "nn.functional.logsigmoid": "as its input does", "count_nonzero": "counts of columns lie as the columns do"}
 
 
 def name_of(op) -> str:
