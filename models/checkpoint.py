@@ -167,7 +167,7 @@ def load(run: str | os.PathLike[str], best: bool = False) -> Checkpoint:
             group, _, name = member.partition("/")
             if group not in groups:
                 raise ValueError(f"{path} is damaged: it holds an unknown array, {reprlib.repr(member)}")
-            groups[group][name] = _widened(array) if group == "model" else array
+            groups[group][name] = widened(array) if group == "model" else array
         fields = {field.name for field in dataclasses.fields(Checkpoint)} - groups.keys()
         if header.keys() != fields:
             raise ValueError(f"{path} is damaged: missing or unknown in its header: "
@@ -215,7 +215,7 @@ def packed(checkpoint: Checkpoint) -> Checkpoint:
     return dataclasses.replace(checkpoint, model=model, optimizer=optimizer)
 
 
-def _widened(array: np.ndarray) -> np.ndarray:
+def widened(array: np.ndarray) -> np.ndarray:
     """A parameter in float32 if it is stored in two bytes, else the array itself."""
     if array.dtype == np.uint16:
         return from_bfloat16(array)

@@ -13,7 +13,6 @@ from models.architectures import architecture_for, make_model
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, find, remedy
 from models.checkpoint import load as load_checkpoint
 from models.extras import one_line
-from models.hub.weights import is_finite
 from models.task import Task
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, tokenizer_of
@@ -35,7 +34,19 @@ class Source:
     config: TransformerConfig
     task: Task | None
     tokenizer: Tokenizer | None
-    load_into: Callable[[nn.Module], None]  # a model of this config; dropout may differ, the context may be shorter
+    fill: Callable[[nn.Module], None]  # copy the parameters
+
+    def load_into(self, model: nn.Module) -> None:
+        """Copy the parameters into a model of this config, whose dropout may differ, and whose context may be shorter;
+        CheckpointError if they do not fit."""
+        config = self.config
+        others = differences(config, dataclasses.replace(model.config, vocabulary_size=config.vocabulary_size))
+        if model.config.context > config.context and config.positions == "learned":
+            others.append(f"a context of at most {config.context}, not {model.config.context}")
+        if others:
+            raise CheckpointError(f"{self.path} is from another architecture: its model has {', '.join(others)}; leave out "
+                                  "flags that change the model")
+        self.fill(model)
 
     def codec(self) -> Task | Tokenizer:
         """The task or tokenizer that encodes and decodes text; CheckpointError if there is none."""
@@ -58,15 +69,11 @@ def source(run: str | os.PathLike[str], best: bool = False) -> Source:
     config, task = model_config(checkpoint, path), task_of(checkpoint)
     tokenizer = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
 
-    def load_into(model: nn.Module) -> None:
-        others = differences(config, dataclasses.replace(model.config, vocabulary_size=config.vocabulary_size))
-        if others:
-            raise CheckpointError(f"{path} is from another architecture: its model has {', '.join(others)}; leave out "
-                                  "flags that change the model")
+    def fill(model: nn.Module) -> None:
         arrays = {name: shortened(name, array, model.config.context) for name, array in checkpoint.model.items()}
         load_parameters(model, dataclasses.replace(checkpoint, model=arrays), path)
 
-    return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, load_into)
+    return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, fill)
 
 
 def shortened(name: str, array: np.ndarray, context: int) -> np.ndarray:
@@ -106,7 +113,7 @@ def model_in(source: Source, dtype: Any = None) -> nn.Module:
     model.tokenizer = source.task or source.tokenizer
     if dtype is not None:
         for name, parameter in model.to(dtype).named_parameters():
-            if not is_finite(parameter.array):
+            if not np.isfinite(parameter.array).all():
                 raise CheckpointError(f"{source.path} is unusable: {name} contains NaN or infinity in {parameter.dtype}")
     return model.eval()
 

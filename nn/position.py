@@ -117,10 +117,10 @@ class PositionEncoding(Module):
         return f"{self.kind!r}, {self.width}, size={self.size}, combine={self.combine!r}"
 
 
-SCALINGS: dict[str, tuple[str, ...]] = {  # of rotary positions, with their numbers
+SCALINGS: dict[str, tuple[str, ...]] = {  # of rotary positions, with their numbers as transformers calls them
     "none": (),
     "linear": ("factor",),
-    "llama3": ("factor", "fewest turns", "most turns", "context"),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
 }
 
 

@@ -1,7 +1,6 @@
 """Folders in the Hugging Face format, read and written."""
-from models.hub.folder import SHARD_SIZE, Folder, check_free, family_of, is_folder, read, write
+from models.hub.folder import Folder, is_folder, read, write
 from models.hub.tokenizer import read as read_tokenizer
 from models.hub.weights import NAMES as DTYPES
 
-__all__ = ["DTYPES", "SHARD_SIZE", "Folder", "check_free", "family_of", "is_folder", "read", "read_tokenizer",
-           "write"]
+__all__ = ["DTYPES", "Folder", "is_folder", "read", "read_tokenizer", "write"]

@@ -1,39 +1,29 @@
 """Tensors in safetensors files: found in a folder, read one at a time, and written one after the other.
 
-A file is the length of a header (8 bytes), the header (JSON: dtype, shape and place of each tensor), and the numbers. The
-library `safetensors` checks the header; the numbers are read here, so that bfloat16 works, which NumPy lacks, and only one
-tensor at a time is in memory besides the model, in the model's dtype.
+A file is the length of a header (8 bytes), the header (JSON: dtype, shape and place of each tensor), and the numbers.
 """
-import dataclasses
+import contextlib
 import json
 import math
-import os
+import operator
 import pathlib
-import reprlib
-import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-import minigrad as mg
-from minigrad import Tensor
-from minigrad.extend import from_bfloat16, to_bfloat16
-from models.checkpoint import CheckpointError
-from models.extras import extra, one_line
+from minigrad.extend import to_bfloat16
+from minigrad.serialization import replacing
+from models.checkpoint import CheckpointError, widened
+from models.extras import one_line
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-PICKLES = "*.bin", "*.pt", "*.pth", "*.ckpt"
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # {name in the file: NumPy's}
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-PIECE = 1 << 20  # numbers that are read or checked at once
-LONGEST_HEADER = 10_000_000  # bytes: of 100,000 tensors
-LONGEST_JSON = 10_000_000
-MOST_NAMES = 200  # in an error
+LONGEST = 10_000_000  # bytes of a header, enough for 100,000 tensors, or of a JSON file
 
 
-@dataclasses.dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """Where a tensor is."""
 
     path: pathlib.Path
@@ -41,189 +31,102 @@ class Stored:
     shape: tuple[int, ...]
     offset: int
 
-    def read(self, dtype: Any) -> Tensor:
-        """The tensor in this dtype, converted piece by piece."""
-        tensor = mg.empty(self.shape, dtype=dtype)
-        numbers, count = tensor.array.reshape(-1), math.prod(self.shape)
-        with open(self.path, "rb") as file:
-            file.seek(self.offset)
-            for start in range(0, count, PIECE):
-                piece = np.fromfile(file, DTYPES[self.dtype], min(PIECE, count - start))
-                if piece.size != min(PIECE, count - start):
-                    raise CheckpointError(f"{self.path} was truncated while it was read")
-                numbers[start : start + PIECE] = from_bfloat16(piece) if self.dtype == "BF16" else piece
-        return tensor
+    def read(self) -> np.ndarray:
+        """The tensor, in float32 if it is stored in two bytes."""
+        with reading(self.path, "is not what its header said"):
+            numbers = np.fromfile(self.path, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
+            return widened(numbers.reshape(self.shape))
+
+
+@contextlib.contextmanager
+def reading(path: pathlib.Path, problem: str) -> Iterator[None]:
+    """What a file that cannot be read, or is not what it should be, raises becomes a CheckpointError."""
+    try:
+        if path.exists() and not path.is_file():
+            raise ValueError("a folder, pipe, socket or device, not a file")
+        yield
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} {problem} ({one_line(error)})") from None
 
 
 def find(folder: pathlib.Path) -> dict[str, Stored]:
-    """The tensors of a folder by name; CheckpointError if there are none, or files are missing or damaged."""
+    """The tensors of a folder by name, in one file or in several with an index; CheckpointError if there are none, or files
+    are missing or damaged."""
     if (folder / FILE).exists():
         return read_header(folder / FILE)
-    if (folder / INDEX).exists():
-        return _find_in_shards(folder)
-    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
-    if pickles:
-        raise CheckpointError(f"{folder} has its weights in {pickles[0]}, a pickle, and reading it would run its code; if "
-                              "you trust it, convert it with transformers: "
-                              f"AutoModelForCausalLM.from_pretrained({str(folder)!r}).save_pretrained(NEW_FOLDER)")
-    raise CheckpointError(f"{folder} has a config.json, but neither {FILE} nor {INDEX}; is the download complete?")
-
-
-def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
-    """The tensors in the shards; CheckpointError if the index says otherwise."""
-    path = folder / INDEX
-    places = read_json(path).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-        raise CheckpointError(f'{path} has no "weight_map" of tensors and their files')
-    names = sorted(set(places.values()))
-    for name in names:
-        if not name.endswith(".safetensors") or set(name) & set("/\\:\0"):
-            raise CheckpointError(f"{path} names {reprlib.repr(name)}, which is not a .safetensors file in this folder")
-    missing = [name for name in names if not (folder / name).exists()]
-    if missing:
-        raise CheckpointError(f"{folder} lacks {shortened(missing)}, which {INDEX} names; is the download complete?")
-    tensors: dict[str, Stored] = {}
-    for name in names:
-        found = read_header(folder / name)
-        twice = tensors.keys() & found.keys()
-        if twice:
-            raise CheckpointError(f"{folder} holds {shortened(sorted(twice))} in two files, {name} and another")
-        tensors |= found
-    wrong = [name for name, file in places.items() if name in tensors and tensors[name].path.name != file]
-    if wrong or places.keys() - tensors.keys():
-        wrong += sorted(places.keys() - tensors.keys())
-        said = shortened([f"{name} is in {places[name]}" for name in wrong])
-        raise CheckpointError(f"{path} says that {said}, which is wrong")
+    if not (folder / INDEX).exists():
+        raise CheckpointError(f"{folder} has neither {FILE} nor {INDEX}; is the download complete? A pickle, such as "
+                              "pytorch_model.bin, can run code when it is read; if you trust it, transformers converts "
+                              f"it: AutoModelForCausalLM.from_pretrained({str(folder)!r}).save_pretrained(NEW)")
+    places, tensors = read_json(folder / INDEX).get("weight_map"), {}
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise CheckpointError(f'{folder / INDEX} has no "weight_map" of tensors and their files')
+    for file in sorted(set(places.values())):
+        if not file.endswith(".safetensors") or set(file) & set("/\\:\0"):
+            raise CheckpointError(f"{folder / INDEX} names {file!r:.99}, which is not a .safetensors file in this folder")
+        tensors |= read_header(folder / file)
+    for name, file in places.items():
+        if name not in tensors or tensors[name].path.name != file:
+            raise CheckpointError(f"{folder / INDEX} says that {name} is in {file}, which is wrong")
     return tensors
 
 
 def read_header(path: pathlib.Path) -> dict[str, Stored]:
-    """The tensors of a file; CheckpointError if it is incomplete or invalid."""
-    safetensors = extra("hub", "safetensors")
-    try:
-        check_is_file(path)
-        with open(path, "rb") as file:
-            start = file.read(8)
-            length: Any = struct.unpack("<Q", start)[0] if len(start) == 8 else math.inf
-            if length > min(LONGEST_HEADER, path.stat().st_size):
-                raise ValueError(f"a header of {length:,} bytes in a file of {path.stat().st_size:,}")
-            with safetensors.safe_open(path, framework="numpy") as tensors:
-                names = list(tensors.keys())
-            header = json.loads(file.read(length), object_pairs_hook=_each_once)
+    """The tensors of a file, which fill it one after the other; CheckpointError if they do not."""
+    with reading(path, "is damaged, or not a safetensors file; download it again"), open(path, "rb") as file:
+        size, length = path.stat().st_size, int.from_bytes(file.read(8), "little")
+        if length > min(LONGEST, size - 8):
+            raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
+        header = json.loads(file.read(length), object_pairs_hook=_each_once)
         header.pop("__metadata__", None)
-        if header.keys() != set(names):
-            raise ValueError("names that can be read in two ways")
-        return {name: Stored(path, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
-                for name, entry in header.items()}
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{path} is damaged, or not a safetensors file ({one_line(error)}); download it again"
-                              ) from None
-
-
-def check_is_file(path: pathlib.Path) -> None:
-    if not path.is_file():
-        raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")
+        places = sorted(entry["data_offsets"] for entry in header.values())
+        if [0, *(stop for _, stop in places)] != [*(start for start, _ in places), size - 8 - length]:
+            raise ValueError("its tensors do not lie side by side, or do not fill it")
+        tensors = {name: Stored(path, entry["dtype"], tuple(map(operator.index, entry["shape"])),
+                                8 + length + entry["data_offsets"][0]) for name, entry in header.items()}
+        for name, (_, dtype, shape, _) in tensors.items():
+            start, stop = header[name]["data_offsets"]
+            if dtype in DTYPES and stop - start != np.dtype(DTYPES[dtype]).itemsize * math.prod(shape):
+                raise ValueError(f"{name} is {dtype} {shape} in {stop - start} bytes")
+        return tensors
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A dict of these pairs; ValueError if a name occurs twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    if len(dict(pairs)) != len(pairs):
         raise ValueError("a name that occurs twice")
-    return found
+    return dict(pairs)
 
 
-def write(folder: pathlib.Path, names: Iterable[str], make: Callable[[str], np.ndarray], dtype: str,
-          shard_size: int) -> None:
-    """Write tensors into a folder: one file, or several of at most `shard_size` bytes (or one larger tensor) and an index.
-    `make(name)` is called twice, for the shape and for the numbers."""
-    itemsize = np.dtype(DTYPES[NAMES[dtype]]).itemsize
-    shards: list[dict[str, tuple[int, ...]]] = [{}]
-    filled = total = 0
-    for name in names:
-        shape = make(name).shape
-        size = itemsize * math.prod(shape)
-        if shards[-1] and filled + size > shard_size:
-            shards.append({})
-            filled = 0
-        shards[-1][name] = shape
-        filled, total = filled + size, total + size
-    if len(shards) == 1:
-        _write_file(folder / FILE, shards[0], make, dtype)
-        return
-    places: dict[str, str] = {}
-    for i, shard in enumerate(shards, start=1):
-        file = f"model-{i:05}-of-{len(shards):05}.safetensors"
-        _write_file(folder / file, shard, make, dtype)
-        places |= dict.fromkeys(shard, file)
-    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": places})
-
-
-def _write_file(path: pathlib.Path, shapes: Mapping[str, tuple[int, ...]], make: Callable[[str], np.ndarray],
-                dtype: str) -> None:
+def write(path: pathlib.Path, tensors: Mapping[str, tuple[tuple[int, ...], np.ndarray]], dtype: str) -> None:
+    """Write {name: (shape, numbers)} into a file, rounded to a dtype; CheckpointError if a number is too large for it."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers requires it
     end = 0
-    for name, shape in shapes.items():
+    for name, (shape, _) in tensors.items():
         start, end = end, end + np.dtype(DTYPES[NAMES[dtype]]).itemsize * math.prod(shape)
-        header[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [start, end]}
+        header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": [start, end]}
     content = json.dumps(header).encode()
     content += b" " * (-len(content) % 8)  # so that the numbers are aligned
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(content)) + content)
-        for name in shapes:
-            file.write(as_stored(name, make(name), dtype).tobytes())
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(path) as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        for name, (_, numbers) in tensors.items():
+            with np.errstate(over="ignore"):
+                stored = to_bfloat16(numbers.astype("f4")) if dtype == "bfloat16" else numbers.astype(dtype)
+            if not np.isfinite(widened(stored)).all():
+                raise CheckpointError(f"{name} has numbers up to {np.abs(numbers).max():.3g}, too large for {dtype}; "
+                                      "choose another --dtype")
+            file.write(stored.tobytes())
 
 
-def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array in a dtype of a file, rounded to nearest, for bfloat16 from float32; CheckpointError if a number is too
-    large for it."""
-    target = np.float32 if dtype == "bfloat16" else np.dtype(dtype)
-    with np.errstate(over="ignore"):
-        stored = array.astype(target)
-        if dtype == "bfloat16":
-            stored = to_bfloat16(stored)
-    if not is_finite(stored):
-        raise CheckpointError(f"{name} has numbers up to {np.abs(array).max():.3g}, too large for {dtype}; choose another "
-                              "--dtype")
-    return stored
-
-
-def is_finite(numbers: np.ndarray) -> bool:
-    """Are all numbers in an array of floats, or of bfloat16's bits, finite? Piece by piece, to take no memory."""
-    numbers = numbers.ravel(order="K")
-    pieces = (numbers[i : i + PIECE] for i in range(0, numbers.size, PIECE))
-    return all(((piece & 0x7F80) != 0x7F80 if piece.dtype == np.uint16 else np.isfinite(piece)).all() for piece in pieces)
-
-
-def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
+def read_json(path: pathlib.Path, longest: int = LONGEST) -> dict[str, Any]:
     """The object in a JSON file; CheckpointError if it has none."""
-    try:
-        check_is_file(path)
+    with reading(path, "does not hold a JSON object"):
         if path.stat().st_size > longest:
-            raise CheckpointError(f"{path} has {path.stat().st_size:,} bytes; at most {longest:,} are read")
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not JSON ({one_line(error)})") from None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} does not hold a JSON object")
-    return content
+            raise ValueError(f"it has {path.stat().st_size:,} bytes; at most {longest:,} are read")
+        return {**json.loads(path.read_bytes())}
 
 
 def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def shortened(names: list[str]) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(names[:MOST_NAMES])
-    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+    with replacing(path) as file:
+        file.write(json.dumps(content, indent=2).encode() + b"\n")

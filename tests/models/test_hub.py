@@ -9,7 +9,7 @@ import minigrad as mg
 import models
 from models import hub
 from models.commands.train import named_tokenizer
-from models.hub.folder import FAMILIES
+from models.hub.families import FAMILIES
 from models.tokenizers import Bytes, TokenizerJson, Vocabulary, tokenizer_of
 from models import CausalTransformer, TransformerConfig
 from texts import byte_pairs
@@ -152,12 +152,12 @@ def test_logits_loss_and_gradients_match_transformers(name, their_model, tokens,
     loss.backward()
     assert abs(loss.item() - expected.item()) < 1e-5
     family, own = FAMILIES[theirs.config.model_type], dict(ours.named_parameters())
-    changes = {row.theirs: row for row in family.rows_of(ours.config.layers) if row.ours in own}
+    rows = {row[0]: row[1:] for row in family.rows_of(ours.config.layers) if row[1] in own}
     compared = {name: parameter.grad.numpy() for name, parameter in theirs.named_parameters()}
-    assert {changes[name].ours for name in compared} == own.keys()
+    assert {rows[name][0] for name in compared} == own.keys()
     for name, gradient in compared.items():
-        row = changes[name]
-        found = row.change.write(row.part_of(own[row.ours].grad.array, ours.config), ours.config.head_size)
+        our_name, layout = rows[name]
+        found = layout(own[our_name].grad, ours.config).array.reshape(gradient.shape)
         np.testing.assert_allclose(found, gradient, atol=1e-4, rtol=0, err_msg=name)
 
 
@@ -314,10 +314,9 @@ def test_the_end_of_text_is_read_from_the_folder(file, value, our_model, tmp_pat
 # ---- writing ----
 
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("size", [hub.SHARD_SIZE, 3000])
-def test_transformers_loads_exported_models(name, size, our_model, tokens, tmp_path, warned):
+def test_transformers_loads_exported_models(name, our_model, tokens, tmp_path, warned):
     ours, vocabulary = our_model(OURS[name]), Vocabulary("\n !,abcdöü😀")
-    hub.write(ours, tmp_path / "out", vocabulary, shard_size=size)
+    hub.write(ours, tmp_path / "out", vocabulary)
     theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert type(theirs).__name__.startswith(("GPT2", "Llama")) and not any(report.values())
     np.testing.assert_allclose(their_logits(theirs, tokens), our_logits(ours, tokens), atol=1e-5, rtol=0)
@@ -344,19 +343,6 @@ def test_a_folder_read_and_written_is_unchanged(name, dtype, their_model, tmp_pa
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == dtype
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
-
-
-def test_shards_are_as_full_as_they_may_be(our_model, tmp_path):
-    hub.write(our_model(OURS["gpt2"]), tmp_path / "out", shard_size=3000)
-    index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
-    sizes = {path.name: [4 * tensor.numel() for tensor in load_file(path).values()] for path in
-             sorted((tmp_path / "out").glob("*.safetensors"))}
-    count = len(sizes)
-    assert list(sizes) == [f"model-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)]
-    assert all(sum(size) <= 3000 or len(size) == 1 for size in sizes.values())
-    assert max(map(len, sizes.values())) > 2 and index["metadata"] == {"total_size": sum(map(sum, sizes.values()))}
-    for name, file in index["weight_map"].items():
-        assert name in load_file(tmp_path / "out" / file)
 
 
 def test_rounding_matches_pytorch(our_model, tmp_path, random):
