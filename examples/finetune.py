@@ -1,4 +1,4 @@
-"""Fine-tune a model in a Hugging Face folder until it knows the Zen of Python by heart (extra hub).
+"""Fine-tune a model in a Hugging Face folder until it knows the Zen of Python by heart.
 
     python examples/finetune.py [FOLDER] [--to OTHER]
 

@@ -41,7 +41,7 @@ class Source:
         CheckpointError if they do not fit."""
         config = self.config
         others = differences(config, dataclasses.replace(model.config, vocabulary_size=config.vocabulary_size))
-        if model.config.context > config.context and config.positions == "learned":
+        if model.config.context > config.context and config.positions in ("learned", "relative"):
             others.append(f"a context of at most {config.context}, not {model.config.context}")
         if others:
             raise CheckpointError(f"{self.path} is from another architecture: its model has {', '.join(others)}; leave out "

@@ -1,13 +1,8 @@
 """Published config.json files are read as configs with the published number of parameters."""
 import pytest
 
-<<<<<<< HEAD
-from models.hub.folder import FAMILIES
 from models.config import TransformerConfig
-=======
 from models.hub.families import FAMILIES
-from models.transformer import TransformerConfig
->>>>>>> 447330f4 (GPT-2 and Llama folders: a table of fields and one of tensors a family, read as views of our parameters)
 
 LLAMA = dict(norm="rms_norm", activation="swiglu", positions="rotary", bias=False)
 PUBLISHED = {  # config.json, the config, and the number of parameters that is published with it

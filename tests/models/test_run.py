@@ -354,7 +354,7 @@ def test_a_shorter_context_reads_the_same_in_short_texts(positions, text_file, r
     logits, expected = (models.load(folder)(tokens)[0].array for folder in ("new", old))
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     if positions in ("learned", "relative"):
-        refused([([*flags, "--context", 17], "is from another architecture: its model/")], "train", codes=(1,))
+        refused([([*flags, "--context", 17], "is from another architecture: its model has a context of at most 16, not 17")], "train", codes=(1,))
 
 
 def test_a_run_on_a_task_starts_from_one_on_another_task(run, refused, here):
