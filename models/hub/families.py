@@ -21,7 +21,7 @@ class Family:
     prefix: str  # of all tensors except the read-out; some files omit it
     fixed: Mapping[str, Any]  # fields of every TransformerConfig in this family
     fields: list[tuple[str, str, Any]]  # theirs, ours, and their default; several of ours must agree
-    activations: Mapping[str, str]  # {theirs: ours}; of several, the first is written
+    activations: Mapping[str, str]  # {theirs: ours}; of several, the last is written
     constants: Mapping[str, Any]  # fields that must have this value if present
     meaningless: frozenset[str]  # fields that do not affect the numbers
     rows: list[tuple[str, str, Layout]]  # their tensor and our parameter; "{}" stands for the number of the block
@@ -55,9 +55,10 @@ class Family:
 
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
         """The fields of config.json for a config without `misfits`."""
-        known = {ours: theirs for theirs, ours in reversed(self.activations.items())}
-        fields = {theirs: getattr(config, ours) for theirs, ours, _ in self.fields}
-        fields |= {theirs: known.get(config.activation) for theirs, ours, _ in self.fields if ours == "activation"}
+        activations = {ours: theirs for theirs, ours in self.activations.items()}
+        values = {ours: getattr(config, ours) for _, ours, _ in self.fields}
+        values["activation"] = activations.get(config.activation)
+        fields = {theirs: values[ours] for theirs, ours, _ in self.fields}
         return {"model_type": self.model_type, "architectures": [self.architecture], **self.unfold(fields)}
 
     def misfits(self, config: TransformerConfig) -> list[str]:
@@ -123,7 +124,7 @@ GPT2 = Family(  # Radford et al., 2019: learned positions, layer norm before eac
         ("resid_pdrop", "dropout", 0.1), ("embd_pdrop", "dropout", 0.1), ("attn_pdrop", "dropout", 0.1),
         ("tie_word_embeddings", "tied", True),
     ],
-    activations={"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "swish": "silu",
+    activations={"gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_new": "gelu_tanh", "swish": "silu",
                  **{name: name for name in ("gelu", "relu", "tanh", "sigmoid", "silu")}},
     constants={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
     meaningless=MEANINGLESS | {
@@ -167,9 +168,9 @@ def fold_rotary(given: dict[str, Any]) -> dict[str, Any]:
 def unfold_rotary(fields: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `fold_rotary`, in the places where old and new versions of transformers look."""
     kind, numbers = parse_scaling(fields.pop("rope_type"))
-    scaling = {name: int(number) if name.endswith("embeddings") and number.is_integer() else number
-               for name, number in zip(SCALINGS[kind], numbers)}
-    scaling = {"rope_type": "default" if kind == "none" else kind, **scaling}
+    scaling: dict[str, Any] = {"rope_type": "default" if kind == "none" else kind}
+    for name, number in zip(SCALINGS[kind], numbers):
+        scaling[name] = int(number) if name.endswith("embeddings") and number.is_integer() else number
     fields["rope_parameters"] = {"rope_theta": fields["rope_theta"], **scaling}
     return {**fields, "rope_scaling": scaling} if numbers else fields
 
@@ -198,7 +199,7 @@ LLAMA = Family(  # Touvron et al., arXiv:2302.13971 and 2307.09288: rotary posit
         ("attention_bias", "bias", False), ("mlp_bias", "bias", False), ("tie_word_embeddings", "tied", False),
         ("rope_theta", "rotary_base", None), ("rope_type", "rotary_scaling", None),
     ],
-    activations={"silu": "swiglu", "swish": "swiglu"},
+    activations={"swish": "swiglu", "silu": "swiglu"},
     constants={"attention_dropout": 0.0, "partial_rotary_factor": 1.0, "rope_interleaved": False},
     meaningless=MEANINGLESS | {"pretraining_tp", "is_llama_config", "max_sequence_length"},
     rows=[

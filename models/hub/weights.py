@@ -60,9 +60,10 @@ def find(folder: pathlib.Path) -> dict[str, Stored]:
         raise CheckpointError(f"{folder} has neither {FILE} nor {INDEX}; is the download complete? A pickle, such as "
                               "pytorch_model.bin, can run code when it is read; if you trust it, transformers converts "
                               f"it: AutoModelForCausalLM.from_pretrained({str(folder)!r}).save_pretrained(NEW)")
-    places, tensors = read_json(folder / INDEX).get("weight_map"), {}
+    places = read_json(folder / INDEX).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
         raise CheckpointError(f'{folder / INDEX} has no "weight_map" of tensors and their files')
+    tensors: dict[str, Stored] = {}
     for file in sorted(set(places.values())):
         if not file.endswith(".safetensors") or set(file) & set("/\\:\0"):
             raise CheckpointError(f"{folder / INDEX} names {file!r:.99}, which is not a .safetensors file in this folder")

@@ -138,8 +138,8 @@ GPT2S = [
     (fields(model_type=...), "has model_type None"),
     (fields(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx is True, supported is False"),
     (fields(scale_attn_weights=False), "scale_attn_weights is False, supported is True"),
-    (fields(activation_function="quick_gelu"), "activation_function is 'quick_gelu', supported are gelu_new, "),
-    (fields(activation_function=["relu"]), "activation_function is ['relu'], supported are gelu_new, "),
+    (fields(activation_function="quick_gelu"), "activation_function is 'quick_gelu', supported are gelu_pytorch_tanh, "),
+    (fields(activation_function=["relu"]), "activation_function is ['relu'], supported are gelu_pytorch_tanh, "),
     (fields(resid_pdrop=0.5), "embd_pdrop is 0.0, but resid_pdrop is 0.5: they must agree"),
     (fields(n_head=3), "heads must divide width, got heads 3 and width 8"),
     (fields(n_head="2"), "heads must be a whole number from 1 to 1000000000, got '2'"),
@@ -155,7 +155,7 @@ GPT2S = [
 ]
 LLAMAS = [
     (fields(attention_bias=True), "mlp_bias is False, but attention_bias is True"),
-    (fields(hidden_act="gelu"), "hidden_act is 'gelu', supported are silu, swish"),
+    (fields(hidden_act="gelu"), "hidden_act is 'gelu', supported are swish, silu"),
     (fields(attention_dropout=0.1), "attention_dropout is 0.1, supported is 0.0"),
     (fields(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type is 'yarn'"),
     (fields(rope_parameters=..., rope_scaling={"type": "dynamic", "factor": 2.0}), "rope_type is 'dynamic'"),
