@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from minigrad import Tensor
-from models.config import TransformerConfig, canonical
+from models.config import TransformerConfig
 from nn.position import SCALINGS, parse_scaling
 
-CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
 Layout = Callable[[Tensor, TransformerConfig], Tensor]  # a view of our parameter with their tensor's numbers in order
 
 
@@ -51,7 +50,7 @@ class Family:
             values[ours], said_by[ours] = value, theirs
         if problems:
             raise ValueError("; ".join(problems))
-        return canonical(TransformerConfig(**{CONSTRUCTED.get(name, name): value for name, value in values.items()}))
+        return TransformerConfig(**values)
 
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
         """The fields of config.json for a config without `misfits`."""
@@ -67,7 +66,7 @@ class Family:
             back = self.read_config(self.write_config(config), config.dtype)
         except ValueError as error:  # another field needs what is lost
             return [str(error)]
-        return [f"{name}={value!r}" for name, value in vars(canonical(config)).items() if getattr(back, name) != value]
+        return [f"{name}={value!r}" for name, value in vars(config).items() if getattr(back, name) != value]
 
     def rows_of(self, layers: int) -> Iterator[tuple[str, str, Layout]]:
         """The rows of a model with this many blocks."""
@@ -119,7 +118,7 @@ GPT2 = Family(  # Radford et al., 2019: learned positions, layer norm before eac
     fixed=dict(norm="layer_norm", positions="learned", placement="pre", final_norm=True, bias=True),
     fields=[
         ("vocab_size", "vocabulary_size", 50257), ("n_positions", "context", 1024), ("n_embd", "width", 768),
-        ("n_layer", "layers", 12), ("n_head", "heads", 12), ("n_inner", "hidden", None),
+        ("n_layer", "layers", 12), ("n_head", "heads", 12), ("n_inner", "hidden_width", None),
         ("activation_function", "activation", "gelu_new"), ("layer_norm_epsilon", "norm_eps", 1e-5),
         ("resid_pdrop", "dropout", 0.1), ("embd_pdrop", "dropout", 0.1), ("attn_pdrop", "dropout", 0.1),
         ("tie_word_embeddings", "tied", True),
@@ -179,8 +178,8 @@ def third(i: int, is_rotated: bool) -> Layout:
     """The queries, keys or values of packed projections. Rotary positions rotate pairs of features of a head: ours 2i and
     2i + 1, theirs i and i + D/2. Permuting the rows of queries and keys accordingly leaves scores unchanged."""
     def layout(x: Tensor, config: TransformerConfig) -> Tensor:
-        D = config.head_width
-        x = x.split([config.heads * D, config.groups * D, config.groups * D])[i]
+        D, G = config.head_size, config.key_value_heads
+        x = x.split([config.heads * D, G * D, G * D])[i]
         return x.reshape(-1, D // 2, 2, *x.shape[1:]).transpose(1, 2) if is_rotated else x
 
     return layout
@@ -194,10 +193,10 @@ LLAMA = Family(  # Touvron et al., arXiv:2302.13971 and 2307.09288: rotary posit
     fields=[
         ("vocab_size", "vocabulary_size", 32000), ("max_position_embeddings", "context", 2048),
         ("hidden_size", "width", 4096), ("num_hidden_layers", "layers", 32), ("num_attention_heads", "heads", 32),
-        ("num_key_value_heads", "groups", None), ("head_dim", "head_width", None), ("intermediate_size", "hidden", 11008),
-        ("hidden_act", "activation", "silu"), ("rms_norm_eps", "norm_eps", 1e-6),
-        ("attention_bias", "bias", False), ("mlp_bias", "bias", False), ("tie_word_embeddings", "tied", False),
-        ("rope_theta", "rotary_base", None), ("rope_type", "rotary_scaling", None),
+        ("num_key_value_heads", "key_value_heads", None), ("head_dim", "head_size", None),
+        ("intermediate_size", "hidden_width", 11008), ("hidden_act", "activation", "silu"),
+        ("rms_norm_eps", "norm_eps", 1e-6), ("attention_bias", "bias", False), ("mlp_bias", "bias", False),
+        ("tie_word_embeddings", "tied", False), ("rope_theta", "rotary_base", None), ("rope_type", "rotary_scaling", None),
     ],
     activations={"swish": "swiglu", "silu": "swiglu"},
     constants={"attention_dropout": 0.0, "partial_rotary_factor": 1.0, "rope_interleaved": False},
