@@ -20,22 +20,19 @@ from models.data import load_corpus
 from models.recipes import RECIPES, Recipe
 from models.train import Trainer, TrainingConfig
 from models.recipes import PRESETS
-from models.transformer import Cache, CausalTransformer
+from models.transformer import CausalTransformer
 from naive import Constant
 
 
 def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
     """The computations by name."""
     found = {f"train-{name}": lambda recipe=recipe: trained(20, recipe, dropout=0.1) for name, recipe in RECIPES.items()}
-    found["sort"], found["gather"] = sorted_rows, gathered
     for dtype in "float32", "float64":
         for i, case in enumerate(CASES):
             found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
         for name, recipe in RECIPES.items():
             found[f"train-wide-{name}-{dtype}"] = lambda recipe=recipe, dtype=dtype: trained(
                 2, recipe, dtype=dtype, width=128, context=64)
-        for fields in {}, dict(positions="rotary", activation="silu"), dict(positions="relative", activation="tanh"):
-            found[f"decode-{dtype}-{fields}"] = lambda dtype=dtype, fields=fields: decoded(dtype=dtype, **fields)
     return found
 
 
@@ -62,30 +59,6 @@ def trained(steps: int, recipe: Recipe, **fields) -> list[np.ndarray]:
     for _ in range(steps):
         trainer.train_step()
     return [parameter.array for parameter in model.parameters()]
-
-
-def sorted_rows() -> list[np.ndarray]:
-    """Enough numbers, some of them equal, to be sorted by keys."""
-    x = Tensor(np.random.default_rng(2).integers(50, size=(70, 130)).astype(np.float32))
-    return [part.array for found in (x.sort(-1), x.sort(-1, True), x.topk(3)) for part in found]
-
-
-def gathered() -> list[np.ndarray]:
-    """Enough indices that kernels check, gather and scatter them."""
-    generator = np.random.default_rng(4)
-    x = Tensor(generator.standard_normal((200, 150)), dtype=mg.float32, requires_grad=True)
-    out = x.gather(1, Tensor(generator.integers(150, size=(200, 150)), dtype=mg.int64))
-    out.backward(Tensor(generator.standard_normal(out.shape), dtype=out.dtype))
-    return [out.array, x.grad.array]
-
-
-def decoded(**fields) -> list[np.ndarray]:
-    """Logits after a prompt and then token by token, for one sequence and for several."""
-    model, logits = make_model(width=128, **fields), []
-    for batch_size in 1, 5:
-        cache, tokens = Cache(model, batch_size), np.random.default_rng(1).integers(96, size=(batch_size, 32))
-        logits += [cache.read(tokens[:, :20]), *(cache.append(tokens[:, t]) for t in range(20, 32))]
-    return logits
 
 
 def kernels_never_run() -> list[str]:

@@ -48,17 +48,6 @@ def test_value_and_gradient_are_pytorchs_also_at_kinks(text, formula, kinks):
     np.testing.assert_allclose(x.grad.numpy(), x_torch.grad.numpy(), rtol=1e-7)
 
 
-@pytest.mark.parametrize("name, takes_log", [("Softmax", False), ("LogSoftmax", True)])
-@pytest.mark.parametrize("dim", [0, -1])
-def test_softmax_and_log_softmax(name, takes_log, dim):
-    array = np.random.default_rng(0).normal(size=(3, 4))
-    powers = np.exp(array)
-    expected = powers / powers.sum(dim, keepdims=True)
-    layer, x = getattr(nn, name)(dim=dim), mg.tensor(array, requires_grad=True)
-    np.testing.assert_allclose(layer(x).detach().numpy(), np.log(expected) if takes_log else expected, rtol=1e-12)
-    assert mg.gradcheck(layer, x) and repr(layer) == f"{name}(dim={dim})"
-
-
 def test_an_option_may_be_changed_later():
     layer = nn.LeakyReLU(0.5)
     layer.negative_slope = 0.25

@@ -55,26 +55,6 @@ def test_rotations_of_a_wrong_shape_or_dtype(shape, dtype, words):
         assert words in str(raised.value)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
-def test_any_target_can_be_ignored(reduction, label_smoothing):
-    expected = naive.cross_entropy(LOGITS, TARGETS, 7, reduction, label_smoothing)
-    options = dict(ignore_index=7, reduction=reduction)
-    x, targets, ones = mg.tensor(LOGITS), mg.tensor(TARGETS), mg.ones(3, dtype=mg.float64)
-    losses = [F.cross_entropy(x, targets, label_smoothing=label_smoothing, **options),
-              F.cross_entropy(x, targets, ones, label_smoothing=label_smoothing, **options)]
-    if not label_smoothing:
-        losses.append(F.nll_loss(x.log_softmax(1), targets, **options))
-    for loss in losses:
-        np.testing.assert_allclose(loss.numpy(), expected, atol=1e-12)
-
-
-def test_kl_div_of_an_impossible_class_is_0():
-    log_p = mg.tensor(LOGITS[:1]).log_softmax(1)
-    loss = F.kl_div(log_p, mg.tensor([[0.0, 1.0, 0.0]], dtype=mg.float64), reduction="none")
-    np.testing.assert_allclose(loss.numpy(), [[0, -log_p.numpy()[0, 1], 0]])
-
-
 @pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
 def test_ignored_rows_have_no_gradient_even_from_infinite_ones(loss):
     for targets, reduction, dout in (([-100, -100], "mean", 1.0), ([1, -100], "none", [1.0, np.inf])):
@@ -88,17 +68,6 @@ def test_ignored_rows_have_no_gradient_even_from_infinite_ones(loss):
 def test_targets_of_another_shape(loss, shape):
     with pytest.raises(ValueError, match=r"expected logits .* and targets .*, got \(4, 3\) and"):
         loss(mg.tensor(LOGITS), mg.zeros(*shape).long())
-
-
-def test_normalize_leaves_short_vectors_short():
-    x = mg.tensor([[3e-4, 4e-4], [3.0, 4.0]], dtype=mg.float64)
-    np.testing.assert_allclose(F.normalize(x, eps=1e-2).numpy(), [[3e-2, 4e-2], [0.6, 0.8]])
-
-
-def test_one_hot():
-    ids = mg.tensor([0, 2])
-    assert F.one_hot(ids).tolist() == [[1, 0, 0], [0, 0, 1]]
-    assert F.one_hot(ids, 4).tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
 
 
 @pytest.mark.parametrize("size", [21.0, 60.0])

@@ -110,6 +110,8 @@ CALLS = [  # (layer, call)
     (ENCODER, "layer(row, causal)"),
     ("nn.TransformerEncoderLayer(8, 2, 9, 0.0, 'gelu', 1e-3, True, True)", "layer(x.transpose(0, 1), causal)"),
     ("nn.TransformerEncoderLayer(8, 2, 9, 0.0, bias=False)", "layer(x)"),
+    ("nn.TransformerEncoderLayer(8, 2, 9, 0.0, F.silu)", "layer(x)"),
+    ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, nn.SiLU())", "layer(x, y)"),
     (ENCODER, "layer(x, square_by_head)"),
     (ENCODER, "layer(x, x[:, 0, :5].detach())"),
     ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, 'gelu', 0.5, norm_first=True)", "layer(x, y)"),
