@@ -139,7 +139,7 @@ def layer_norm_is_a_z_score():
 
 @claim("N7", "Layer Norm", "true if the learning rate is large",
        formula='it is important to use other deep learning "tricks" like LayerNorm to stabilize training',
-       ours='TransformerConfig(placement="residual" | "inner" | "pre")', code=f"{TRANSFORMER}:PLACEMENTS")
+       ours='TransformerConfig(placement="residual" | "inner" | "pre")', code="models/config.py:PLACEMENTS")
 def layer_norm_stabilises_training():
     """Layer norm is a trick that stabilises training."""
     task = of_one_length("copy", 4)
@@ -181,7 +181,7 @@ def layer_norm_before_both_halves():
 
 @claim("E15", "Layer Norm", FALSE,
        formula="Y = X + mhsa(X), X = Y + mlp(Y); but then Y = X' + mhsa(X'), X = Y' + mlp(Y')",
-       ours='TransformerConfig(placement="residual"), and placement="inner"', code=f"{TRANSFORMER}:PLACEMENTS")
+       ours='TransformerConfig(placement="residual"), and placement="inner"', code="models/config.py:PLACEMENTS")
 def the_final_block_has_residual_connections():
     """Transformers use residual connections, Y = X + mhsa(X) and X = Y + mlp(Y), and the final block only has layer norm
     before both steps."""
@@ -198,7 +198,7 @@ def the_final_block_has_residual_connections():
 
 @claim("E13", "Layer Norm", "false here or in note 002: they contradict each other",
        formula="000: X = Y' + mlp(Y');  002: X = Y + MLP(Y')",
-       ours='TransformerConfig(placement="inner"), and placement="mixed"', code=f"{TRANSFORMER}:PLACEMENTS",
+       ours='TransformerConfig(placement="inner"), and placement="mixed"', code="models/config.py:PLACEMENTS",
        also=("002: Putting it together",))
 def both_notes_print_turners_block():
     """The presentation follows Turner's introduction, with slight changes to the notation."""
