@@ -42,10 +42,9 @@ from .fast import autocast as amp
 from .fast.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where
-from .ops.gather import take_along_dim as take_along_dim
 from .ops.matmul import einsum as einsum, tensordot as tensordot
 from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
-from .ops.statistics import std_mean as std_mean, var_mean as var_mean
+from .ops.statistics import var_mean as var_mean
 from .pytorchs_names import left_out as _left_out
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
@@ -120,7 +119,6 @@ div: Final = as_function(Tensor.div)
 floor: Final = as_function(Tensor.floor)
 floor_divide: Final = as_function(Tensor.floor_divide)
 fmod: Final = as_function(Tensor.fmod)
-frac: Final = as_function(Tensor.frac)
 lerp: Final = as_function(Tensor.lerp)
 mul: Final = as_function(Tensor.mul)
 neg: Final = as_function(Tensor.neg)
@@ -134,38 +132,19 @@ sub: Final = as_function(Tensor.sub)
 trunc: Final = as_function(Tensor.trunc)
 
 # elementary
-acos: Final = as_function(Tensor.acos)
-acosh: Final = as_function(Tensor.acosh)
-arccos: Final = as_function(Tensor.arccos)
-arccosh: Final = as_function(Tensor.arccosh)
-arcsin: Final = as_function(Tensor.arcsin)
-arcsinh: Final = as_function(Tensor.arcsinh)
-arctan: Final = as_function(Tensor.arctan)
-arctan2: Final = as_function(Tensor.arctan2)
-arctanh: Final = as_function(Tensor.arctanh)
-asin: Final = as_function(Tensor.asin)
-asinh: Final = as_function(Tensor.asinh)
-atan: Final = as_function(Tensor.atan)
-atan2: Final = as_function(Tensor.atan2)
-atanh: Final = as_function(Tensor.atanh)
 cos: Final = as_function(Tensor.cos)
-cosh: Final = as_function(Tensor.cosh)
 erf: Final = as_function(Tensor.erf)
 erfc: Final = as_function(Tensor.erfc)
 exp: Final = as_function(Tensor.exp)
-exp2: Final = as_function(Tensor.exp2)
 expm1: Final = as_function(Tensor.expm1)
 log: Final = as_function(Tensor.log)
-log10: Final = as_function(Tensor.log10)
 log1p: Final = as_function(Tensor.log1p)
 log2: Final = as_function(Tensor.log2)
 logaddexp: Final = as_function(Tensor.logaddexp)
 rsqrt: Final = as_function(Tensor.rsqrt)
 sigmoid: Final = as_function(Tensor.sigmoid)
 sin: Final = as_function(Tensor.sin)
-sinh: Final = as_function(Tensor.sinh)
 sqrt: Final = as_function(Tensor.sqrt)
-tan: Final = as_function(Tensor.tan)
 tanh: Final = as_function(Tensor.tanh)
 
 # activations
@@ -190,7 +169,6 @@ le: Final = as_function(Tensor.le)
 logical_and: Final = as_function(Tensor.logical_and)
 logical_not: Final = as_function(Tensor.logical_not)
 logical_or: Final = as_function(Tensor.logical_or)
-logical_xor: Final = as_function(Tensor.logical_xor)
 lt: Final = as_function(Tensor.lt)
 masked_fill: Final = as_function(Tensor.masked_fill)
 maximum: Final = as_function(Tensor.maximum)
@@ -222,7 +200,6 @@ var: Final = as_function(Tensor.var)
 # cumulative
 cumprod: Final = as_function(Tensor.cumprod)
 cumsum: Final = as_function(Tensor.cumsum)
-logcumsumexp: Final = as_function(Tensor.logcumsumexp)
 
 # softmax
 log_softmax: Final = as_function(Tensor.log_softmax)
@@ -231,10 +208,8 @@ softmax: Final = as_function(Tensor.softmax)
 # matmul
 bmm: Final = as_function(Tensor.bmm)
 dot: Final = as_function(Tensor.dot)
-kron: Final = as_function(Tensor.kron)
 matmul: Final = as_function(Tensor.matmul)
 mm: Final = as_function(Tensor.mm)
-mv: Final = as_function(Tensor.mv)
 outer: Final = as_function(Tensor.outer)
 
 # shape
@@ -274,7 +249,6 @@ scatter: Final = as_function(Tensor.scatter)
 scatter_add: Final = as_function(Tensor.scatter_add)
 
 # indexing
-masked_select: Final = as_function(Tensor.masked_select)
 nonzero: Final = as_function(Tensor.nonzero)
 repeat_interleave: Final = as_function(Tensor.repeat_interleave)
 

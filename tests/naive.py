@@ -45,10 +45,6 @@ def softplus(x):
     return np.log1p(np.exp(x))
 
 
-def angle(a, b):
-    return by_mpmath("atan")(a / b) + (0 if b > 0 else math.pi if a > 0 else -math.pi)
-
-
 def gelu(x):
     return x * erfc(-x / math.sqrt(2)) / 2
 

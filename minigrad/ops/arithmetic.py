@@ -4,7 +4,6 @@ Broadcasting copies a value to many places, so its gradient is the sum over them
 """
 from __future__ import annotations
 
-import functools
 import operator
 from typing import TYPE_CHECKING, Callable, Final
 
@@ -17,7 +16,7 @@ from ..runner import compute
 from ..tape import Op
 from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
-from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote, scaled
+from .operands import binary, cast, common_dtype, of_floats, of_one_dtype, operand, promote, scaled
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor, TensorLike
@@ -306,11 +305,6 @@ class ArithmeticMethods:
     __floordiv__ = floor_divide
     __neg__ = neg
     __abs__ = abs
-
-    def frac(self: Tensor) -> Tensor:
-        """self - trunc(self)."""
-        x = floating(self)
-        return x - x.constant(functools.partial(backend.elementwise, np.trunc), x)
 
     @answers(np.reciprocal)
     def reciprocal(self: Tensor) -> Tensor:

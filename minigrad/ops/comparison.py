@@ -157,7 +157,6 @@ class ComparisonMethods:
 
     logical_and: Final = comparison(np.logical_and, "self and other")
     logical_or: Final = comparison(np.logical_or, "self or other")
-    logical_xor: Final = comparison(np.logical_xor, "exactly one of self and other")
     logical_not: Final = predicate(np.logical_not, "not self")
     isnan: Final = predicate(np.isnan, "self is NaN")
     isinf: Final = predicate(np.isinf, "self is infinite")

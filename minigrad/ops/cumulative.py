@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers
-from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
+from .operands import as_dtype, check_dim, methods_with_numpy_names
 
 if TYPE_CHECKING:
     from ..arrays.annotations import DType, Tensor
@@ -61,30 +61,6 @@ class CumProd(Op):
         return np.concatenate([g[..., :1], g[..., 1:] * out[..., :-1]], axis=-1).astype(dout.dtype)
 
 
-class LogCumSumExp(Op):
-    """out_i = log(e^(x_0) + ... + e^(x_i)) along the last axis:  dx_i = e^(x_i - out_i) g_i,
-    g_i = dout_i + e^(out_i - out_(i+1)) g_(i+1)
-
-    g_i is the whole gradient of out_i, as out_(i+1) = log(e^(out_i) + e^(x_(i+1))). No exponent is positive. Where out is
-    -inf, the gradient is 0. Around 1e6, the exponents are off by the rounding of out, so backward divides by the sums that
-    they lead to, which would be 1.
-    """
-
-    fresh_gradients = True
-
-    def forward(self, x):
-        out = np.logaddexp.accumulate(x, axis=-1, dtype=np.float64).astype(x.dtype)
-        self.save(x, out)
-        return out
-
-    def backward(self, dout, x, out):
-        x, out = x.astype(np.float64), out.astype(np.float64)
-        finite = np.where(out == -np.inf, 0.0, out)
-        ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
-        sums = carried_back(weights[..., ::-1], ratio[..., ::-1])[..., ::-1]
-        return (weights * carried_back(dout / np.where(sums == 0, 1.0, sums), ratio)).astype(dout.dtype)
-
-
 def along_last(operation, x, dim: int):
     """Along dim, an operation that runs along the last axis."""
     if dim == x.ndim - 1:
@@ -116,12 +92,3 @@ class CumulativeMethods:
         if self.dtype.kind != "f":
             return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)
         return along_last(CumProd, self, dim) if self.ndim else self.clone()
-
-    @overload
-    def logcumsumexp(self: Tensor, dim: int) -> Tensor: ...
-    @overload
-    def logcumsumexp(self: Tensor, *, axis: int) -> Tensor: ...
-    def logcumsumexp(self: Tensor, dim: int) -> Tensor:
-        """log(e^x_0 + ... + e^x_i), the running logsumexp along dim, without overflow."""
-        dim, x = check_dim("logcumsumexp", self, dim), floating(self)
-        return along_last(LogCumSumExp, x, dim) if x.ndim else x.clone()

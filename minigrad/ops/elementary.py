@@ -73,12 +73,6 @@ def elementary(
     return type("".join(word.capitalize() for word in name.split("_")), (Elementary,), row)
 
 
-def arcsinh_backward(dout, x):
-    """dout / sqrt(1 + x^2), where x^2 may overflow"""
-    size = np.maximum(abs(x), 1)
-    return dout / size / np.sqrt(np.square(1 / size) + np.square(x / size))
-
-
 def rsqrt(x):
     return 1 / np.sqrt(x)
 
@@ -99,60 +93,23 @@ def erfc(x):
 
 
 Exp = elementary("out = e^x:  dx = dout * out", np.exp, lambda dout, out: dout * out, saves="out")
-Exp2 = elementary("out = 2^x:  dx = dout * log 2 * 2^x", np.exp2, lambda dout, x: dout * (math.log(2) * np.exp2(x)))
 Expm1 = elementary("out = e^x - 1:  dx = dout * e^x", np.expm1, lambda dout, x: dout * np.exp(x))
 Log = elementary("out = log x:  dx = dout / x", np.log, lambda dout, x: dout / x)
 Log2 = elementary("out = log x / log 2:  dx = dout / (log 2 * x)", np.log2, lambda dout, x: dout * (1 / (math.log(2) * x)))
-Log10 = elementary("out = log x / log 10:  dx = dout / (log 10 * x)",
-                   np.log10, lambda dout, x: dout * (1 / (math.log(10) * x)))
 Log1p = elementary("out = log(1 + x):  dx = dout / (1 + x)", np.log1p, lambda dout, x: dout / (1 + x))
 Sqrt = elementary("out = sqrt x:  dx = dout / (2 * out)", np.sqrt, lambda dout, out: dout * 0.5 / out, saves="out")
 Rsqrt = elementary("out = 1 / sqrt x:  dx = -dout * out^3 / 2",
                    rsqrt, lambda dout, out: -0.5 * dout * out * out * out, saves="out")
 Sin = elementary("out = sin x:  dx = dout * cos x", np.sin, lambda dout, x: dout * np.cos(x))
 Cos = elementary("out = cos x:  dx = -dout * sin x", np.cos, lambda dout, x: -dout * np.sin(x))
-Tan = elementary("out = tan x:  dx = dout * (1 + (tan x)^2)", np.tan, lambda dout, x: dout * (1 + np.square(np.tan(x))))
-Sinh = elementary("out = sinh x:  dx = dout * cosh x", np.sinh, lambda dout, x: dout * np.cosh(x))
-Cosh = elementary("out = cosh x:  dx = dout * sinh x", np.cosh, lambda dout, x: dout * np.sinh(x))
 # The gradients of tanh and sigmoid are right within roundings of dout: far out, 1 - out has no digits left, as in PyTorch.
 Tanh = elementary("out = tanh x:  dx = dout * (1 - out^2)", np.tanh, lambda dout, out: dout * (1 - out * out), saves="out")
 Sigmoid = elementary("out = 1 / (1 + e^-x):  dx = dout * out * (1 - out)",
                      sigmoid, lambda dout, out: dout * out * (1 - out), saves="out")
-Arcsin = elementary("out = arcsin x:  dx = dout / sqrt(1 - x^2)",
-                    np.arcsin, lambda dout, x: dout * (1 / np.sqrt((1 - x) * (1 + x))))  # 1 - x^2 loses digits near 1
-Arccos = elementary("out = arccos x:  dx = -dout / sqrt(1 - x^2)",
-                    np.arccos, lambda dout, x: dout * (-1 / np.sqrt((1 - x) * (1 + x))))
-Arctan = elementary("out = arctan x:  dx = dout / (1 + x^2)", np.arctan, lambda dout, x: dout * (1 / (1 + x * x)))
-Arcsinh = elementary("out = arcsinh x:  dx = dout / sqrt(1 + x^2)",
-                     np.arcsinh, arcsinh_backward)
-Arccosh = elementary("out = arccosh x:  dx = dout / sqrt(x^2 - 1)",
-                     np.arccosh, lambda dout, x: dout * (1 / (np.sqrt(x - 1) * np.sqrt(x + 1))))
-Arctanh = elementary("out = arctanh x:  dx = dout / (1 - x^2)",
-                     np.arctanh, lambda dout, x: dout * (1 / ((1 - x) * (1 + x))))
 Erf = elementary("out = erf x:  dx = dout * 2 / sqrt(pi) * e^(-x^2)",
                  erf, lambda dout, x: dout * (2 / math.sqrt(math.pi)) * np.exp(-x * x))
 Erfc = elementary("out = 1 - erf x:  dx = -dout * 2 / sqrt(pi) * e^(-x^2)",
                   erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
-
-
-def arctan2_backward_a(dout, a, b):
-    is_origin = (a == 0) & (b == 0)
-    size = np.where(is_origin, 1.0, np.maximum(abs(a), abs(b)))
-    a, b = a / size, b / size
-    return dout * (b / np.where(is_origin, 1.0, a * a + b * b)) / size
-
-
-def arctan2_backward_b(dout, a, b):
-    return -arctan2_backward_a(dout, b, a)
-
-
-class Atan2(Elementwise):
-    """out = angle of the point (b, a), from -pi to pi:  da = dout * b / (a^2 + b^2),  db = -dout * a / (a^2 + b^2)
-
-    At the origin, which has no angle, both are 0. The larger of |a| and |b| is factored out, as its square may overflow.
-    """
-
-    function, gradients = np.arctan2, (arctan2_backward_a, arctan2_backward_b)
 
 
 def logaddexp_backward_a(dout, a, b):
@@ -185,16 +142,12 @@ def method(op: type[Elementary]) -> Callable[[Method], Method]:
 class ElementaryMethods:
     @method(Exp)
     def exp(self: Tensor) -> Tensor: """e^x, elementwise. Backward: dx = dout * out."""
-    @method(Exp2)
-    def exp2(self: Tensor) -> Tensor: """2^x, elementwise. Backward: dx = dout * log 2 * 2^x."""
     @method(Expm1)
     def expm1(self: Tensor) -> Tensor: """e^x - 1, elementwise. Backward: dx = dout * e^x."""
     @method(Log)
     def log(self: Tensor) -> Tensor: """log x, elementwise. Backward: dx = dout / x."""
     @method(Log2)
     def log2(self: Tensor) -> Tensor: """log x / log 2, elementwise. Backward: dx = dout / (log 2 * x)."""
-    @method(Log10)
-    def log10(self: Tensor) -> Tensor: """log x / log 10, elementwise. Backward: dx = dout / (log 10 * x)."""
     @method(Log1p)
     def log1p(self: Tensor) -> Tensor: """log(1 + x), elementwise. Backward: dx = dout / (1 + x)."""
     @method(Sqrt)
@@ -211,42 +164,9 @@ class ElementaryMethods:
     def sin(self: Tensor) -> Tensor: """sin x, elementwise. Backward: dx = dout * cos x."""
     @method(Cos)
     def cos(self: Tensor) -> Tensor: """cos x, elementwise. Backward: dx = -dout * sin x."""
-    @method(Tan)
-    def tan(self: Tensor) -> Tensor: """tan x, elementwise. Backward: dx = dout * (1 + (tan x)^2)."""
-    @method(Sinh)
-    def sinh(self: Tensor) -> Tensor: """sinh x, elementwise. Backward: dx = dout * cosh x."""
-    @method(Cosh)
-    def cosh(self: Tensor) -> Tensor: """cosh x, elementwise. Backward: dx = dout * sinh x."""
     @method(Tanh)
     def tanh(self: Tensor) -> Tensor: """tanh x, elementwise. Backward: dx = dout * (1 - out^2)."""
-    @method(Arcsin)
-    def arcsin(self: Tensor) -> Tensor: """arcsin x, elementwise. Backward: dx = dout / sqrt(1 - x^2)."""
-    @method(Arccos)
-    def arccos(self: Tensor) -> Tensor: """arccos x, elementwise. Backward: dx = -dout / sqrt(1 - x^2)."""
-    @method(Arctan)
-    def arctan(self: Tensor) -> Tensor: """arctan x, elementwise. Backward: dx = dout / (1 + x^2)."""
-    @method(Arcsinh)
-    def arcsinh(self: Tensor) -> Tensor: """arcsinh x, elementwise. Backward: dx = dout / sqrt(1 + x^2)."""
-    @method(Arccosh)
-    def arccosh(self: Tensor) -> Tensor: """arccosh x, elementwise. Backward: dx = dout / sqrt(x^2 - 1)."""
-    @method(Arctanh)
-    def arctanh(self: Tensor) -> Tensor: """arctanh x, elementwise. Backward: dx = dout / (1 - x^2)."""
-
-    asin = arcsin
-    acos = arccos
-    atan = arctan
-    asinh = arcsinh
-    acosh = arccosh
-    atanh = arctanh
-
-    @answers(np.arctan2)
-    def atan2(self: Tensor, other: TensorLike) -> Tensor:
-        """The angle of the point (other, self), from -pi to pi."""
-        return of_floats(Atan2, self, other)
-
     @answers(np.logaddexp)
     def logaddexp(self: Tensor, other: TensorLike) -> Tensor:
         """log(e^self + e^other), without overflow."""
         return of_floats(LogAddExp, self, other)
-
-    arctan2 = atan2

@@ -11,7 +11,6 @@ from ..backend import along, copied_with_range, is_tensor, takes_twice
 from ..runner import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, add_at, passed_on, started
-from .numpy_protocol import answers
 from .operands import at, check_dim, common_dtype, operand, promote, scaled
 
 if TYPE_CHECKING:
@@ -111,24 +110,6 @@ def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np
     if bad.any():
         raise IndexError(f"{name}: index {positions[bad][0]} is out of bounds for dim {dim} of {shape}")
     return positions
-
-
-def take_along_dim(input: Tensor, indices: Tensor | np.ndarray, dim: int | None = None) -> Tensor:
-    """out[i, j] = input[i, indices[i, j]] for dim = 1, and so on, other axes broadcast; without dim, of a flat input."""
-    if dim is None:
-        return take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
-    dim = check_dim("take_along_dim", input, dim)
-    if indices.ndim != input.ndim:
-        raise ValueError(f"take_along_dim: expected as many axes as {input.shape} has, got {indices.shape}")
-    before, after = (
-        np.broadcast_shapes(input.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
-    )
-    shape = before + indices.shape[dim : dim + 1] + after
-    indices = indices.expand(shape) if is_tensor(indices) else np.broadcast_to(indices, shape)
-    return input.expand(before + input.shape[dim : dim + 1] + after).gather(dim, indices)
-
-
-answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices, dim))
 
 
 class GatherMethods:

@@ -116,7 +116,6 @@ class InPlaceMethods:
     ceil_: Final = in_place(OutOfPlace.ceil)
     floor_: Final = in_place(OutOfPlace.floor)
     floor_divide_: Final = in_place(OutOfPlace.floor_divide)
-    frac_: Final = in_place(OutOfPlace.frac)
     neg_: Final = in_place(OutOfPlace.neg)
     pow_: Final = in_place(OutOfPlace.pow)
     reciprocal_: Final = in_place(OutOfPlace.reciprocal)

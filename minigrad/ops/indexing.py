@@ -205,11 +205,6 @@ class IndexingMethods:
             target[advanced] = value._array
             versions.note_item_written(target, advanced)
 
-    def masked_select(self: Tensor, mask: Tensor) -> Tensor:
-        """The elements where mask holds, as a vector; both broadcast."""
-        shape = np.broadcast_shapes(self.shape, mask.shape)
-        return self.expand(shape)[np.broadcast_to(values_of(mask), shape)]
-
     @answers(np.repeat)
     def repeat_interleave(self: Tensor, repeats: TensorLike, dim: int | None = None) -> Tensor:
         """Each element along dim (without dim, of self flattened) `repeats` times: one number for all, or one each.

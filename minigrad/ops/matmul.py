@@ -205,26 +205,11 @@ class MatmulMethods:
         """The inner product of two vectors, a number."""
         return _product_of("dot", 1, self, tensor)
 
-    def mv(self: Tensor, vec: Tensor) -> Tensor:
-        """The product of a matrix, (M, K), and a vector, (K,)."""
-        if vec.ndim != 1:
-            raise ValueError(f"mv: expected a vector, got shape {vec.shape}")
-        return matmul(self, vec)
-
     def outer(self: Tensor, vec2: Tensor) -> Tensor:
         """out_ij = self_i vec2_j, of two vectors."""
         if self.ndim != 1 or vec2.ndim != 1:
             raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {vec2.shape}")
         return self.unsqueeze(1) * vec2
-
-    @answers(np.kron)
-    def kron(self: Tensor, other: Tensor) -> Tensor:
-        """The Kronecker product: for each element of self, other multiplied by it."""
-        ndim = max(self.ndim, other.ndim)
-        a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (self, other))
-        products = other.reshape(b + (1,) * ndim) * self.reshape(a)  # long axes last: other is usually the smaller one
-        pairs = products.permute([axis for i in range(ndim) for axis in (ndim + i, i)])
-        return pairs.reshape([m * n for m, n in zip(a, b)])
 
 
 @answers(np.dot)

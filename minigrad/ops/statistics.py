@@ -101,16 +101,6 @@ def var_mean(
     return input.var(dim, unbiased, keepdim, correction=correction), mean
 
 
-@with_numpy_names
-def std_mean(
-    input: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
-    correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """(input.std(...), input.mean(...))"""
-    mean = input.mean(None if isinstance(dim, bool) else dim, keepdim)
-    return input.std(dim, unbiased, keepdim, correction=correction), mean
-
-
 def middle(x: np.ndarray, dim: int) -> np.ndarray:
     """The index along dim of the middle element in order of size, or of the smaller of two; or that of the first NaN."""
     row = np.atleast_1d(x)

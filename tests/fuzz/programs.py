@@ -61,7 +61,7 @@ BINARY = functions("a, b", """
     m.floor_divide(a, b)  m.where(a > b, a, b)  a.masked_fill(b > 0, 2)  a == b  a < b  a @ b
     a @ b.transpose(-1, -2)  m.cat([a, b], 0)  m.stack([a, b], -1)  F.mse_loss(a, b.expand(a.shape))
     F.linear(a, b.reshape(-1, b.shape[-1]))  F.scaled_dot_product_attention(a, b, b)
-    F.scaled_dot_product_attention(a, a, b, is_causal=True)  a.masked_select(b > 0)  a.expand_as(b)
+    F.scaled_dot_product_attention(a, a, b, is_causal=True)  a.expand_as(b)
     a.reshape(b.shape)  a.to("cpu", b.dtype)  a.type_as(b)  m.addcmul(a, b, a, value=3)
     m.addcdiv(a, b, a, value=2.0)  m.hstack([a, b])  m.vstack([a, b])  a.scatter(0, b.argsort(dim=0, stable=True), b)
 """)  # PyTorch's mse_loss expands first, so 0-d tensors keep their dtype

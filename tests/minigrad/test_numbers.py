@@ -41,7 +41,6 @@ EXTREME = {  # a function, an input, the upstream gradient, and what the output 
     "zero to a negative power": (lambda x: mg.tensor([0.0], dtype=x.dtype) ** x, [-1.0], [1], [inf], [-inf]),
     "mean of nothing": (lambda x: x.mean(), [], 1, nan, []),
     "sum of nothing": (lambda x: x.sum(), [], 1, 0, []),
-    "acosh": (mg.acosh, [-2.0, 1e25], [1, 1], [nan, math.log(2) + 25 * math.log(10)], [nan, 1e-25]),
     "cumprod": (lambda x: x.cumprod(0), [1e-30, 1e30, 1e30, 1e-30], [0, 0, 0, 1], [1e-30, 1, 1e30, 1], [1e30, 1e-30, 1e-30, 1e30]),
 }
 
@@ -113,7 +112,6 @@ KINKS = [  # a function, an input and its gradient
     (lambda x: x**1, [0.0, -1.0, 2.0], [1, 1, 1]),
     (lambda x: mg.logaddexp(x, mg.tensor([-inf, 1.0, -inf])), [-inf, -inf, 1.0], [0, 0, 1]),
     (lambda x: mg.logaddexp(mg.tensor([-inf, -inf, 1.0]), x), [-inf, 1.0, -inf], [0, 1, 0]),
-    (lambda x: x.logcumsumexp(0), [-inf, -inf, 1.0], [0, 0, 1]),
     (lambda x: x.median(0).values, [2.0, 1.0, 3.0, 4.0], [1, 0, 0, 0]),
     (mg.median, [1.0, 2.0, 2.0, 3.0], [0, 0.5, 0.5, 0]),
     (mg.median, [1.0, nan, 3.0, nan], [0, 0.5, 0, 0.5]),
@@ -270,9 +268,9 @@ def test_single_numbers_and_empty_tensors_have_softmax_attention_and_positions()
 OF_A_DIM = {
     **{name: lambda x, dim, name=name: getattr(x, name)(dim=dim) for name in (
         "sum mean prod amax amin any all count_nonzero logsumexp var std argmax argmin max min median softmax log_softmax "
-        "cumsum cumprod logcumsumexp sort argsort squeeze").split()},
+        "cumsum cumprod sort argsort squeeze").split()},
     **{f"norm {p}": lambda x, dim, p=p: x.norm(p, dim) for p in (0, 1, 2, 3, inf)},
-    "var_mean": mg.var_mean, "std_mean": mg.std_mean, "normalize": lambda x, dim: F.normalize(x, dim=dim),
+    "var_mean": mg.var_mean, "normalize": lambda x, dim: F.normalize(x, dim=dim),
     "flatten": lambda x, dim: x.flatten(dim), "sum of several": lambda x, dim: x.sum((dim,)),
 }
 
@@ -298,13 +296,6 @@ def test_numpy_integers_are_integers():
     x, one = mg.tensor([[1.0, 2.0], [3.0, 4.0]]), np.int64(1)
     assert x.sum(one).tolist() == [3, 7] and x.roll(one, one).tolist() == [[2, 1], [4, 3]]
     assert len(x.split(one)) == 2 and x.movedim(one, np.int64(0)).tolist() == [[1, 3], [2, 4]]
-
-
-def test_atan2_at_the_origin_and_where_squares_overflow():
-    a, b = (mg.tensor(x, requires_grad=True) for x in ([0.0, 1e-30, 3e30, 0.0], [0.0, 0.0, 0.0, 2e-30]))
-    da, db = mg.grad(mg.atan2(a, b), [a, b], mg.ones(4))
-    np.testing.assert_allclose(da.data, [0, 0, 0, 5e29], rtol=1e-6)
-    np.testing.assert_allclose(db.data, [0, -1e30, -1 / 3e30, 0], rtol=1e-6)
 
 
 LONG, HUGE = 9003, 2.0**100  # elements, not a multiple of a vector's length

@@ -326,7 +326,6 @@ REFUSED = {
     "a seed": (lambda x: x * mg.manual_seed(3).initial_seed(), "looks at the generator's state"),
     "a draw in Python": (lambda x: x * mg.random.generator().random(), "draws from the generator in Python"),
     "a mask as index": (lambda x, mask=mg.tensor([True, False]): x[mask], "reads the values"),
-    "a mask to select": (lambda x, mask=mg.tensor([True, False]): x.masked_select(mask), "reads the values"),
     "a number as index": (lambda x, i=mg.tensor(1): x[i], "reads the values"),
     "equality": (lambda x: x if x.equal(mg.ones(2)) else x * 2, "reads the values"),
 }

@@ -131,7 +131,7 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "module": ("m = types.ModuleType('settings')\nm.k = 2.0", "y = y * m.k", "m.k = 3.0"),
     "counter": ("d = collections.Counter(k=2)", "y = y * d['k']", "d['k'] = 3"),
     "chain map": ("d = collections.ChainMap({}, {'k': 2.0})", "y = y * d['k']", "d['k'] = 3.0"),
-    "minus zero": ("k = 0.0", "y = y + mg.atan2(mg.tensor(k), mg.tensor(-1.0))", "k = -0.0"),
+    "minus zero": ("k = 0.0", "y = y + 1.0 / mg.tensor(k)", "k = -0.0"),
     "NumPy array as it is": ("a = np.full(2, 2.0, np.float32)", "y = y * a", "a[:] = 3"),
     "NumPy array as a tensor": ("a = np.full(2, 2.0, np.float32)", "y = y * mg.tensor(a)", "a[:] = 3"),
     "Tensor of an array": ("a = np.full(2, 2.0)", "y = y * mg.Tensor(a).float()", "a[:] = 3"),
