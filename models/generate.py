@@ -170,17 +170,17 @@ def draw(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float
     falls on one of them. ValueError if the largest logit of a row is not finite.
     """
     logits = logits.astype(np.float64)
-    largest = logits.max(axis=1, keepdims=True)
-    if not np.isfinite(largest).all():
+    if not np.isfinite(logits.max(axis=1)).all():
         raise ValueError("the model's logits are not finite; its parameters are broken")
     if temperature == 0:
         return logits.argmax(axis=1)
-    order = np.argsort(-logits, axis=1, kind="stable")[:, :top_k]
-    weights = np.exp((np.take_along_axis(logits, order, axis=1) - largest) / max(temperature, COLDEST))
-    sums = weights.cumsum(axis=1)
-    if top_p is not None:
-        weights[sums - weights >= top_p * sums[:, -1:]] = 0.0  # those before it already reach top_p
-        sums = weights.cumsum(axis=1)
-    ranks = [np.searchsorted(own, uniform * own[-1], side="right")
-             for own, uniform in zip(sums, generator.random(len(sums)))]
-    return np.take_along_axis(order, np.array(ranks)[:, None], axis=1)[:, 0]
+    drawn = []
+    for row, uniform in zip(logits, generator.random(len(logits))):
+        order = np.argsort(-row, kind="stable")[:top_k]
+        weights = np.exp((row[order] - row[order[0]]) / max(temperature, COLDEST))
+        sums = weights.cumsum()
+        if top_p is not None:
+            weights[sums - weights >= top_p * sums[-1]] = 0.0  # those before it already reach top_p
+            sums = weights.cumsum()
+        drawn.append(order[np.searchsorted(sums, uniform * sums[-1], side="right")])
+    return np.array(drawn)

@@ -267,7 +267,7 @@ class CausalTransformer(Model):
         """The vectors (T or more, C) of the positions from `start` on, if they are in a table."""
         config = self.config
         if config.positions == "learned":
-            return self.position_embedding.weight[start:] if start else self.position_embedding.weight
+            return self.position_embedding.weight[start : start + T] if start else self.position_embedding.weight
         if config.positions not in FIXED:
             return None
         return Tensor(FIXED[config.positions](T, config.width, start=start), dtype=self.token_embedding.weight.dtype)
@@ -342,7 +342,7 @@ class Cache:
         """Logits (B, V) after one more token of each text, `chosen` (B,). Compiling the step pays after tens of tokens."""
         self._make_room(1)
         positions = self.model.positions(1, self.count)
-        own = self._tensor(np.zeros((1, self.config.width))) if positions is None else positions[:1].detach()
+        own = self._tensor(np.zeros((1, self.config.width))) if positions is None else positions
         logits = (self.compiled if compiled else self.step)(mg.tensor(chosen[:, None]), own, *self._place(1))
         self.count, self.steps = self.count + 1, self.steps + 1
         return logits.array[:, 0]
