@@ -138,15 +138,6 @@ def test_weights_by_a_mask_and_causally():
     assert not weights[:, 0].any()
 
 
-def test_dropout_is_active_in_training_only():
-    attention, x = nn.MultiHeadAttention(C, H, dropout=0.5), mg.randn(B, T, C)
-    _, weights = attention(x, need_weights=True, average_attn_weights=False)
-    assert 0.2 < (weights.data == 0).mean() < 0.8
-    assert not np.array_equal(attention(x).data, attention(x).data)
-    attention.eval()
-    np.testing.assert_array_equal(attention(x).data, attention(x).data)
-
-
 @pytest.mark.parametrize("positions", ["rotary", "relative"])
 def test_parts_from_a_position_on_are_those_of_the_whole(positions):
     """As a cache of keys and values needs them: the last queries, at their own positions."""

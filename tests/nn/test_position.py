@@ -105,8 +105,3 @@ def test_scaled_frequencies():
     share = (turns[1] - 1) / 3
     np.testing.assert_allclose(scaled / plain, [1.0, share + (1 - share) / 8, 1 / 8, 1 / 8])
     np.testing.assert_allclose(rotary_frequencies(8, 50.0, "linear:4"), plain / 4)
-
-
-def test_rotate_gradient(random):
-    x = mg.tensor(random.normal(size=(2, 3, 4)), requires_grad=True)
-    assert mg.gradcheck(lambda x: rotate(x, start=3), x)

@@ -1,4 +1,4 @@
-"""RNN against its definition, one sequence at a time."""
+"""Recurrent layers: padding, initial parameters, dropout. (Their formulas are in tests/layers.py, PyTorch's in test_pytorch_calls.py.)"""
 import numpy as np
 import pytest
 
@@ -6,41 +6,6 @@ import minigrad as mg
 import nn
 
 B, T, INPUTS, HIDDEN = 2, 5, 3, 4
-
-
-def slow(layer, x, h_0):
-    parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
-    outputs, last = [], np.zeros_like(h_0)
-    for b, below in enumerate(x):
-        count = 0
-        for number in range(layer.num_layers):
-            both = []
-            for direction in layer.directions:
-                w_ih, w_hh, b_ih, b_hh = (parameters[f"{name}_l{number}{direction}"]
-                                          for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-                states, h = np.zeros((T, HIDDEN)), h_0[count, b]
-                for t in reversed(range(T)) if direction else range(T):
-                    h = states[t] = np.tanh(w_ih @ below[t] + b_ih + w_hh @ h + b_hh)
-                both.append(states)
-                last[count, b] = h
-                count += 1
-            below = np.hstack(both)
-        outputs.append(below)
-    return np.stack(outputs), last
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_is_the_definition(num_layers, bidirectional, random):
-    """With initial states or from zeros; and so are the gradients through time."""
-    layer = nn.RNN(INPUTS, HIDDEN, num_layers, batch_first=True, bidirectional=bidirectional).double()
-    x, h_0 = random.normal(size=(B, T, INPUTS)), random.normal(size=(num_layers * len(layer.directions), B, HIDDEN))
-    for start in (h_0, None):
-        found = layer(mg.tensor(x), start if start is None else mg.tensor(start))
-        for array, expected in zip(found, slow(layer, x, 0 * h_0 if start is None else start), strict=True):
-            np.testing.assert_allclose(array.data, expected, atol=1e-14)
-    inputs = [mg.tensor(array, requires_grad=True) for array in (x, h_0)]
-    assert mg.gradcheck_module(layer, inputs, fast_mode=True, directions=1, progress=False).verdict == "pass"
 
 
 @pytest.mark.parametrize("batch_first", [False, True])

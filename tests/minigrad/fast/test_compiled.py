@@ -162,29 +162,6 @@ def doubling():
     return step, w
 
 
-@pytest.mark.parametrize("of_ids", [
-    lambda ids: F.nll_loss(TABLE.log_softmax(1), ids),
-    lambda ids: F.nll_loss(TABLE.log_softmax(1), ids, ignore_index=1, reduction="sum"),
-    lambda ids: F.cross_entropy(TABLE, ids, mg.tensor([1.0, 2.0, 3.0]), label_smoothing=0.1),
-    lambda ids: F.embedding(ids, TABLE, padding_idx=1), lambda ids: F.one_hot(ids, 3) * TABLE,
-])
-def test_functions_of_ids_are_replayed(of_ids):
-    def step(ids):
-        out = of_ids(ids)
-        (out * out).sum().backward()
-        return out.detach()
-
-    compiled, results = mg.compile(step), []
-    for function in (step, compiled):
-        for ids in ([0, 1, 2], [1, 1, 1], [2, 0, 1]):
-            out = function(mg.tensor(ids))
-            results.append([out.numpy(), TABLE.grad.numpy().copy()])
-            TABLE.grad = None
-    for plain, replayed in zip(results[:3], results[3:], strict=True):
-        np.testing.assert_array_equal(plain[0], replayed[0])
-        np.testing.assert_array_equal(plain[1], replayed[1])
-
-
 def test_results_are_copies():
     step, _ = doubling()
     first, second = step(mg.tensor([1.0, 0.0])), step(mg.tensor([0.0, 1.0]))

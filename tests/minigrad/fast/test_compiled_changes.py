@@ -2,7 +2,6 @@
 
 Matrices are smaller and larger than 32 kB, above which a captured step reuses memory.
 """
-import gc
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -233,66 +232,6 @@ def test_inputs_and_results_inside_a_step_have_their_strides():
 
 
 # ---- gradients own their memory ----
-
-
-def gradients_of(side, backwards):
-    """A step with a loss and a backward for each name, its input, the expected gradient, and the parameter."""
-    mg.manual_seed(0)
-    w, x = mg.randn(side, side, requires_grad=True), mg.randn(side, side)
-    losses = {"product": lambda x: ((x @ w) ** 2).sum(), "square": lambda x: (w * w).sum(), "exp": lambda x: (w * x).exp().sum()}
-
-    def step(x):
-        w.grad = None
-        for name in backwards:
-            losses[name](x).backward()
-
-    step(x)
-    expected, w.grad = w.grad.numpy().copy(), None
-    return mg.compile(step), x, expected, w
-
-
-@both_sides
-@pytest.mark.parametrize("backwards", [("product", "square"), ("square", "product", "exp"), ("product",) * 5])
-def test_several_backwards_in_a_step(side, backwards):
-    step, x, expected, w = gradients_of(side, backwards)
-    for _ in range(3):
-        step(x)
-        np.testing.assert_array_equal(w.grad.numpy(), expected)
-    del step  # the gradients stay
-    gc.collect()
-    junk = [np.full(w.shape, np.nan, np.float32) for _ in range(50)]
-    np.testing.assert_array_equal(w.grad.numpy(), expected)
-    assert len(junk) == 50
-
-
-@both_sides
-def test_gradients_stay_when_captured_steps_are_evicted(side):
-    w = mg.ones(side, side, requires_grad=True)
-
-    @mg.compile
-    def step(x):
-        loss = (x @ w).sum()
-        loss.backward()
-        return loss
-
-    for rows in range(1, 40):  # more than are kept
-        step(mg.ones(rows, side))
-    step.forget()
-    assert np.all(w.grad.numpy() == sum(range(1, 40)))
-
-
-@both_sides
-def test_gradients_of_compiled_and_plain_calls_add_up(side):
-    step, x, expected, w = gradients_of(side, ("square",))
-    plain = step.function
-    for call in (plain, step, step, plain, step):
-        call(x)
-        np.testing.assert_array_equal(w.grad.numpy(), expected)
-    accumulate = mg.compile(lambda x: (w * x).sum().backward())
-    w.grad = None
-    for _ in range(4):
-        accumulate(x)
-    np.testing.assert_array_equal(w.grad.numpy(), 4 * x.numpy())
 
 
 class Keeper(nn.optim.Optimizer):
