@@ -151,7 +151,7 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
         return [sizes[label] for label in group]
 
     made = batch + rows + columns
-    product = MatMul.call(matrices(factors[0], a, rows, summed), matrices(factors[1], b, summed, columns))
+    product = matmul.MatMul.call(matrices(factors[0], a, rows, summed), matrices(factors[1], b, summed, columns))
     return product.reshape(lengths(made)).transpose([made.index(label) for label in output])
 
 
