@@ -278,15 +278,6 @@ def test_an_op_is_not_blamed_for_what_it_adds_to():
     assert np.isnan(x.grad.data[0]).all() and np.isfinite(x.grad.data[1]).all()
 
 
-def test_an_array_that_is_also_a_constant_has_one_place_on_the_tape():
-    """In x * x.detach(), only one of the two equal arrays is differentiated again."""
-    x = mg.tensor([3.0], requires_grad=True)
-    for product in (x * x.detach(), x.detach() * x):
-        (first,) = mg.grad(product, x, create_graph=True)
-        (second,) = mg.grad(first * x, x)
-        assert first.item() == 3.0 and second.item() == 3.0
-
-
 def test_retain_grad_keeps_a_gradient_that_is_none_otherwise_and_says_why():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     y = x * 3.0
