@@ -165,13 +165,11 @@ def fold_rotary(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def unfold_rotary(fields: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `fold_rotary`, in the places where old and new versions of transformers look."""
+    """The inverse of `fold_rotary`, in the places that all versions of transformers know."""
     kind, numbers = parse_scaling(fields.pop("rope_type"))
-    scaling: dict[str, Any] = {"rope_type": "default" if kind == "none" else kind}
-    for name, number in zip(SCALINGS[kind], numbers):
-        scaling[name] = int(number) if name.endswith("embeddings") and number.is_integer() else number
-    fields["rope_parameters"] = {"rope_theta": fields["rope_theta"], **scaling}
-    return {**fields, "rope_scaling": scaling} if numbers else fields
+    named = {name: int(number) if name.endswith("embeddings") and number.is_integer() else number
+             for name, number in zip(SCALINGS[kind], numbers)}
+    return fields if kind == "none" else {**fields, "rope_scaling": {"rope_type": kind, **named}}
 
 
 def third(i: int, is_rotated: bool) -> Layout:

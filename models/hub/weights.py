@@ -80,7 +80,7 @@ def read_header(path: pathlib.Path) -> dict[str, Stored]:
         size, length = path.stat().st_size, int.from_bytes(file.read(8), "little")
         if length > min(LONGEST, size - 8):
             raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
-        header = json.loads(file.read(length), object_pairs_hook=_each_once)
+        header = json.loads(file.read(length))
         header.pop("__metadata__", None)
         places = sorted(entry["data_offsets"] for entry in header.values())
         if [0, *(stop for _, stop in places)] != [*(start for start, _ in places), size - 8 - length]:
@@ -92,12 +92,6 @@ def read_header(path: pathlib.Path) -> dict[str, Stored]:
             if dtype in DTYPES and stop - start != np.dtype(DTYPES[dtype]).itemsize * math.prod(shape):
                 raise ValueError(f"{name} is {dtype} {shape} in {stop - start} bytes")
         return tensors
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("a name that occurs twice")
-    return dict(pairs)
 
 
 def write(path: pathlib.Path, tensors: Mapping[str, tuple[tuple[int, ...], np.ndarray]], dtype: str) -> None:

@@ -61,12 +61,10 @@ def test_published_configs(name):
     ("llama3:32.0:1.0:4.0:8192.0", {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                     "original_max_position_embeddings": 8192}),
 ])
-def test_rope_scaling_is_written_for_every_version_of_transformers(scaling, numbers):
-    """Before version 5, "rope_scaling" holds it, and is absent without scaling."""
+def test_rotary_positions_are_written_for_every_version_of_transformers(scaling, numbers):
+    """As before version 5."""
     config = TransformerConfig(rotary_scaling=scaling, rotary_base=500.0, tied=False, **LLAMA)
     family = FAMILIES["llama"]
     written = family.write_config(config)
-    assert written.get("rope_scaling") == numbers
-    assert written["rope_parameters"] == {"rope_theta": 500.0, **(numbers or {"rope_type": "default"})}
-    del written["rope_parameters"]
+    assert (written["rope_theta"], written.get("rope_scaling")) == (500.0, numbers) and "rope_type" not in written
     assert family.read_config(written) == config
