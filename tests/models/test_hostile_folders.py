@@ -233,14 +233,6 @@ def test_headers_that_are_refused_are_no_safetensors(tmp_path):
             safetensors.safe_open(tmp_path / ONE, framework="numpy")
 
 
-def test_shards_are_read(folder):
-    path = folder()
-    before = models.load(path)
-    in_shards()(path)
-    for parameter, other in zip(before.parameters(), models.load(path).parameters()):
-        np.testing.assert_array_equal(parameter.array, other.array)
-
-
 def test_read_outs_and_tensors_that_are_there_twice(folder):
     assert_refused(folder(tied=False), [
         (fields(tie_word_embeddings=True), "differs from the token embedding"),
