@@ -1,6 +1,5 @@
 """The names of GPT-2 and Llama in their folders: a table of config.json's fields and one of tensors, used in both ways."""
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -55,8 +54,7 @@ class Family:
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
         """The fields of config.json for a config without `misfits`."""
         activations = {ours: theirs for theirs, ours in self.activations.items()}
-        values = {ours: getattr(config, ours) for _, ours, _ in self.fields}
-        values["activation"] = activations.get(config.activation)
+        values = vars(config) | {"activation": activations.get(config.activation)}
         fields = {theirs: values[ours] for theirs, ours, _ in self.fields}
         return {"model_type": self.model_type, "architectures": [self.architecture], **self.unfold(fields)}
 
@@ -77,9 +75,6 @@ class Family:
     def full_name(self, name: str) -> str:
         """A tensor's name with the prefix, unless it is the read-out's."""
         return name if name.startswith((self.prefix, "lm_head.")) else self.prefix + name
-
-    def is_buffer(self, name: str) -> bool:
-        return re.fullmatch(self.buffers, name.removeprefix(self.prefix)) is not None
 
 
 def as_it_is(x: Tensor, config: TransformerConfig) -> Tensor:
@@ -147,26 +142,26 @@ GPT2 = Family(  # Radford et al., 2019: learned positions, layer norm before eac
 
 
 def fold_rotary(given: dict[str, Any]) -> dict[str, Any]:
-    """Rotary positions as "rope_theta" and "rope_type", in the format of TransformerConfig.rotary_scaling. Since version 5
-    of transformers they are in "rope_parameters", before in "rope_theta" and "rope_scaling"."""
+    """Rotary positions as "rope_theta" and "rope_scaling", in the format of TransformerConfig.rotary_scaling. There they
+    were before version 5 of transformers, which has all in "rope_parameters"."""
     rotary: dict[str, Any] = {}
     places = {"rope_theta": given.pop("rope_theta", None)}, given.pop("rope_parameters", {}), given.pop("rope_scaling", {})
     for name, value in (item for place in places for item in place.items() if item[1] is not None):
         name = "rope_type" if name == "type" else name
         if rotary.setdefault(name, value) != value:
             raise ValueError(f"{name} is {rotary[name]!r}, and in another place {value!r}: they must agree")
-    kind = rotary.get("rope_type", "default")
+    kind = rotary.pop("rope_type", "default")
     kind = "none" if kind == "default" else kind
     if str(kind) not in SCALINGS:
         raise ValueError(f"rope_type is {kind!r}, supported are default, linear, llama3")
     defaults = {"original_max_position_embeddings": given.get("max_position_embeddings")}
     numbers = [rotary.pop(name, defaults.get(name)) for name in SCALINGS[kind]]
-    return given | rotary | {"rope_type": ":".join(map(str, [kind, *numbers]))}
+    return given | rotary | {"rope_scaling": ":".join(map(str, [kind, *numbers]))}
 
 
 def unfold_rotary(fields: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `fold_rotary`, in the places that all versions of transformers know."""
-    kind, numbers = parse_scaling(fields.pop("rope_type"))
+    kind, numbers = parse_scaling(fields.pop("rope_scaling"))
     named = {name: int(number) if name.endswith("embeddings") and number.is_integer() else number
              for name, number in zip(SCALINGS[kind], numbers)}
     return fields if kind == "none" else {**fields, "rope_scaling": {"rope_type": kind, **named}}
@@ -193,8 +188,8 @@ LLAMA = Family(  # Touvron et al., arXiv:2302.13971 and 2307.09288: rotary posit
         ("hidden_size", "width", 4096), ("num_hidden_layers", "layers", 32), ("num_attention_heads", "heads", 32),
         ("num_key_value_heads", "key_value_heads", None), ("head_dim", "head_size", None),
         ("intermediate_size", "hidden_width", 11008), ("hidden_act", "activation", "silu"),
-        ("rms_norm_eps", "norm_eps", 1e-6), ("attention_bias", "bias", False), ("mlp_bias", "bias", False),
-        ("tie_word_embeddings", "tied", False), ("rope_theta", "rotary_base", None), ("rope_type", "rotary_scaling", None),
+        ("rms_norm_eps", "norm_eps", 1e-6), ("rope_theta", "rotary_base", None), ("rope_scaling", "rotary_scaling", None),
+        ("attention_bias", "bias", False), ("mlp_bias", "bias", False), ("tie_word_embeddings", "tied", False),
     ],
     activations={"swish": "swiglu", "silu": "swiglu"},
     constants={"attention_dropout": 0.0, "partial_rotary_factor": 1.0, "rope_interleaved": False},

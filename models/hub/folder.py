@@ -3,6 +3,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import re
 import shutil
 import textwrap
 
@@ -72,7 +73,8 @@ def read(path: str | os.PathLike[str]) -> Folder:
     family = FAMILIES.get(str(given.get("model_type")))
     if family is None:
         raise CheckpointError(f"{path} has model_type {given.get('model_type')!r}, supported are {', '.join(FAMILIES)}")
-    found = {name: stored for name, stored in weights.find(path).items() if not family.is_buffer(name)}
+    found = {name: stored for name, stored in weights.find(path).items()
+             if not re.fullmatch(family.buffers, name.removeprefix(family.prefix))}
     tensors = {family.full_name(name): stored for name, stored in found.items()}
     if len(tensors) != len(found):
         raise CheckpointError(f"{path} holds tensors twice, with {family.prefix!r} before their names and without")

@@ -28,6 +28,7 @@ PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
     chr(256 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in PRINTABLE)}
 
+
 class TokenizerJson(Tokenizer):
     """The tokenizer that a parsed tokenizer.json describes, without padding, truncation or dropout; ValueError if it is
     invalid. Texts end with one of `ends`, which a folder names elsewhere."""

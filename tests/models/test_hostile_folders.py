@@ -160,6 +160,7 @@ LLAMAS = [
     (fields(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type is 'yarn'"),
     (fields(rope_parameters=..., rope_scaling={"type": "dynamic", "factor": 2.0}), "rope_type is 'dynamic'"),
     (fields(rope_parameters={"rope_type": ["linear"]}), "rope_type is ['linear']"),
+    (fields(rope_type="yarn"), "rope_type is 'yarn', which is not supported"),
     (fields(rope_parameters=["linear"]), "describes an unsupported model"),
     (fields(rope_parameters={"rope_type": "linear", "factor": "two"}, rope_theta=...), "rotary_scaling must be"),
     (fields(rope_parameters={"rope_type": "linear", "factor": 0}), "rotary_scaling must be"),

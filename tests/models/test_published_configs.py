@@ -68,3 +68,6 @@ def test_rotary_positions_are_written_for_every_version_of_transformers(scaling,
     written = family.write_config(config)
     assert (written["rope_theta"], written.get("rope_scaling")) == (500.0, numbers) and "rope_type" not in written
     assert family.read_config(written) == config
+    if "original_max_position_embeddings" in (numbers or {}):  # by default the context
+        del written["rope_scaling"]["original_max_position_embeddings"]
+        assert family.read_config(written).rotary_scaling == f"llama3:32:1:4:{config.context}"
