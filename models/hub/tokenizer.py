@@ -8,30 +8,15 @@ from models.checkpoint import CheckpointError
 from models.extras import one_line
 from models.hub.weights import read_json, write_json
 from models.tokenizers import Bytes, Tokenizer, TokenizerJson, Vocabulary
-from models.tokenizers.tokenizer_json import BYTE_OF, VOCABULARY, WHOLE
+from models.tokenizers.tokenizer_json import VOCABULARY, WHOLE
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 LONGEST = 100_000_000  # bytes
 
 
-def described(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The content of a tokenizer.json that gives the same ids."""
-    if isinstance(tokenizer, TokenizerJson):
-        return tokenizer.described
-    if isinstance(tokenizer, Vocabulary):  # each character is a word; without an unknown word, others are refused, as here
-        model = {"type": "WordLevel", "vocab": {symbol: i for i, symbol in enumerate(tokenizer.symbols)}, "unk_token": ""}
-        before = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
-        decoder: dict[str, Any] = {"type": "Fuse"}
-    else:  # bytes are byte pairs without merges
-        model = {"type": "BPE", "vocab": BYTE_OF, "merges": []}
-        before = decoder = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-            "pre_tokenizer": before, "post_processor": None, "decoder": decoder, "model": model}
-
-
 def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
     """Write tokenizer.json, and a config that makes transformers use it as is."""
-    content = described(tokenizer)
+    content = tokenizer.described
     special = {token["id"]: token["content"] for token in content["added_tokens"]}
     ids = {"bos_token": tokenizer.before_prompt, "eos_token": tokenizer.ends}
     write_json(folder / WHOLE, content)
@@ -63,5 +48,5 @@ def _ours(content: dict[str, Any]) -> Tokenizer | None:
     """The Vocabulary or Bytes from which `write` made this."""
     with contextlib.suppress(TypeError, KeyError, ValueError):
         symbols = "".join(content["model"]["vocab"])
-        return next((ours for ours in (Vocabulary(symbols), Bytes()) if content == described(ours)), None)
+        return next((ours for ours in (Vocabulary(symbols), Bytes()) if content == ours.described), None)
     return None

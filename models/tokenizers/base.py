@@ -55,6 +55,11 @@ class Tokenizer:
         """The tokenizer of a state; ValueError, TypeError or KeyError if it is invalid."""
         raise NotImplementedError(f"{cls.__name__} has no of_state()")
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """The content of a tokenizer.json with which the library `tokenizers` gives the same ids."""
+        raise NotImplementedError(f"{type(self).__name__} has no described")
+
     def fits(self, vocabulary_size: int) -> bool:
         """Can a model with this vocabulary size use this tokenizer?"""
         return vocabulary_size == len(self)
@@ -121,6 +126,11 @@ class Tokenizer:
         """The attention maps of a model that reads these tokens."""
         symbols = visible(self.names(ids))
         return labelled(attention_maps(model, ids), lambda path: (symbols, symbols))
+
+
+def tokenizer_json(model: dict[str, Any], pre_tokenizer: dict[str, Any], decoder: dict[str, Any]) -> dict[str, Any]:
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": decoder, "model": model}
 
 
 def utf8(text: str) -> bytes:

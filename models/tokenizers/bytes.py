@@ -4,7 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from models.tokenizers.base import Tokenizer, utf8
+from models.tokenizers.base import Tokenizer, tokenizer_json, utf8
+
+# GPT-2 and tokenizer.json write bytes as characters: printable ones as themselves, others as those from 256 on.
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
+    chr(256 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in PRINTABLE)}
 
 
 class Bytes(Tokenizer):
@@ -30,6 +35,12 @@ class Bytes(Tokenizer):
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Byte pairs without merges."""
+        level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+        return tokenizer_json({"type": "BPE", "vocab": BYTE_OF, "merges": []}, level, level)
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "Bytes":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.tokenizers.base import Tokenizer, utf8
+from models.tokenizers.base import Tokenizer, tokenizer_json, utf8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +62,13 @@ class Vocabulary(Tokenizer):
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "symbols": self.symbols}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Each character is a word; without an unknown word, others are refused, as here."""
+        words = {"type": "WordLevel", "vocab": {symbol: i for i, symbol in enumerate(self.symbols)}, "unk_token": ""}
+        apart = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
+        return tokenizer_json(words, apart, {"type": "Fuse"})
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "Vocabulary":

@@ -15,6 +15,7 @@ import numpy as np
 
 from models.extras import MissingExtra, extra, one_line
 from models.tokenizers.base import REPLACEMENT, Tokenizer, utf8
+from models.tokenizers.bytes import BYTE_OF
 
 WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
@@ -22,11 +23,6 @@ MOST_IDS = 1 << 24  # the library's time and memory grow with the largest id
 MOST_GROWTH = 1000  # the factor by which replacements may lengthen a text
 BLANK = "▁"  # SentencePiece's blank
 BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")  # SentencePiece's byte of a character without a token
-
-# GPT-2 writes bytes as characters: printable ones as themselves, others as those from 256 on.
-PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
-BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
-    chr(256 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in PRINTABLE)}
 
 
 class TokenizerJson(Tokenizer):
@@ -47,7 +43,7 @@ class TokenizerJson(Tokenizer):
             if isinstance(ids, dict) and max(ids.values(), default=0) >= MOST_IDS:
                 raise ValueError(f"a token has the id {max(ids.values())}; ids up to {MOST_IDS - 1:,} are read")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
-            self.described: dict[str, Any] = json.loads(self._tokenizer.to_str())
+            self._described: dict[str, Any] = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
             self._size = 1 + max(self._tokens, default=-1)
         with _refusing("it does not work"):
@@ -102,6 +98,10 @@ class TokenizerJson(Tokenizer):
         if state.keys() - {"ends"} != {"kind", "tokenizer"} or not all(type(i) is int and i >= 0 for i in ends):
             raise ValueError("it must have a kind and a tokenizer, and may have the ids that end a text")
         return cls(state["tokenizer"], ends)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return self._described
 
     @property
     def start(self) -> Sequence[int]:  # type: ignore[override]

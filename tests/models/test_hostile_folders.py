@@ -11,7 +11,6 @@ import pytest
 import models
 from models import hub
 from models.checkpoint import CheckpointError
-from models.hub.tokenizer import described
 from models.tokenizers import Vocabulary
 from models import CausalTransformer, TransformerConfig
 from refusals import all_refused
@@ -247,7 +246,7 @@ def test_read_outs_and_tensors_that_are_there_twice(folder):
 def test_bad_tokenizers(folder):
     pytest.importorskip("tokenizers")
     path, name = folder(), "tokenizer.json"
-    others = [(fields(name, **described(Vocabulary(symbols))), f"has a tokenizer of {len(symbols)} tokens, which does not fit its model of 5")
+    others = [(fields(name, **Vocabulary(symbols).described), f"has a tokenizer of {len(symbols)} tokens, which does not fit its model of 5")
               for symbols in ("abcd", "abcdef")]
     assert_refused(path, [*others, (fields(name, model=7), "is not a tokenizer"), (content(name, b"{}"), "is not a tokenizer"),
                           (fields(name, model={"type": "BPE", "vocab": {"a": -1}, "merges": []}), "the tokenizer in "),
