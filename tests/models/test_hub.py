@@ -18,7 +18,7 @@ from texts import byte_pairs
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 from safetensors import safe_open  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 GPT2 = dict(vocab_size=61, n_positions=256, n_embd=24, n_layer=2, n_head=3, bos_token_id=None, eos_token_id=None)
 LLAMA = dict(vocab_size=61, max_position_embeddings=256, hidden_size=32, intermediate_size=44, num_hidden_layers=2,
@@ -193,16 +193,24 @@ def test_configs_of_other_versions(tmp_path):
     assert read(fields | {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}) == config
 
 
-def test_gpt2_as_first_published(tokens, tmp_path):
-    """Names without a prefix, the causal mask among the weights, and the embedding as the read-out."""
-    from safetensors.torch import save_file
+@pytest.mark.parametrize("kind", ["GPT2Config", "LlamaConfig"])
+def test_defaults_are_those_of_transformers(kind):
+    theirs = json.loads(getattr(transformers, kind)().to_json_string(use_diff=False))
+    family = FAMILIES[theirs["model_type"]]
+    assert family.read_config({}) == family.read_config(theirs)
 
-    theirs = their_model("gpt2")
-    theirs.save_pretrained(tmp_path)
+
+@pytest.mark.parametrize("name, prefix, buffer, embedding", [
+    ("gpt2", "transformer.", "h.{}.attn.bias", "wte.weight"),
+    ("llama with groups", "model.", "layers.{}.self_attn.rotary_emb.inv_freq", "embed_tokens.weight"),
+])
+def test_as_first_published(name, prefix, buffer, embedding, tokens, tmp_path):
+    """Names without a prefix, the causal mask or the wavelengths among the weights, and the embedding as the read-out."""
+    their_model(name).save_pretrained(tmp_path)
     expected = our_logits(models.load(tmp_path), tokens)
-    found = {name.removeprefix("transformer."): tensor for name, tensor in tensors_in(tmp_path).items()}
-    found |= {f"h.{i}.attn.bias": torch.ones(1, 1, 256, 256, dtype=torch.uint8) for i in range(2)}
-    found["lm_head.weight"] = found["wte.weight"].clone()
+    found = {name.removeprefix(prefix): tensor for name, tensor in tensors_in(tmp_path).items()}
+    found |= {buffer.format(i): torch.ones(1, 1, 8, 8, dtype=torch.uint8) for i in range(2)}
+    found["lm_head.weight"] = found[embedding].clone()
     save_file(found, tmp_path / "model.safetensors")
     np.testing.assert_array_equal(our_logits(models.load(tmp_path), tokens), expected)
 
