@@ -123,8 +123,6 @@ ERRORS = {
     "class weights": lambda m, F: F.cross_entropy(m.zeros(2, 3), m.tensor([0, 1]), m.ones(2)),
     "smoothing": lambda m, F: F.cross_entropy(m.zeros(2, 3), m.tensor([0, 1]), label_smoothing=1.5),
     "embedding of a vector": lambda m, F: F.embedding(m.tensor([0]), m.zeros(2)),
-    "padding_idx negative": lambda m, F: F.embedding(m.tensor([0]), m.zeros(2, 3), padding_idx=-3),
-    "bce shapes": lambda m, F: F.binary_cross_entropy_with_logits(m.zeros(2, 3), m.zeros(3)),
 }
 
 

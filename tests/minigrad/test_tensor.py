@@ -12,7 +12,6 @@ import pytest
 import minigrad as mg
 import nn
 from minigrad import backend
-from minigrad.ops.sorting import ValuesAndIndices
 from nn import functional as F
 
 a23, a34, a22 = mg.ones(2, 3), mg.ones(3, 4), mg.ones(2, 2)
@@ -72,7 +71,6 @@ ERRORS = {
     "grad of the wrong shape": (lambda: setattr(mg.ones(2, requires_grad=True), "grad", a23), ValueError, "shape (2,)"),
     "unknown ufunc": (lambda: np.cbrt(a23), TypeError, "np.cbrt is not supported on Tensors"),
     "unknown function": (lambda: np.fft.fft(a23), TypeError, "np.fft is not supported on Tensors"),
-    "gelu": (lambda: a23.gelu("fast"), ValueError, "approximate is 'none' or 'tanh', got 'fast'"),
     "lerp": (lambda: a23.lerp(a34, 0.5), ValueError, "lerp: shapes (2, 3) and (3, 4) do not broadcast"),
     "median": (lambda: mg.zeros(2, 0).median(1), IndexError, "dim 1 of shape (2, 0) has no elements"),
     "trace": (lambda: a23[0].trace(), ValueError, "trace: expected a matrix, got shape (3,)"),
@@ -92,12 +90,9 @@ ERRORS = {
     "randint_like": (lambda: mg.randint_like(a23, 2, 2), ValueError, "expected low < high, got 2 and 2"),
     "multinomial": (lambda: a23.multinomial(4), ValueError, "cannot draw 4 of 3 without replacement"),
     "linear": (lambda: F.linear(a23, a34), ValueError, "(2, 3) and (3, 4) transposed"),
-    "linear bias": (lambda: F.linear(a23, mg.ones(4, 3), mg.ones(3)), ValueError, "expected a bias of shape (4,), got (3,)"),
-    "linear dtype": (lambda: F.linear(a23, mg.ones(4, 3).double()), TypeError, "float32 and float64"),
     "layer_norm": (lambda: F.layer_norm(a23, 2), ValueError, "expected an input of shape (..., 2,), got (2, 3)"),
     "cross_entropy": (lambda: F.cross_entropy(a23, mg.tensor([0, 1, 2])), ValueError, "got (2, 3) and (3,)"),
     "cross_entropy floats": (lambda: F.cross_entropy(a23, mg.ones(2)), TypeError, "targets must be integers"),
-    "dropout": (lambda: F.dropout(a23, 1.5), ValueError, "p must be a probability, from 0 to 1, got 1.5"),
     "attention": (lambda: F.scaled_dot_product_attention(a23, a34, a34), ValueError, "got (2, 3), (3, 4) and (3, 4)"),
     "attention batches": (lambda: F.scaled_dot_product_attention(mg.ones(2, 3, 4), *[mg.ones(3, 3, 4)] * 2), ValueError,
                           "leading axes that broadcast, got (2, 3, 4), (3, 3, 4) and (3, 3, 4)"),
@@ -208,12 +203,6 @@ def test_numpys_functions_work_on_both_sides_and_on_the_tape():
     np.testing.assert_array_equal(x.grad.data, [0.0, 1.0])
     assert (array < x).data.all() and (np.array([[1.0, 2.0]]) @ x).item() == 11.0
     assert mg.einsum("i,i->", array, x).item() == 11.0
-
-
-def test_max_over_a_dim_gives_values_and_indices():
-    out = mg.tensor([[1.0, 5.0], [7.0, 2.0]]).max(dim=1, keepdim=True)
-    assert isinstance(out, ValuesAndIndices)
-    assert out.values.tolist() == [[5.0], [7.0]] and out.indices.tolist() == [[1], [0]]
 
 
 def test_repr_shows_what_matters():

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-import nn
 from nn.utils.data import DataLoader, Dataset, RandomSampler, Subset, TensorDataset, default_collate, random_split
 
 
@@ -99,21 +98,3 @@ def test_samples_of_any_structure_are_collated():
     assert batch["pair"][1] == ["a"] * 3
     assert isinstance(batch["point"], Point) and batch["point"].x.dtype == mg.int64 and batch["point"].y.dtype == mg.bool
     assert batch["list"][0].shape == (3, 2)
-
-
-def test_batches_are_those_of_pytorch():
-    torch = pytest.importorskip("torch")
-    theirs, ours = torch.utils.data, nn.utils.data
-    for n, size, drop_last in ((7, 3, False), (7, 3, True), (6, 3, True), (2, 5, True), (2, 5, False)):
-        found = []
-        for m, data in ((mg, ours), (torch, theirs)):
-            dataset = data.TensorDataset(m.arange(n * 2).reshape(n, 2).float(), m.arange(n))
-            loader = data.DataLoader(dataset, batch_size=size, drop_last=drop_last)
-            found.append((len(loader), [[(tuple(x.shape), x.tolist()) for x in batch] for batch in loader]))
-        assert found[0] == found[1]
-    sample = {"a": 1.5, "b": (True, 3), "c": np.float32(2), "d": "x", "e": [np.arange(3.0)], "f": np.float64(1)}
-    for key, value in sample.items():
-        ours_, theirs_ = ours.default_collate([value] * 2), theirs.default_collate([value] * 2)
-        for x, y in zip(ours_, theirs_) if isinstance(value, (tuple, list)) else [(ours_, theirs_)]:
-            assert x == y if isinstance(x, list) else (x.tolist(), str(x.dtype)) == (
-                y.tolist(), str(y.dtype).removeprefix("torch.")), key
