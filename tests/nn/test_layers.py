@@ -59,7 +59,7 @@ REPRS = [
     "Linear(in_features=2, out_features=3, bias=True, activation='relu')", "Dropout(p=0.5)",
     "Embedding(5, 4, padding_idx=1)", "Embedding(5, 4)", "GELU(approximate='tanh')", "Softmax(dim=-1)",
     "LayerNorm((4,), eps=1e-05, elementwise_affine=True)", "RMSNorm((4,), eps=0.5, elementwise_affine=True)",
-    "Flatten(start_dim=0, end_dim=2)",
+    "Flatten(start_dim=0, end_dim=2)", "MSELoss(reduction='sum')",
 ]
 
 

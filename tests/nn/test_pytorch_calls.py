@@ -65,7 +65,7 @@ def assert_same(source, call="layer"):
 
 ATTENTION, RNN = "nn.MultiheadAttention(8, 2)", "nn.RNN(8, 8)"
 ENCODER, DECODER = "nn.TransformerEncoderLayer(8, 2, 9, 0.0)", "nn.TransformerDecoderLayer(8, 2, 9, 0.0)"
-TRANSFORMER = "nn.Transformer(8, 2, 1, 2, 9, 0.0)"
+TRANSFORMER, WEIGHT = "nn.Transformer(8, 2, 1, 2, 9, 0.0)", "weight=other[0].detach().exp()"
 CALLS = [  # (layer, call)
     (ATTENTION, "layer(x, x, x)"),
     (ATTENTION, "layer(x, y, y)"),
@@ -139,8 +139,15 @@ CALLS = [  # (layer, call)
         "nn.Identity()", "nn.LogSoftmax(dim=0)", "nn.Softmax(-1)", "nn.GELU()", "nn.Sigmoid()",
         "nn.GELU(approximate='tanh')", "nn.Dropout(0.5).eval()")],
     ("nn.Sequential(nn.Flatten(), nn.Tanh())", "layer(x)"),
+    *[(f"nn.{name}({options}reduction='{reduction}')", f"layer({inputs})") for reduction in ("mean", "sum", "none")
+      for name, options, inputs in (
+          ("MSELoss", "", "p, q"), ("L1Loss", "", "p, q"), ("NLLLoss", "", "row.log_softmax(1), ids"), ("BCELoss", "", "p, q.detach()"),
+          ("NLLLoss", f"{WEIGHT}, ignore_index=2, ", "row.log_softmax(1), ids"), ("BCELoss", f"{WEIGHT}, ", "p, q.detach()"),
+          ("BCEWithLogitsLoss", "", "row, q.detach()"), ("BCEWithLogitsLoss", f"{WEIGHT}, pos_{WEIGHT}, ", "row, q.detach()"),
+          ("CrossEntropyLoss", "", "row, ids"), ("CrossEntropyLoss", f"{WEIGHT}, ignore_index=2, label_smoothing=0.3, ", "row, ids"),
+          ("CrossEntropyLoss", "", "row, p.detach()"), ("CrossEntropyLoss", f"{WEIGHT}, label_smoothing=0.3, ", "row, p.detach()"))],
 ]
-FUNCTIONS = [  # the others are in tests/minigrad/test_pytorch_samples.py; losses as layers, in test_loss.py
+FUNCTIONS = [  # the others are in tests/minigrad/test_pytorch_samples.py
     "F.relu(x * 2, True)", "F.scaled_dot_product_attention(torch.cat([x, x, x[:2]]), x[:4], y, enable_gqa=True)",
     "nn.utils.rnn.pad_sequence([x, y, x[:1]])", "nn.utils.rnn.pad_sequence([row[0], row[1, :3]], True, -1.5, 'left')",
 ]
