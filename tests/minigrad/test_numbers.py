@@ -87,6 +87,7 @@ def test_ids_out_of_range_are_refused_by_name(bad):
 KINKS = [  # a function, an input and its gradient
     (lambda x: x.relu(), [0.0, -0.0, nan], [0, 0, 0]),
     (lambda x: x.abs(), [0.0, -2.0, 2.0], [0, -1, 1]),
+    (lambda x: F.leaky_relu(x, 0.5), [0.0, -0.0, -2.0], [0.5, 0.5, 0.5]),
     (lambda x: x.max(), [3.0, 1.0, 3.0], [0.5, 0, 0.5]),
     (lambda x: x.max(0).values, [3.0, 1.0, 3.0], [1, 0, 0]),
     (lambda x: x.amin(0), [1.0, 1.0, 3.0], [0.5, 0.5, 0]),

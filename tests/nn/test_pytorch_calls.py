@@ -135,9 +135,10 @@ CALLS = [  # (layer, call)
     *[(source, "layer(x)") for source in (
         "nn.Linear(8, 4)", "nn.Linear(8, 4, bias=False)", "nn.LayerNorm(8)", "nn.LayerNorm(8, bias=False)", "nn.RMSNorm(8)",
         "nn.LayerNorm((3, 8), eps=1e-2)", "nn.LayerNorm([8], elementwise_affine=False)", "nn.RMSNorm((3, 8), eps=0.5)",
-        "nn.RMSNorm([8], elementwise_affine=False)", "nn.Flatten()", "nn.Flatten(0, 1)",
+        "nn.RMSNorm([8], elementwise_affine=False)", "nn.Flatten()", "nn.Flatten(0, 1)", "nn.Flatten(end_dim=-2)", "nn.Flatten(-2)",
         "nn.Identity()", "nn.LogSoftmax(dim=0)", "nn.Softmax(-1)", "nn.GELU()", "nn.Sigmoid()",
-        "nn.GELU(approximate='tanh')", "nn.Dropout(0.5).eval()")],
+        "nn.GELU(approximate='tanh')", "nn.LeakyReLU()", "nn.LeakyReLU(0.5)", "nn.SiLU()", "nn.Softplus()",
+        "nn.Softplus(beta=2.0, threshold=1.0)", "nn.Dropout(0.5).eval()")],
     ("nn.Sequential(nn.Flatten(), nn.Tanh())", "layer(x)"),
     *[(f"nn.{name}({options}reduction='{reduction}')", f"layer({inputs})") for reduction in ("mean", "sum", "none")
       for name, options, inputs in (
