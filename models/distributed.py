@@ -63,8 +63,9 @@ class Ranks(Alone):
     """The ranks of an MPI communicator."""
 
     def __init__(self, communicator: Any):
-        self.communicator = communicator
-        self.rank, self.size = communicator.rank, communicator.size
+        self.communicator: Any = communicator
+        self.rank: int = communicator.rank
+        self.size: int = communicator.size
 
     def of_first(self, function: Callable[..., Result], *arguments: Any) -> Result:
         return self.communicator.bcast(function(*arguments) if self.is_first else None)

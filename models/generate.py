@@ -94,12 +94,14 @@ class Reader:
     caches: ClassVar[weakref.WeakKeyDictionary[nn.Module, Cache]] = weakref.WeakKeyDictionary()  # with their compiled steps
 
     def __init__(self, model: Any, prompts: np.ndarray, context: int | None):
-        self.model, self.context = model, context
-        self.is_causal = context is None and isinstance(model, CausalTransformer)
-        self.is_endless = self.is_causal and model.config.positions in ENDLESS_POSITIONS
-        self.tokens = prompts[:, -self.most() :]  # that the model sees
-        self.follows = False  # has the cache read all of them but the last?
+        self.model: Any = model
+        self.context: int | None = context
+        self.is_causal: bool = context is None and isinstance(model, CausalTransformer)
+        self.is_endless: bool = self.is_causal and model.config.positions in ENDLESS_POSITIONS
+        self.tokens: np.ndarray = prompts[:, -self.most() :]  # that the model sees
+        self.follows: bool = False  # has the cache read all of them but the last?
         self.cache: Cache | None = None
+        self.drops: bool = False  # does the model draw dropout masks in training?
         self.state: Any = None  # of all tensors and modules, when the cache was used last
 
     def most(self) -> int:
@@ -120,11 +122,12 @@ class Reader:
 
     def logits(self) -> np.ndarray:
         """Those (B, V) of the token after these."""
-        is_unchanged, was_training = self.state == _state(), self.model.training
+        is_unchanged = self.state == _state()
         if not is_unchanged:
-            self.cache = self._find_cache()
+            self.cache, self.drops = self._find_cache(), any(map(dropout_of, self.model.modules()))
         if self.cache is None:
             return full_forward(self.model, self.tokens)
+        was_training = self.model.training and self.drops
         if was_training:
             self.model.eval()
         try:
@@ -142,6 +145,13 @@ class Reader:
             return None
         known, B = Reader.caches.pop(self.model, None), len(self.tokens)
         return known if known is not None and known.fits(self.model, B) else Cache(self.model, B)
+
+
+def dropout_of(module: nn.Module | Any) -> float:
+    """The probability with which a part that a Cache serves drops values in training."""
+    if isinstance(module, nn.Dropout):
+        return module.p
+    return module.dropout if isinstance(module, nn.MultiHeadAttention) else 0.0
 
 
 def _state() -> tuple[int, int]:

@@ -301,11 +301,13 @@ class Cache:
 
     def __init__(self, model: CausalTransformer, batch_size: int):
         self._model = weakref.ref(model)  # a text's cache, kept for the next text, should not keep the model
-        self.config, self.batch_size = model.config, batch_size
-        self.count = self.steps = 0  # tokens of each text, and calls of `append`
-        self.slots = 0
+        self.config: TransformerConfig = model.config
+        self.batch_size: int = batch_size
+        self.count: int = 0  # tokens of each text
+        self.steps: int = 0  # calls of `append`
+        self.slots: int = 0
         self.layers: list[tuple[Tensor, Tensor]] = []  # keys and values (B, G, slots, D) of each block
-        self.compiled = mg.compile(self.step)
+        self.compiled: Callable[..., Tensor] = mg.compile(self.step)
 
     @property
     def model(self) -> CausalTransformer | Any:
@@ -382,5 +384,7 @@ class Cache:
         return mg.tensor(array, dtype=self.config.dtype)
 
 
-PLAIN = {CausalTransformer, Block, MLP, nn.MultiHeadAttention, nn.ModuleList, nn.Linear, nn.Embedding, nn.LayerNorm,
-         nn.RMSNorm, nn.Identity, nn.Dropout}  # what a Cache serves
+PLAIN: set[type] = {
+    CausalTransformer, Block, MLP, nn.MultiHeadAttention, nn.ModuleList, nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm,
+    nn.Identity, nn.Dropout,
+}  # what a Cache serves

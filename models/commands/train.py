@@ -196,7 +196,7 @@ def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, 
     return dataclasses.replace(config, vocabulary_size=size)
 
 
-def locked(folder: pathlib.Path, ranks: Alone) -> contextlib.AbstractContextManager:
+def locked(folder: pathlib.Path, ranks: Alone) -> contextlib.AbstractContextManager[Any]:
     """The first rank keeps other processes out of the folder."""
     return runs.locked(folder) if ranks.is_first else contextlib.nullcontext()
 

@@ -145,11 +145,21 @@ def test_only_new_tokens_are_computed(monkeypatch):
 
 
 def test_a_step_is_not_compiled_for_a_few_tokens():
-    model = make_model(SMALL)
-    for count in Reader.few, 2, 60, 60:
-        list(generate(model, [1], count))
-        calls = Reader.caches[model].compiled.calls
-        assert calls == 0 if count < 60 else calls > 30
+    for model in make_model(SMALL), make_model(SMALL).train():
+        for count in Reader.few, 2, 60, 60:
+            list(generate(model, [1], count))
+            calls = Reader.caches[model].compiled.calls
+            assert calls == 0 if count < 60 else calls > 30
+
+
+def test_dropout_that_is_set_between_two_tokens_drops_nothing():
+    for part, name in (nn.Dropout, "p"), (nn.MultiHeadAttention, "dropout"):
+        model = make_model(SMALL, 3.0).train()
+        expected, text = list(generate(model.eval(), [1], 50, temperature=0)), generate(model.train(), [1], 50, temperature=0)
+        found = [next(text) for _ in range(40)]
+        for module in filter(lambda module: isinstance(module, part), model.modules()):
+            setattr(module, name, 0.5)
+        assert found + list(text) == expected and model.training
 
 
 def test_a_model_that_was_broken_once():
