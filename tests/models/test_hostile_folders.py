@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import models
+import nn
 from models import hub
 from models.checkpoint import CheckpointError
 from models.tokenizers import Vocabulary
@@ -225,6 +226,30 @@ def test_other_llamas_are_refused(folder):
     assert_refused(folder(**LLAMA), LLAMAS)
 
 
+VALUES = [None, True, -1, 1.5, 10 ** 400, float("nan"), "x", ["a"], {"a": 1}, [[0, 1]]]
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "generation_config.json", ONE])
+def test_whatever_is_changed_is_read_or_refused(file, folder):
+    pytest.importorskip("tokenizers")
+    random = np.random.default_rng(0)
+    path = folder() / file
+    good = path.read_bytes()
+    entries, numbers = parts_of(path) if file == ONE else (json.loads(good), b"")
+    for i in range(60):
+        place = random.integers(min(len(good), 2000))
+        changed = {**entries, random.choice(list(entries)): VALUES[random.integers(len(VALUES))]}
+        text = good[:place] if i % 3 == 0 else good[:place] + random.bytes(1) + good[place + 1 :]
+        if i % 3 == 2 and file == ONE:
+            put_together(path, changed, numbers)
+        else:
+            path.write_bytes(json.dumps(changed).encode() if i % 3 == 2 else text)
+        try:
+            models.load(path.parent)
+        except CheckpointError as error:
+            assert "\n" not in str(error) and len(str(error)) < 900
+
+
 def test_headers_that_are_refused_are_no_safetensors(tmp_path):
     safetensors = pytest.importorskip("safetensors")
     for head in HEADERS:
@@ -286,6 +311,10 @@ def test_models_that_no_family_can_express(tmp_path):
         (LLAMA | dict(activation="silu"), "llama does not have activation='silu'"),
         (dict(heads=3, width=8, head_size=2), "heads must divide width"),
     ], CheckpointError)
+    model = CausalTransformer(SMALL)
+    model.more = nn.Linear(2, 2)
+    with pytest.raises(CheckpointError, match="gpt2 has no name for all parameters of this model"):
+        hub.write(model, tmp_path / "out")
     assert os.listdir(tmp_path) == []
 
 
