@@ -1,9 +1,11 @@
 """The names of GPT-2 and Llama in their folders: a table of config.json's fields and one of tensors, used in both ways."""
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import nn
 from minigrad import Tensor
+from models.checkpoint import CheckpointError
 from models.config import TransformerConfig
 from nn.position import SCALINGS, parse_scaling
 
@@ -66,11 +68,15 @@ class Family:
             return [str(error)]
         return [f"{name}={value!r}" for name, value in vars(config).items() if getattr(back, name) != value]
 
-    def rows_of(self, layers: int) -> Iterator[tuple[str, str, Layout]]:
-        """The rows of a model with this many blocks."""
-        for theirs, ours, layout in self.rows:
-            for i in range(layers if "{}" in ours else 1):
-                yield theirs.format(i), ours.format(i), layout
+    def views(self, model: nn.Module) -> dict[str, Tensor]:
+        """Views of a model's parameters, by the name of the tensor that has the same numbers in the same order."""
+        parameters, config = dict(model.named_parameters()), model.config
+        rows = [(theirs.format(i), ours.format(i), layout) for theirs, ours, layout in self.rows
+                for i in range(config.layers if "{}" in ours else 1)]
+        others = parameters.keys() - {ours for _, ours, _ in rows}
+        if others:
+            raise CheckpointError(f"{self.model_type} has no tensors for {', '.join(sorted(others)):.300}")
+        return {theirs: layout(parameters[ours], config) for theirs, ours, layout in rows if ours in parameters}
 
     def full_name(self, name: str) -> str:
         """A tensor's name with the prefix, unless it is the read-out's."""

@@ -22,7 +22,7 @@ from models.hub.tokenizer import CONFIG, GENERATION
 from models.tokenizers import Tokenizer
 from models.transformer import CausalTransformer
 
-POSITIONS, READ_OUT = "position_embedding.weight", "lm_head.weight"
+POSITIONS, READ_OUT = "transformer.wpe.weight", "lm_head.weight"
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -44,11 +44,10 @@ class Folder:
     def load_into(self, model: nn.Module) -> None:
         """Copy the tensors into a model of this config, one at a time; a shorter context takes the first learned positions.
         CheckpointError names missing, unexpected and misshapen tensors."""
-        parameters, views, shapes = dict(model.named_parameters()), {}, {}
-        for theirs, ours, layout in self.family.rows_of(self.config.layers):
-            if ours in parameters:
-                views[theirs] = layout(parameters[ours], self.config)
-                shapes[theirs] = shape_of(views[theirs]) if ours != POSITIONS else (self.config.context, self.config.width)
+        views = self.family.views(model)
+        shapes = {name: shape_of(view) for name, view in views.items()}
+        if POSITIONS in shapes:
+            shapes[POSITIONS] = self.config.context, self.config.width
         problems = [f"{name} is not expected" for name in self.tensors.keys() - shapes.keys()]
         for name, shape in shapes.items():
             found = self.tensors.get(name)
@@ -113,20 +112,16 @@ def write(model: CausalTransformer, folder: str | os.PathLike[str], tokenizer: T
     if family is None:
         others = "; ".join(f"{name} does not have {', '.join(found)}" for name, found in misfits.items())
         raise CheckpointError(f"no supported family can express this model: {others}")
-    parameters = dict(model.named_parameters())
-    rows = [row for row in family.rows_of(config.layers) if row[1] in parameters]
-    if {ours for _, ours, _ in rows} != parameters.keys():
-        raise CheckpointError(f"{family.model_type} has no name for all parameters of this model")
-    views = {theirs: layout(parameters[ours], config) for theirs, ours, layout in rows}
     before, ends = (tokenizer.before_prompt, list(tokenizer.ends)) if tokenizer is not None else ([], [])
     ids = {"bos_token_id": before[0] if before else None, "eos_token_id": ends[0] if len(ends) == 1 else ends or None,
            "pad_token_id": None}
+    tensors = {name: (shape_of(view), view.array) for name, view in family.views(model).items()}
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise CheckpointError(f"cannot make the folder {folder}: {error.strerror}; choose another name") from None
     try:
-        weights.write(folder / weights.FILE, {name: (shape_of(view), view.array) for name, view in views.items()}, dtype)
+        weights.write(folder / weights.FILE, tensors, dtype)
         weights.write_json(folder / GENERATION, ids)
         if tokenizer is not None:
             tokenizers.write(tokenizer, folder, config.context)
