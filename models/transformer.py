@@ -367,7 +367,7 @@ class Cache:
         if config.positions == "rotary":
             angles = rotary_table(count, 1, config.head_size, config.rotary_base, config.rotary_scaling, float)
             rotation = turned(rotation[:, None], angles)[:, 0]
-        mask = np.where(distances < count, 0.0, -np.inf)
+        mask = np.where(distances <= count, 0.0, -np.inf)
         return mg.tensor(new % slots), self._tensor(mask), mg.tensor(distances), self._tensor(rotation)
 
     def _make_room(self, T: int) -> None:
