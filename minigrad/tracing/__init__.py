@@ -1,7 +1,7 @@
 """Follow a computation number by number, forward and backward: `mg.trace`.
 
-trace.py records what runs, as the steps of steps.py; folding.py leaves out reshapes that only serve a product; names.py
-names the tensors; shares.py says where a gradient comes from; page/ makes it interactive.
+trace.py records what runs, as the steps of steps.py; names.py names the tensors; shares.py says where a gradient comes
+from; page/ makes it interactive.
 """
 from .shares import shares
 from .steps import Step, TracedTensor

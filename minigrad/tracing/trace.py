@@ -19,9 +19,8 @@ from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Node, Op
 from ..tensor import Tensor
 from . import page
-from .folding import folded, is_traced
 from .names import Naming, name_of_op, parameters
-from .steps import Step, Text, TracedTensor, as_table, formula, plain
+from .steps import Step, Text, TracedTensor, as_table, folded, formula, is_traced, plain
 
 
 class Trace(Observer):

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from minigrad.tracing.folding import folded
+from minigrad.tracing.steps import folded
 from minigrad.tracing.steps import Step, TracedTensor
 
 
