@@ -327,6 +327,7 @@ def test_a_folder_read_and_written_is_unchanged(name, dtype, tmp_path):
     assert found.keys() == expected.keys()
     with safe_open(tmp_path / "out" / "model.safetensors", framework="numpy") as file:
         assert file.metadata() == {"format": "pt"}  # older versions of transformers ask for it
+    assert (tmp_path / "out" / "model.safetensors").read_bytes()[0] % 8 == 0  # the header's length: numbers are aligned
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == dtype
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
