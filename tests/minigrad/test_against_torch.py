@@ -78,6 +78,7 @@ DTYPES = {
     "logaddexp of infinities": lambda m: m.logaddexp(special(m)[:, None], special(m)),
     "erfc far out": lambda m: m.erfc(m.tensor([9.0, -9.0, 5.0])),
     "logaddexp far apart": lambda m: m.logaddexp(m.tensor([0.0, -1e8]), m.tensor([-20.0, 0.001])),
+    "index_select of a number": lambda m: m.tensor(3.0).index_select(0, m.tensor([0])),
     "median of nothing": lambda m: m.zeros(0).median(),
     "median of NaN": lambda m: special(m).median(),
     "median's place": lambda m: m.tensor([[1, math.nan, 2, math.nan], [3, 1, 2, 0]]).median(1, keepdim=True).indices,
