@@ -119,16 +119,6 @@ class Report:
             trial.answer.kind == "raised", trial.shows_little, trial.digits_alike, trial.size, -trial.how_wrong))
 
     @property
-    def right_results(self) -> tuple[str, ...]:
-        """The gradients that are right, also of a wrong answer if all that is wrong are numbers of the others."""
-        if self.verdict == RIGHT:
-            return self.exercise.routine.results
-        trials = [trial for trial in self.trials if self.exercise.is_usual(trial.inputs)]
-        if all(trial.is_right for trial in trials) or not all(trial.given and not trial.faults for trial in trials):
-            return ()
-        return tuple(name for name in trials[0].off if not any(trial.off[name].any() for trial in trials))
-
-    @property
     def praise(self) -> tuple[str, ...]:
         """On how many inputs it is right; if the exercise has its own judge, that is in the remarks."""
         return (f"right on all {len(self.trials)} inputs",) if self.trials else ()

@@ -41,8 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON")
     parser.add_argument("--report", metavar="FILE", help="write an HTML page: mistakes by frequency, each student in full")
     parser.add_argument("--gradescope", metavar="FILE", help="FOLDER is one submission: write its results.json")
-    parser.add_argument("--points", type=float, help="for each exercise, divided equally among its gradients (default: its "
-                        "difficulty, 1 to 5)")
+    parser.add_argument("--points", type=float, help="for a right answer (default: the exercise's difficulty, 1 to 5)")
     parser.add_argument("--seed", type=int, help="of the inputs, which are the same for everybody (default: drawn once)")
     parser.add_argument("--seconds", type=float,
                         help=f"limit for one call (default: {SECONDS:g}; for all calls: six times that)")
@@ -88,16 +87,15 @@ def judged(found: list[Submission], called: dict[str, str], seed: int, given: di
 
 def row_of(submission: Submission, result: judging.Result | None, chosen: Mapping[str, Exercise], points: float | None,
            folder: pathlib.Path) -> Row:
-    """The row of a submission. Each gradient that is right gets its part of the points, all equal."""
+    """The row of a submission; a right answer gets the points."""
     exercise = chosen.get(submission.exercise)
     most = 0 if exercise is None else exercise.difficulty if points is None else points
     file = line(os.path.relpath(submission.path, folder.resolve())) if submission.path else ""
     named = {"student": line(submission.student), "exercise": submission.exercise, "file": file, "most_points": most}
     if result is None:
         return Row(verdict=NOT_JUDGED, sentence=line(submission.problem), **named)
-    share = 1 if result["verdict"] == RIGHT else len(result["right"]) / len(exercise.routine.results)
     return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
-               report=result["report"], note=line(submission.note), points=round(share * most, 2),
+               report=result["report"], note=line(submission.note), points=most if result["verdict"] == RIGHT else 0,
                seconds=result["seconds"], source=result["source"], numbers=result["numbers"], **named)
 
 

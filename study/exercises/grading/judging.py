@@ -75,20 +75,19 @@ def judged(task: Task) -> tuple[Task, Result]:
             said = said_of(check_file(task.path, asked, task.seed, limits_of(task.seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
         return task, failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
-    return task, {"mistakes": [], "report": "", "right": (), "numbers": "", **said,
+    return task, {"mistakes": [], "report": "", "numbers": "", **said,
                   "source": lines(source.text[:MOST_SHOWN]), "seconds": round(time.perf_counter() - start, 3)}
 
 
 def failed(sentence: str) -> Result:
     """The result if the judge failed: nothing is known about the answer."""
-    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "right": (), "numbers": "", "source": "",
+    return {"verdict": ERROR, "mistakes": [], "sentence": sentence, "report": "", "numbers": "", "source": "",
             "seconds": 0.0, "failed": True}
 
 
 def said_of(report: Report) -> Result:
     return {"verdict": report.verdict, "mistakes": [line(one) for one in report.mistakes],
-            "sentence": line(report.sentence), "report": lines(repr(report)), "right": report.right_results,
-            "numbers": digest_of_wrong(report)}
+            "sentence": line(report.sentence), "report": lines(repr(report)), "numbers": digest_of_wrong(report)}
 
 
 def digest_of_wrong(report: Report) -> str:

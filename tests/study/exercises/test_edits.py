@@ -52,7 +52,7 @@ def test_an_edit_that_would_spoil_what_is_right_explains_nothing():
         return parameter - lr * new_m / (1 - beta1**t) / root, new_m, new_v
 
     report = check(adam_step, "adam_step", seed=0)
-    assert not report and not report.mistakes and report.right_results == ("m", "v")
+    assert not report and not report.mistakes
 
 
 def test_each_rule_fits_somewhere_in_the_course():

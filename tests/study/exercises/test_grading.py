@@ -280,14 +280,16 @@ def test_one_submission(tmp_path, content, verdict):
     assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
 
 
-def test_one_of_two_gradients_gets_its_points(tmp_path):
-    make(tmp_path, {"scores.py": """
+def test_a_right_answer_gets_the_points(tmp_path):
+    make(tmp_path, {f"{name}/scores.py": f"""
         def scores_backward(dout, q, k):
             scale = q.shape[-1] ** -0.5
-            return dout @ k * scale, dout.swapaxes(-1, -2) @ q
-    """})
-    row = command.row_of(Submission("jane", "scores", tmp_path / "scores.py"), judged(tmp_path / "scores.py"), COURSE, 3, tmp_path)
-    assert (row.verdict, row.points, row.most_points) == ("wrong", 1.5, 3)
+            return dout @ k * scale, dout.swapaxes(-1, -2) @ q * {scale}
+    """ for name, scale in {"wrong": 1, "right": "scale"}.items()})
+    for name, points in ("wrong", 0), ("right", 3):
+        path = tmp_path / name / "scores.py"
+        row = command.row_of(Submission("jane", "scores", path), judged(path), COURSE, 3, tmp_path)
+        assert (row.verdict, row.points, row.most_points) == (name, points, 3)
 
 
 def test_a_report_has_no_control_characters():
