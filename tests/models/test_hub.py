@@ -283,6 +283,8 @@ def test_the_end_of_text_is_read_from_the_folder(file, value, tmp_path):
     sampling = dict(tokens=30, temperature=9.0, seed=1)
     ids = list(models.generate(model, tokenizer.encode("the"), 30, 9.0, seed=1))
     (tmp_path / "out" / "generation_config.json").unlink()
+    config = tmp_path / "out" / "config.json"  # which generation_config.json overrules
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"eos_token_id": ids[0]}))
     path = tmp_path / "out" / file
     fields = json.loads(path.read_text()) if path.exists() else {}
     other = next(i for i in range(len(tokenizer)) if i not in ids)
