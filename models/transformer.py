@@ -85,28 +85,29 @@ class Past(NamedTuple):
     def keep(self, keys: Tensor, values: Tensor) -> None:
         """Put the last keys and values of new tokens (B, G, T, D) into their slots."""
         count = len(self.slots)
-        for kept, new in (self.keys, keys), (self.values, values):
-            compute(_write, kept, new[:, :, -count:], self.slots)
+        compute(_write, self.keys, self.values, keys[:, :, -count:], values[:, :, -count:], self.slots)
 
     def attend(self, attention: nn.MultiHeadAttention, x: Tensor) -> Tensor:
         """Attention of one new token of each text, x (B, 1, C), to itself and to those before it."""
-        q, k, v = attention.project(x, x, x)  # (B, H, 1, D), keys and values (B, G, 1, D)
+        (B, G, slots, D), H = self.keys.shape, attention.num_heads
+        heads = F.linear(x, attention.in_proj_weight, attention.in_proj_bias).reshape(B, H + 2 * G, D)  # of q, k and v
+        turned = heads[:, : H + G]
         if attention.positions == "rotary":
-            q, k = q @ self.rotation, k @ self.rotation
-        self.keep(k, v)
-        B, G, slots, D = self.keys.shape
+            turned = turned @ self.rotation
+        self.keep(turned[:, H:, None], heads[:, H + G :, None])
         mask = self.mask
         if attention.positions == "relative":
             bias = attention.relative_bias.index_select(1, self.distances + attention.max_distance)  # (H, slots)
             mask = mask + bias.reshape(G, -1, slots)
-        q = q.reshape(B, G, -1, D)  # the queries that share a head of keys are the rows of one product
-        heads = F.scaled_dot_product_attention(q, self.keys, self.values, mask)
-        return attention.out_proj(heads.reshape(B, 1, -1))
+        q = turned[:, :H].reshape(B, G, -1, D)  # the queries that share a head of keys are the rows of one product
+        out = F.scaled_dot_product_attention(q, self.keys, self.values, mask)
+        return attention.out_proj(out.reshape(B, 1, -1))
 
 
-def _write(kept: np.ndarray, new: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    kept[:, :, slots] = new
-    return kept
+def _write(keys: np.ndarray, values: np.ndarray, new_keys: np.ndarray, new_values: np.ndarray,
+           slots: np.ndarray) -> np.ndarray:
+    keys[:, :, slots], values[:, :, slots] = new_keys, new_values
+    return keys
 
 
 class Block(nn.Module):
