@@ -195,7 +195,7 @@ def in_json(state):
     return restored
 
 
-@pytest.mark.parametrize("optimizer, options", [*CASES, (muon_and_adamw, {})], ids=str)
+@pytest.mark.parametrize("optimizer, options", [*CASES, (muon_and_adamw, {})], ids=lambda value: getattr(value, "__name__", str(value)))
 def test_a_loaded_or_copied_state_continues_bit_for_bit_and_shares_nothing(optimizer, options):
     """It brings the groups' options with it, and replaces all that the optimizer had before."""
     firsts, seconds = parameters_of(optimizer), parameters_of(optimizer, seed=1)
