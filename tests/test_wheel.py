@@ -19,11 +19,11 @@ BIN = pathlib.Path(sys.executable).parent
 OURS = "minigrad", "models", "nn", "study"
 
 SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}; in the order in which one needs another
-    "train": ["train"],
     "train --task reverse [--model encoder-decoder|causal|rnn|rnn-attention] ...": ["train --task reverse --model rnn --steps 10"],
     "train --task reverse --model encoder-decoder": ["train --task reverse --model encoder-decoder --steps 10"],
     "train [--preset micro|nano|small|long|baby] [--recipe muon|nanogpt] [--text FILE...] [--steps N] [--resume] ...":
         ["train --preset micro --recipe nanogpt --text FILE --steps 20 --out RUN", "train --resume --out RUN --steps 30"],
+    "train": ["train"],
     "compare RUN...": ["compare RUN runs/nano"],
     "export RUN --to FOLDER": ["export RUN --to FOLDER"],
     'sample [--checkpoint RUN] --prompt "The " --tokens 300 --temperature 0.8 --top-k 20':

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
-from oracle import assert_same
+from oracle import assert_same, torch  # noqa: F401  its group is by the library
 
 some = settings(max_examples=60, deadline=None, derandomize=True)
 dtypes = st.sampled_from(["float32", "float64"])
