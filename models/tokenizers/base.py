@@ -117,10 +117,12 @@ class Tokenizer:
         return title, self.maps(model, ids)
 
     def own_text(self, model: nn.Module, tokens: int) -> str:
-        """A text that a model knows: what it writes without a prompt, always taking the likeliest token, which is this many
-        tokens or, for a model with a short context, half of that. "" if these are all blanks."""
+        """A text that a model knows: what it writes without a prompt, always taking the likeliest token, or drawing if all
+        of these are blanks. It has this many tokens or, for a model with a short context, half of that; "" if it is blank."""
         count = min(tokens, model.config.context // 2)
-        return "".join(self.respond(model, tokens=count, temperature=0)).replace(REPLACEMENT, "").strip()
+        ways: list[dict[str, Any]] = [{"temperature": 0.0}, *({"seed": seed} for seed in range(8))]
+        texts = ("".join(self.respond(model, tokens=count, **way)).replace(REPLACEMENT, "").strip() for way in ways)
+        return next(filter(None, texts), "")
 
     def maps(self, model: nn.Module, ids: np.ndarray) -> list[LabelledMap]:
         """The attention maps of a model that reads these tokens."""

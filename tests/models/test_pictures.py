@@ -213,8 +213,11 @@ def test_a_text_of_the_models_own(make_trainer):
     text = "".join(vocabulary.respond(model, tokens=16, temperature=0))  # 16: half of its context
     title, maps = vocabulary.look(model)
     assert title == repr(text) and maps[0].keys == visible(text)
+    blanks = "\n\x0b\x0c\r\x1c\x1d\x1e \x85\xa0\u2028"
+    likeliest = Vocabulary("".join(blank if symbol in text else symbol for symbol, blank in zip("abcdefghijk", blanks)))
+    assert set(likeliest.own_text(model, 32)) & set("abcdefghijk")
     with pytest.raises(ValueError, match="there is no text to read"):
-        Vocabulary("\n\x0b\x0c\r\x1c\x1d\x1e \x85\xa0\u2028").look(model)  # all blanks
+        Vocabulary(blanks).look(model)
 
 
 def test_the_picture_of_a_run_on_a_text(make_trainer, tmp_path, monkeypatch):
