@@ -118,7 +118,7 @@ class Tokenizer:
 
     def own_text(self, model: nn.Module, tokens: int) -> str:
         """A text that a model knows: what it writes without a prompt, always taking the likeliest token, or drawing if all
-        of these are blanks. It has this many tokens or, for a model with a short context, half of that; "" if it is blank."""
+        of these are blanks. As many tokens or, for a model with a short context, half of it; "" if it is blank."""
         count = min(tokens, model.config.context // 2)
         ways: list[dict[str, Any]] = [{"temperature": 0.0}, *({"seed": seed} for seed in range(8))]
         texts = ("".join(self.respond(model, tokens=count, **way)).replace(REPLACEMENT, "").strip() for way in ways)
