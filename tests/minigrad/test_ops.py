@@ -306,9 +306,9 @@ LEFT_AS_THEY_ARE = {  # rows and special values, and why
     "Prod.* 1e25": "the product of the numbers that follow a zero overflows",
     "(MLP|.*Attention).* 1e25": "products of two such numbers overflow",
     "(LayerNorm|RMSNorm).*eps=0.0 denormal": "so does 1 / the deviation",
-    "Norm.* denormal": "the norm is denormal, too, and the gradient is made of it",
-    "Softmax.* mixed": "x - max(x) is rounded, and e to the power of -600 has 600 times that error",
-    "MLP.* times 10": "GELU's tail is 0 below 1e-37",
+    "Norm.*p=3 denormal.* float64": "the norm is denormal, too, and the gradient is made of it",
+    "Softmax.* mixed.* float64": "x - max(x) is rounded, and e to the power of -600 has 600 times that error",
+    "MLP.* times 10.* float32": "GELU's tail is 0 below 1e-37",
 }
 
 
