@@ -1,6 +1,6 @@
 """Fine-tune a model in a Hugging Face folder until it knows the Zen of Python by heart.
 
-    python examples/finetune.py [FOLDER] [--to OTHER]
+    python examples/finetune.py [FOLDER] [--to OTHER]    # needs the extra hub
 
 FOLDER has a GPT-2 or a Llama, from the Hugging Face Hub or from `minigrad export`. Without it, a small Llama is
 first trained on Python's language reference and written as such a folder. With --to, the result is written as another.

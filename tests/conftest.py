@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKS = {  # by the library of pytest.importorskip, or by fixture: the first that fits
     "torch": "oracle", "jax": "oracle", "transformers": "oracle", "scipy": "oracle", "expecttest": "oracle",
-    "ml_dtypes": "oracle", "safetensors": "oracle", "tokenizers": "hub",
+    "ml_dtypes": "oracle", "safetensors": "hub", "tokenizers": "hub",
     "mkdocs": "docs", "chromium": "browser", "mpiexec": "mpi", "mypy": "types", "pyright": "types",
     "twine": "wheel",
 }

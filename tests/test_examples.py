@@ -62,6 +62,7 @@ def test_the_custom_function_is_checked_in_pytorch_too(example):
 
 
 def test_a_folder_is_fine_tuned_and_written(example, tmp_path, capsys):
+    pytest.importorskip("safetensors")
     finetune = example("finetune")
     finetune.make_folder(tmp_path / "made", steps=2)
     losses = finetune.main(tmp_path / "made", tmp_path / "tuned", steps=15)

@@ -115,7 +115,7 @@ def write(model: CausalTransformer, folder: str | os.PathLike[str], tokenizer: T
     before, ends = (tokenizer.before_prompt, list(tokenizer.ends)) if tokenizer is not None else ([], [])
     ids = {"bos_token_id": before[0] if before else None, "eos_token_id": ends[0] if len(ends) == 1 else ends or None,
            "pad_token_id": None}
-    tensors = {name: (shape_of(view), view.array) for name, view in family.views(model).items()}
+    tensors = {name: view.array.reshape(shape_of(view)) for name, view in family.views(model).items()}
     try:
         folder.mkdir(parents=True)
     except OSError as error:

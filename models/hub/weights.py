@@ -1,11 +1,8 @@
-"""Tensors in safetensors files: found in a folder, read one at a time, and written one after the other.
-
-A file is the length of a header (8 bytes), the header (JSON: dtype, shape and place of each tensor), and the numbers.
-"""
+"""Tensors in safetensors files: found in a folder and read one at a time, and written as one file, by the library
+`safetensors`. It has no bfloat16 for NumPy, so it checks a file's header, and the numbers are read from where that says."""
 import contextlib
 import json
 import math
-import operator
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -15,12 +12,11 @@ import numpy as np
 from minigrad.extend import to_bfloat16
 from minigrad.serialization import replacing
 from models.checkpoint import CheckpointError, widened
-from models.extras import one_line
+from models.extras import extra, one_line
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # {name in the file: NumPy's}
-NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-LONGEST = 10_000_000  # bytes of a header, enough for 100,000 tensors, or of a JSON file
+DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # {name in the file: the usual one}
+LONGEST = 10_000_000  # bytes of a JSON file
 
 
 class Stored(NamedTuple):
@@ -34,8 +30,8 @@ class Stored(NamedTuple):
     def read(self) -> np.ndarray:
         """The tensor, in float32 if it is stored in two bytes."""
         with reading(self.path, "is not what its header said"):
-            numbers = np.fromfile(self.path, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
-            return widened(numbers.reshape(self.shape))
+            dtype = "uint16" if self.dtype == "BF16" else DTYPES[self.dtype]
+            return widened(np.fromfile(self.path, dtype, math.prod(self.shape), offset=self.offset).reshape(self.shape))
 
 
 @contextlib.contextmanager
@@ -75,43 +71,37 @@ def find(folder: pathlib.Path) -> dict[str, Stored]:
 
 
 def read_header(path: pathlib.Path) -> dict[str, Stored]:
-    """The tensors of a file, which fill it one after the other; CheckpointError if they do not."""
+    """The tensors of a file; CheckpointError if it is damaged."""
+    safetensors = extra("hub", "safetensors")
     with reading(path, "is damaged, or not a safetensors file; download it again"), open(path, "rb") as file:
-        size, length = path.stat().st_size, int.from_bytes(file.read(8), "little")
-        if length > min(LONGEST, size - 8):
-            raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
+        try:
+            safetensors.safe_open(path, "numpy")
+        except safetensors.SafetensorError as error:
+            raise ValueError(error) from None
+        length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
         header.pop("__metadata__", None)
-        places = sorted(entry["data_offsets"] for entry in header.values())
-        if [0, *(stop for _, stop in places)] != [*(start for start, _ in places), size - 8 - length]:
-            raise ValueError("its tensors do not lie side by side, or do not fill it")
-        tensors = {name: Stored(path, entry["dtype"], tuple(map(operator.index, entry["shape"])),
-                                8 + length + entry["data_offsets"][0]) for name, entry in header.items()}
-        for name, (_, dtype, shape, _) in tensors.items():
-            start, stop = header[name]["data_offsets"]
-            if dtype in DTYPES and stop - start != np.dtype(DTYPES[dtype]).itemsize * math.prod(shape):
-                raise ValueError(f"{name} is {dtype} {shape} in {stop - start} bytes")
-        return tensors
+        return {name: Stored(path, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+                for name, entry in header.items()}
 
 
-def write(path: pathlib.Path, tensors: Mapping[str, tuple[tuple[int, ...], np.ndarray]], dtype: str) -> None:
-    """Write {name: (shape, numbers)} into a file, rounded to a dtype; CheckpointError if a number is too large for it."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers requires it
-    end = 0
-    for name, (shape, _) in tensors.items():
-        start, end = end, end + np.dtype(DTYPES[NAMES[dtype]]).itemsize * math.prod(shape)
-        header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": [start, end]}
-    content = json.dumps(header).encode()
-    content += b" " * (-len(content) % 8)  # so that the numbers are aligned
-    with replacing(path) as file:
-        file.write(len(content).to_bytes(8, "little") + content)
-        for name, (_, numbers) in tensors.items():
-            with np.errstate(over="ignore"):
-                stored = to_bfloat16(numbers.astype("f4")) if dtype == "bfloat16" else numbers.astype(dtype)
-            if not np.isfinite(widened(stored)).all():
-                raise CheckpointError(f"{name} has numbers up to {np.abs(numbers).max():.3g}, too large for {dtype}; "
-                                      "choose another --dtype")
-            file.write(stored.tobytes())
+def write(path: pathlib.Path, tensors: Mapping[str, np.ndarray], dtype: str) -> None:
+    """Write tensors into a file, rounded to a dtype; CheckpointError if a number is too large for it."""
+    safetensors = extra("hub", "safetensors")
+    rounded: dict[str, np.ndarray] = {}
+    for name, numbers in tensors.items():
+        with np.errstate(over="ignore"):
+            stored = to_bfloat16(numbers.astype("f4")) if dtype == "bfloat16" else numbers.astype(dtype, copy=False)
+        if not np.isfinite(widened(stored)).all():
+            raise CheckpointError(f"{name} has numbers up to {np.abs(numbers).max():.3g}, too large for {dtype}; "
+                                  "choose another --dtype")
+        rounded[name] = np.ascontiguousarray(stored)
+    specs = {name: safetensors.TensorSpec(dtype=dtype, shape=stored.shape, data_ptr=stored.ctypes.data,
+                                          data_len=stored.nbytes) for name, stored in rounded.items()}
+    try:
+        safetensors.serialize_file(specs, path, metadata={"format": "pt"})  # which transformers requires
+    except safetensors.SafetensorError as error:
+        raise OSError(None, one_line(error)) from None
 
 
 def read_json(path: pathlib.Path, longest: int = LONGEST) -> dict[str, Any]:

@@ -217,6 +217,7 @@ def test_bad_input_with_a_run_on_a_text(refused, text_run):
 
 
 def test_the_next_command_is_for_a_shell(run, text_file):
+    pytest.importorskip("safetensors")
     for command in (["train", "--text", text_file, *TEXT, "--out", "a run's"], ["export", "a run's", "--to", "a folder"]):
         out = run(*command)[1]
         _, flag, name = shlex.split(re.search("minigrad ((sample|train) --[^,\n]*)", out)[1])

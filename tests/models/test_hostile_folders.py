@@ -1,6 +1,7 @@
 """Hugging Face folders that are damaged, hostile or of an unknown model, and bad exports: one line of error, nothing written."""
 import json
 import os
+import resource
 import shutil
 import struct
 import tracemalloc
@@ -17,6 +18,7 @@ from models import CausalTransformer, TransformerConfig
 from refusals import all_refused
 from small_runs import COPY
 
+safetensors = pytest.importorskip("safetensors")
 SMALL = TransformerConfig(vocabulary_size=5, context=8, layers=2, heads=2, width=8)
 LLAMA = dict(bias=False, norm="rms_norm", positions="rotary", activation="swiglu")
 WTE, WPE, LN_F = "transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight"
@@ -177,7 +179,7 @@ TENSORS = [
     (header(lambda entries: entries.update(extra=entries.pop(WTE))), f"extra is not expected; {WTE} (5, 8) is missing"),
     (tensor(WPE, shape=[4, 16]), f"{WPE} is F32 (4, 16), expected (8, 8) in F64, F32, F16, BF16"),
     (tensor(LN_F, dtype="I32"), f"{LN_F} is I32 (8,), expected (8,) in F64"),
-    *((last_number(value), f"{LN_F.replace('weight', 'bias')} contains NaN or infinity") for value in (np.nan, np.inf, -np.inf)),
+    *((last_number(value), f"{WTE} contains NaN or infinity") for value in (np.nan, np.inf, -np.inf)),
     *((renamed(ONE, name), f"neither {ONE} nor {INDEX}; is the download complete? A pickle") for name in ("pytorch_model.bin", "x.pth")),
 ]
 T = {"dtype": "F32", "shape": [5, 8], "data_offsets": [0, 160]}
@@ -188,12 +190,6 @@ HEADERS = [{"t": T | {"data_offsets": [4, 164]}}, {"t": T | {"data_offsets": [0,
 FILES = [*(lambda path, head=head: put_together(path / ONE, head, bytes(160)) for head in HEADERS),
          *(content(ONE, text) for text in (b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}",
                                            struct.pack("<Q", 99_000_000) + bytes(100), b"PK\3\4 a zip, such as a pickle of PyTorch's"))]
-
-
-def as_large_as_others_read(path) -> None:
-    with open(path / ONE, "wb") as file:
-        file.write(struct.pack("<Q", 99_000_000) + b"{")
-        file.truncate(99_000_008)
 
 
 SHARDS = [
@@ -218,7 +214,7 @@ PLACES_OF_JSON = [
 
 
 def test_damaged_and_hostile_folders_are_refused(folder):
-    assert_refused(folder(), [*GPT2S, *TENSORS, *SHARDS, *PLACES_OF_JSON, (as_large_as_others_read, "a header of 99,000,000 bytes"),
+    assert_refused(folder(), [*GPT2S, *TENSORS, *SHARDS, *PLACES_OF_JSON,
                               *((damage, f"{ONE} is damaged, or not a safetensors file; download it again (") for damage in FILES)])
 
 
@@ -248,14 +244,6 @@ def test_whatever_is_changed_is_read_or_refused(file, folder):
             models.load(path.parent)
         except CheckpointError as error:
             assert "\n" not in str(error) and len(str(error)) < 900
-
-
-def test_headers_that_are_refused_are_no_safetensors(tmp_path):
-    safetensors = pytest.importorskip("safetensors")
-    for head in HEADERS:
-        put_together(tmp_path / ONE, head, bytes(160))
-        with pytest.raises(safetensors.SafetensorError):
-            safetensors.safe_open(tmp_path / ONE, framework="numpy")
 
 
 def test_read_outs_and_tensors_that_are_there_twice(folder):
@@ -326,9 +314,16 @@ def test_nothing_is_overwritten_or_left_half_written(folder, tmp_path, monkeypat
     for taken in (path, "file", "link", ".", "..", "/", "folder/..", "file/new"):
         code, _, err = run("export", path, "--to", taken)
         assert code == 1 and "cannot make the folder" in err and "choose another name" in err
+    model, (soft, hard) = models.load(path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(CheckpointError, match="cannot write .*: .*File too large.*; free some"):
+            hub.write(model, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     monkeypatch.setattr(hub.folder.weights, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(CheckpointError, match="cannot write .*: No space left; free some"):
-        hub.write(models.load(path), tmp_path / "out")
+        hub.write(model, tmp_path / "out")
     assert sorted(os.listdir(tmp_path)) == ["file", "folder", "link"] and sorted(os.listdir(path)) == before
 
 

@@ -151,10 +151,12 @@ def test_a_run_on_bytes(run, tmp_path):
 
 
 def test_the_library_is_missing(run, text_file, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for library in ("tokenizers", "safetensors"):
+        monkeypatch.setitem(sys.modules, library, None)
     for call in (lambda: TokenizerJson({"model": {}}), lambda: tokenizer_of({"kind": "bpe", "tokenizer": {"model": {}}, "ends": []})):
         with pytest.raises(MissingExtra, match=r'needs tokenizers, which .*: pip install "minigrad-transformers\[hub\]"'):
             call()
     pathlib.Path("tokenizer.json").write_text('{"model": {}}')
     one_line(run("train", "--text", text_file, "--tokenizer", "tokenizer.json"), "minigrad: error: this needs tokenizers", codes=(1,))
-    assert not os.path.exists("runs")
+    one_line(run("export", "starter", "--to", "folder"), "minigrad: error: this needs safetensors", codes=(1,))
+    assert not os.path.exists("runs") and not os.path.exists("folder")
