@@ -1,6 +1,5 @@
 """The report of measured rows: a table, a plot, and their place in a document."""
 import datetime
-import itertools
 import math
 import os
 import pathlib
@@ -59,15 +58,9 @@ def make_table(benchmark: Benchmark, rows: list[dict]) -> str:
             labels = [f"{case}"] if len(groups) == 1 else [group, f"{case}"]
             lines.append([*labels, *(cell(own.get(name)) for name in names),
                           *(f"**{own[name]['ratio']:.2f}**" if name in own else "" for name in ours)])
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    for name in ours:
-        ratios = {group: [own[name]["ratio"] for own in cases.values() if name in own]
-                  for group, cases in groups.items()}
-        means = [f"{group} {statistics.geometric_mean(own):.2f}" for group, own in ratios.items() if own]
-        text += f"\n\n{name}'s ratios, geometric mean: {', '.join(means).strip()}"
-        if len(means) > 1:
-            text += f"; of all {statistics.geometric_mean(itertools.chain(*ratios.values())):.2f}"
-    return text
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    means = {name: statistics.geometric_mean(row["ratio"] for row in rows if row["contestant"] == name) for name in ours}
+    return f"{table}\n\nGeometric means of the ratios: {', '.join(f'{name} {mean:.2f}' for name, mean in means.items())}."
 
 
 def cell(row: dict | None) -> str:
