@@ -60,7 +60,7 @@ NOTES = {  # the claims of the lecture notes must notice
     "rotary positions are ignored by the kernel": ("nn/multi_head_attention.py MultiHeadAttention._rotation",
         "lambda self, x: None", "tests/nn/test_multi_head_attention.py"),
     "positions are not added": ("nn/position.py PositionEncoding.forward",
-        "lambda self, x, start=0: x if self.combine == 'add' else was(self, x, start)", "P1 A45"),
+        "lambda self, x, start=0: x if self.combine == 'add' else was(self, x, start)", "P1"),
     "learned positions are one": ("nn/position.py PositionEncoding.table",
         "lambda self, T, start=0: was(self, 1).expand(T, self.position_width)", "P3"),
     "sines alone are sinusoids": ("nn/position.py FIXED['sine_only']",

