@@ -9,7 +9,6 @@ other function of arrays. It also tells the runner when Python reads values or d
 """
 import contextlib
 import functools
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Self, TypeVar
 
@@ -19,7 +18,7 @@ from . import backend
 from .arrays import versions
 from .backend import is_tensor
 from .per_thread import this_thread
-from .tape import Node, Op, taken
+from .tape import Node, Op
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -35,14 +34,14 @@ class Runner:
         """Called with each new Tensor that holds a result; returns the one to use."""
         return tensor
 
-    def backward(self, op: Op, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
+    def backward(self, op: Op, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         """The gradients of an op's inputs, which are on the tape if dout is a Tensor."""
         if type(dout) is not np.ndarray and is_tensor(dout):
             gradients = dout.through(op)
-        elif op.accumulates_into is None or (accumulated := taken(op, sums)) is None:
+        elif onto is None:
             gradients = op.backward(dout, *op.saved)
         else:
-            gradients = op.backward(dout, *op.saved, accumulated=accumulated)
+            gradients = op.backward(dout, *op.saved, onto=onto)
         return gradients if type(gradients) is tuple else (gradients,)
 
     def run_hooks(self, node: Node, gradient: Any) -> Any:
@@ -57,25 +56,28 @@ class Runner:
             gradient = self.call(unbroadcast, gradient, parent.shape, f"{op.title}, input {i}")
         return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
 
-    def add(self, total: Any, gradient: Any, is_fresh: bool) -> Any:
-        """The sum of two gradients, in place if nothing else holds the first."""
-        return self.call(operator.iadd if is_fresh and isinstance(total, np.ndarray) else operator.add, total, gradient)
+    def add(self, total: Any, gradient: Any, in_place: bool) -> Any:
+        """The sum of two gradients; if they are arrays, in a new one, or `in_place` of the first."""
+        if is_tensor(total):
+            return total + gradient
+        return self.call(np.add, total, gradient, total if in_place else backend.empty(total.shape, total.dtype))
 
-    def accumulate(self, node: Node, gradient: Any, is_fresh: bool) -> None:
-        """Add a gradient to `node.grad`, which stays an array until it is read as a Tensor.
+    def accumulate(self, node: Node, gradient: Any) -> None:
+        """Add a gradient to `node.grad`, an array that others may hold until Tensor.grad gives the user a Tensor of its own.
 
-        `is_fresh` says that nothing else holds the array. A gradient on the tape makes a new Tensor.
+        A gradient on the tape makes a new Tensor.
         """
-        if type(gradient) is not np.ndarray and is_tensor(gradient):
-            node.grad = gradient.clone() if node.grad is None else gradient + node.grad
-        elif node.grad is None:
-            node.grad = np.asarray(gradient) if is_fresh else backend.copied(gradient)
-        elif is_tensor(node.grad):
-            array = node.grad.array
-            array += gradient
-            versions.note_write(array)
+        known = node.grad
+        if is_tensor(gradient):
+            node.grad = gradient.clone() if known is None else gradient + known
+        elif is_tensor(known):
+            known.array[...] += gradient
+            versions.note_write(known.array)
+        elif known is not None:
+            node.grad = known + gradient
         else:
-            node.grad += gradient
+            array = np.asarray(gradient)
+            node.grad = array if array.flags.carray else backend.copied(array)
         for hook in node.accumulation_hooks:
             hook()
 
@@ -147,8 +149,8 @@ class Observer(Runner):
     def made(self, tensor: Any) -> Any:
         return self._inner.made(tensor)
 
-    def backward(self, op: Op, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
-        return self._inner.backward(op, dout, {})  # without sums, to see what each op computes by itself
+    def backward(self, op: Op, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
+        return self._inner.backward(op, dout)  # not onto others, to see what each op computes by itself
 
 
 def current() -> Runner:

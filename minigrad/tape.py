@@ -7,8 +7,7 @@ used is freed at once, without the garbage collector.
 This file knows no Tensor and no kernel. Gradients are arrays, or anything that adds like arrays; the `runner` that is
 passed to `walk` computes with them, see runner.py.
 """
-from heapq import heappop, heappush
-from types import MappingProxyType
+import operator
 from typing import Any, Callable, Iterable, Mapping, NoReturn, Self, Sequence, TypeVar
 
 import numpy as np
@@ -31,7 +30,6 @@ class Node:
     hooks: tuple[Callable[[Any], Any], ...] = ()  # called with the whole gradient before it goes on; may replace it
     accumulation_hooks: tuple[Callable[[], None], ...] = ()  # of a leaf: called after a gradient has been added to `grad`
     shows_leaf: bool = False  # the value is a view of a leaf
-    grad_is_lent: bool = False  # of a leaf: `grad`'s memory will be written to again, so readers get a copy
     name: str | None = None
     traced: Any = None  # what mg.trace has recorded of the value
 
@@ -39,12 +37,6 @@ class Node:
         self.shape: tuple[int, ...] = shape
         self.dtype: np.dtype = dtype
         self.order: int = versions.tick()
-
-    def __lt__(self, other: "Node") -> bool:
-        return self.order > other.order  # the younger one comes first where both may
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, order=versions.tick())  # an unpickled leaf is new
 
 
 class Op(Node):
@@ -73,11 +65,8 @@ class Op(Node):
     options: dict[str, Any]  # of forward
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     made_at: str | None = None  # the line of the user's code, set under detect_anomaly()
-    fresh_gradients: bool = False  # backward always returns new arrays, which can be kept without a copy
-    passes_gradient: bool = False  # backward returns dout itself, or disjoint views of it, which are new if dout is
     is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
-    accumulates_into: Any = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
-    accumulates_in_place: bool = False  # it does so by writing to `accumulated`, and returns that
+    adds_onto: bool = False  # backward takes `onto`, what has arrived for the first input so far, and adds to it in place
 
     def __init_subclass__(cls) -> None:
         cls.implementation = None
@@ -141,10 +130,8 @@ class Op(Node):
         """Does this implementation run for these inputs?"""
         return True
 
-    def input_gradients(
-        self, dout: Any, runner: Any, sums: Mapping[Node, Any] = MappingProxyType({})
-    ) -> tuple[Any, ...]:
-        """One gradient per input, from backward. `sums` holds what has arrived at other nodes, see `taken`."""
+    def input_gradients(self, dout: Any, runner: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
+        """One gradient per input, from backward."""
         if self.saved is None:
             raise RuntimeError(
                 f"Trying to backward through the graph a second time: {self.title} has freed its saved arrays. Call "
@@ -152,18 +139,12 @@ class Op(Node):
             )
         if versions.latest > self.order:
             self.check_unchanged(self.saved)
-        gradients = runner.backward(self, dout, sums)
+        gradients = runner.backward(self, dout, onto)
         if len(gradients) != len(self.parents):
             raise RuntimeError(
                 f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs"
             )
         return gradients
-
-    def owns(self, gradient: Any, owns_dout: bool) -> bool:
-        """May this gradient from backward be added to in place, since nothing else holds its memory?"""
-        if self.fresh_gradients:
-            return type(gradient) is ndarray and gradient.flags.writeable  # a broadcast array is not
-        return owns_dout and self.passes_gradient and type(gradient) is ndarray and gradient.flags.carray
 
     def check_unchanged(self, arrays: Iterable[Any]) -> None:
         """RuntimeError if one of these, which were saved, was written to since."""
@@ -205,7 +186,7 @@ class Fused(Op):
     To differentiate backward, forward runs again on Tensors, which recomputes those.
     """
 
-    fresh_gradients = is_in_order = True
+    is_in_order = True
     saves_inputs: bool = False
 
     @classmethod
@@ -238,6 +219,21 @@ def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
     return op if other is None or this_thread.is_textbook or not other.takes(inputs) else other
 
 
+def uses(roots: Iterable[Node], within: set[Node] | None = None) -> dict[Node, int]:
+    """How often each value below the roots is used there: so many gradients arrive at its node. Only nodes `within` count."""
+    counts = dict.fromkeys(roots, 0)
+    waiting = list(counts)
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent is None or within is not None and parent not in within:
+                continue
+            if parent not in counts:
+                counts[parent] = 0
+                waiting.append(parent)
+            counts[parent] += 1
+    return counts
+
+
 def walk(
     roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
     within: set[Node] | None = None,
@@ -245,60 +241,53 @@ def walk(
     """Send gradients back from the roots, and accumulate them in the leaves (and where retain_grad() was called).
 
     A node passes its gradient on once all of it has arrived. With b = a + a and c = a * b, the part that c sends to a is
-    not all: b still has to send its own. Since a node is made after its inputs, visiting the youngest first ensures this;
-    a heap holds the nodes reached so far. Leaves are the oldest: they come last.
+    not all: b still has to send its own, twice. So a waits for three gradients, one for each use of its value.
 
-    Gradients that arrive at the same node are added, in place if the walk owns the first: nothing else holds that array.
+    Gradients that arrive at the same node are added in a new array, since others may hold those that came.
 
     With `found`, nothing accumulates: it receives the gradients of all visited nodes, which are those in `within`.
     The caller turns NumPy's warnings off.
     """
-    sums: dict[Node, tuple[Any, bool]] = {}  # what has arrived so far: (gradient, is it owned?)
-    waiting: list[tuple[int, Any]] = []
-
-    def arrive(node: Node, gradient, is_owned: bool) -> None:
-        known = sums.get(node)
-        if known is None:
-            heappush(waiting, (-node.order, node))
-        else:
-            gradient, is_owned = runner.add(known[0], gradient, known[1]), True
-        sums[node] = gradient, is_owned
-
-    for node, gradient in roots.items():
-        arrive(node, gradient, False)
-    while waiting:
-        _, node = heappop(waiting)
-        if node not in sums:
-            continue  # already visited: its sum was taken out and put back, see `taken`
-        dout, is_owned = sums.pop(node)
-        if node.hooks:
-            dout, is_owned = runner.run_hooks(node, dout), False
-        if found is not None:
-            found[node], is_owned = dout, False
-        elif node.is_leaf or node.retains_grad:
-            runner.accumulate(node, dout, is_owned and node.is_leaf)
-        if node.is_leaf:
-            continue
-        for i, (parent, gradient) in enumerate(zip(node.parents, node.input_gradients(dout, runner, sums))):
-            if parent is None or gradient is None or within is not None and parent not in within:
+    waits = uses(roots, within)
+    sums = dict(roots)  # what has arrived so far
+    added = set()  # the nodes whose sum was made here: no one else holds that array, so the next is added in place
+    ready = [root for root in roots if not waits[root]]
+    while ready:
+        node = ready.pop()
+        gradients: Sequence[Any] = (None,) * len(node.parents)  # if nothing has arrived, nothing is passed on
+        dout, onto = sums.pop(node, None), None
+        if dout is not None:
+            if node.hooks:
+                dout = runner.run_hooks(node, dout)
+            if found is not None:
+                found[node] = dout
+            elif node.is_leaf or node.retains_grad:
+                runner.accumulate(node, dout)
+            if not node.is_leaf:
+                if node.adds_onto and node.parents[0] in added:
+                    onto = sums[node.parents[0]]
+                gradients = node.input_gradients(dout, runner, onto)
+                if not retain_graph and node.saved:
+                    node.saved = None
+        complete = []
+        for i, (parent, gradient) in enumerate(zip(node.parents, gradients)):
+            if parent not in waits:
                 continue
-            is_new = node.owns(gradient, is_owned)
-            if gradient.shape != parent.shape or gradient.dtype is not parent.dtype:
-                gradient, before = runner.fit(gradient, parent, node, i), gradient
-                is_new = is_new or gradient is not before
-            arrive(parent, gradient, is_new)
-        if not retain_graph and node.saved:
-            node.saved = None
+            if gradient is not None and (gradient is not onto):
+                if gradient.shape != parent.shape or gradient.dtype is not parent.dtype:
+                    gradient = runner.fit(gradient, parent, node, i)
+                if parent in sums:
+                    sums[parent] = runner.add(sums[parent], gradient, parent in added)
+                    added.add(parent)
+                else:
+                    sums[parent] = gradient
+            waits[parent] -= 1
+            if not waits[parent]:
+                complete.append(parent)
+        ready += sorted(complete, key=_is_leaf)  # leaves come next, so that each is complete as soon as it can be
 
 
-def taken(op: Op, sums: dict[Node, Any]) -> np.ndarray | None:
-    """Hand over to op what has arrived for the input that it accumulates into, if its backward can add to that."""
-    parent = op.parents[op.accumulates_into]
-    total, is_owned = sums.get(parent, (None, False))
-    if not isinstance(total, np.ndarray) or not total.flags.carray or op.accumulates_in_place and not is_owned:
-        return None
-    del sums[parent]
-    return total
+_is_leaf = operator.attrgetter("is_leaf")
 
 
 @float_errors.ignored
@@ -307,24 +296,10 @@ def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner: Any, retai
 
     No `grad` changes, and only nodes that lead to a wanted one are visited.
     """
-    within = leading_to(wanted, roots)
-    found: dict[Node, Any] = {}
-    walk({root: gradient for root, gradient in roots.items() if root in within}, runner, retain_graph, found, within)
-    return [found.get(node) for node in wanted]
-
-
-def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
-    """The nodes on paths from the roots to the wanted ones, including both."""
-    oldest = min((node.order for node in wanted), default=0)
-    reached, waiting = set(roots), list(roots)
-    while waiting:
-        node = waiting.pop()
-        for parent in node.parents:
-            if parent is not None and parent not in reached and parent.order >= oldest:
-                reached.add(parent)
-                waiting.append(parent)
     leading = set(wanted)
-    for node in sorted(reached, key=lambda node: node.order):  # parents before the nodes made from them
-        if any(parent in leading for parent in node.parents):
+    for node in sorted(uses(roots), key=operator.attrgetter("order")):  # parents before the nodes made from them
+        if not leading.isdisjoint(node.parents):
             leading.add(node)
-    return leading
+    found: dict[Node, Any] = {}
+    walk({root: gradient for root, gradient in roots.items() if root in leading}, runner, retain_graph, found, leading)
+    return [found.get(node) for node in wanted]

@@ -146,8 +146,7 @@ class Tensor(ops.Methods):
                 )
             return None
         if isinstance(node.grad, np.ndarray):
-            node.grad = wrap(node.grad.copy() if node.grad_is_lent else node.grad)
-            node.grad_is_lent = False
+            node.grad = wrap(node.grad.copy())  # others may hold the array
         return node.grad
 
     @grad.setter
@@ -229,7 +228,7 @@ class Tensor(ops.Methods):
                 )
             array = ONE[self._array.dtype].copy().reshape(self._array.shape)  # a hook may write to it
         else:
-            array = current().compute(as_array, gradient, self._array.dtype)
+            array = current().compute(as_array, gradient, self._array.dtype, True)
             if array.shape != self._array.shape:
                 raise ValueError(f"backward: expected a gradient of shape {self.shape}, got {array.shape}")
         if not on_tape:
@@ -249,14 +248,14 @@ class Tensor(ops.Methods):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
 
         def on_arrival(gradient):
-            seen = gradient if isinstance(gradient, Tensor) else wrap(np.asarray(gradient))
+            seen = gradient if isinstance(gradient, Tensor) else wrap(np.array(gradient))  # which the hook may write to
             result = hook(seen)
             if result is None:
-                return gradient
+                result = seen
             if not isinstance(result, Tensor) or result.shape != seen.shape:
                 came = result.shape if isinstance(result, Tensor) else type(result).__name__
                 raise RuntimeError(f"a hook must return None or a Tensor of shape {seen.shape}, got {came}")
-            return result if isinstance(gradient, Tensor) else result.array.astype(gradient.dtype, copy=False)
+            return result if isinstance(gradient, Tensor) else result.array.astype(gradient.dtype)
 
         return HookHandle(self.node, on_arrival)
 

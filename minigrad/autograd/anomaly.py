@@ -8,7 +8,6 @@ import numpy as np
 
 from ..backend import is_tensor
 from ..runner import Observer
-from ..tape import Node
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # files that are not the user's code
@@ -42,9 +41,9 @@ class detect_anomaly(Observer):
             )
         return output
 
-    def backward(self, op: Any, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
+    def backward(self, op: Any, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         """RuntimeError if backward makes a NaN or infinity from a finite gradient, or if a saved array has changed."""
-        gradients = super().backward(op, dout, sums)
+        gradients = super().backward(op, dout)
         where = op.made_at or "a place outside detect_anomaly()"
         if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
             raise RuntimeError(f"detect_anomaly: an array that {op.title} saved has changed since; applied in {where}")

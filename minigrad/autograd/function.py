@@ -203,4 +203,4 @@ class _FunctionOp(View):
         run.ctx.saved_tensors = tensors
         gradients = Twice(self, douts).gradients() if on_tape else run.backward(run.ctx, douts)
         run.ctx.saved_tensors = ()
-        return tuple(g if on_tape or g is None else g.array for g in gradients)
+        return tuple(g if on_tape or g is None else g.array.copy() for g in gradients)

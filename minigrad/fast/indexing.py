@@ -8,10 +8,10 @@ from ..tape import implements
 class Index(indexing.Index):
     """Adds to the gradient that has already arrived for x: of a thousand slices, only the first makes zeros."""
 
-    accumulates_into, accumulates_in_place = 0, True
+    adds_onto = True
 
-    def backward(self, dout, accumulated=None):
-        if accumulated is None:
+    def backward(self, dout, onto=None):
+        if onto is None:
             return super().backward(dout)
-        add_at(accumulated, self.index, dout)
-        return accumulated
+        add_at(onto, self.index, dout)
+        return onto

@@ -13,7 +13,6 @@ class LayerNorm(layer_norm.LayerNorm):
     """Saves mean and rstd, and recomputes x_hat. The gradient already accumulated for x is added in the same pass."""
 
     by_kernels = True
-    accumulates_into = 0  # as in x + f(layer_norm(x)), where the sum's gradient comes first
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
         x_rows = as_rows(x)
@@ -25,12 +24,11 @@ class LayerNorm(layer_norm.LayerNorm):
         self.save(x, weight, bias, mean, rstd)
         return out
 
-    def backward(self, dout, x, weight, bias, mean, rstd, accumulated=None):
+    def backward(self, dout, x, weight, bias, mean, rstd):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         dx = empty_like(x)
         dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
-        accumulated = dx[:0] if accumulated is None else accumulated
-        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, accumulated.reshape(-1), as_rows(dx),
+        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, dx.reshape(-1)[:0], as_rows(dx),
                                     dweight, dbias)
         return dx, dweight, dbias
 
@@ -40,7 +38,6 @@ class RMSNorm(layer_norm.RMSNorm):
     """Saves rrms, and recomputes x_hat. The gradient already accumulated for x is added in the same pass."""
 
     by_kernels = True
-    accumulates_into = 0  # as in x + f(rms_norm(x)), where the sum's gradient comes first
 
     def forward(self, x, weight=None, *, eps=1e-5):
         x_rows = as_rows(x)
@@ -51,9 +48,8 @@ class RMSNorm(layer_norm.RMSNorm):
         self.save(x, weight, rrms)
         return out
 
-    def backward(self, dout, x, weight, rrms, accumulated=None):
+    def backward(self, dout, x, weight, rrms):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         dx, dweight = empty_like(x), np.empty(x.shape[-1], x.dtype)
-        accumulated = dx[:0] if accumulated is None else accumulated
-        kernels.rms_norm_backward(as_rows(dout), as_rows(x), scale, rrms, accumulated.reshape(-1), as_rows(dx), dweight)
+        kernels.rms_norm_backward(as_rows(dout), as_rows(x), scale, rrms, dx.reshape(-1)[:0], as_rows(dx), dweight)
         return dx, dweight

@@ -307,7 +307,7 @@ class Minigrad(Taped):
                 dtypes = [parent and parent.dtype for parent in op.parents]
                 back = functools.partial(op.input_gradients, runner=EAGER)
                 detail = "" if dout is None else contract(
-                    back, np.array(dout), dtypes, arrays, saved[op], record.terms, op.fresh_gradients)
+                    back, np.array(dout), dtypes, arrays, saved[op], record.terms)
                 if detail:
                     return f"{op.title}.backward {detail}"
         return ""

@@ -57,7 +57,6 @@ class Sub(Op):
 class Mul(Op):
     """out = a * b:  da = dout * b,  db = dout * a"""
 
-    fresh_gradients = True
     saved_for = (1,), (0,)
 
     def forward(self, a, b):
@@ -71,7 +70,6 @@ class Mul(Op):
 class Div(Op):
     """out = a / b:  da = dout / b,  db = -dout * a / b^2"""
 
-    fresh_gradients = True
     saved_for = (1,), (0, 1)
 
     def forward(self, a, b):
@@ -85,8 +83,6 @@ class Div(Op):
 
 class Neg(Op):
     """out = -x:  dx = -dout"""
-
-    fresh_gradients = True
 
     def forward(self, x):
         return negative(x)
@@ -122,7 +118,6 @@ class Lerp(Op):
     Starting from the nearer end reaches both ends exactly.
     """
 
-    fresh_gradients = True
     saved_for = (2,), (2,), (0, 1)
 
     def forward(self, a, b, w):
@@ -182,8 +177,6 @@ class FloorDivide(Op):
 
 class Step(Op):
     """out = floor, ceil, round, trunc or sign of x, by `function`:  dx = 0, as it is constant between its jumps"""
-
-    fresh_gradients = True
 
     def forward(self, x, *, function):
         if x.dtype.kind != "f":

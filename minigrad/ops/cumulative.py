@@ -21,8 +21,6 @@ class CumSum(Op):
     So its gradient is the sum in reverse, from the last element to the first, and the other way round.
     """
 
-    fresh_gradients = True
-
     def forward(self, x, *, axis, reverse=False):
         self.axis, self.reverse = axis, reverse
         x = np.flip(x, axis) if reverse else x
@@ -49,7 +47,7 @@ class CumProd(Op):
     g_i is the whole gradient of out_i, as out_(i+1) = out_i x_(i+1). Nothing is divided, so zeros do no harm.
     """
 
-    fresh_gradients = is_in_order = True
+    is_in_order = True
 
     def forward(self, x):
         out = np.cumprod(x, axis=-1, dtype=np.float64).astype(x.dtype)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class Diagonal(View):
     """out[..., i] = x[..., i, i + offset], a view:  dx[..., i, i + offset] = dout[..., i], else 0"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, offset):
         self.offset, self.x_shape = offset, x.shape
         return diagonal(x, offset)
@@ -48,8 +46,6 @@ def diagonal(x: np.ndarray, offset: int) -> np.ndarray:
 
 class Triangle(Op):
     """out[..., i, j] = x[..., i, j] where j - i <= diagonal (or >= if upper), else 0:  dx = the same of dout"""
-
-    fresh_gradients = True
 
     def forward(self, x, *, diagonal, upper):
         self.diagonal, self.upper = diagonal, upper

@@ -17,8 +17,6 @@ class Dropout(Op):
     a number and a position in the batch (`random.key_of_batch`).
     """
 
-    fresh_gradients = True
-
     @staticmethod
     def positions(shape) -> int:
         """The number of positions that an array of this shape takes up in the whole batch."""

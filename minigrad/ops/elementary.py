@@ -25,7 +25,6 @@ Method = TypeVar("Method", bound=Callable)
 class Elementwise(Op):
     """out = function(*x) of several inputs:  dx[i] = gradients[i](dout, *x)"""
 
-    fresh_gradients = True
     function: Callable
     gradients: tuple[Callable, ...]
 
@@ -45,7 +44,6 @@ class Elementary(Op):
     the arrays.
     """
 
-    fresh_gradients = True
     function: Callable
     gradient: Callable
     saves = "x"

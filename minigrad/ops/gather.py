@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 class Gather(Op):
     """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on:  dx = zeros, then dx[i, indices[i, j]] += dout[i, j]"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, dim, indices):
         self.dim, self.indices, self.x_shape = dim, indices, x.shape
         return x[along(dim, indices)]
@@ -34,8 +32,6 @@ class ScatterAdd(Op):
     """out = onto, by default zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1:
     dx[i, j] = dout[i, indices[i, j]],  donto = dout
     """
-
-    fresh_gradients = True
 
     def forward(self, x, onto=None, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
@@ -54,8 +50,6 @@ class Scatter(Op):
 
     As for `SetAt`, no element may be set twice.
     """
-
-    fresh_gradients = True
 
     def forward(self, x, value, *, dim, indices, is_checked=False):
         self.dim, self.indices = dim, indices

@@ -42,8 +42,6 @@ def view_at(x: np.ndarray, index: Any) -> np.ndarray:
 class Index(View):
     """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
         return view_at(x, index) if is_basic(index) else in_order(x[index])
@@ -100,8 +98,6 @@ class SetAt(Op):
 
     Of a repeated index only the last value would stay, and only that one would have a gradient; this raises an error.
     """
-
-    fresh_gradients = True
 
     def forward(self, x, value, *, index, is_checked=False, in_place=False):
         """`in_place`: write to x itself, if there is no error."""

@@ -71,8 +71,6 @@ class NegativeLogLikelihood(Op):
     x (N, V) are log-probabilities, targets (N,); `ignore_index` and `reduction` are those of CrossEntropy.
     """
 
-    fresh_gradients = True
-
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
         self.is_counted = targets != ignore_index
         self.chosen = np.arange(len(targets)), np.where(self.is_counted, targets, 0)  # of rows that don't count, class 0
@@ -162,7 +160,6 @@ class DifferenceLoss(Op):
     backward takes one pass.
     """
 
-    fresh_gradients = True
     losses: Callable  # of x and target
     gradient: Callable  # dx, of dout, x and target
 

@@ -34,7 +34,7 @@ class MatMul(Op):
     (..., M, K) @ (..., K, N) -> (..., M, N), leading axes broadcast.
     """
 
-    fresh_gradients = is_in_order = True
+    is_in_order = True
     saved_for = (1,), (0,)
 
     def forward(self, a, b):

@@ -51,8 +51,6 @@ def spread(reduced, shape: tuple[int, ...], axis):
 class Sum(Op):
     """out = sum of x over axis:  dx = dout, for each element added"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
         return in_order(backend.sum(x, axis, keepdims))
@@ -63,8 +61,6 @@ class Sum(Op):
 
 class Mean(Op):
     """out = sum of x over axis / n:  dx = dout / n"""
-
-    fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
@@ -87,8 +83,6 @@ def row_mean(x):
 
 class Max(Op):
     """out = max of x over axis:  dx = dout / n at the n elements that are largest, else 0 (as PyTorch's amax and max())"""
-
-    fresh_gradients = True
 
     reduction = staticmethod(np.maximum.reduce)
 
@@ -118,8 +112,6 @@ class LogSumExp(Op):
     (or there are none), out is -inf, with gradient 0.
     """
 
-    fresh_gradients = True
-
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
@@ -142,8 +134,6 @@ class Norm(Op):
     The largest |x| is taken out first, as |x|^p may leave the range of floats. Where out is 0, which has no direction,
     dx = 0 (and for p < 1 where x is 0).
     """
-
-    fresh_gradients = True
 
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis
@@ -169,8 +159,6 @@ class Prod(Op):
     Dividing out by x_i would fail at zeros. The others are the elements before i and after it, so dx is the product of two
     running products.
     """
-
-    fresh_gradients = True
 
     def forward(self, x):
         self.save(x)

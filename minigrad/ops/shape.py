@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 class Clone(Op):
     """out = a copy of x:  dx = dout"""
 
-    passes_gradient = True
-
     def forward(self, x):
         return backend.copied(x)
 
@@ -33,8 +31,6 @@ class Clone(Op):
 
 class Reshape(View):
     """out = x in another shape, same order of elements:  dx = dout in x's shape"""
-
-    passes_gradient = True
 
     def forward(self, x, *, shape):
         self.x_shape = x.shape
@@ -46,8 +42,6 @@ class Reshape(View):
 
 class Permute(View):
     """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]:  dx = dout with the inverse permutation of its axes"""
-
-    passes_gradient = True
 
     def forward(self, x, *, axes):
         self.axes = axes
@@ -71,8 +65,6 @@ class Expand(View):
 class Concatenate(Op):
     """out = the inputs one after the other along axis:  dx = its piece of dout, for each input x"""
 
-    passes_gradient = True
-
     def forward(self, *arrays, axis):
         self.axis = axis % arrays[0].ndim
         self.ends = list(itertools.accumulate([a.shape[axis] for a in arrays]))
@@ -85,8 +77,6 @@ class Concatenate(Op):
 class Stack(Op):
     """out = the inputs, of one shape, side by side along a new axis:  dx = its slice of dout, for each input x"""
 
-    passes_gradient = True
-
     def forward(self, *arrays, axis):
         self.axis = axis % (arrays[0].ndim + 1)
         return concatenate([a[at(self.axis, None)] for a in arrays], self.axis)
@@ -97,8 +87,6 @@ class Stack(Op):
 
 class Flip(Op):
     """out = x in reverse order along axes:  dx = dout in reverse order along them"""
-
-    fresh_gradients = True
 
     def forward(self, x, *, axes):
         self.axes = axes
@@ -112,8 +100,6 @@ class Flip(Op):
 class Roll(Op):
     """out[(i + shift) % n] = x[i] along dim, which is n long:  dx[i] = dout[(i + shift) % n], rolled back"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, shift, dim):
         self.shift, self.dim = shift, dim
         n = x.shape[dim]
@@ -126,8 +112,6 @@ class Roll(Op):
 
 class Pad(Op):
     """out = full(shape, value), but out[index] = x, index a tuple of slices:  dx = dout[index]"""
-
-    passes_gradient = True
 
     def forward(self, x, *, index, shape, value):
         self.index = index

@@ -39,8 +39,6 @@ class Var(Op):
     The mean depends on x too, but the sum of x - mean is 0, so that adds nothing.
     """
 
-    fresh_gradients = True
-
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis, self.divisor = axis, divisor(x, axis, correction)
         self.save(x)
@@ -54,8 +52,6 @@ class Var(Op):
 
 class Std(Op):
     """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
-
-    fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis, self.divisor = axis, divisor(x, axis, correction)

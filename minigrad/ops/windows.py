@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class Unfold(Op):
     """out[..., w, j] = x[..., w * step + j], j < size:  dx_i = the sum of dout over all windows and places that show x_i"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, size, step):
         self.step, self.length = step, x.shape[-1]
         return backend.copied(windows_of(x, size, step))
@@ -28,8 +26,6 @@ class Unfold(Op):
 
 class Fold(Op):
     """out[..., i] = sum of x[..., w, j] over w * step + j = i:  dx[..., w, j] = dout[..., w * step + j]"""
-
-    fresh_gradients = True
 
     def forward(self, x, *, length, step):
         count, self.size = x.shape[-2:]

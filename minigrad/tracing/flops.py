@@ -76,10 +76,10 @@ class count_flops(Observer):
         _add(self.forward_counts, op, sum(size for size, _ in op.products))
         return output
 
-    def backward(self, op: Any, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
+    def backward(self, op: Any, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         _add(self.backward_counts, op, sum(
             size * sum(i == ALWAYS or op.needs(i) for i in inputs) for size, inputs in getattr(op, "products", ())))
-        return super().backward(op, dout, sums)
+        return super().backward(op, dout)
 
     @property
     def total(self) -> int:

@@ -96,11 +96,11 @@ class Trace(Observer):
             self._calls[step] = self._naming.expect(output, sys._getframe(1))
         return tensor
 
-    def backward(self, op: Any, dout: Any, sums: dict[Node, Any]) -> tuple[Any, ...]:
+    def backward(self, op: Any, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         step = self._step_of.get(op)
         is_nested, self._is_inside = self._is_inside, self._is_inside or not is_tensor(dout)
         try:
-            gradients = super().backward(op, dout, sums)
+            gradients = super().backward(op, dout)
         finally:
             self._is_inside = is_nested
         if step is not None:

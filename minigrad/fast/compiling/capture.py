@@ -33,7 +33,6 @@ from ...arrays.versions import tick
 from ...backend import is_tensor
 from ...per_thread import Block, this_thread
 from ...runner import EAGER, READS, SWITCHES, WRITES, Runner
-from ...tape import taken
 from ...tensor import Tensor
 from ..autocast import precision
 from ..elementwise import formulas_of
@@ -149,15 +148,14 @@ class Capture(Runner):
     def made(self, tensor: Tensor) -> CapturedTensor:
         return CapturedTensor.of(tensor._array, tensor.node, self)
 
-    def backward(self, op, dout: np.ndarray, sums: dict) -> tuple:
+    def backward(self, op, dout: np.ndarray, onto: np.ndarray | None = None) -> tuple:
         if is_tensor(dout):
             self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
         if op not in self.launches:
             self._refuse(f"compile: backward reaches {op.title}, which made a tensor of shape {op.shape} outside this "
                          "step; compute that inside, or pass it as an input, detached")
-        accumulated = None if op.accumulates_into is None else taken(op, sums)
-        self.transcript.note(f"backward of {op.title}", accumulated is not None)
-        gradients = self._backward(op, dout, {} if accumulated is None else {"accumulated": accumulated})
+        self.transcript.note(f"backward of {op.title}", onto is not None)
+        gradients = self._backward(op, dout, {} if onto is None else {"onto": onto})
         for gradient in gradients:
             if gradient is not None:
                 self.transcript.own(gradient)
@@ -169,12 +167,12 @@ class Capture(Runner):
         with self._suspended():
             gradients = _as_tuple(op.backward(dout, *op.saved, **options))
         gradients = [None if g is None else np.asarray(g) for g in gradients]
-        are_views = [g is not None and _is_fixed(op) and _is_view(g, [dout]) for g in gradients]
+        are_views = [g is not None and _is_fixed(op) and _is_view(g, [dout, *options.values()]) for g in gradients]
         gradients = [g if g is None or is_view else self.kept(g) for g, is_view in zip(gradients, are_views)]
         targets = [ABSENT if g is None else VIEW if is_view else self.lent(g) for g, is_view in zip(gradients, are_views)]
         saved = tuple(map(self.lent, op.saved)) if self.launches[op] else None
-        if op.passes_gradient and targets[0] is VIEW:
-            return tuple(gradients)  # always a view of the same memory
+        if not options and all(target is ABSENT or target is VIEW for target in targets):
+            return tuple(gradients)  # always views of the same memory
         options = {name: self.lent(array) for name, array in options.items()}
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
@@ -186,7 +184,7 @@ class Capture(Runner):
         self._refuse(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
                      "what you want to see, or don't compile this step")
 
-    def accumulate(self, node, gradient: np.ndarray, is_fresh: bool) -> None:
+    def accumulate(self, node, gradient: np.ndarray) -> None:
         if node.retains_grad:
             self._refuse(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
                          "ignore; return what you want to see, or don't compile this step")
@@ -194,12 +192,12 @@ class Capture(Runner):
         self.transcript.note("accumulate", outside(node, f"the gradient of a tensor of shape {node.shape}")
                              if node.order < self.transcript.began else node.shape)
         self.undo.save(node)
-        arrival = self._arrival(node, gradient, is_fresh)
+        arrival = self._arrival(node, gradient)
         with self._suspended():
             arrival()
 
-    def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
-        memory = gradient if is_fresh and gradient.flags.carray else np.empty(gradient.shape, gradient.dtype)
+    def _arrival(self, node, gradient: np.ndarray) -> "_Arrival":
+        memory = gradient if gradient.flags.carray else np.empty(gradient.shape, gradient.dtype)
         arrival = _Arrival(node, gradient if memory is gradient else self.lent(gradient), memory)
         self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
@@ -315,7 +313,7 @@ class Capture(Runner):
         with self._suspended():
             out = op.forward(*arrays, **options)
         is_view = _is_fixed(op) and _is_view(out, arrays)
-        if is_view and (op.passes_gradient or not has_backward):
+        if is_view and not (has_backward and op.saved):
             return out
         out = out if is_view else self.kept(np.asarray(out))
         forward = functools.partial(op.forward, **options)
@@ -414,9 +412,9 @@ class _Arrival:
     def __call__(self) -> None:
         node = self.node
         if node.grad is not None:
-            EAGER.accumulate(node, self.gradient, is_fresh=False)
+            EAGER.accumulate(node, self.gradient)
             return
-        node.grad, node.grad_is_lent = self.memory, True
+        node.grad = self.memory
         if self.memory is not self.gradient:
             np.copyto(self.memory, self.gradient)
         for hook in node.accumulation_hooks:
@@ -425,7 +423,7 @@ class _Arrival:
     def leave(self) -> None:
         """The memory is about to be overwritten: copy what the leaf still holds there."""
         if self.node.grad is self.memory:
-            self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
+            self.node.grad = self.memory.copy()
 
 
 ABSENT, VIEW = object(), object()  # a gradient that is None, or is a view of memory that is written anyway

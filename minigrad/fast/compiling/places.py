@@ -25,7 +25,7 @@ SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), ran
 EQUAL = {int, float, str, bytes, bytearray, bool}  # compared by value; others by identity
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 
-OF_LEAF = "grad", "grad_is_lent", "hooks", "accumulation_hooks", "retains_grad", "name"
+OF_LEAF = "grad", "hooks", "accumulation_hooks", "retains_grad", "name"
 OF_TENSORS = {"_array", "node", "made", "frozen", "_memory", "_capture", "number"}  # attributes not set by users
 CHECKED = "checked"  # before each replay
 OUTDATING = "outdating"  # setting it outdates captured steps
