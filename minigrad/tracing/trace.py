@@ -107,9 +107,11 @@ class Trace(Observer):
             self._keep_gradients(step, op, dout, gradients)
         return gradients
 
+    def differentiate(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+        super().differentiate(outputs, inputs)
+        self._walked = []
+
     def _keep_gradients(self, step: Step, op: Op, dout, gradients: tuple[Any, ...]) -> None:
-        if self._walked and op.order >= self._walked[-1].order:  # a walk goes from the youngest op to the oldest: a new one
-            self._walked = []
         if step.gradients:  # of an earlier walk over the same steps
             self._forget_earlier_walks()
         self._walked.append(op)

@@ -1,6 +1,5 @@
 """The walk back: what is known to go wrong in engines like this."""
 import copy
-import pickle
 import threading
 
 import numpy as np
@@ -157,18 +156,6 @@ def test_gradients_kept_by_create_graph_share_no_memory():
     (x * x).sum().backward()
     (x**3).sum().backward(create_graph=True)
     assert x.grad.tolist() == [5, 16]
-
-
-def test_a_leaf_that_was_pickled_is_as_young_as_its_copy():
-    p, q = (mg.tensor([2.0, 3.0], dtype=mg.float64, requires_grad=True) for _ in range(2))
-    for _ in range(3):
-        mg.ones(1, requires_grad=True)
-    stream = pickle.dumps(p)
-    copy = pickle.loads(stream)
-    assert copy.node.order > q.node.order
-    y = (copy * copy * q + copy.exp() * copy).sum()
-    (gradient,) = mg.grad(y, copy)
-    np.testing.assert_allclose(gradient.data, 2 * q.data * copy.data + (1 + copy.data) * np.exp(copy.data))
 
 
 def test_freezing_a_leaf_for_a_while_loses_nothing():
