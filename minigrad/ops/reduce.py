@@ -40,12 +40,7 @@ def count(shape: tuple[int, ...], axis) -> int:
 
 def spread(reduced, shape: tuple[int, ...], axis):
     """The transpose of a sum: each element of `shape` gets the value that it was reduced to."""
-    kept = keep_axes(reduced, shape, axis)
-    if not isinstance(kept, np.ndarray):
-        return np.broadcast_to(kept, shape)
-    out = backend.empty(shape, kept.dtype)
-    out[...] = kept
-    return out
+    return np.broadcast_to(keep_axes(reduced, shape, axis), shape)
 
 
 class Sum(Op):

@@ -71,13 +71,11 @@ class Differentiable:
             return fitted(self.gradients(dout, *arrays), arrays, self.arguments, learned, needed)
 
         title = self.name.title().replace("_", "").replace(" ", "")
-        promises = {"fresh_gradients": self.changes.get("fresh_gradients", False)}
-        return type(title, (Op,), {"forward": forward, "backward": backward, **promises})
+        return type(title, (Op,), {"forward": forward, "backward": backward})
 
     def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple[Any, ...]:
         """One gradient for each input that is learned, as an array."""
-        parts = {name: value for name, value in self.changes.items() if name != "fresh_gradients"}
-        return as_tuple(self.backward(dout, *arrays, **parts))
+        return as_tuple(self.backward(dout, *arrays, **self.changes))
 
     def __call__(self, *tensors: Any) -> Tensor:
         return apply(self.op, *tensors)

@@ -11,7 +11,7 @@ from .buffers import empty
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import (
-    LEAST_SQUARES, ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, rest_of_sum, row_dot, row_kernel, row_sum,
+    LEAST_SQUARES, ROWS, RUN, add_blocks, fill, number_of_blocks, rest_of_sum, row_dot, row_kernel, row_sum,
     wide_moments,
 )
 from .simd import constant_like, multiply_add, pointer, shift
@@ -51,7 +51,7 @@ def layer_norm_forward(row, size, x, weight, bias, out, mean, rstd, eps):
 
 
 @jit
-def layer_norm_backward_row(dout, x, weight, mean, rest, rstd, so_far, adding, dx, dweight, dbias, size):
+def layer_norm_backward_row(dout, x, weight, mean, rest, rstd, dx, dweight, dbias, size):
     """Each loop writes to one array: with more, LLVM does not check for overlaps, and does not vectorise."""
     high, scale = constant_like(x, mean), constant_like(x, rstd)
     shift = constant_like(x, -rest_of_sum(mean, rest, high) * rstd)
@@ -74,35 +74,33 @@ def layer_norm_backward_row(dout, x, weight, mean, rest, rstd, so_far, adding, d
     mean_dx_hat, mean_dot = constant_like(x, total) / count, constant_like(x, dot) / count
     for j in range(size):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
-    if adding:
-        add_to(dx, so_far, size)
 
 
 @jit
-def _backward_block(block, dout, x, weight, mean, rstd, so_far, dx, dweight, dbias):
-    size, adding = x.shape[1], so_far.size > 0
+def _backward_block(block, dout, x, weight, mean, rstd, dx, dweight, dbias):
+    size = x.shape[1]
     fill(pointer(dweight, block * size), 0, size)
     fill(pointer(dbias, block * size), 0, size)
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         layer_norm_backward_row(
             pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[2 * row], mean[2 * row + 1],
-            rstd[row], pointer(so_far, row * size), adding, pointer(dx, row * size), pointer(dweight, block * size),
+            rstd[row], pointer(dx, row * size), pointer(dweight, block * size),
             pointer(dbias, block * size), size)
 
 
 @kernel(parallel=True)
-def layer_norm_backward(dout, x, weight, mean, rstd, so_far, dx, dweight, dbias):
-    """dout, x, dx (N, C), weight, dweight, dbias (C,), mean (2 N,), rstd (N,) in float64, so_far (N * C,) or empty.
+def layer_norm_backward(dout, x, weight, mean, rstd, dx, dweight, dbias):
+    """dout, x, dx (N, C), weight, dweight, dbias (C,), mean (2 N,), rstd (N,) in float64.
 
     4. dbias = sum of dout, dweight = sum of dout * x_hat, over rows (in blocks, see `rows`); dx_hat = dout * weight
-    3.-1. dx = [so_far +] rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
+    3.-1. dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
     """
     rows, width = x.shape
     blocks = number_of_blocks(rows, ROWS)
     partial_dweight = np.empty((blocks, width), x.dtype)
     partial_dbias = np.empty((blocks, width), x.dtype)
     parallel_for(_backward_block, blocks, x.size, (
-        dout, x, weight, mean, rstd, so_far, dx, partial_dweight, partial_dbias
+        dout, x, weight, mean, rstd, dx, partial_dweight, partial_dbias
     ))
     add_blocks(partial_dweight, dweight)
     add_blocks(partial_dbias, dbias)
@@ -131,7 +129,7 @@ def rms_norm_forward(row, size, x, weight, out, rrms, eps):
 
 
 @jit
-def rms_norm_backward_row(dout, x, weight, rrms, so_far, adding, dx, dweight, size):
+def rms_norm_backward_row(dout, x, weight, rrms, dx, dweight, size):
     """Each loop writes to one array, and the one with the sum to none: see `layer_norm_backward_row`."""
     scale, dot = constant_like(x, rrms), 0.0
     for j in range(size):
@@ -146,31 +144,29 @@ def rms_norm_backward_row(dout, x, weight, rrms, so_far, adding, dx, dweight, si
     mean_dot = constant_like(x, dot) / constant_like(x, size)
     for j in range(size):
         dx[j] = scale * (dout[j] * weight[j] - dx[j] * mean_dot)
-    if adding:
-        add_to(dx, so_far, size)
 
 
 @jit
-def _rms_norm_block(block, dout, x, weight, rrms, so_far, dx, dweight):
-    size, adding = x.shape[1], so_far.size > 0
+def _rms_norm_block(block, dout, x, weight, rrms, dx, dweight):
+    size = x.shape[1]
     fill(pointer(dweight, block * size), 0, size)
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         rms_norm_backward_row(
-            pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), rrms[row], pointer(so_far, row * size),
-            adding, pointer(dx, row * size), pointer(dweight, block * size), size)
+            pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), rrms[row], pointer(dx, row * size),
+            pointer(dweight, block * size), size)
 
 
 @kernel(parallel=True)
-def _rms_norm_backward(dout, x, weight, rrms, so_far, dx, dweight, partial):
-    parallel_for(_rms_norm_block, len(partial), x.size, (dout, x, weight, rrms, so_far, dx, partial))
+def _rms_norm_backward(dout, x, weight, rrms, dx, dweight, partial):
+    parallel_for(_rms_norm_block, len(partial), x.size, (dout, x, weight, rrms, dx, partial))
     add_blocks(partial, dweight)
 
 
-def rms_norm_backward(dout, x, weight, rrms, so_far, dx, dweight):
-    """dout, x, dx (N, C), weight, dweight (C,), rrms (N,) in float64, so_far (N * C,) or empty.
+def rms_norm_backward(dout, x, weight, rrms, dx, dweight):
+    """dout, x, dx (N, C), weight, dweight (C,), rrms (N,) in float64.
 
     2. dweight = sum of dout * x_hat over rows (in blocks, see `rows`); dx_hat = dout * weight
-    1. dx = [so_far +] rrms * (dx_hat - x_hat * mean(dx_hat * x_hat))
+    1. dx = rrms * (dx_hat - x_hat * mean(dx_hat * x_hat))
     """
     partial = empty((number_of_blocks.py_func(len(x), ROWS), x.shape[1]), x.dtype)
-    _rms_norm_backward(dout, x, weight, rrms, so_far, dx, dweight, partial)
+    _rms_norm_backward(dout, x, weight, rrms, dx, dweight, partial)

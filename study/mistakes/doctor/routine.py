@@ -51,5 +51,5 @@ def routine_of(name: str) -> Routine:
 
     mistakes = tuple(
         Known(title.removeprefix(f"{name}: "), mutant.mistake, mutant.changes) for title, mutant in MUTANTS.items()
-        if mutant.right is function and not mutant.equivalent and "fresh_gradients" not in mutant.changes)
+        if mutant.right is function and not mutant.equivalent)
     return Routine(name, right, ("dout", *function.arguments), tuple(f"d{name}" for name in function.learned), mistakes)
