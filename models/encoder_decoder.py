@@ -14,40 +14,12 @@ import nn.functional as F
 from minigrad import Tensor
 from models.attention_maps import attention_maps, has_attention
 from models.config import TransformerConfig, refuse
-from models.transformer import Block, Model, initialise, make_norm, with_positions
+from models.transformer import Model, Stack, initialise
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 # Config fields that some models do not use, and therefore refuse:
 UNUSED_BY_CLASSIFIERS = ("tied",)  # they have a head instead of a read-out
 UNUSED_WITHOUT_ATTENTION = "key_value_heads", "head_size", "rotary_base", "rotary_scaling"
-
-
-class Stack(nn.Module):
-    """The common part of encoder and decoder: token embeddings with positions, blocks, and a final norm."""
-
-    def __init__(self, config: TransformerConfig, **options: bool):
-        super().__init__()
-        self.config = config
-        self.token_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, config.width)
-        if config.positions == "learned":
-            self.position_embedding: nn.PositionEncoding = nn.PositionEncoding("learned", config.width, size=config.context)
-        self.dropout: nn.Dropout = nn.Dropout(config.dropout)
-        self.blocks: nn.ModuleList = nn.ModuleList([Block(config, **options) for _ in range(config.layers)])
-        self.ln_f: nn.LayerNorm | nn.RMSNorm | nn.Identity = make_norm(config) if config.final_norm else nn.Identity()
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Token ids (B, T), or vectors (B, T, C), to the input (B, T, C) of the first block."""
-        x = self.token_embedding(tokens) if tokens.dtype.kind == "i" else tokens
-        if self.config.positions == "learned":
-            return self.dropout(self.position_embedding(x))
-        return self.dropout(with_positions(x, self.config))
-
-    def run(self, tokens: Tensor, **inputs: Tensor | None) -> Tensor:
-        """The output (B, T, C), with further inputs of each block."""
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x, **inputs)
-        return self.ln_f(x)
 
 
 class Encoder(Stack):

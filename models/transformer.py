@@ -187,19 +187,6 @@ def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
             nn.init.zeros_(parameter)
 
 
-def scale_of_tokens(config: TransformerConfig) -> float:
-    """The factor of token embeddings: sqrt(C) before a fixed table of positions is added, whose entries are larger
-    (Vaswani et al.), else 1."""
-    return math.sqrt(config.width) if config.positions in FIXED else 1.0
-
-
-def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
-    """x (B, T, C), scaled, plus the config's fixed table of positions, if any; learned tables belong to the model."""
-    if config.positions not in FIXED:
-        return x
-    return x * scale_of_tokens(config) + Tensor(FIXED[config.positions](x.shape[1], config.width), dtype=x.dtype)
-
-
 class Model(nn.Module):
     """A network made from a config, which it and its parts hold."""
 
@@ -217,7 +204,54 @@ class Model(nn.Module):
         return self
 
 
-class CausalTransformer(Model):
+def scale_of_tokens(config: TransformerConfig) -> float:
+    """The factor of token embeddings: sqrt(C) before a fixed table of positions is added, whose entries are larger
+    (Vaswani et al.), else 1."""
+    return math.sqrt(config.width) if config.positions in FIXED else 1.0
+
+
+class Stack(Model):
+    """What all transformers have: token embeddings with positions, blocks, and a final norm."""
+
+    def __init__(self, config: TransformerConfig, **options: bool):
+        super().__init__()
+        self.config = config
+        self.token_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, config.width)
+        if config.positions == "learned":
+            self.position_embedding: nn.Embedding = nn.Embedding(config.context, config.width)
+        self.dropout: nn.Dropout = nn.Dropout(config.dropout)
+        self.blocks: nn.ModuleList = nn.ModuleList([Block(config, **options) for _ in range(config.layers)])
+        self.ln_f: nn.LayerNorm | nn.RMSNorm | nn.Identity = make_norm(config) if config.final_norm else nn.Identity()
+
+    def positions(self, T: int, start: int = 0) -> Tensor | None:
+        """The vectors (T or more, C) of the positions from `start` on, if they are in a table."""
+        config = self.config
+        if config.positions == "learned":
+            return self.position_embedding.weight[start : start + T] if start else self.position_embedding.weight
+        if config.positions not in FIXED:
+            return None
+        return Tensor(FIXED[config.positions](T, config.width, start=start), dtype=self.token_embedding.weight.dtype)
+
+    def embed(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+        """The input (B, T, C) of the first block, from token ids (B, T) or vectors (B, T, C), and the vectors of positions,
+        by default of those from 0 on."""
+        positions = self.positions(tokens.shape[1]) if positions is None else positions
+        is_fixed, are_ids = self.config.positions in FIXED, tokens.dtype.kind == "i"
+        if are_ids and not is_fixed:
+            return self.dropout(self.token_embedding(tokens, positions))
+        x = self.token_embedding(tokens) if are_ids else tokens
+        x = x * scale_of_tokens(self.config) if is_fixed else x
+        return self.dropout(x if positions is None else x + positions[: x.shape[1]])
+
+    def run(self, tokens: Tensor, **inputs: Tensor | None) -> Tensor:
+        """The output (B, T, C) of the last block, normalised; `inputs` are further ones of each block."""
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x, **inputs)
+        return self.ln_f(x)
+
+
+class CausalTransformer(Stack):
     """A decoder-only transformer: it predicts each token from those before it.
 
     >>> import minigrad as mg
@@ -228,14 +262,7 @@ class CausalTransformer(Model):
     """
 
     def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.config = config
-        self.token_embedding: nn.Embedding = nn.Embedding(config.vocabulary_size, config.width)
-        if config.positions == "learned":
-            self.position_embedding: nn.Embedding = nn.Embedding(config.context, config.width)
-        self.dropout: nn.Dropout = nn.Dropout(config.dropout)
-        self.blocks: nn.ModuleList = nn.ModuleList([Block(config) for _ in range(config.layers)])
-        self.ln_f: nn.LayerNorm | nn.RMSNorm | nn.Identity = make_norm(config) if config.final_norm else nn.Identity()
+        super().__init__(config)
         self.read_out: nn.Linear | None = (
             None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False))
         self.to(config.dtype)
@@ -255,33 +282,14 @@ class CausalTransformer(Model):
             most = "" if is_endless else f" <= {context} (the model's context)"
             raise ValueError(f"expected tokens (B, T) with 1 <= T{most}, got {tuple(tokens.shape)}; crop the sequence, or "
                              "build the model with a larger context")
-        x = self.embed(tokens, self.positions(tokens.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        logits = self.logits(x)
+        logits = self.logits(self.run(tokens))
         if targets is None:
             return logits, None
         return logits, F.cross_entropy(logits.view(-1, self.config.vocabulary_size), targets.reshape(-1),
                                        label_smoothing=label_smoothing)
 
-    def positions(self, T: int, start: int = 0) -> Tensor | None:
-        """The vectors (T or more, C) of the positions from `start` on, if they are in a table."""
-        config = self.config
-        if config.positions == "learned":
-            return self.position_embedding.weight[start : start + T] if start else self.position_embedding.weight
-        if config.positions not in FIXED:
-            return None
-        return Tensor(FIXED[config.positions](T, config.width, start=start), dtype=self.token_embedding.weight.dtype)
-
-    def embed(self, tokens: Tensor, positions: Tensor | Any) -> Tensor:
-        """x (B, T, C), the input of the first block."""
-        if self.config.positions in FIXED:
-            return self.dropout(self.token_embedding(tokens) * scale_of_tokens(self.config) + positions)
-        return self.dropout(self.token_embedding(tokens, positions))
-
     def logits(self, x: Tensor) -> Tensor:
-        """(B, T, V), from the output (B, T, C) of the last block."""
-        x = self.ln_f(x)
+        """(B, T, V), from the normalised output (B, T, C) of the last block."""
         return F.linear(x, self.token_embedding.weight) if self.read_out is None else self.read_out(x)
 
 
@@ -336,9 +344,9 @@ class Cache:
         self._make_room(T)
         for kept in sum(self.layers, ()):
             kept.array[...] = 0.0  # another text may have left NaN, which no mask hides
-        x = self._run(self.model.embed(mg.tensor(tokens), self.model.positions(T)), self._place(T))
+        logits = self._run(mg.tensor(tokens), None, self._place(T))
         self.count = T
-        return self.model.logits(x[:, -1:]).array[:, 0]
+        return logits.array[:, 0]
 
     @mg.no_grad()
     def append(self, chosen: np.ndarray, compiled: bool = False) -> np.ndarray:
@@ -352,12 +360,14 @@ class Cache:
 
     def step(self, tokens: Tensor, position: Tensor, *place: Tensor) -> Tensor:
         """Logits (B, 1, V) of a token of each text, (B, 1), with its position (1, C)."""
-        return self.model.logits(self._run(self.model.embed(tokens, position), place))
+        return self._run(tokens, position, place)
 
-    def _run(self, x: Tensor, place: Iterable[Tensor]) -> Tensor:
+    def _run(self, tokens: Tensor, positions: Tensor | None, place: Iterable[Tensor]) -> Tensor:
+        """Logits (B, 1, V) after the last of these tokens."""
+        x = self.model.embed(tokens, positions)
         for block, (keys, values) in zip(self.model.blocks, self.layers):
             x = block(x, past=Past(keys, values, *place))
-        return x
+        return self.model.logits(self.model.ln_f(x[:, -1:]))
 
     def _place(self, T: int) -> tuple[Tensor, ...]:
         """Of T new tokens, the fields of a Past that all blocks share."""
