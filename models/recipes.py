@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from models.config import MLP_RATIO, TransformerConfig, derived_sizes
-from models.training_config import TrainingConfig
+from models.config import TransformerConfig, derived_sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,22 +42,19 @@ class Recipe:
         """The fields of both configs."""
         return {**self.model, **self.training}
 
-    def others(self) -> "Recipe":
-        """The same fields with their default values."""
-        def defaults(kind: type[Any], part: Mapping[str, Any]) -> dict[str, Any]:
-            return {field.name: field.default for field in dataclasses.fields(kind) if field.name in part}
 
-        model = defaults(TransformerConfig, self.model) | {"mlp_ratio": MLP_RATIO}
-        return Recipe("the defaults", model, defaults(TrainingConfig, self.training))
-
-
-MUON = Recipe(
-    "a small Llama, trained with Muon",
-    dict(positions="rotary", norm="rms_norm", activation="swiglu", mlp_ratio=2, bias=False, tied=False),
-    dict(optimizer="muon", muon_lr=0.02, muon_momentum=0.85, lr=0.016, final_lr=0.0, annealing="linear", warmup_steps=20,
-         weight_decay=0.0, steps=300, eval_every=100, precision="auto"))
-NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
-RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first is the default of `minigrad train`
+RECIPES = {  # the first is the default of `minigrad train`
+    "muon": Recipe(
+        "a small Llama, trained with Muon",
+        dict(positions="rotary", norm="rms_norm", activation="swiglu", mlp_ratio=2, bias=False, tied=False),
+        dict(optimizer="muon", muon_lr=0.02, muon_momentum=0.85, lr=0.016, final_lr=0.0, annealing="linear",
+             warmup_steps=20, weight_decay=0.0, steps=300, eval_every=100, precision="auto")),
+    "nanogpt": Recipe(  # the same fields with their default values
+        "nanoGPT's for a CPU: GPT-2, trained with AdamW",
+        dict(positions="learned", norm="layer_norm", activation="gelu", mlp_ratio=4, bias=True, tied=True),
+        dict(optimizer="adamw", muon_lr=0.02, muon_momentum=0.95, lr=1e-3, final_lr=0.1, annealing="cosine",
+             warmup_steps=100, weight_decay=0.1, steps=2000, eval_every=250, precision="float32")),
+}
 DEFAULT = next(iter(RECIPES))
 
 
@@ -73,7 +69,7 @@ def given_fields(config: TransformerConfig) -> dict[str, Any]:
 def nearest(settings: Mapping[str, Any]) -> str:
     """The recipe from which the fewest of these settings, fields of both configs, differ.
 
-    >>> nearest(NANOGPT.fields | {"lr": 0.5})
+    >>> nearest(RECIPES["nanogpt"].fields | {"lr": 0.5})
     'nanogpt'
     """
     return min(RECIPES, key=lambda name: sum(settings.get(field) != value for field, value in RECIPES[name].fields.items()))

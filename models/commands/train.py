@@ -21,7 +21,7 @@ from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.extras import quoted
 from models.loading import model_config, task_of, training_config
-from models.recipes import DEFAULT, NANOGPT, PRESETS, RECIPES, SIZES, given_fields
+from models.recipes import DEFAULT, PRESETS, RECIPES, SIZES, given_fields
 from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import KINDS, Tokenizer, TokenizerJson, Vocabulary, tokenizer_of
@@ -62,7 +62,7 @@ def add_flags(parser: Any) -> None:
                         help="resume this run (default: the one saved last)")
     parser.add_argument("--init-from", metavar="RUN", help="start a new run from the parameters of this run or Hugging "
                         "Face folder")
-    recipe, plain, of_tasks = RECIPES[DEFAULT], NANOGPT, TASKS["copy"].config
+    recipe, plain, of_tasks = RECIPES[DEFAULT], RECIPES["nanogpt"], TASKS["copy"].config
     for name, kind, defaults, others, with_task in (
             ("training", TrainingConfig, recipe.training, plain.training, DEFAULTS),
             ("model", TransformerConfig, recipe.model, plain.model, {size: getattr(of_tasks, size) for size in SIZES})):
@@ -74,7 +74,7 @@ def add_flags(parser: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    check_flags(given)
+    check_conflicts(given, given, "")
     with connected() as ranks:
         threads = given.pop("threads", None)
         if isinstance(ranks, Ranks) and threads is None:
@@ -95,11 +95,6 @@ def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
         if size is not None and size % ranks.size:
             raise UsageError(f"{as_flag(name)} is {size}, which {ranks.size} ranks cannot divide; make it a multiple of "
                              f"{ranks.size}, or start another number of ranks")
-
-
-def check_flags(given: dict[str, Any]) -> None:
-    """UsageError if a flag makes no sense with another."""
-    check_conflicts(given, given, "")
 
 
 def check_conflicts(given: dict[str, Any], values: Mapping[str, Any], origin: str) -> None:
@@ -361,13 +356,8 @@ def memory_size() -> float:
 def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
     """UsageError if training would take more memory than this computer has."""
     batch_size = training.final_batch_size or training.batch_size
-    check_fits(config.training_bytes(batch_size), f"a model with {config.vocabulary_size:,} tokens, width {config.width}, "
-               f"{config.layers} layers, context {config.context} and batch size {batch_size} takes", "to train",
-               "choose smaller ones")
-
-
-def check_fits(needed: float, what: str, purpose: str, remedy: str) -> None:
-    available = memory_size()
+    needed, available = config.training_bytes(batch_size), memory_size()
     if needed > available:
-        raise UsageError(f"{what} about {needed / 1e9:,.0f} GB {purpose}, and this computer has {available / 1e9:,.0f} GB; "
-                         f"{remedy}")
+        raise UsageError(f"a model with {config.vocabulary_size:,} tokens, width {config.width}, {config.layers} layers, "
+                         f"context {config.context} and batch size {batch_size} takes about {needed / 1e9:,.0f} GB to "
+                         f"train, and this computer has {available / 1e9:,.0f} GB; choose smaller ones")

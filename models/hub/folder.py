@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shutil
-import textwrap
 
 import numpy as np
 
@@ -43,21 +42,17 @@ class Folder:
     @mg.no_grad()
     def load_into(self, model: nn.Module) -> None:
         """Copy the tensors into a model of this config, one at a time; a shorter context takes the first learned positions.
-        CheckpointError names missing, unexpected and misshapen tensors."""
+        CheckpointError names a tensor that is missing, unexpected or of another shape or dtype."""
         views = self.family.views(model)
         shapes = {name: shape_of(view) for name, view in views.items()}
         if POSITIONS in shapes:
             shapes[POSITIONS] = self.config.context, self.config.width
-        problems = [f"{name} is not expected" for name in self.tensors.keys() - shapes.keys()]
-        for name, shape in shapes.items():
-            found = self.tensors.get(name)
-            if found is None:
-                problems.append(f"{name} {shape} is missing")
-            elif found.shape != shape or found.dtype not in weights.DTYPES:
-                problems.append(f"{name} is {found.dtype} {found.shape}, expected {shape} in {', '.join(weights.DTYPES)}")
-        if problems:
-            raise CheckpointError(f"the tensors in {self.path} are not those of this model: "
-                                  f"{textwrap.shorten('; '.join(sorted(problems)), 600, placeholder=' ...')}")
+        for name in dict.fromkeys((*shapes, *self.tensors)):
+            found, shape = self.tensors.get(name), shapes.get(name)
+            if found is None or found.shape != shape or found.dtype not in weights.DTYPES:
+                came = f"{found.dtype} {found.shape}" if found else "missing"
+                raise CheckpointError(f"the tensors in {self.path} are not those of this model: {name} is {came}, expected "
+                                      f"{f'{shape} in ' + ', '.join(weights.DTYPES) if shape else 'none'}")
         for name, view in views.items():
             given = self.tensors[name].read().astype(view.dtype, copy=False)
             if not np.isfinite(given).all():

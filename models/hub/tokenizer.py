@@ -11,7 +11,6 @@ from models.tokenizers import Bytes, Tokenizer, TokenizerJson, Vocabulary
 from models.tokenizers.tokenizer_json import VOCABULARY, WHOLE
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
-LONGEST = 100_000_000  # bytes
 
 
 def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
@@ -32,7 +31,7 @@ def read(folder: str | os.PathLike[str]) -> Tokenizer | None:
     if not any((folder / name).exists() for name in (WHOLE, VOCABULARY)):  # the latter is GPT-2's
         return None
     try:
-        content = read_json(folder / WHOLE, LONGEST) if (folder / WHOLE).exists() else {}
+        content = read_json(folder / WHOLE) if (folder / WHOLE).exists() else {}
         tokenizer = _ours(content) or TokenizerJson.read(folder)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"the tokenizer in {folder} is invalid ({one_line(error)})") from None

@@ -16,7 +16,6 @@ from models.extras import extra, one_line
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # {name in the file: the usual one}
-LONGEST = 10_000_000  # bytes of a JSON file
 
 
 class Stored(NamedTuple):
@@ -104,11 +103,9 @@ def write(path: pathlib.Path, tensors: Mapping[str, np.ndarray], dtype: str) -> 
         raise OSError(None, one_line(error)) from None
 
 
-def read_json(path: pathlib.Path, longest: int = LONGEST) -> dict[str, Any]:
+def read_json(path: pathlib.Path) -> dict[str, Any]:
     """The object in a JSON file; CheckpointError if it has none."""
     with reading(path, "does not hold a JSON object"):
-        if path.stat().st_size > longest:
-            raise ValueError(f"it has {path.stat().st_size:,} bytes; at most {longest:,} are read")
         return {**json.loads(path.read_bytes())}
 
 

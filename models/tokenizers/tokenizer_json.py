@@ -3,7 +3,6 @@ import contextlib
 import functools
 import itertools
 import json
-import math
 import os
 import pathlib
 import re
@@ -20,7 +19,6 @@ from models.tokenizers.bytes import BYTE_OF
 WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
 MOST_IDS = 1 << 24  # the library's time and memory grow with the largest id
-MOST_GROWTH = 1000  # the factor by which replacements may lengthen a text
 BLANK = "▁"  # SentencePiece's blank
 BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")  # SentencePiece's byte of a character without a token
 
@@ -35,8 +33,6 @@ class TokenizerJson(Tokenizer):
         self.ends = tuple(ends)
         with _refusing("it is not a tokenizer.json"):
             described = described | {"padding": None, "truncation": None, "model": described["model"] | {"dropout": None}}
-            if _growth(described) > MOST_GROWTH:
-                raise ValueError("its replacements make a text thousands of times as long")
             if described["model"].get("continuing_subword_prefix") and "merges" in described["model"]:
                 raise ValueError("byte pairs with a continuing_subword_prefix are not supported")
             ids = described["model"].get("vocab", {})
@@ -146,14 +142,6 @@ def _refusing(problem: str) -> Iterator[None]:
         raise
     except BaseException as error:  # noqa: BLE001  a panic in Rust is not an Exception
         raise ValueError(f"{problem} ({one_line(error, 200)})") from None
-
-
-def _growth(described: Any) -> int:
-    """The factor by which all replacements together may lengthen a text."""
-    if not isinstance(described, (dict, list)):
-        return 1
-    own = len(described["content"]) if isinstance(described, dict) and described.get("type") == "Replace" else 1
-    return max(1, own) * math.prod(map(_growth, described.values() if isinstance(described, dict) else described))
 
 
 @contextlib.contextmanager

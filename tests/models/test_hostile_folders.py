@@ -176,22 +176,18 @@ LLAMAS = [
     (fields(head_dim=3, num_key_value_heads=1), "rotates pairs of features"),
 ]
 TENSORS = [
-    (header(lambda entries: entries.update(extra=entries.pop(WTE))), f"extra is not expected; {WTE} (5, 8) is missing"),
+    (header(lambda entries: entries.update(extra=entries.pop(WTE))), f"{WTE} is missing, expected (5, 8) in F64, F32, F16, BF16"),
+    (header(lambda entries: entries.update(extra={"dtype": "F32", "shape": [0], "data_offsets": [0, 0]})), "extra is F32 (0,), expected none"),
     (tensor(WPE, shape=[4, 16]), f"{WPE} is F32 (4, 16), expected (8, 8) in F64, F32, F16, BF16"),
     (tensor(LN_F, dtype="I32"), f"{LN_F} is I32 (8,), expected (8,) in F64"),
     *((last_number(value), f"{WTE} contains NaN or infinity") for value in (np.nan, np.inf, -np.inf)),
     *((renamed(ONE, name), f"neither {ONE} nor {INDEX}; is the download complete? A pickle") for name in ("pytorch_model.bin", "x.pth")),
 ]
-T = {"dtype": "F32", "shape": [5, 8], "data_offsets": [0, 160]}
-HEADERS = [{"t": T | {"data_offsets": [4, 164]}}, {"t": T | {"data_offsets": [0, 10 ** 12]}}, {"t": T | {"data_offsets": [0]}}, {"t": T | {"shape": [5, 9]}},
-           {"t": T | {"shape": [5.0, 8]}}, {"t": T | {"shape": 40}}, {"t": T | {"dtype": ["F32"]}}, {"t": T | {"data_offsets": [0.5, 160.5]}},
-           {"t": T | {"data_offsets": ["0", "160"]}}, {"t": {}}, {"t": 5}, {"t": T, "u": T}, {"t": T | {"shape": [5, 4], "data_offsets": [0, 80]}},
-           b"[1, 2, 3]", b'{"a": ', b'{"\xff": 1}', b'{"a":' * 5000]
-FILES = [*(lambda path, head=head: put_together(path / ONE, head, bytes(160)) for head in HEADERS),
-         *(content(ONE, text) for text in (b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}",
-                                           struct.pack("<Q", 99_000_000) + bytes(100), b"PK\3\4 a zip, such as a pickle of PyTorch's"))]
-
-
+FILES = [  # and more in the library's own tests
+    *(content(ONE, text) for text in (b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}", b"PK\3\4 a zip, such as a pickle")),
+    lambda path: put_together(path / ONE, {"t": {"dtype": "F32", "shape": [5, 9], "data_offsets": [0, 160]}}, bytes(160)),
+    lambda path: os.truncate(path / ONE, 900),
+]
 SHARDS = [
     *((in_shards(lambda places, name=name: places.update({WTE: name})), "which is not a .safetensors file in this folder") for name in (
         "../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "model.bin", "a\\b.safetensors", "c:d", "")),
@@ -203,7 +199,7 @@ SHARDS = [
     (in_shards(damage=content("1.safetensors", b"")), "1.safetensors is damaged"),
 ]
 NOT_JSON = [(b"", "Expecting value"), (b"{", "Expecting property name"), (b'{"\xff": 1}', "codec can't decode"), (b"[" * 100_000, "recursion"),
-            (b"[1]", "not a mapping"), (b" " * 11_000_000, "it has 11,000,000 bytes; at most 10,000,000 are read")]
+            (b"[1]", "not a mapping")]
 PLACES_OF_JSON = [
     *((content("config.json", text), says) for text, says in NOT_JSON),
     *((in_shards(damage=content(INDEX, text)), says) for text, says in NOT_JSON),
@@ -225,21 +221,18 @@ def test_other_llamas_are_refused(folder):
 VALUES = [None, True, -1, 1.5, 10 ** 400, float("nan"), "x", ["a"], {"a": 1}, [[0, 1]]]
 
 
-@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "generation_config.json", ONE])
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "generation_config.json"])
 def test_whatever_is_changed_is_read_or_refused(file, folder):
     pytest.importorskip("tokenizers")
     random = np.random.default_rng(0)
     path = folder() / file
     good = path.read_bytes()
-    entries, numbers = parts_of(path) if file == ONE else (json.loads(good), b"")
+    entries = json.loads(good)
     for i in range(60):
         place = random.integers(min(len(good), 2000))
         changed = {**entries, random.choice(list(entries)): VALUES[random.integers(len(VALUES))]}
         text = good[:place] if i % 3 == 0 else good[:place] + random.bytes(1) + good[place + 1 :]
-        if i % 3 == 2 and file == ONE:
-            put_together(path, changed, numbers)
-        else:
-            path.write_bytes(json.dumps(changed).encode() if i % 3 == 2 else text)
+        path.write_bytes(json.dumps(changed).encode() if i % 3 == 2 else text)
         try:
             models.load(path.parent)
         except CheckpointError as error:
@@ -263,7 +256,7 @@ def test_bad_tokenizers(folder):
               for symbols in ("abcd", "abcdef")]
     assert_refused(path, [*others, (fields(name, model=7), "is not a tokenizer"), (content(name, b"{}"), "is not a tokenizer"),
                           (fields(name, model={"type": "BPE", "vocab": {"a": -1}, "merges": []}), "the tokenizer in "),
-                          *((content(name, text), says) for text, says in NOT_JSON if len(text) < 1_000_000),
+                          *((content(name, text), says) for text, says in NOT_JSON),
                           *((chain(fields(name, decoder=None), content("generation_config.json", text)), says) for text, says in NOT_JSON)])
 
 

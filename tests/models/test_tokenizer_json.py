@@ -247,18 +247,10 @@ def test_hostile_values():
             assert "\n" not in str(error) and len(str(error)) < 500
 
 
-def bomb(part: str, inner: str, count: int) -> dict:
-    """Each part doubles the text."""
-    return {"type": "Sequence", part: [{"type": inner, "pattern": {"String": "a"}, "content": "aa"}] * count}
-
-
 NESTED = functools.reduce(lambda inner, _: {"type": "Sequence", "normalizers": [inner]}, range(300), {"type": "NFC"})
 
 
 HOSTILE_PARTS = [
-    ({"normalizer": bomb("normalizers", "Replace", 11)}, "thousands of times as long"),
-    ({"decoder": bomb("decoders", "Replace", 11)}, "thousands of times as long"),
-    ({"normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 10 ** 6}}, "thousands of times as long"),
     ({"normalizer": NESTED}, "recursion limit"),
     ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}}, "it is not a tokenizer.json"),
     ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "it does not work (chunk size"),  # a panic
