@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
-from models import CheckpointError, checkpoint, token_file
+from models import CheckpointError, checkpoint, hub, token_file
 from models.data import default_text
 from models.generate import generate
 from models.tokenizers import TokenizerJson, tokenizer_of
@@ -178,8 +178,7 @@ def test_files_of_gpt2(tmp_path):
     vocabulary = json.loads((tmp_path / "vocab.json").read_text())
     (tmp_path / "vocab.json").write_text(json.dumps(vocabulary | {"<|endoftext|>": len(vocabulary)}))
     text = TEXT[:3000] + "<|endoftext|>é"
-    for path in (tmp_path, tmp_path / "vocab.json"):
-        found = TokenizerJson.read(path)
+    for found in (hub.read_tokenizer(tmp_path), TokenizerJson.read(tmp_path / "vocab.json")):
         assert len(found) == len(tokenizer) and found.encode(text).tolist() == library.encode(text).ids
         assert found.decode(found.encode(text)) == text and found.decode(found.start) == "<|endoftext|>"
     library.save(str(tmp_path / "tokenizer.json"))
