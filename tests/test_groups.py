@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from conftest import MARKS
+
 HERE = pathlib.Path(__file__).parent
-TREES = {path.relative_to(HERE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HERE.rglob("*.py"))}
 
 
 def named(node: ast.AST) -> list[str]:
@@ -30,15 +31,10 @@ def at_top(tree: ast.Module) -> dict[str, ast.Assign]:
     return {node.targets[0].id: node for node in tree.body if isinstance(node, ast.Assign) and "importorskip" in named(node)}
 
 
-MARKS = next(ast.literal_eval(node.value) for node in TREES[pathlib.Path("conftest.py")].body
-             if isinstance(node, ast.Assign) and node.targets[0].id == "MARKS")
-LIBRARIES_AT_TOP = {path.stem: set(at_top(tree)) for path, tree in TREES.items() if at_top(tree)}
-
-
-def unmarked(path: pathlib.Path) -> Iterator[str]:
+def unmarked(path: pathlib.Path, tree: ast.Module, asked_for: dict[str, set[str]]) -> Iterator[str]:
     """Skips for a missing extra that conftest does not notice: it only looks for a library that the test itself or the top of
-    its file imports by name."""
-    tree, helpers = TREES[path], []
+    its file imports by name. `asked_for`: by other files at their top."""
+    helpers = []
     for call, functions in calls(tree, "importorskip"):
         library = ast.literal_eval(call.args[0])
         if library not in MARKS:
@@ -59,12 +55,14 @@ def unmarked(path: pathlib.Path) -> Iterator[str]:
         elif isinstance(node, ast.Import):
             helpers += [(alias.name, set()) for alias in node.names]
     for helper, names in helpers:
-        if not names >= LIBRARIES_AT_TOP.get(helper, set()):
+        if not names >= asked_for.get(helper, set()):
             yield f"imports {helper} without what it asks for"
 
 
 def test_every_skip_for_a_missing_extra_is_marked():
-    assert [f"{path}: {problem}" for path in TREES for problem in unmarked(path)] == []
+    trees = {path.relative_to(HERE): ast.parse(path.read_text(encoding="utf-8")) for path in HERE.rglob("*.py")}
+    asked_for = {path.stem: set(at_top(tree)) for path, tree in trees.items() if at_top(tree)}
+    assert [f"{path}: {problem}" for path, tree in trees.items() for problem in unmarked(path, tree, asked_for)] == []
 
 
 NEEDS = 'import pytest\n{} = pytest.importorskip("{}")\ndef test(): pass\n'
