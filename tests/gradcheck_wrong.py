@@ -4,14 +4,13 @@
     python tests/gradcheck_wrong.py --by-hand
 
 The wrong backwards are mutants of `minigrad.gradcheck.mutants`: as torch.autograd.Functions, next to torch.autograd.gradcheck;
-as jax.custom_vjp, or with `--library jvp` as jax.custom_jvp, next to jax.test_util.check_grads. It prints those that either
-check misses, those that the diagnosis does not name as the table of mutants does, and those that are right in this library.
+as jax.custom_vjp, next to jax.test_util.check_grads. It prints those that either check misses, those that the diagnosis does
+not name as the table of mutants does, and those that are right in this library.
 With --by-hand, they are those of for_pytorch/by_hand.py.
 """
 import argparse
 import collections
 import contextlib
-import functools
 import pathlib
 import sys
 import time
@@ -99,53 +98,19 @@ class InJax:
         check_grads(of_leaves, list(filter(is_leaf, inputs)), order=1, modes=["rev"])
         return True
 
-    @classmethod
-    def made(cls, mutant: Mutant, arrays: Sequence[np.ndarray]) -> tuple[Any, list[Any]]:
+    @staticmethod
+    def made(mutant: Mutant, arrays: Sequence[np.ndarray]) -> tuple[Any, list[Any]]:
         import jax
 
-        function = cls.function(jax, mutant)
+        forward, gradients = Called(mutant.forward), Called(mutant.gradients)
+        function = jax.custom_vjp(lambda *xs: forward(*xs))
+        function.defvjp(lambda *xs: (forward(*xs), xs), lambda xs, dout: gradients(dout, *xs))
         function.__name__ = "Wrong"
         return function, list(map(jax.numpy.asarray, arrays))
 
     @staticmethod
-    def function(jax: Any, mutant: Mutant) -> Callable:
-        forward, gradients = Called(mutant.forward), Called(mutant.gradients)
-        function = jax.custom_vjp(lambda *xs: forward(*xs))
-        function.defvjp(lambda *xs: (forward(*xs), xs), lambda xs, dout: gradients(dout, *xs))
-        return function
-
-    @staticmethod
     def is_right(mutant: Mutant, arrays: Sequence[np.ndarray]) -> bool:
         return False
-
-
-class InJvp(InJax):
-    """As jax.custom_jvp, whose rule multiplies each tangent with the Jacobian that backward gives."""
-
-    @staticmethod
-    def function(jax: Any, mutant: Mutant) -> Callable:
-        forward, slopes = Called(mutant.forward), Called(functools.partial(jacobians, mutant))
-        function = jax.custom_jvp(lambda *xs: forward(*xs))
-
-        @function.defjvp
-        def rule(xs, tangents):
-            floats = [t for t, x in zip(tangents, xs) if x.dtype.kind == "f"]
-            return forward(*xs), sum(jax.numpy.tensordot(j, t, t.ndim) for j, t in zip(slopes(*xs), floats))
-
-        return function
-
-    @staticmethod
-    def is_right(mutant: Mutant, arrays: Sequence[np.ndarray]) -> bool:
-        """What goes wrong only where an upstream has more than one entry is not in the Jacobian."""
-        return all(map(np.allclose, jacobians(mutant, *arrays), jacobians(mutant.right, *arrays)))
-
-
-def jacobians(mutant: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """One for each input of floats, a row for each output, by one backward each."""
-    out = np.asarray(mutant.forward(*arrays))
-    rows = [mutant.gradients(np.eye(1, out.size, k).reshape(out.shape), *arrays) for k in range(out.size)]
-    return tuple(np.array([row[i] for row in rows]).reshape(out.shape + x.shape)
-                 for i, x in enumerate(arrays) if x.dtype.kind == "f")
 
 
 class Called:
@@ -176,7 +141,7 @@ def by_hand() -> Iterator[tuple[str, Any, Sequence[Any]]]:
         yield name, function, [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
 
 
-LIBRARIES = {"torch": InTorch, "jax": InJax, "jvp": InJvp}
+LIBRARIES = {"torch": InTorch, "jax": InJax}
 
 
 def is_caught(check: Callable[[], bool]) -> bool:

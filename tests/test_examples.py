@@ -84,15 +84,3 @@ def test_every_example_is_run_and_has_its_line():
     assert files == {*RUNS, "finetune"}
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [name for name in sorted(files) if f"]({name}.py)" not in readme] == []
-
-
-def test_digits_are_drawn_from_their_glyphs(example):
-    digits = example("digits")
-    images, labels = digits.digits(50, seed=3, noise=0.0)
-    assert images.shape == (50, 1, 12, 12) and images.dtype == np.float32
-    for image, label in zip(images[:, 0], labels):
-        rows, columns = np.flatnonzero(image.any(1)), np.flatnonzero(image.any(0))
-        cut = image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-        glyph = digits.glyph(label)
-        assert np.array_equal(cut, glyph[:, glyph.any(0)])
-    assert digits.as_text(np.array([[[0.0, 1.0]], [[0.5, 0.0]]])) == "  ##  ::  "

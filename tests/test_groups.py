@@ -81,20 +81,13 @@ PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "thread
     ("def test(): pass", "--must-run core,mpi", 1, "mpi: 0 tests ran"),
     ("def test(): pass", "--must-run jax", 4, "no such group: jax; there are core, oracle, hub, docs, browser, mpi, types"),
     (NOWHERE, "--must-run core", 1, "--must-run core, but test_it.py: Skipped: could not import 'nowhere'"),
-    (OF_TORCH, "", 5, "oracle: 0 tests ran; 1 files skipped: could not import 'torch'"),
     (OF_TORCH, "--must-run oracle", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
     (IN_TEST, "--must-run core", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import 'torch'"),
     (IN_TEST, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py::test: Skipped: could not import 'torch'"),
-    (IN_TEST, "-m oracle", 0, "core: 0 tests ran\noracle: 0 tests ran; 1 tests skipped"),
     (LONG, "", 5, "core: 0 tests ran"),
     (LONG, "--long", 0, "core: 1 tests ran"),
     (SHORT, "", 0, "core: 1 tests ran"),
     (SHORT, "--long", 5, "core: 0 tests ran"),
-    *[pytest.param(*row, marks=pytest.mark.long) for row in (  # with workers
-        ("def test(): pass", "--must-run core,mpi -n1", 1, "mpi: 0 tests ran"),
-        (OF_TORCH, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
-        (IN_TEST, "--must-run core -n1", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import"),
-    )],
     ("def test(mpiexec): pass", "--must-run mpi", 1, "--must-run mpi, but test_it.py::test: Skipped: needs mpi4py"),
 ])
 def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path, monkeypatch, capsys):

@@ -5,8 +5,7 @@ import importlib
 import pytest
 
 import by_hand
-from mutate import ROOT, Mutant, drawn, places, variants
-from nearness import Nearness
+from mutate import ROOT, places, variants
 
 
 @pytest.mark.parametrize("line, expected", [
@@ -39,34 +38,6 @@ def test_mutants_of_a_script():
     lines = b"  // a + b\n  if (a < 1) c(d);\n"
     found = {mutant.source(lines).decode().splitlines()[1].strip() for mutant, _ in places("minigrad/tracing/page/x.js", lines)}
     assert found == {"if (!a < 1) c(d);", "if (a <= 1) c(d);", "if (a < 9) c(d);"}
-
-
-def test_mutants_are_drawn_evenly_and_change_one_place():
-    packages = ["nn", "by_hand"]
-    mutants = drawn("", packages, 6, seed=0)
-    assert [mutant.package for mutant in mutants] == 3 * packages and mutants == drawn("", packages, 6, seed=0)
-    for mutant in mutants[::2]:
-        original = (ROOT / mutant.path).read_bytes()
-        source = mutant.source(original)
-        assert source != original and mutant.new in source.decode() and mutant.old in original.decode()
-        assert mutant.source(b"# above\n" + original) == b"# above\n" + source
-        ast.parse(source)
-
-
-def test_a_mutant_without_its_place_is_refused():
-    with pytest.raises(LookupError, match="no such place"):
-        Mutant("nn", "nn/linear.py", "f", "a", "b").source(b"def f(): return a + 1")
-
-
-def test_the_nearest_tests_mention_the_function(tmp_path):
-    for path, text in {
-        "nn/clip.py": "def clip(): return _norm()\ndef _norm(): return 1\ndef other(): return 2",
-        "tests/helpers.py": "from nn.clip import clip\ndef clipped(): return clip()",
-        "tests/test_all.py": "from helpers import clipped\ndef test_far(): other\ndef test_near(): clipped()\ndef test_none(): 1",
-    }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    assert [test for _, test in Nearness(tmp_path, ("nn",)).tests("nn/clip.py", "_norm")] == ["test_near", "test_far"]
 
 
 def test_changes_by_hand_have_targets_and_tests():

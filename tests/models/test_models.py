@@ -13,8 +13,6 @@ from minigrad import ops
 from minigrad.runner import Observer
 from models import PRESETS, CausalTransformer, TransformerConfig
 from models.architectures import CausalSeq2Seq
-from models.commands.gradcheck import CONFIG as CHECKED
-from models.commands.gradcheck import check_model
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.generate import full_forward, generate
 from models.recurrent import RecurrentSeq2Seq
@@ -154,9 +152,9 @@ def assert_loss_is_cross_entropy(logits, loss, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_its_formulas(name):
-    """Logits, the loss, the number of parameters, gradients without changes, and a compiled step bit for bit."""
+    """Logits, the loss, the number of parameters, gradients without changes, and of every fourth a compiled step bit for bit."""
     variants = VARIANTS[:: 4 if " of " in name else 1]  # the classifier has the others
-    for changes in filter(lambda changes: takes(name, changes), [{}, *variants]):
+    for number, changes in enumerate(filter(lambda changes: takes(name, changes), [{}, *variants])):
         model = make(name, **changes)
         logits, loss = model(*arguments(name), targets(name))
         np.testing.assert_allclose(logits.detach().numpy(), reference(model, name), rtol=1e-9, atol=1e-9, err_msg=str(changes))
@@ -164,7 +162,7 @@ def test_a_model_is_its_formulas(name):
         if not changes:
             assert_gradients(lambda model=model: model(*arguments(name), targets(name))[1], used_parameters(model, name), changes)
         assert len(list(model.parameters())) == len(model.state_dict()), "only the read-out is shared"
-        if name == "causal":
+        if name == "causal" and number % 4 == 0:
             assert_same_bits_compiled(model, changes)
             assert list(generate(model, [1, 2, 3], 1, temperature=0)) == [full_forward(model, np.array([[1, 2, 3]])).argmax()]
 
@@ -188,13 +186,6 @@ def assert_same_bits_compiled(model, changes):
         model.zero_grad()
         results.append([run(*arguments("causal"), targets("causal")).item(), *(p.grad.tolist() for p in model.parameters())])
     assert results[0] == results[1] == results[2], changes
-
-
-@pytest.mark.long
-def test_every_entry_of_the_gradients_is_right():
-    report = check_model(seed=1)
-    assert [entry.name for entry in report.inputs] == [name for name, _ in CausalTransformer(CHECKED).named_parameters()]
-    assert report and all(entry.error < 1e-8 and entry.analytic.any() for entry in report.inputs)
 
 
 def test_parameter_count_of_any_config(random):

@@ -1,5 +1,4 @@
 """Pictures of attention: panels, weights, labels, titles, the description of where heads look, and which files are ours."""
-import os
 
 import numpy as np
 import pytest
@@ -140,11 +139,6 @@ def test_only_our_pictures_are_overwritten(tmp_path, ending, begins):
     check("new")
     all_refused(check, [(name, f"{name}{ending} exists and is not a picture") for name in ("another", "other", "notes", "folder")],
                 UsageError)
-
-
-def test_a_task_without_attention_draws_nothing(tmp_path):
-    other = make_model(TASKS["copy"], "rnn", TASKS["copy"].config)
-    assert TASKS["copy"].illustrate(other.eval(), tmp_path) == [] == os.listdir(tmp_path)
 
 
 def look_at(weights: np.ndarray) -> list[str]:

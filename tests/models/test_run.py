@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import termios
 
@@ -302,27 +301,6 @@ def test_a_full_disk_while_training(run, text_file, monkeypatch):
     assert checkpoints.load("here").step == 2
     monkeypatch.setattr(os, "fsync", fsync)
     assert run("train", "--resume", "here")[0] == 0
-
-
-@pytest.mark.long
-def test_ctrl_c_and_a_closed_pipe_in_real_processes(text_file, trained, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
-
-    def start(*arguments) -> subprocess.Popen:
-        return subprocess.Popen([sys.executable, "-m", "minigrad", *map(str, arguments)], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
-
-    with start("train", *TEXT, "--steps", 1_000_000, "--text", text_file) as process:
-        while not process.stderr.readline().startswith("step 1/"):
-            pass
-        process.send_signal(signal.SIGINT)
-        assert "the checkpoint is saved: continue with --resume runs/nano" in process.stderr.read()
-    assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
-    with start("sample", "--checkpoint", trained("--text", text_file, *TEXT), "--tokens", 1_000_000) as process:
-        process.stdout.read(5)
-        process.stdout.close()
-        assert process.stderr.read() == ""
-    assert process.returncode == 1
 
 
 # ---- --init-from ----

@@ -136,17 +136,6 @@ def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, na
         assert ("row_sum", "value") not in found
 
 
-def test_a_mistake_in_the_weights_gradient_spares_the_row_sum_of_the_output(browser, opened):
-    """As in flash attention, whose row sum does not read dP."""
-    opened(page_of("square"))
-    names = [one["name"] for one in page_of("square").extras["mistakes"]]
-    for spelling in (0, 1):
-        browser.choose("#switch-row_sum", spelling)
-        browser.choose("#mistakes", names.index("attention: dweights without transpose"))
-        marked = browser.arrays("wrong")
-        assert marked["row_sum", "gradient"].any() == (spelling == 0) and marked["scores", "gradient"].any()
-
-
 def test_a_step_with_a_mistake_does_not_derive_the_right_rule(browser, opened):
     opened(page_of("default"))
     go_to(browser, "Softmax")
@@ -156,18 +145,6 @@ def test_a_step_with_a_mistake_does_not_derive_the_right_rule(browser, opened):
         browser.choose("#mistakes", mistake)
         style, text = browser.run(said)
         assert ("replaced" in style, "The mistake replaces this rule." in text, "sums to 0" in text) == (is_replaced, is_replaced, not is_replaced)
-
-
-def test_mistakes_after_an_edit_and_another_scale(browser, opened):
-    opened(page_of("default"))
-    browser.type("q", "3,1", "-2.5")
-    browser.choose("#switch-scale", "0.3")
-    q = DEFAULT.inputs["q"].copy()
-    q[3, 1] = -2.5
-    head = dataclasses.replace(DEFAULT, inputs=DEFAULT.inputs | {"q": q}, scale=0.3)
-    for i, mistake in enumerate(mistake for mistake in mistakes.MISTAKES if mistake.fits(DEFAULT)):
-        browser.choose("#mistakes", i)
-        assert_mistake(browser, head, mistake)
 
 
 def test_the_mask_belongs_to_the_softmax(browser, opened):
@@ -183,41 +160,6 @@ def test_the_mask_belongs_to_the_softmax(browser, opened):
     lines = [line.strip() for line in browser.focus("scores", "1,0", "gradient").splitlines() if line.strip()]
     assert "= P[1,0] · (dP[1,0] − r[1,0])" in lines
     assert lines[-1] == "= -0.311" == f"= {browser.cells()['scores', 'gradient']['1,0']['text']}"
-
-
-@pytest.mark.parametrize("placement, norm", [
-    ("pre", "layer_norm"), ("post", "layer_norm"), ("inner", "layer_norm"), ("pre", "rms_norm"), ("post", "rms_norm")])
-def test_what_a_norm_computes_on_the_way_are_matrices(browser, opened, placement, norm):
-    numbers, is_rms = block.draw(placement, norm=norm), norm == "rms_norm"
-    opened(pages.page_of_block(numbers))
-    for edited in (False, True):
-        if edited:
-            browser.type("x", "1,2", "2.25")
-            browser.type("gain_mlp", "1", "-0.5")
-        found = browser.arrays()
-        for sublayer, x, out in (("attention", "x", "attention_input"), ("mlp", "attention_sum", "mlp_input")):
-            if placement == "post":
-                x, out = f"{sublayer}_sum", "attention_output" if sublayer == "attention" else "output"
-            x, gain, dout = found[x, "value"], found[f"gain_{sublayer}", "value"], found[out, "gradient"]
-            centred = x if is_rms else x - x.mean(-1, keepdims=True)
-            square = (centred ** 2).mean(-1, keepdims=True)
-            rstd = 1 / np.sqrt(square + 1e-5)
-            x_hat, dx_hat = centred * rstd, dout * gain
-            expected = {("rstd", "value"): rstd, ("x_hat", "value"): x_hat, ("x_hat", "gradient"): dx_hat,
-                        **({("mean_square", "value"): square} if is_rms else {("mean", "value"): x.mean(-1, keepdims=True)})}
-            for (part, kind), array in expected.items():
-                assert found[f"{part}_{sublayer}", kind] == pytest.approx(array, abs=1e-9), (part, kind, edited)
-            assert found[f"gain_{sublayer}", "gradient"] == pytest.approx((dout * x_hat).sum(0), abs=1e-9)
-            assert not {(f"mean_{sublayer}", "gradient"), (f"mean{'' if is_rms else '_square'}_{sublayer}", "value")} & found.keys()
-            if placement == "post" and sublayer == "mlp":
-                dx = rstd * (dx_hat - x_hat * (dx_hat * x_hat).mean(-1, keepdims=True)
-                             - (0 if is_rms else dx_hat.mean(-1, keepdims=True)))
-                assert found["mlp_sum", "gradient"] == pytest.approx(dx, abs=1e-9)
-    called = "RMS norm" if is_rms else "Layer norm"
-    go_to(browser, f"{called} after attention" if placement == "post" else f"{called} before attention")
-    reads, writes = roles(browser)
-    assert {("rstd_attention", "value"), ("x_hat_attention", "value"), ("gain_attention", "value")} <= reads
-    assert {("x_hat_attention", "gradient"), ("gain_attention", "gradient")} <= writes and len(writes) == 3
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -345,30 +287,6 @@ def page_of_variant(name: str) -> pages.Page:
     loss, numbers = VARIANTS[name]
     with mock.patch.object(pages, "check", lambda head, mistake: []):
         return pages.page_of_block(numbers) if loss is block.block else pages.page_of_head(numbers)
-
-
-@pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("name", ["default", "x", pytest.param("heads", marks=pytest.mark.long)])
-def test_every_step_is_explained_and_fits_on_the_screen(browser, opened, name, size):
-    browser.resize(size)
-    opened(page_of(name))
-    titles = [words["title"] for words in page_of(name).extras["steps"].values()]
-    seen = []
-    for _ in range(2 * len(titles)):
-        browser.click("next")
-        seen.append(browser.text("#step-name"))
-        assert browser.run("return document.querySelectorAll('#formulas .formula math').length") > 0
-        assert "`" not in browser.text("#formulas")
-        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
-        wide = browser.run("""
-            const panel = document.getElementById("formulas").getBoundingClientRect();
-            return [...document.querySelectorAll("#formulas p math")].filter(made => {
-              const place = made.getBoundingClientRect();
-              return place.width > 0 && place.right > panel.right + 1;
-            }).map(made => made.textContent)""")
-        assert wide == []
-    assert all(any(title in step for step in seen) for title in titles)
-    assert browser.accessibility() == []
 
 
 def test_the_address_leads_to_the_step_and_a_number_goes_with_it(browser, opened):

@@ -148,7 +148,7 @@ def opened(browser, tmp_path, monkeypatch):
     return call
 
 
-@pytest.mark.parametrize("name", [name if name == "all" else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
+@pytest.mark.parametrize("name", [name if name in ("all", "block of all") else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
 def test_random_inputs(browser, opened, name):
     """From tiny to so large that weights are 0 or 1."""
     random = np.random.default_rng(list(FIELDS).index(name))
@@ -240,7 +240,7 @@ class Walk:
         return doing.__name__
 
 
-@pytest.mark.parametrize("name", [name if name == "all" else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
+@pytest.mark.parametrize("name", [name if name in ("all", "block of all") else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
 def test_a_random_walk(browser, opened, name):
     """Edits, undo, switches, steps and mistakes: after each, all numbers are right, or as wrong as they should be."""
     random = np.random.default_rng(50 + list(FIELDS).index(name))

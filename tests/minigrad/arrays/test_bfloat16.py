@@ -1,4 +1,5 @@
 """bfloat16: its rounding, files that hold it, and that no tensor does."""
+import bisect
 import math
 from fractions import Fraction
 
@@ -13,19 +14,19 @@ from refusals import all_refused
 
 BITS = np.arange(1 << 16, dtype=np.uint16)
 NUMBERS = from_bfloat16(BITS)
-FINITE = sorted(set(NUMBERS[np.isfinite(NUMBERS)].tolist()))
+BEYOND = 2.0**128  # rounds to infinity, as if it were the next number
+PLACES = [-BEYOND, *sorted(set(NUMBERS[np.isfinite(NUMBERS)].tolist())), BEYOND]
 
 
 def by_search(number: float) -> float:
-    """The nearest number of bfloat16: exact distances to all of them, and of two as near the one whose last bit is 0."""
-    beyond = 2.0**128  # rounds to infinity, as if it were the next number
-    places = [*FINITE, beyond, -beyond]
-    nearest = min(places, key=lambda x: (abs(Fraction(x) - Fraction(number)), last_bits(x) & 1))
-    return math.copysign(math.inf, number) if abs(nearest) == beyond else math.copysign(nearest, number)
+    """The nearest number of bfloat16: exact distances to its neighbours, and of two as near the one whose last bit is 0."""
+    place = bisect.bisect(PLACES, number)
+    nearest = min(PLACES[max(place - 2, 0) : place + 2], key=lambda x: (abs(Fraction(x) - Fraction(number)), last_bits(x) & 1))
+    return math.copysign(math.inf, number) if abs(nearest) == BEYOND else math.copysign(nearest, number)
 
 
 def last_bits(x: float) -> int:
-    return 0 if abs(x) == 2.0**128 else int(np.float32(x).view(np.uint32)) >> 16
+    return 0 if abs(x) == BEYOND else int(np.float32(x).view(np.uint32)) >> 16
 
 
 def test_each_number_is_its_own_nearest():

@@ -123,7 +123,6 @@ def test_pytorch():
         "returns integers": (lambda x: x.argmax(), x, "got torch.Tensor of int64"),
         "returns a coarser dtype": (lambda x: x.float(), x, "returns torch.float32 for torch.float64, too coarse for differences: let it return"),
         "returns an array": (lambda x: x.detach().numpy(), x, "got numpy.ndarray of float64"),
-        "returns a number": (lambda x: x.sum().item(), x, "got float"),
         "returns complex numbers": (lambda x: x * 1j, x, "what the function returns is complex, which is not supported: use real"),
         "returns a sparse tensor": (lambda x: x.to_sparse(), x, "what the function returns is sparse or nested: use a dense"),
         "a GPU that is not there": (lambda x: x.to("cuda:7"), x, "CUDA"),
@@ -138,7 +137,6 @@ def test_pytorch():
         "a class": (Callback, x, "Callback is a class, and not an autograd Function; give a function, or an instance that can "
                     "be called, as Callback(...)"),
         "a class of modules": (torch.nn.Linear, x, "Linear is a class, and not an autograd Function"),
-        "no function": (None, x, "expected a function, got NoneType; in NumPy, give a pair"),
         "sparse": (lambda x: x, dense.to_sparse().requires_grad_(), "x is sparse or nested: use a dense tensor, and let the function"),
         "quantized": (lambda x, q: x, (x, quantized), "q is torch.qint8: use float64, float32, bfloat16 or float16"),
         "float8": (lambda x, y: x, (x, constant.to(torch.float8_e5m2)), "y is torch.float8_e5m2: use float64"),
@@ -152,7 +150,6 @@ def test_pytorch():
     }, is_refused)
     each({
         "chance": (lambda x: x * np.random.default_rng().random(), x, "fail", NOT_DETERMINISTIC),
-        "NumPy's global generator": (lambda x: x * np.random.random(), x, "fail", NOT_DETERMINISTIC),
         "PyTorch's global generator": (lambda x: x * torch.rand(3), x, "pass", "side checks: all"),
         "a counter": (counted(), x, "fail", NOT_DETERMINISTIC),
         "a list of arguments": (lambda x, y: x * y, [leaf(3), leaf(3)], "pass", "y "),
@@ -166,7 +163,6 @@ def test_pytorch():
         "inference mode": (torch.inference_mode()(torch.square), x, "fail", "output 0 is not on the tape"),
         "float32 inside": (lambda x: (x.float() * 2).double(), x, "fail", "x: the gradient has been rounded to float32"),
         "NaN comes out": (lambda x: (x - 9).sqrt(), x, "inconclusive", "note: output 0 is NaN in 3 of 3 places"),
-        "no elements": (torch.tanh, leaf(0, 3), "pass", "proves nothing: input 0 has no elements"),
         "a gradient inside": (lambda x: torch.autograd.grad((x**3).sum(), x, create_graph=True)[0], x, "pass", "side checks: all"),
         "a sparse gradient": (torch.nn.Embedding(4, 3, sparse=True, dtype=torch.float64), torch.tensor([0, 1, 1]), "pass", "weight"),
     }, is_said)
@@ -190,8 +186,6 @@ def test_jax():
 
     x, key = jnp.asarray(X), jax.random.key(0)
     each({
-        "returns nothing": (lambda x: None, x, "must return a floating-point tensor of JAX, or several in a tuple, list or dict; "
-                            "got NoneType"),
         "returns integers": (lambda x: x.argmax(), x, "got jaxlib.ArrayImpl of int32"),
         "returns complex numbers": (lambda x: x * 1j, x, "what the function returns is complex, which is not supported: use real"),
         "integers": (lambda x: x, jnp.arange(3), "give an array of floating-point numbers; got jaxlib.ArrayImpl of int32"),
@@ -200,10 +194,8 @@ def test_jax():
         "a GPU that is not there": (lambda x: jax.device_put(x, jax.devices("gpu")[0]), x, "gpu"),
         "no backward": (jax.custom_vjp(jnp.tanh), x, "No VJP defined for custom_vjp function"),
         "writes to its input": (lambda x: x.__setitem__(0, 1), x, "JAX arrays are immutable"),
-        "NaN": (lambda x: x, jnp.array([0, jnp.nan]), "x[1] is NaN; give it a number"),
     }, is_refused)
     each({
-        "chance": (lambda x: x * np.random.default_rng().random(), x, "fail", NOT_DETERMINISTIC),
         "a counter": (counted(), x, "fail", NOT_DETERMINISTIC),
         "a branch": (branches, x, "pass", "gradcheck of branches"),
         "a static argument": (jax.jit(lambda x, n: x**n, static_argnums=1), (x, 2), "pass", "x in float32"),
@@ -211,7 +203,6 @@ def test_jax():
         "a dict": (lambda p: p["w"] * p["b"], {"w": x, "b": x}, "pass", "p['b'] in float32"),
         "a dataclass": (lambda batch: Batch(batch.x * batch.y, batch.x), Batch(x, x), "pass", "batch.y in float32"),
         "raises in backward": (raises, x, "fail", "backward gives gradients: FAIL: KeyError: 'weight', in line"),
-        "no elements": (jnp.tanh, x[:0], "pass", "proves nothing: x has no elements"),
         "bfloat16 inside": (lambda x: x.astype(jnp.bfloat16).astype(x.dtype) * 2, x, "inconclusive", "in a narrower dtype even if it is given float64"),
     }, is_said)
     with pytest.raises(jax.errors.TracerBoolConversionError):

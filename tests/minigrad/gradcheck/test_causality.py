@@ -179,18 +179,6 @@ def test_the_transformer_is_causal(positions, dtype):
     assert is_causal(model, np.array([[3, 9, 2]])) and is_causal(lambda ids: model(ids[None])[0][0], np.array([3, 9, 2]))
 
 
-def test_attention_with_a_mask():
-    layer = nn.MultiHeadAttention(8, 2).to("float64")
-    hidden = np.triu(np.ones((T, T), bool), 1)
-
-    def fn(x, hidden=hidden):
-        return layer(x, attn_mask=mg.tensor(hidden))
-
-    assert is_causal(fn, leaf(2, T, 8))
-    assert is_causal(lambda x: fn(x, but((1, 4))), leaf(2, T, 8)).pair == ((0, 1), (0, 4))
-    assert not is_causal(layer, drawn(1, T, 8))
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_torchs_encoder_layer(torch, training):
     torch.manual_seed(0)
@@ -207,15 +195,6 @@ def test_torchs_encoder_layer(torch, training):
     leaky[3, 4] = 0
     assert is_causal(lambda x: fn(x, leaky), x).pair == ((0, 3), (0, 4))
     assert layer.training is training
-
-
-def test_torchs_functions(torch):
-    mask = torch.nn.Transformer.generate_square_subsequent_mask(T)
-    time_first = torch.nn.TransformerEncoderLayer(8, 2, 16).eval()
-    assert is_causal(lambda x: time_first(x, src_mask=mask, is_causal=True), torch.tensor(drawn(T, 2, 8)).float(), axis=0)
-    embedding = torch.nn.Embedding(6, 8)
-    assert is_causal(lambda ids: embedding(ids).cumsum(1), torch.tensor(IDS)[None])
-    assert is_causal(embedding, torch.tensor(IDS)) and is_causal(embedding, IDS)
 
 
 def test_nothing_of_the_callers_changes_in_torch(torch):

@@ -174,32 +174,6 @@ def test_only_a_page_is_overwritten(random, tmp_path):
 # ------------------------------------------------------------------------------------------------ the numbers
 
 
-@pytest.mark.parametrize("magnitude", [0, 3])
-def test_every_number_is_the_engines(browser, random, opened, magnitude):
-    for _ in range(5):
-        inputs = {name: x * 10.0 ** random.integers(-2 * magnitude, magnitude + 1, x.shape)
-                  for name, x in draw(random, *random.integers(1, 7, 2)).items()}
-        trace = trace_of(inputs, causal=bool(random.random() < 0.5))
-        opened(trace)
-        assert_is_engine(browser, trace)
-        assert browser.run("const found = state.isForced; " + RECOMPUTE + " return found;") is False
-        assert_is_engine(browser, trace)
-
-
-@pytest.mark.parametrize("product, shapes", [
-    (lambda a, b: a @ b, [(2, 3), (3,)]), (lambda a, b: a @ b, [(3,), (3, 2)]), (lambda a, b: a @ b[1], [(4, 2, 3), (2, 3)]),
-    (lambda a, b: a[0] @ b, [(2, 3), (4, 3, 2)]), (lambda a, b: a @ b, [(2, 1, 2, 3), (2, 3, 2)]),
-])
-def test_products_with_vectors(browser, random, opened, product, shapes):
-    a, b = (random.standard_normal(shape) for shape in shapes)
-    upstream = random.standard_normal(product(a, b).shape)
-    opened(mg.trace(product, a, b, gradient=upstream))
-    assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
-    browser.type("b", ",".join("1" * b.ndim), "7.5")
-    b[(1,) * b.ndim] = 7.5
-    assert_is_engine(browser, mg.trace(product, a, b, gradient=upstream))
-
-
 def block_trace(spelled_out: bool) -> Trace:
     """GPT-2's block on three characters, and the loss: fused ops, or their definitions."""
     mg.manual_seed(0)
@@ -472,19 +446,11 @@ def test_the_cell_with_the_focus_stays_chosen_on_the_way_to_the_panel(browser, r
     assert "by finite differences" in browser.text("#difference")
 
 
-def test_steps_go_forward_and_then_backward(browser, random, opened):
+def test_keys_go_to_the_next_step_and_back(browser, random, opened):
     opened(trace_of(draw(random, 3, 2)), extras_of(3, 2))
     body = browser.driver.find_element("tag name", "body")
-    seen = []
-    for _ in range(13):
-        body.send_keys("]")
-        roles = [sorted(f"{figure.get_attribute('data-of')[0]} {figure.get_attribute('data-name')}" for figure in
-                        browser.driver.find_elements("css selector", f"[data-role={role}]")) for role in ("read", "written")]
-        seen.append((browser.text("#step-name"), *roles))
-    assert len({name for name, *_ in seen}) == 12 and seen[12] == seen[11]
-    assert seen[0] == ("1 of 12, forward: Scores", ["v k", "v q"], ["v scores"])
-    assert seen[8][0].startswith("9 of 12, backward") and seen[8][1:] == (["g output", "v v", "v weights"], ["g v", "g weights"])
-    assert seen[9][1:] == (["g weights", "v weights"], ["g masked_scores"])
+    body.send_keys("]" * 13)
+    assert browser.text("#step-name").startswith("12 of 12, backward")
     browser.run("goTo(10)")
     text = browser.text("#formulas")
     assert "One line.\nAnother, of" in text.replace("\n\n", "\n") and "`" not in text
@@ -659,13 +625,3 @@ def test_accessible_and_no_wider_than_the_screen(browser, random, opened, size, 
     wide = browser.run("""return [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth)
         .map(box => getComputedStyle(box).overflowX)""")
     assert set(wide) == ({"auto"} if size == "narrow" else set())  # which scroll in their own box
-
-
-def test_formulas_break_into_lines(browser, random, opened):
-    trace = trace_of(draw(random, 2, 2))
-    opened(trace, {"steps": {"weights": {"forward": {"formula": (
-        "P_ij = rstd (first_long_name - second_long_name * (third_long_name + fourth_long_name) - fifth_long_name)")}}}})
-    browser.run("goTo(steps.findIndex(step => step.name === 'weights') + 1)")
-    box, pieces = browser.run("""const box = node => { const {right, top} = node.getBoundingClientRect(); return [right, top]; };
-        return [box(document.getElementById("formulas")), [...document.querySelectorAll(".formula math")].map(box)];""")
-    assert all(right <= box[0] for right, _ in pieces) and len({top for _, top in pieces}) > 1

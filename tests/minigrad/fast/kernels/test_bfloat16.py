@@ -110,9 +110,9 @@ def has(cpu):
 
 @pytest.mark.parametrize("cpu", [
     pytest.param("haswell", marks=pytest.mark.skipif(not has("haswell"), reason="needs AVX2")),
-    pytest.param("skylake-avx512", marks=[
-        pytest.mark.long, pytest.mark.skipif(not has("skylake-avx512"), reason="needs AVX-512")]),
+    pytest.param("skylake-avx512", marks=pytest.mark.skipif(not has("skylake-avx512"), reason="needs AVX-512")),
 ])
+@pytest.mark.long
 def test_processors_without_the_instruction_have_the_same_bits(cpu):
     code = "from test_bfloat16 import bits_of_many; print(bits_of_many())"
     folder = os.path.dirname(__file__)
