@@ -161,6 +161,24 @@ def with_gaps(x):
     return np.repeat(x, 2, axis=-1)[..., ::2]
 
 
+def test_gradients_into_arrays_with_gaps():
+    q, k, v, dout = arrays(1, 1, 5, 5, 4)
+    out, normalisers = attention_forward(q, k, v, None, True, SCALE)
+    gradients = [with_gaps(np.zeros_like(x)) for x in (q, k, v)]
+    attention_backward(q, k, v, None, True, SCALE, (out, normalisers), dout, gradients)
+    for actual, wanted in zip(gradients, run(q, k, v, dout, is_causal=True)[1:]):
+        assert np.array_equal(actual, wanted)
+
+
+@pytest.mark.parametrize("size", [(1, 2, 70, 300, 32), (2, 1, 300, 300, 18)], ids=str)
+def test_rounded_operands_over_several_tiles(size):
+    """tests/minigrad/fast/test_autocast.py compares a single tile closely."""
+    for is_causal in (False, True):
+        results = (run(*arrays(*size), is_causal=is_causal, rounds=rounds) for rounds in (True, False))
+        for actual, wanted in zip(*results):
+            np.testing.assert_allclose(actual, wanted, rtol=0, atol=0.01 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("rounds", [False, True])
 @pytest.mark.parametrize("size", [(2, 2, 70, 1, 33), (1, 1, 17, 17, 17), (1, 1, 70, 70, 96)], ids=str)
 def test_scores_of_certain_weights_have_no_gradient(size, rounds):
