@@ -246,7 +246,7 @@ def of_another_type(kind: type, *arguments) -> nn.Module:
     return type("Other", (kind,), {})(*arguments)
 
 
-@pytest.mark.parametrize("name, count", zip(CHANGES, itertools.cycle([3, 9])))
+@pytest.mark.parametrize("name, count", [*zip(CHANGES, itertools.cycle([3, 9]))])
 def test_what_changes_between_two_tokens_takes_effect(name, count, compiled):
     """Within the context and past it."""
     model = make_model(dataclasses.replace(LLAMA, norm_eps=0.3), 3.0)
