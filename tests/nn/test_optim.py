@@ -581,7 +581,7 @@ POLAR_EXPRESS = [  # arXiv:2505.16932, for five steps: they raise small singular
 
 @pytest.mark.parametrize("coefficients, large, small, bound", [
     (COEFFICIENTS, 1, 0.045, 0.06), (POLAR_EXPRESS, 1, 0.1, 0.12), (POLAR_EXPRESS, 6, 0.06, 0.08)])
-@pytest.mark.parametrize("shape", [(32, 64), (64, 32), (16, 64), (40, 40), (100, 300), (300, 130)])
+@pytest.mark.parametrize("shape", [(64, 32), (40, 40), (100, 300)])
 def test_muon_under_autocast(coefficients, large, small, bound, shape, kernels):
     """Its products are rounded. With more of them before x is multiplied, some of these singular values would explode."""
     generator, size = np.random.default_rng(0), min(shape)

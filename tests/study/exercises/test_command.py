@@ -166,12 +166,3 @@ def test_a_teachers_own_exercise_from_new_to_check(run):
     assert run("start", "gate_exercise.py")[:2] == (0, "gate.py\n")
     code, out, _ = run("check", "gate.py", "--exercise", "gate_exercise.py")
     assert code == 1 and out.startswith("gate: WRONG")
-
-
-def test_a_table_is_replaced_and_nothing_is_written_into_the_homework(run):
-    pathlib.Path("homework", "ada").mkdir(parents=True)
-    write("homework/ada/softmax.py", SOFTMAX)
-    for _ in range(2):
-        code, out, err = run("grade", "homework", "--csv", "table.csv")
-        assert (code, err) == (0, "") and out.splitlines()[1].split() == ["ada", "softmax", "right"]
-    assert [path.name for path in pathlib.Path("homework").rglob("*") if path.is_file()] == ["softmax.py"]

@@ -256,7 +256,7 @@ def dweight(x, weight, targets):
     return (e / e.sum(-1, keepdims=True) - np.eye(len(weight))[targets]).T @ x / len(x)
 
 
-def as_drawn(logits, temperature, top_p, draws=100_000):
+def as_drawn(logits, temperature, top_p, draws=20_000):
     """How often `minigrad sample` draws each token."""
     evenly = types.SimpleNamespace(random=lambda count: (np.arange(count) + 0.5) / count)
     tokens = draw(np.tile(logits, (draws, 1)), temperature, None, top_p, evenly)
