@@ -14,10 +14,7 @@ def normal(*shape):
     return random.standard_normal(shape)
 
 
-x34, y34, x4, x234, x44 = normal(3, 4), normal(3, 4), normal(4), normal(2, 3, 4), normal(4, 4)
-positive = np.abs(normal(3, 4)) + 0.3
-kinks = np.array([0.0, 1.0, -0.5, 2.0, -1.5, 0.0])
-inf = math.inf
+x34, y34, x234, x44 = normal(3, 4), normal(3, 4), normal(2, 3, 4), normal(4, 4)
 
 
 def set_items(x, index, value):
@@ -29,9 +26,6 @@ def set_items(x, index, value):
 
 # Each expression gets the library (minigrad or torch), its functional module, and the inputs as tensors.
 EXPRESSIONS = {
-    "one factor detached": (lambda m, F, a: a * a.detach() + a.detach() * a + a.detach() ** a, positive),
-    "maximum with ties": (lambda m, F, a, b: m.maximum(a, b) + m.minimum(a, b) * 2.0, np.array([1.0, 2, 3]), np.array([1.0, 1, 4])),
-    "where scalar": (lambda m, F, a: m.where(a > 0, a, 2.0) + m.where(a < 0, -1.0, a) + a.where(a > 1, a * a), x34),
     "set one item": (lambda m, F, a: set_items(a, (0, 1), a[2, :1] * 2.0), x34),
     "set items": (lambda m, F, a: set_items(a, (slice(None), 1, slice(1, 3)), a[:, 0, :2]), x234),
     "set items after integer": (lambda m, F, a: set_items(a, (0, slice(None), [1, 2]), a[1, :, 2:]), x234),
@@ -68,23 +62,17 @@ def special(library):
 DTYPES = {
     "int // int": lambda m: m.tensor([7, -7]) // 2,
     "float // int": lambda m: m.tensor([7.5, -7.5]) // m.tensor(2),
-    "round half": lambda m: m.round(m.tensor([0.5, 1.5, -0.5, 2.5])),
     "int clamp by float": lambda m: m.tensor([1, 2, 3]).clamp(1.5),
-    "isnan isinf isfinite": lambda m: m.isnan(special(m)) | m.isinf(special(m)) ^ m.isfinite(special(m)),
     "sort indices": lambda m: m.tensor([3.0, 1.0, 3.0, math.nan, 2.0]).sort(stable=True).indices,
     "sort descending indices": lambda m: m.tensor([3.0, 1.0, 3.0, math.nan, 2.0]).sort(descending=True, stable=True).indices,
-    "int ** float": lambda m: m.tensor([1, 2, 3]) ** 0.5,
-    "max indices": lambda m: m.tensor([[1.0, 3.0, 3.0]]).max(1).indices,
     "logaddexp of infinities": lambda m: m.logaddexp(special(m)[:, None], special(m)),
     "erfc far out": lambda m: m.erfc(m.tensor([9.0, -9.0, 5.0])),
     "logaddexp far apart": lambda m: m.logaddexp(m.tensor([0.0, -1e8]), m.tensor([-20.0, 0.001])),
     "index_select of a number": lambda m: m.tensor(3.0).index_select(0, m.tensor([0])),
     "median of nothing": lambda m: m.zeros(0).median(),
-    "median of NaN": lambda m: special(m).median(),
     "median's place": lambda m: m.tensor([[1, math.nan, 2, math.nan], [3, 1, 2, 0]]).median(1, keepdim=True).indices,
     "trace of nothing": lambda m: m.zeros(0, 2).trace(),
     "repeat_interleave of nothing": lambda m: m.zeros(0, 2).repeat_interleave(3, 0),
-    "nonzero": lambda m: m.nonzero(m.tensor([[1.0, 0.0], [math.nan, 2.0]])),
     "unique of NaN": lambda m: m.tensor([math.nan, 1.0, math.nan, 1.0, -0.0, 0.0]).unique(),
     "tensordot of nothing": lambda m: m.tensordot(m.zeros(2, 0), m.zeros(0, 3), 1),
     "unfold windows of nothing": lambda m: m.zeros(3, 2).unfold(0, 0, 2),

@@ -67,20 +67,6 @@ def test_members_are_looked_up_by_name():
     assert block.get_submodule("added") is block.added and block.get_submodule("") is block
 
 
-def test_names_are_pytorchs():
-    torch = pytest.importorskip("torch")
-
-    def make(nn):
-        layers = nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4), nn.Linear(4, 4, bias=False), nn.Dropout(0.1))
-        return nn.ModuleDict({"layers": layers, "heads": nn.ModuleList([nn.Linear(4, 2), nn.GELU()])})
-
-    ours, theirs = make(nn), make(torch.nn)
-    assert list(ours.state_dict()) == list(theirs.state_dict())
-    assert names(ours.named_modules()) == names(theirs.named_modules())
-    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
-    ours.load_state_dict(theirs.state_dict())
-
-
 def test_state_dict_shares_memory_and_round_trips_in_place():
     saved, loaded = Block(), Block()
     state = saved.state_dict()
