@@ -27,11 +27,6 @@ from study.exercises.worker.returned import copy_of
 from study.mistakes import FUNCTIONS
 from study.mistakes.doctor import Known, Routine, routine_of
 
-NEEDED = "statement", "shapes", "forward"
-OPTIONAL = (
-    "title", "formula", "difficulty", "about", "draw", "constants", "hints", "backward", "mistakes", "limits", "special",
-)
-KINDS = {Callable: "a function", str: "a string", dict: "a dict", int: "a whole number"}  # others are lists
 HINTS = (
     "Write the forward with one operation a line and a name for each value. Then go back from the last line to the first.",
     "A value that is used twice gets the sum of its gradients; a broadcast one is summed over its copies.",
@@ -42,6 +37,14 @@ DRAWS = {
     "positive": lambda generator, shape, sizes: generator.uniform(0.3, 2.0, size=shape),
     "mask": lambda generator, shape, sizes: generator.random(size=shape) < 0.6,
 }
+PARTS: dict[str, tuple[Any, Any]] = {  # {what a file may define: (its type, what stands for it)}
+    "statement": (str, None), "shapes": (dict, None), "forward": (Callable, None),  # which it needs
+    "title": (str, ""), "formula": (str, ""), "difficulty": (int, 2), "about": (dict, {}), "draw": (dict, {}),
+    "constants": ((list, tuple, set), ()), "hints": ((list, tuple), HINTS), "backward": (Callable, None),
+    "mistakes": (dict, {}), "limits": (dict, {}), "special": ((list, tuple), ()),
+}
+NEEDED, OPTIONAL = tuple(PARTS)[:3], tuple(PARTS)[3:]
+KINDS = {Callable: "a function", str: "a string", dict: "a dict", int: "a whole number"}  # others are lists
 CERTAIN = 5e-10  # of the largest derivative: the error that is allowed, as answers are judged within 1e-9
 MOST_KEPT = 200  # inputs
 MOST_ENTRIES = 600  # of an input, each of which is moved on its own
@@ -187,24 +190,25 @@ def exercise_from(path: pathlib.Path, names: dict[str, Any]) -> OwnExercise:
     name = path.stem.removesuffix("_exercise")
     if not name.isidentifier():
         raise Flaw(f"{name!r} cannot name a function; call the file NAME_exercise.py")
-    look_for_typos(names)
-    written, backward = taken(names, "forward", Callable), taken(names, "backward", Callable)
+    parts = parts_of(names)
+    written, backward = parts["forward"], parts["backward"]
     forward = one_array(watched(written, "forward", path))
-    arguments = arguments_of(written, names)
-    learned = learned_of(arguments, names)
+    arguments = arguments_of(parts)
+    check_limits(parts)
+    learned = learned_of(arguments, parts["constants"])
     derivatives = None if backward else Derivatives(forward, [list(arguments).index(a) for a in learned])
     right = all_gradients(watched(backward, "backward", path), "backward", learned) if backward else derivatives
     exercise = OwnExercise(
-        name=name, title=taken(names, "title", str, name.replace("_", " ").capitalize()), difficulty=difficulty_of(names),
-        statement=statement_of(names), formula=taken(names, "formula", str) or source_of(written), guide="",
-        arguments=arguments, hints=hints_of(names), solution=named(f"{name}_backward", ("dout", *arguments), right),
+        name=name, title=parts["title"] or name.replace("_", " ").capitalize(), difficulty=parts["difficulty"],
+        statement=parts["statement"], formula=parts["formula"] or source_of(written), guide="",
+        arguments=arguments, hints=tuple(parts["hints"]), solution=named(f"{name}_backward", ("dout", *arguments), right),
         routine=Routine(name, right, ("dout", *arguments), tuple(f"d{a}" for a in learned)), forward=forward,
-        special=tuple(taken(names, "special", (list, tuple), ())), limits=limits_of(names), file=str(path),
+        special=tuple(parts["special"]), limits=parts["limits"], file=str(path),
         derivatives=derivatives, shown_solution=solution_in(name, backward))
     drawn = try_out(exercise)
     if backward:
         compare_with_differences(exercise, drawn)
-    mistakes = mistakes_of(names, path, learned)
+    mistakes = mistakes_of(parts["mistakes"], path, learned)
     check_mistakes(exercise, drawn, mistakes)
     return dataclasses.replace(exercise, routine=routine_with(exercise, drawn, mistakes))
 
@@ -219,15 +223,6 @@ def named(name: str, arguments: tuple[str, ...], function: Callable[..., Any]) -
     solution.__signature__ = inspect.Signature(
         [inspect.Parameter(argument, inspect.Parameter.POSITIONAL_OR_KEYWORD) for argument in arguments])
     return solution
-
-
-def limits_of(names: dict[str, Any]) -> dict[str, int]:
-    limits = taken(names, "limits", dict, {})
-    letters = {letter for shape in names["shapes"].values() for letter in letters_of(shape)}
-    for letter, most in limits.items():
-        if letter not in letters or not isinstance(most, int) or most < 1:
-            raise Flaw(f"limits has {letter!r}: {most!r}; it is the largest size of a letter in shapes, such as {{'N': 4}}")
-    return limits
 
 
 def solution_in(name: str, backward: Callable[..., Any] | None) -> str:
@@ -248,55 +243,36 @@ def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, .
 
 # The parts of the file.
 
-def look_for_typos(names: dict[str, Any]) -> None:
-    """Flaw if a required part is missing, or a name looks like a misspelt part."""
-    for name in names.keys() - {*NEEDED, *OPTIONAL}:
-        nearest = difflib.get_close_matches(name, NEEDED + OPTIONAL, 1, 0.85)
+def parts_of(names: dict[str, Any]) -> dict[str, Any]:
+    """All PARTS; Flaw if a required one is missing, one is not what it should be, or a name looks like a misspelt part."""
+    for name in names.keys() - PARTS.keys():
+        nearest = difflib.get_close_matches(name, PARTS, 1, 0.85)
         if nearest and nearest[0] not in names:
             raise Flaw(f"there is {name!r}; did you mean {nearest[0]!r}?")
     for part in NEEDED:
         if part not in names:
             raise Flaw(f"{part} is missing; a file needs {', '.join(NEEDED)}")
-
-
-def taken(names: dict[str, Any], part: str, kind: Any, default: Any = None) -> Any:
-    """A part of the file; Flaw if it is not of this kind."""
-    if part not in names:
-        return default
-    value = names[part]
-    if not (callable(value) if kind is Callable else isinstance(value, kind)):
-        raise Flaw(f"{part} must be {KINDS.get(kind, 'a list')}, not {shown(value)}")
-    return value
-
-
-def statement_of(names: dict[str, Any]) -> str:
-    statement = taken(names, "statement", str)
-    if not statement.strip():
+    for part in filter(names.__contains__, PARTS):
+        if not isinstance(names[part], kind := PARTS[part][0]):
+            raise Flaw(f"{part} must be {KINDS.get(kind, 'a list')}, not {shown(names[part])}")
+    parts = {part: names.get(part, default) for part, (_, default) in PARTS.items()}
+    if not parts["statement"].strip():
         raise Flaw("statement is empty: say what is given, what to find, and why it matters")
-    return statement
+    if not 1 <= parts["difficulty"] <= 5:
+        raise Flaw(f"difficulty must be from 1 to 5, not {parts['difficulty']}")
+    if len(parts["hints"]) != 3 or not all(isinstance(hint, str) for hint in parts["hints"]):
+        raise Flaw("hints must be three strings, each more helpful than the one before; there are "
+                   f"{len(parts['hints'])}")
+    return parts
 
 
-def difficulty_of(names: dict[str, Any]) -> int:
-    difficulty = taken(names, "difficulty", int, 2)
-    if not 1 <= difficulty <= 5:
-        raise Flaw(f"difficulty must be from 1 to 5, not {difficulty}")
-    return int(difficulty)
-
-
-def hints_of(names: dict[str, Any]) -> tuple[str, str, str]:
-    hints = tuple(taken(names, "hints", (list, tuple), HINTS))
-    if len(hints) != 3 or not all(isinstance(hint, str) for hint in hints):
-        raise Flaw(f"hints must be three strings, each more helpful than the one before; there are {len(hints)}")
-    return hints
-
-
-def arguments_of(forward: Callable, names: dict[str, Any]) -> dict[str, Argument]:
+def arguments_of(file: dict[str, Any]) -> dict[str, Argument]:
     """The arguments of forward, in their order."""
-    shapes, draws, about = (taken(names, part, dict, {}) for part in ("shapes", "draw", "about"))
-    parameters = list(inspect.signature(forward).parameters)
+    shapes, draws, about = file["shapes"], file["draw"], file["about"]
+    parameters = list(inspect.signature(file["forward"]).parameters)
     signature = f"forward({', '.join(parameters)})"
-    for part, keys in {"shapes": shapes, "draw": draws, "about": about, "constants": constants_of(names)}.items():
-        for key in keys:
+    for part in ("shapes", "draw", "about", "constants"):
+        for key in file[part]:
             if key not in parameters:
                 raise Flaw(f"{part} has {key!r}, which {signature} does not take")
     for name in parameters:
@@ -309,6 +285,13 @@ def arguments_of(forward: Callable, names: dict[str, Any]) -> dict[str, Argument
         name: Argument(shapes[name], draw_of(name, shapes[name], draws.get(name, "normal"), letters), about.get(name, ""))
         for name in parameters
     }
+
+
+def check_limits(file: dict[str, Any]) -> None:
+    letters = {letter for shape in file["shapes"].values() for letter in letters_of(shape)}
+    for letter, most in file["limits"].items():
+        if letter not in letters or not isinstance(most, int) or most < 1:
+            raise Flaw(f"limits has {letter!r}: {most!r}; it is the largest size of a letter in shapes, such as {{'N': 4}}")
 
 
 def letters_of(shape: Any) -> list[str]:
@@ -340,11 +323,7 @@ def plain(value: Any) -> Any:
     return np.asarray(value).item() if np.ndim(value) == 0 else value
 
 
-def constants_of(names: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(taken(names, "constants", (list, tuple, set), ()))
-
-
-def learned_of(arguments: dict[str, Argument], names: dict[str, Any]) -> list[str]:
+def learned_of(arguments: dict[str, Argument], constants: Iterable[str]) -> list[str]:
     """The arguments that get a gradient: arrays of floats that are not named as constants."""
     sizes = {letter: 2 for argument in arguments.values() for letter in letters_of(argument.shape)}
     learned = []
@@ -358,7 +337,7 @@ def learned_of(arguments: dict[str, Argument], names: dict[str, Any]) -> list[st
             raise Flaw(f"draw of {name!r} gives {shown(value)} instead of an array of shape {shape}")
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype != np.float64:
             raise Flaw(f"draw of {name!r} gives {value.dtype}; exercises are in float64")
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and name not in constants_of(names):
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and name not in constants:
             learned.append(name)
     if not learned:
         raise Flaw("no argument gets a gradient: all are numbers, integers, masks or constants")
@@ -416,10 +395,10 @@ def all_gradients(backward: Callable, title: str, learned: list[str]) -> Callabl
     return call
 
 
-def mistakes_of(names: dict[str, Any], path: pathlib.Path, learned: list[str]) -> tuple[Known, ...]:
+def mistakes_of(wrong: dict[str, Any], path: pathlib.Path, learned: list[str]) -> tuple[Known, ...]:
     """The teacher's own known mistakes."""
     found = []
-    for name, entry in taken(names, "mistakes", dict, {}).items():
+    for name, entry in wrong.items():
         title = f"mistakes[{name!r}]"
         if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str) and callable(entry[1])):
             raise Flaw(f'{title} must be a sentence and a wrong backward: ("...", function)')
@@ -548,13 +527,6 @@ def forward(x, gate):
 # That is enough. Everything below is optional.
 
 difficulty = 2  # 1 to 5; also the points for a right answer
-formula = "out = x * sigmoid(gate)"  # default: the source of forward
-about = {{"x": "what comes in", "gate": "one number for each column"}}
-hints = (
-    "How often is each number of gate used?",
-    "sigmoid' = sigmoid * (1 - sigmoid).",
-    "dx = dout * s, and dgate is the sum over rows of dout * x * s * (1 - s), with s = sigmoid(gate).",
-)
 
 
 def backward(dout, x, gate):  # the solution; without it, finite differences say what is right
