@@ -7,13 +7,11 @@ from collections.abc import Callable
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.encoder_decoder import (
-    UNUSED_BY_CLASSIFIERS, UNUSED_WITHOUT_ATTENTION, Classifier, EncoderDecoder, Seq2Seq,
-)
-from models.recurrent import UNUSED_BY_RNNS, RecurrentSeq2Seq
+from models.encoder_decoder import Classifier, EncoderDecoder, Seq2Seq
+from models.recurrent import RecurrentSeq2Seq
 from models.task import Task
 from models.tasks import PATCH_SIZE
-from models.config import TransformerConfig, refuse
+from models.config import TransformerConfig
 from models.transformer import CausalTransformer, initialise
 
 
@@ -60,13 +58,6 @@ ARCHITECTURES: dict[str, dict[str, Make]] = {  # by the kind of task; the first 
     },
 }
 
-UNUSED: dict[str, tuple[str, ...]] = {  # {model: config fields that it refuses}
-    "rnn": UNUSED_BY_RNNS,
-    "rnn-attention": UNUSED_BY_RNNS,
-    "encoder": UNUSED_BY_CLASSIFIERS,
-    "no-attention": (*UNUSED_BY_CLASSIFIERS, *UNUSED_WITHOUT_ATTENTION),
-}
-
 
 def architecture_for(task: Task | None, name: str | None, config: TransformerConfig) -> str:
     """The given or default architecture; ValueError if it cannot learn the task (None stands for a text)."""
@@ -77,7 +68,6 @@ def architecture_for(task: Task | None, name: str | None, config: TransformerCon
         raise ValueError(f"{learnt}, so model must be one of {', '.join(known)}, got {name!r}")
     if name == "encoder-decoder" and config.layers == 0:
         raise ValueError("an encoder-decoder without layers never sees its source; layers must be at least 1, got 0")
-    refuse(config, f"model {name}", *UNUSED.get(name, ()))
     return name
 
 

@@ -17,9 +17,6 @@ from models.config import TransformerConfig, refuse
 from models.transformer import Model, Stack, initialise
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
-# Config fields that some models do not use, and therefore refuse:
-UNUSED_BY_CLASSIFIERS = ("tied",)  # they have a head instead of a read-out
-UNUSED_WITHOUT_ATTENTION = "key_value_heads", "head_size", "rotary_base", "rotary_scaling"
 
 
 class Encoder(Stack):
@@ -128,9 +125,9 @@ class Classifier(Model):
         super().__init__()
         if pooling not in ("mean", "last"):
             raise ValueError(f"pooling must be 'mean' or 'last', got {pooling!r}")
-        refuse(config, "a classifier", *UNUSED_BY_CLASSIFIERS)
+        refuse(config, "a classifier", "tied")  # it has a head instead of a read-out
         if not attends:
-            refuse(config, "a model without attention", *UNUSED_WITHOUT_ATTENTION)
+            refuse(config, "a model without attention", "key_value_heads", "head_size", "rotary_base", "rotary_scaling")
         self.config = config
         self.pooling = pooling
         self.make_tokens = make_tokens

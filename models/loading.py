@@ -108,7 +108,10 @@ def load(run: str | os.PathLike[str], best: bool = False, dtype: Any = None) -> 
 
 def model_in(source: Source, dtype: Any = None) -> nn.Module:
     """The model of a source, as `load` returns it."""
-    model = skip_init(make_model, source.task, source.architecture, source.config, seed=None)
+    try:
+        model = skip_init(make_model, source.task, source.architecture, source.config, seed=None)
+    except ValueError as error:
+        raise CheckpointError(f"{source.path} is damaged: {error}") from None
     source.load_into(model)
     model.tokenizer = source.task or source.tokenizer
     if dtype is not None:

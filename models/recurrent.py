@@ -6,9 +6,6 @@ from models.encoder_decoder import PAD, Seq2Seq
 from models.config import TransformerConfig, refuse
 from typing import Any
 
-UNUSED_BY_RNNS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",
-                  "rotary_scaling")  # config fields of transformers
-
 
 class RecurrentSeq2Seq(Seq2Seq):
     """A recurrent encoder and a recurrent decoder.
@@ -27,7 +24,8 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def __init__(self, config: TransformerConfig, attends: bool):
         super().__init__()
-        refuse(config, "a recurrent network", *UNUSED_BY_RNNS)
+        refuse(config, "a recurrent network", "norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied",
+               "rotary_base", "rotary_scaling")
         self.config = config
         self.attends = attends
         C = config.width
