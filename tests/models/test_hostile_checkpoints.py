@@ -288,6 +288,7 @@ def test_damaged_tasks_and_architectures(tmp_path):
     all_refused(lambda changes: models.load(checkpoints.save(tmp_path, dataclasses.replace(checkpoint, **changes))), [
         ({"architecture": "oracle"}, "so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
         ({"architecture": "rnn"}, f"{tmp_path / checkpoints.NAME} is from another architecture"),
+        ({"architecture": "rnn", "config": checkpoint.config | {"norm": "rms_norm"}}, "is damaged: norm makes no sense for a recurrent network"),
         ({"dataset": {"task": "fly"}}, "its dataset.task is 'fly', expected the name of a task or null"),
         ({"dataset": {"task": "translation"}}, "its model has 13 tokens, its tokenizer"),
         ({"dataset": {"task": "bank"}}, "its model has 13 tokens, its tokenizer"),
