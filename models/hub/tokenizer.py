@@ -8,7 +8,7 @@ from models.checkpoint import CheckpointError
 from models.extras import one_line
 from models.hub.weights import read_json, write_json
 from models.tokenizers import Bytes, Tokenizer, TokenizerJson, Vocabulary
-from models.tokenizers.tokenizer_json import VOCABULARY, WHOLE
+from models.tokenizers.tokenizer_json import WHOLE
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 
@@ -28,11 +28,10 @@ def read(folder: str | os.PathLike[str]) -> Tokenizer | None:
     """The tokenizer of a folder, with the ids that end a text; None if there is none. CheckpointError if it is invalid,
     MissingExtra if the library is not installed."""
     folder = pathlib.Path(folder)
-    if not any((folder / name).exists() for name in (WHOLE, VOCABULARY)):  # the latter is GPT-2's
+    if not (folder / WHOLE).exists():
         return None
     try:
-        content = read_json(folder / WHOLE) if (folder / WHOLE).exists() else {}
-        tokenizer = _ours(content) or TokenizerJson.read(folder)
+        tokenizer = _ours(read_json(folder / WHOLE)) or TokenizerJson.read(folder)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"the tokenizer in {folder} is invalid ({one_line(error)})") from None
     if isinstance(tokenizer, TokenizerJson):

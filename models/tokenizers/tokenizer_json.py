@@ -16,7 +16,7 @@ from models.extras import MissingExtra, extra, one_line
 from models.tokenizers.base import REPLACEMENT, Tokenizer, utf8
 from models.tokenizers.bytes import BYTE_OF
 
-WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
+WHOLE = "tokenizer.json"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
 MOST_IDS = 1 << 24  # the library's time and memory grow with the largest id
 BLANK = "▁"  # SentencePiece's blank
@@ -51,20 +51,19 @@ class TokenizerJson(Tokenizer):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "TokenizerJson":
-        """The tokenizer in a tokenizer.json, or in a folder with one or with GPT-2's vocab.json and merges.txt. ValueError
-        names an invalid file, OSError an unreadable one."""
+        """The tokenizer in a tokenizer.json, or in a folder with one. ValueError names a file that is invalid, OSError one
+        that cannot be read."""
         file = pathlib.Path(path)
-        if file.is_dir():
-            found = [file / name for name in (WHOLE, VOCABULARY) if (file / name).is_file()]
-            if not found:
-                raise ValueError(f"{path} holds no {WHOLE}, and no {VOCABULARY} with a {MERGES}; give a folder that does")
-            file = found[0]
-        if file.name == VOCABULARY:
-            return cls(_of_gpt2(file))
-        with _blaming(file):
+        if file.is_dir() and not (file / WHOLE).is_file():
+            raise ValueError(f"{path} holds no {WHOLE}; give a folder that does. transformers makes one of other files: "
+                             f"AutoTokenizer.from_pretrained({str(path)!r}).save_pretrained(NEW)")
+        file = file / WHOLE if file.is_dir() else file
+        try:
             with _refusing("it is not JSON in UTF-8"):
                 described = json.loads(file.read_text(encoding="utf-8"))
             return cls(described)
+        except ValueError as error:
+            raise ValueError(f"{file} is unusable: {one_line(error, 200)}") from None
 
     def __len__(self) -> int:
         return self._size
@@ -142,25 +141,3 @@ def _refusing(problem: str) -> Iterator[None]:
         raise
     except BaseException as error:  # noqa: BLE001  a panic in Rust is not an Exception
         raise ValueError(f"{problem} ({one_line(error, 200)})") from None
-
-
-@contextlib.contextmanager
-def _blaming(file: pathlib.Path) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{file} is unusable: {one_line(error, 200)}") from None
-
-
-def _of_gpt2(vocabulary: pathlib.Path) -> dict[str, Any]:
-    """GPT-2's two files as the content of a tokenizer.json."""
-    library, merges = _library(), vocabulary.with_name(MERGES)
-    for file in (vocabulary, merges):
-        file.open().close()  # the library's errors do not name it
-    with _blaming(vocabulary), _refusing(f"it does not fit {MERGES}, or one of them is damaged"):
-        tokenizer = library.Tokenizer(library.models.BPE.from_file(str(vocabulary), str(merges)))
-        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = library.decoders.ByteLevel()
-        if tokenizer.token_to_id(END_OF_TEXT) is not None:
-            tokenizer.add_special_tokens([END_OF_TEXT])
-        return json.loads(tokenizer.to_str())

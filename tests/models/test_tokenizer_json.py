@@ -172,17 +172,11 @@ def test_a_response_begins_with_the_tokenizers_first_token(small_model):
 
 # ---- files and states ----
 
-def test_files_of_gpt2(tmp_path):
+def test_a_file_and_its_folder(tmp_path):
     library, tokenizer = made("like_gpt2")
-    library.model.save(str(tmp_path))  # without <|endoftext|>, which stands in GPT-2's vocabulary
-    vocabulary = json.loads((tmp_path / "vocab.json").read_text())
-    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary | {"<|endoftext|>": len(vocabulary)}))
-    text = TEXT[:3000] + "<|endoftext|>é"
-    for found in (hub.read_tokenizer(tmp_path), TokenizerJson.read(tmp_path / "vocab.json")):
-        assert len(found) == len(tokenizer) and found.encode(text).tolist() == library.encode(text).ids
-        assert found.decode(found.encode(text)) == text and found.decode(found.start) == "<|endoftext|>"
     library.save(str(tmp_path / "tokenizer.json"))
-    assert TokenizerJson.read(tmp_path).state() == TokenizerJson.read(tmp_path / "tokenizer.json").state() == tokenizer.state()
+    for found in TokenizerJson.read(tmp_path), TokenizerJson.read(tmp_path / "tokenizer.json"), hub.read_tokenizer(tmp_path):
+        assert found.state() == tokenizer.state() and len(found) == len(tokenizer)
 
 
 def test_bad_files(tmp_path):
@@ -190,23 +184,15 @@ def test_bad_files(tmp_path):
         name, content = name_and_content
         folder = tmp_path / f"{name} {len(content)}"
         folder.mkdir(exist_ok=True)
-        if name in ("merges.txt", "vocab.json"):
-            (folder / "vocab.json").write_text('{"a": 0, "b": 1, "ab": 2}')
-            (folder / "merges.txt").write_text("#version: 0.2\na b\n")
         (folder / name).write_bytes(content)
         return TokenizerJson.read(folder)
 
     all_refused(read, [((name, content), says) for name, content, says in [
-        ("else.json", b"", "holds no tokenizer.json, and no vocab.json with a merges.txt"),
+        ("else.json", b"", "holds no tokenizer.json; give a folder that does"),
         *(("tokenizer.json", content, "tokenizer.json is unusable: it is not JSON in UTF-8") for content in (
             b"", b"\xff{}", b"[" * 100_000)),
-        *(("tokenizer.json", content, "tokenizer.json is unusable: it is not a tokenizer.json") for content in (b"{}", b"5")),
-        *((name, content, "vocab.json is unusable: it does not fit merges.txt, or one of them is damaged") for name, content in [
-            ("vocab.json", b"[]"), ("vocab.json", b'{"a": "b", "b": 1, "ab": 2}'), ("vocab.json", b'{"a": 0}'), ("merges.txt", b"a"),
-            ("merges.txt", b"a x"), ("merges.txt", b"a \xff")])]])
-    (tmp_path / "vocab.json").write_text("{}")
-    for path, missing in ((tmp_path, "merges.txt"), (tmp_path / "none.json", "none.json")):
-        all_refused(TokenizerJson.read, [(path, missing)], FileNotFoundError)
+        *(("tokenizer.json", content, "tokenizer.json is unusable: it is not a tokenizer.json") for content in (b"{}", b"5"))]])
+    all_refused(TokenizerJson.read, [(tmp_path / "none.json", "none.json")], FileNotFoundError)
 
 
 def test_a_state_makes_the_same_tokenizer():
