@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from . import autograd, random
 from .arrays.devices import (
     accelerator as accelerator, backends as backends, cuda as cuda, device as device,
-    get_default_device as get_default_device, set_default_device as set_default_device,
     set_float32_matmul_precision as set_float32_matmul_precision,
 )
 from .arrays.dtypes import (
-    bfloat16 as bfloat16, bool_ as bool_, finfo as finfo, float16 as float16, float32 as float32, float64 as float64,
-    int8 as int8, int16 as int16, int32 as int32, int64 as int64, uint8 as uint8,
+    bfloat16 as bfloat16, bool_ as _bool, finfo as finfo, float16 as float16, float32 as float32, float64 as float64,
+    int32 as int32, int64 as int64, uint8 as uint8,
 )
 from .autograd.anomaly import detect_anomaly as detect_anomaly
 from .autograd.function import Function as Function
@@ -35,22 +34,21 @@ from .creation import (
     FloatTensor as FloatTensor, LongTensor as LongTensor, arange as arange, as_tensor as as_tensor, empty as empty,
     empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full,
     full_like as full_like, linspace as linspace, normal as normal, ones as ones, ones_like as ones_like, rand as rand,
-    rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like,
+    rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like,
     randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like,
 )
 from .fast import autocast as amp
 from .fast.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from .ops.comparison import where as where
-from .ops.matmul import einsum as einsum, tensordot as tensordot
-from .ops.shape import cat as cat, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as vstack
-from .ops.statistics import var_mean as var_mean
+from .ops.matmul import einsum as einsum
+from .ops.shape import cat as cat, stack as stack
 from .pytorchs_names import left_out as _left_out
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
 
-from math import e as e, inf as inf, nan as nan, pi as pi
-from numpy import dtype as dtype, iinfo as iinfo, newaxis as newaxis
+from math import inf as inf, nan as nan, pi as pi
+from numpy import dtype as dtype
 
 if TYPE_CHECKING:  # what `__getattr__` below imports on first use; only imports tell type checkers what modules have
     import models as models
@@ -94,15 +92,13 @@ def __dir__() -> list[str]:
 
 
 # PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.
-bool: Final = bool_
-short: Final = int16
+bool: Final = _bool
 int: Final = int32
 long: Final = int64
 half: Final = float16
 float: Final = float32
 double: Final = float64
 
-concat = cat
 get_rng_state: Final = random.get_state
 set_rng_state: Final = random.set_state
 
@@ -118,8 +114,6 @@ ceil: Final = as_function(Tensor.ceil)
 div: Final = as_function(Tensor.div)
 floor: Final = as_function(Tensor.floor)
 floor_divide: Final = as_function(Tensor.floor_divide)
-fmod: Final = as_function(Tensor.fmod)
-lerp: Final = as_function(Tensor.lerp)
 mul: Final = as_function(Tensor.mul)
 neg: Final = as_function(Tensor.neg)
 pow: Final = as_function(Tensor.pow)
@@ -136,11 +130,8 @@ cos: Final = as_function(Tensor.cos)
 erf: Final = as_function(Tensor.erf)
 erfc: Final = as_function(Tensor.erfc)
 exp: Final = as_function(Tensor.exp)
-expm1: Final = as_function(Tensor.expm1)
 log: Final = as_function(Tensor.log)
 log1p: Final = as_function(Tensor.log1p)
-log2: Final = as_function(Tensor.log2)
-logaddexp: Final = as_function(Tensor.logaddexp)
 rsqrt: Final = as_function(Tensor.rsqrt)
 sigmoid: Final = as_function(Tensor.sigmoid)
 sin: Final = as_function(Tensor.sin)
@@ -154,8 +145,6 @@ relu: Final = as_function(Tensor.relu)
 # comparison
 allclose: Final = as_function(Tensor.allclose)
 clamp: Final = as_function(Tensor.clamp)
-clamp_max: Final = as_function(Tensor.clamp_max)
-clamp_min: Final = as_function(Tensor.clamp_min)
 clip: Final = as_function(Tensor.clip)
 eq: Final = as_function(Tensor.eq)
 equal: Final = as_function(Tensor.equal)
@@ -166,14 +155,11 @@ isfinite: Final = as_function(Tensor.isfinite)
 isinf: Final = as_function(Tensor.isinf)
 isnan: Final = as_function(Tensor.isnan)
 le: Final = as_function(Tensor.le)
-logical_and: Final = as_function(Tensor.logical_and)
 logical_not: Final = as_function(Tensor.logical_not)
-logical_or: Final = as_function(Tensor.logical_or)
 lt: Final = as_function(Tensor.lt)
 masked_fill: Final = as_function(Tensor.masked_fill)
 maximum: Final = as_function(Tensor.maximum)
 minimum: Final = as_function(Tensor.minimum)
-nan_to_num: Final = as_function(Tensor.nan_to_num)
 ne: Final = as_function(Tensor.ne)
 
 # reduce
@@ -183,22 +169,18 @@ amin: Final = as_function(Tensor.amin)
 any: Final = as_function(Tensor.any)
 argmax: Final = as_function(Tensor.argmax)
 argmin: Final = as_function(Tensor.argmin)
-count_nonzero: Final = as_function(Tensor.count_nonzero)
 logsumexp: Final = as_function(Tensor.logsumexp)
 max: Final = as_function(Tensor.max)
 mean: Final = as_function(Tensor.mean)
 min: Final = as_function(Tensor.min)
 norm: Final = as_function(Tensor.norm)
-prod: Final = as_function(Tensor.prod)
 sum: Final = as_function(Tensor.sum)
 
 # statistics
-median: Final = as_function(Tensor.median)
 std: Final = as_function(Tensor.std)
 var: Final = as_function(Tensor.var)
 
 # cumulative
-cumprod: Final = as_function(Tensor.cumprod)
 cumsum: Final = as_function(Tensor.cumsum)
 
 # softmax
@@ -219,17 +201,14 @@ clone: Final = as_function(Tensor.clone)
 flatten: Final = as_function(Tensor.flatten)
 flip: Final = as_function(Tensor.flip)
 movedim: Final = as_function(Tensor.movedim)
-narrow: Final = as_function(Tensor.narrow)
 permute: Final = as_function(Tensor.permute)
 ravel: Final = as_function(Tensor.ravel)
 reshape: Final = as_function(Tensor.reshape)
-roll: Final = as_function(Tensor.roll)
 select: Final = as_function(Tensor.select)
 split: Final = as_function(Tensor.split)
 squeeze: Final = as_function(Tensor.squeeze)
 swapaxes: Final = as_function(Tensor.swapaxes)
 t: Final = as_function(Tensor.t)
-tile: Final = as_function(Tensor.tile)
 transpose: Final = as_function(Tensor.transpose)
 unbind: Final = as_function(Tensor.unbind)
 unflatten: Final = as_function(Tensor.unflatten)
@@ -256,7 +235,6 @@ repeat_interleave: Final = as_function(Tensor.repeat_interleave)
 argsort: Final = as_function(Tensor.argsort)
 sort: Final = as_function(Tensor.sort)
 topk: Final = as_function(Tensor.topk)
-unique: Final = as_function(Tensor.unique)
 
 # random
 bernoulli: Final = as_function(Tensor.bernoulli)

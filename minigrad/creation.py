@@ -253,10 +253,3 @@ def randn_like(input: Tensor, dtype: DType = None, **options: Unpack[RandomOptio
 def full_like(input: Tensor, fill_value: float, dtype: DType = None, **options: Unpack[Options]) -> Tensor:
     """fill_value in the shape of input, and by default in its dtype."""
     return full(input.shape, fill_value, input.dtype if dtype is None else dtype, **options)
-
-
-def randint_like(
-    input: Tensor, low: int = 0, high: int | None = None, dtype: DType = None, **options: Unpack[RandomOptions]
-) -> Tensor:
-    """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of input."""
-    return randint(low, high, input.shape, input.dtype if dtype is None else dtype, **options)

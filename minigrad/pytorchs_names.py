@@ -8,7 +8,7 @@ from opcode import opmap
 from types import FrameType
 from typing import NoReturn
 
-IMAGES = "use nn.PatchEmbedding for images, and x.unfold with nn.Linear for other windows"
+IMAGES = "use nn.PatchEmbedding for images, and nn.Linear of x[..., starts[:, None] + mg.arange(size)] for other windows"
 NORMS = "use nn.LayerNorm or nn.RMSNorm"
 NUMPYS = "use NumPy's on x.numpy(), and mg.from_numpy; mg.Function gives it a gradient"
 OPTIMIZERS = "use nn.optim.AdamW, nn.optim.SGD or nn.optim.Muon"

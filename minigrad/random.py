@@ -246,18 +246,6 @@ class RandomMethods:
             values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
         return self._fill_with("uniform_", values)
 
-    def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill with exponential random numbers: waiting times for events that happen `lambd` times per unit of time."""
-        if not lambd > 0:
-            raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
-        return self._fill_with("exponential_", _source(generator).exponential(1 / lambd, self.shape))
-
-    def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Fill with 1 with probability p, else 0, in any dtype."""
-        if not 0 <= p <= 1:
-            raise ValueError(f"bernoulli_: p must be a probability, from 0 to 1, got {p!r}")
-        return self.write((_source(generator).random(self.shape) < p).astype(self.dtype))
-
     def _fill_with(self: Tensor, name: str, values: np.ndarray) -> Tensor:
         if self.dtype.kind != "f":
             raise TypeError(f"{name}: expected a tensor of floats, got {self.dtype}")

@@ -6,14 +6,14 @@ from models.config import TransformerConfig
 from models.data import Corpus, load_corpus
 from models.generate import generate, generate_batch
 from models.loading import load, respond
-from models.recipes import PRESETS, Preset
+from models.recipes import PRESETS
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, Vocabulary
 from models.train import Trainer, TrainingConfig, TrainingError
 from models.transformer import CausalTransformer
 
 __all__ = [
-    "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Tokenizer", "Trainer",
+    "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Tokenizer", "Trainer",
     "TrainingConfig", "TrainingError", "TransformerConfig", "Vocabulary", "attention_maps", "generate", "generate_batch",
     "load", "load_corpus", "respond",
 ]

@@ -13,7 +13,7 @@ import pytest
 import naive
 from minigrad.ops import (
     activations, arithmetic, attention, comparison, cumulative, diagonal, dropout, elementary, embedding, gather, indexing,
-    layer_norm, losses, matmul, reduce, shape, softmax, statistics, windows,
+    layer_norm, losses, matmul, reduce, shape, softmax, statistics,
 )
 from tables import each
 
@@ -80,14 +80,11 @@ CASES = [
           [normal(3, 4), normal(3, 4)], [normal(), normal(2, 3)], [normal(0, 3), normal(3)]),
     *rows(arithmetic.Div, lambda a, b: a / b, [normal(3, 4), positive(4)], [1.5, positive(4)]),
     Case(arithmetic.Neg, [normal(3, 4)], lambda x: -x),
-    *rows(arithmetic.Lerp, lambda a, b, w: a * (1 - w) + b * w,
-          [distinct(3, 4), distinct(4) + 0.03, distinct(3, 1) + 0.1], [normal(3, 4), normal(4), 0.7]),
     *rows(arithmetic.Pow, lambda a, b: a**b,
           [normal(3, 4), 3], [positive(3, 4), -1.5], [normal(3, 4), 0], [positive(3, 4), normal(4)],
           [2.0, normal(4)]),
     *[Case(op, [x], naive.elementwise(naive.by_mpmath(name))) for op, name, x in [
         (elementary.Exp, "exp", normal(3, 4)),
-        (elementary.Expm1, "expm1", normal(3, 4)),
         (elementary.Log, "log", positive(3, 4)),
         (elementary.Log1p, "log1p", positive(3, 4)),
         (elementary.Sqrt, "sqrt", positive(3, 4)),
@@ -100,7 +97,6 @@ CASES = [
     *[Case(op, [x], naive.elementwise(reference)) for op, reference, x in [
         (elementary.Rsqrt, lambda x: x**-0.5, positive(3, 4)),
         (elementary.Sigmoid, naive.sigmoid, 5 * normal(3, 4)),
-        (elementary.Log2, lambda x: np.log(x) / math.log(2), positive(3, 4)),
     ]],
     Case(activations.Softplus, [normal(3, 4)], naive.elementwise(naive.softplus)),
     Case(activations.Softplus, [distinct(3, 4)], naive.elementwise(lambda x: x if x > 0.3 else naive.softplus(2 * x) / 2),
@@ -108,11 +104,8 @@ CASES = [
     *[Case(op, [distinct(3, 4)], naive.elementwise(reference), options) for op, reference, options in [
         (activations.Silu, lambda x: x * naive.sigmoid(x), {}),
         (activations.LeakyRelu, lambda x: x if x > 0 else 0.3 * x, dict(slope=0.3)),
-        (activations.Elu, lambda x: x if x > 0 else np.expm1(x), {}),
-        (activations.Elu, lambda x: x if x > 0 else 0.7 * np.expm1(x), dict(alpha=0.7)),
         (activations.Logsigmoid, lambda x: -naive.softplus(-x), {}),
     ]],
-    Case(elementary.LogAddExp, [normal(3, 4), 3 * normal(4)], naive.pairwise(lambda a, b: naive.logsumexp([a, b]))),
     Case(arithmetic.Abs, [distinct(3, 4)], np.abs),
     Case(activations.Relu, [distinct(3, 4)], lambda x: np.where(x > 0, x, 0)),
     Case(comparison.Maximum, [distinct(3, 1), distinct(4) + 0.03], np.maximum),
@@ -120,7 +113,6 @@ CASES = [
     Case(comparison.Clamp, [distinct(3, 4)], lambda x, low, high: np.clip(x, low, high), dict(low=-0.3, high=0.4)),
     Case(arithmetic.FloorDivide, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], lambda a, b: np.floor(a / b)),
     Case(arithmetic.Remainder, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.floor)),
-    Case(arithmetic.Fmod, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.trunc)),
     Case(arithmetic.Step, [distinct(3, 4)], lambda x, function: function(x), dict(function=np.floor)),
     *rows(comparison.Where, lambda a, b, condition: np.where(condition, a, b),
           [normal(3, 4), normal(4), dict(condition=condition)],
@@ -139,18 +131,10 @@ CASES = [
     Case(statistics.Std, [normal(3, 4)], naive.reduction(naive.deviation), dict(axis=(1,), keepdims=True)),
     *rows(reduce.Max, naive.reduction(max), [distinct(3, 4)], [distinct(3, 4, 2), dict(axis=(0, 2))]),
     Case(reduce.Min, [distinct(3, 4)], naive.reduction(min), dict(axis=1, keepdims=True)),
-    *rows(statistics.Median, naive.reduction(naive.median),
-          [distinct(3, 5)], [distinct(6)], [normal()], [normal(4, 0)], [distinct(131, 130)]),
     *rows(reduce.LogSumExp, naive.reduction(naive.logsumexp), [normal(3, 4)], [normal(3, 4, 2), dict(axis=(0, 2))]),
     *rows(reduce.Norm, naive.norm,
           [normal(3, 4)], [normal(3, 4, 2), dict(axis=(0, 2), keepdims=True)],
           [distinct(3, 4), dict(axis=(1,), p=3)], [distinct(3, 4), dict(axis=(0,), p=0.7)]),
-    *rows(reduce.Prod, naive.product,
-          [normal(3, 5)], [normal(3, 4) * [[1, 1, 1, 1], [0, 1, 1, 1], [0, 1, 0, 1]]], [normal(2, 3, 4)],
-          [normal(3, 0)], [normal(0, 3)], [normal(LARGE // 3, 3)]),
-    *rows(cumulative.CumProd, naive.running(math.prod),
-          [normal(3, 5)], [normal(2, 2, 4) * [[1, 1, 1, 1], [0, 1, 0, 1]]], [normal(3, 0)],
-          [0.01 * normal(300, 31) + 1]),
     *rows(cumulative.CumSum, naive.running_sum,
           [normal(2, 3, 4), dict(axis=-2)], [normal(3, 4), dict(axis=0)], [normal(0, 4), dict(axis=0)],
           [normal(3, LARGE // 3), dict(axis=0)]),
@@ -175,9 +159,6 @@ CASES = [
     *rows(shape.Flip, naive.flip,
           [normal(2, 3, 4), dict(axes=[0, 2])], [normal(), dict(axes=[])], [normal(0, 4), dict(axes=[1])],
           [normal(131, 130), dict(axes=[1])]),
-    *rows(shape.Roll, naive.roll,
-          [normal(3, 5), dict(shift=-2, dim=1)], [normal(3, 2), dict(shift=4, dim=0)],
-          [normal(0, 4), dict(shift=1, dim=0)], [normal(131, 130), dict(shift=1, dim=0)]),
     *rows(indexing.Index, lambda x, index: x[index],
           [normal(4, 5), dict(index=(slice(None, None, -2), 3))],
           [normal(4, 5), dict(index=np.array([0, 2, 0, -1]))],
@@ -328,12 +309,6 @@ CASES = [
           [normal(), dict(index=(), shape=(), value=0.0)],
           [normal(0, 2), dict(index=(slice(1, 1), slice(0, 2)), shape=(3, 2), value=1.5)],
           [normal(131, 130), dict(index=(slice(1, 132), slice(0, 130)), shape=(133, 132), value=1.5)]),
-    *rows(windows.Unfold, naive.unfold,
-          [normal(2, 7), dict(size=3, step=2)], [normal(0, 7), dict(size=3, step=2)],
-          [normal(3, 5700), dict(size=2, step=1)]),
-    *rows(windows.Fold, naive.fold,
-          [normal(2, 3, 3), dict(length=8, step=2)], [normal(2, 40, 20), dict(length=59, step=1)],
-          [normal(2, 3, 0), dict(length=4, step=2)], [normal(3, 5700, 1), dict(length=5700, step=1)]),
     Case(gather.Scatter, [normal(140, 129), normal(130, 129)], naive.scatter,
          dict(dim=0, indices=np.argsort(random.random((140, 129)), 0)[:130])),
     *[Case(matmul.Dot, [normal(n), normal(n)], lambda a, b: sum(x * y for x, y in zip(a, b)), tolerance=5e-6)
@@ -346,8 +321,7 @@ CASES = [
 ]
 
 NEED_AN_AXIS = {  # all other ops take 0-d arrays as well
-    gather.Gather, gather.Scatter, gather.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal,
-    diagonal.Triangle, shape.Roll, reduce.Prod, cumulative.CumSum, cumulative.CumProd,
+    gather.Gather, gather.Scatter, gather.ScatterAdd, diagonal.FromDiagonal, diagonal.Triangle, cumulative.CumSum,
     shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Dot, matmul.Linear, matmul.MLP, softmax.Softmax,
     softmax.LogSoftmax, layer_norm.LayerNorm, layer_norm.RMSNorm, layer_norm.Normalize, losses.CrossEntropy,
     losses.NegativeLogLikelihood, losses.CrossEntropyOfDistributions,

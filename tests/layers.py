@@ -127,9 +127,7 @@ def of_layer(layer, reference, *inputs, call=lambda layer, *inputs: layer(*input
 ids, weight, seen = mg.tensor(IDS), lambda x: mg.tensor(WEIGHT, dtype=x.dtype), mg.tensor(SEEN)
 encoder, decoder = (make(C, H, 5, batch_first=True) for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer))
 ROWS = {
-    "glu": of_function(F.glu, lambda x: x[:, :2] * naive.sigmoid(x[:, 2:]), X),
     **{f"normalize, p={p}": of_function(lambda x, p=p: F.normalize(x, p), functools.partial(by_norm, p=p), X) for p in (1.0, 3.0)},
-    "cosine_similarity": of_function(F.cosine_similarity, lambda x, y: (by_norm(x, eps=1e-8) * by_norm(y, eps=1e-8)).sum(1), X, Y),
     "BCELoss": of_function(lambda t, p: F.binary_cross_entropy(p, t, weight(p)),
                            lambda t, p: -(WEIGHT * (t * np.log(p) + (1 - t) * np.log1p(-p))).sum() / X.size, X, fixed=[Q]),
     "BCEWithLogitsLoss": of_function(lambda x, t: F.binary_cross_entropy_with_logits(x, t, weight(x), pos_weight=weight(x)),

@@ -100,11 +100,6 @@ def reduction(function):
     return apply
 
 
-def product(x):
-    """Along the last axis."""
-    return reduction(math.prod)(x, axis=-1)
-
-
 def running_sum(x, axis):
     return np.moveaxis(running(sum)(np.moveaxis(x, axis, -1)), -1, axis)
 
@@ -124,10 +119,6 @@ def variance(v, correction=1):
 
 def deviation(v):
     return np.sqrt(variance(v))
-
-
-def median(v):
-    return sorted(v)[(len(v) - 1) // 2] if v else math.nan
 
 
 def length(v):
@@ -211,29 +202,10 @@ def flip(x, axes):
     return out
 
 
-def roll(x, shift, dim):
-    out = zeros(x.shape, x)
-    for place in np.ndindex(x.shape):
-        out[(*place[:dim], (place[dim] + shift) % x.shape[dim], *place[dim + 1 :])] = x[place]
-    return out
-
-
 def diagonal(x, offset):
     rows, columns = x.shape[-2:]
     kept = [x[..., i, i + offset] for i in range(rows) if 0 <= i + offset < columns]
     return np.stack(kept, -1) if kept else np.zeros(x.shape[:-2] + (0,))
-
-
-def unfold(x, size, step):
-    starts = range(0, x.shape[-1] - size + 1, step)
-    return np.stack([x[..., start : start + size] for start in starts], -2)
-
-
-def fold(x, length, step):
-    out = zeros(x.shape[:-2] + (length,), x)
-    for w, j in np.ndindex(x.shape[-2:]):
-        out[..., w * step + j] += x[..., w, j]
-    return out
 
 
 def from_diagonal(x, offset, shape):

@@ -89,8 +89,7 @@ x = np.random.default_rng(2).uniform(0.5, 2, (5, 5))
 @pytest.mark.parametrize("source", [
     "mg.sum(input=x, dim=1)", "mg.exp(input=x)", "mg.matmul(input=x, other=x)", "mg.where(x > 1, input=x, other=0.0)",
     "mg.zeros_like(input=x)", "mg.softmax(input=x, dim=-1, dtype=mg.float64)", "mg.flip(x, dims=(0, 1))",
-    "mg.permute(input=x, dims=(1, 0))", "mg.tile(x, dims=(2, 1))", "mg.scatter(x, 0, mg.tensor([[1]]), value=3.0)",
-    "mg.var_mean(input=x)[1]",
+    "mg.permute(input=x, dims=(1, 0))", "mg.scatter(x, 0, mg.tensor([[1]]), value=3.0)",
     "F.gelu(input=x)", "F.cross_entropy(input=x, target=mg.tensor([0] * 5))", "F.mse_loss(input=x, target=2 * x)",
 ])
 def test_keywords_mean_the_same(source):

@@ -48,10 +48,6 @@ class ConversionMethods:
         """Are the elements in C order, without gaps?"""
         return self._array.flags.c_contiguous
 
-    def element_size(self: Tensor) -> int:
-        """The bytes of an element."""
-        return self.dtype.itemsize
-
     @overload
     def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
     @overload

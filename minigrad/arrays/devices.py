@@ -50,16 +50,6 @@ class device:
 CPU: Final = device()
 
 
-def get_default_device() -> device:
-    """The device of new tensors: always "cpu"."""
-    return CPU
-
-
-def set_default_device(device_: Any) -> None:
-    """Change nothing: "cpu", or None, is the only device."""
-    device("cpu" if device_ is None else device_)
-
-
 def set_float32_matmul_precision(precision: str) -> None:
     """Change nothing: PyTorch may then round the factors of matrix products, which stay float32 here."""
 

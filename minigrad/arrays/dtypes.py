@@ -16,8 +16,6 @@ DTYPES: set[np.dtype] = {float32, float64, int64, bool_}
 # PyTorch's other dtypes exist as names only: as_dtype refuses them.
 float16: Final = np.dtype("float16")
 int32: Final = np.dtype("int32")
-int16: Final = np.dtype("int16")
-int8: Final = np.dtype("int8")
 uint8: Final = np.dtype("uint8")
 bfloat16: Final = "bfloat16"  # which NumPy lacks; names autocast's precision
 LEAST: Final = -(2**63)  # of int64

@@ -1,7 +1,7 @@
 """Products in bfloat16: `autocast`, also called `amp.autocast`, and which operations it changes.
 
     operation                                               operands    sums, results    gradients
-    matmul, @, tensordot, Linear, MLP, and einsum,
+    matmul, @, Linear, MLP, and einsum,
     where it is a matrix product                            bfloat16    float32          products, also rounded
     attention: q @ k^T and weights @ v                      bfloat16    float32          products, also rounded
     a step of Muon: the products of its iteration           bfloat16    float32

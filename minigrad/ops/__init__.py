@@ -26,13 +26,12 @@ from .shape import ShapeMethods
 from .softmax import SoftmaxMethods
 from .sorting import SortingMethods
 from .statistics import StatisticsMethods
-from .windows import WindowMethods
 
 
 class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
     CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, GatherMethods,
-    WindowMethods, SortingMethods, RandomMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
+    SortingMethods, RandomMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
 ):
     pass
 

@@ -36,14 +36,6 @@ def logsigmoid(x):
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 
-def elu(x, alpha):
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(0, x)))  # no overflow where x > 0, which `where` discards
-
-
-def elu_slope(x, alpha):
-    return np.where(x > 0, 1.0, alpha * np.exp(np.minimum(0, x)))
-
-
 Relu = elementary("out = max(x, 0):  dx = dout where x > 0, else 0. NaN stays NaN",
                   lambda x: np.maximum(x, 0), lambda dout, x: select(x > 0, dout, 0.0), name="relu")
 LeakyRelu = elementary("out = x where x > 0, else slope * x:  dx = dout where x > 0, else slope * dout",
@@ -51,8 +43,6 @@ LeakyRelu = elementary("out = x where x > 0, else slope * x:  dx = dout where x 
                        lambda dout, x, slope: np.where(x > 0, dout, slope * dout), name="leaky_relu", slope=0.01)
 Silu = elementary("out = x s, s = 1 / (1 + e^-x):  dx = dout * s (1 + x (1 - s))",
                   lambda x: x * sigmoid(x), lambda dout, x: dout * (sigmoid(x) * (1 + x * (1 - sigmoid(x)))), name="silu")
-Elu = elementary("out = x where x > 0, else alpha (e^x - 1):  dx = dout * (1 where x > 0, else alpha e^x)",
-                 elu, lambda dout, x, alpha: dout * elu_slope(x, alpha), alpha=1.0)
 Softplus = elementary(
     "out = log(1 + e^(beta x)) / beta:  dx = dout * sigmoid(beta x). Where beta x > threshold, out = x",
     softplus, lambda dout, x, beta, threshold: dout * np.where(beta * x > threshold, 1.0, sigmoid(beta * x)),

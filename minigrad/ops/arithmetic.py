@@ -16,7 +16,7 @@ from ..runner import compute
 from ..tape import Op
 from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
-from .operands import binary, cast, common_dtype, of_floats, of_one_dtype, operand, promote, scaled
+from .operands import binary, cast, of_floats, of_one_dtype, operand, promote, scaled
 
 if TYPE_CHECKING:
     from ..arrays.annotations import Tensor, TensorLike
@@ -103,34 +103,6 @@ def power_backward_b(dout, a, b):
     return dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
 
 
-def lerp(a, b, w):
-    way = b - a
-    return np.where(abs(w) < 0.5, a + w * way, b - (1 - w) * way)
-
-
-def lerp_backward_weight(dout, a, b):
-    return dout * (b - a)
-
-
-class Lerp(Op):
-    """out = a + w (b - a) where |w| < 1/2, else b - (1 - w) (b - a):  da = dout (1 - w),  db = dout w,  dw = dout (b - a)
-
-    Starting from the nearer end reaches both ends exactly.
-    """
-
-    saved_for = (2,), (2,), (0, 1)
-
-    def forward(self, a, b, w):
-        self.save(a, b, w)
-        return backend.elementwise(lerp, a, b, np.asarray(w, a.dtype))
-
-    def backward(self, dout, a, b, w):
-        da = product(dout, 1 - w) if self.needs(0) else None
-        db = product(dout, w) if self.needs(1) else None
-        dw = backend.elementwise(lerp_backward_weight, dout, a, b) if self.needs(2) else None
-        return da, db, dw
-
-
 class Pow(Elementwise):
     """out = a^b:  da = dout * b * a^(b-1),  db = dout * a^b * log a, taken as 0 where a = 0 and b >= 0
 
@@ -143,26 +115,21 @@ class Pow(Elementwise):
 Abs = elementary("out = |x|:  dx = dout * sign x, 0 at 0", np.abs, lambda dout, x: dout * np.sign(x), name="abs")
 
 
+def remainder_backward_b(dout, a, b):
+    return -dout * np.floor_divide(a, b)
+
+
 class Remainder(Op):
     """out = a - b * floor(a / b), with the sign of b:  da = dout,  db = -dout * floor(a / b)"""
 
     saved_for = (1,), (1,)
-    function = staticmethod(np.remainder)
-    of_divisor = staticmethod(lambda dout, a, b: -dout * np.floor_divide(a, b))
 
     def forward(self, a, b):
         self.save(a, b)
-        return backend.elementwise(self.function, a, b)
+        return backend.elementwise(np.remainder, a, b)
 
     def backward(self, dout, a, b):
-        return dout, (backend.elementwise(self.of_divisor, dout, a, b) if self.needs(1) else None)
-
-
-class Fmod(Remainder):
-    """out = a - b * trunc(a / b), with the sign of a:  da = dout,  db = -dout * trunc(a / b)"""
-
-    function = staticmethod(np.fmod)
-    of_divisor = staticmethod(lambda dout, a, b: -dout * np.rint((a - np.fmod(a, b)) / b))  # a / b may be rounded up
+        return dout, (backend.elementwise(remainder_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 class FloorDivide(Op):
@@ -249,17 +216,11 @@ class ArithmeticMethods:
     def div(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
         """self / other, elementwise and broadcast; of integers, in float32.
 
-        With rounding_mode "floor" or "trunc" it is rounded, and has no gradient; of integers it is an integer.
+        With rounding_mode "floor" it is self // other.
         """
-        if rounding_mode is None:
-            return of_floats(Div, self, other)
-        if rounding_mode not in ("floor", "trunc"):
-            raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
-        if rounding_mode == "floor":
-            return whole_quotient(FloorDivide, self, other)
-        if common_dtype(self, operand(other)).kind == "f":
-            return of_floats(Div, self, other).trunc()
-        return whole_quotient(FloorDivide, self - whole_quotient(Fmod, self, other), other)
+        if rounding_mode not in (None, "floor"):
+            raise ValueError(f"div: rounding_mode is None or 'floor', got {rounding_mode!r}; x.trunc() rounds towards 0")
+        return of_floats(Div, self, other) if rounding_mode is None else whole_quotient(FloorDivide, self, other)
 
     @answers(np.power)
     def pow(self: Tensor, exponent: TensorLike) -> Tensor:
@@ -275,11 +236,6 @@ class ArithmeticMethods:
     def floor_divide(self: Tensor, other: TensorLike) -> Tensor:
         """floor(self / other), with gradient 0. ZeroDivisionError for an integer 0."""
         return whole_quotient(FloorDivide, self, other)
-
-    @answers(np.fmod)
-    def fmod(self: Tensor, other: TensorLike) -> Tensor:
-        """self - other * trunc(self / other), with the sign of self. ZeroDivisionError for an integer 0."""
-        return whole_quotient(Fmod, self, other)
 
     @answers(np.negative)
     def neg(self: Tensor) -> Tensor:
@@ -321,12 +277,6 @@ class ArithmeticMethods:
     def addcdiv(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
         """self + value * tensor1 / tensor2."""
         return self + scaled(tensor1 / tensor2, value)
-
-    def lerp(self: Tensor, end: TensorLike, weight: TensorLike) -> Tensor:
-        """self + weight * (end - self), for one weight or one for each element; reaches both ends exactly."""
-        values = self, operand(end), operand(weight)
-        dtype = common_dtype(*values)
-        return of_one_dtype(Lerp, *[cast(value, dtype) for value in values])
 
     @answers(np.round)
     @answers(np.rint)

@@ -62,18 +62,6 @@ def where(condition: TensorLike, input: TensorLike, other: TensorLike) -> Tensor
         raise broadcast_error("where", condition, a, b) from None
 
 
-def nan_to_num(x, nan, posinf, neginf):
-    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
-
-
-def _nan_to_num(x: np.ndarray, nan, posinf, neginf):
-    if x.dtype.kind != "f":
-        return x
-    most = np.finfo(x.dtype).max
-    numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
-    return backend.elementwise(nan_to_num, x, *map(float, numbers))
-
-
 def _mask(condition) -> np.ndarray:
     """A copy of the condition, which nothing overwrites before backward."""
     if type(condition) is np.ndarray and condition.dtype is bool_:
@@ -155,8 +143,6 @@ class ComparisonMethods:
     gt = __gt__
     ge = __ge__
 
-    logical_and: Final = comparison(np.logical_and, "self and other")
-    logical_or: Final = comparison(np.logical_or, "self or other")
     logical_not: Final = predicate(np.logical_not, "not self")
     isnan: Final = predicate(np.isnan, "self is NaN")
     isinf: Final = predicate(np.isinf, "self is infinite")
@@ -206,14 +192,6 @@ class ComparisonMethods:
 
     clip = clamp
 
-    def clamp_min(self: Tensor, min: Tensor | float) -> Tensor:
-        """self, but at least min."""
-        return self.clamp(min)
-
-    def clamp_max(self: Tensor, max: Tensor | float) -> Tensor:
-        """self, but at most max."""
-        return self.clamp(max=max)
-
     def where(self: Tensor, condition: TensorLike, other: TensorLike) -> Tensor:
         """self where condition holds, else other."""
         return where(condition, self, other)
@@ -221,10 +199,3 @@ class ComparisonMethods:
     def masked_fill(self: Tensor, mask: TensorLike, value: float | Tensor) -> Tensor:
         """self, but `value` where mask holds, without gradient there."""
         return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self).contiguous()
-
-    @answers(np.nan_to_num)
-    def nan_to_num(
-        self: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-    ) -> Tensor:
-        """self with NaN and infinities replaced, these by default by the extremes of the dtype; no gradient there."""
-        return where(self.isfinite(), self, self.constant(_nan_to_num, self, nan, posinf, neginf))

@@ -14,10 +14,10 @@ from .. import backend
 from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers, named
-from .operands import floating, of_floats
+from .operands import floating
 
 if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
+    from ..arrays.annotations import Tensor
 
 Method = TypeVar("Method", bound=Callable)
 
@@ -91,9 +91,7 @@ def erfc(x):
 
 
 Exp = elementary("out = e^x:  dx = dout * out", np.exp, lambda dout, out: dout * out, saves="out")
-Expm1 = elementary("out = e^x - 1:  dx = dout * e^x", np.expm1, lambda dout, x: dout * np.exp(x))
 Log = elementary("out = log x:  dx = dout / x", np.log, lambda dout, x: dout / x)
-Log2 = elementary("out = log x / log 2:  dx = dout / (log 2 * x)", np.log2, lambda dout, x: dout * (1 / (math.log(2) * x)))
 Log1p = elementary("out = log(1 + x):  dx = dout / (1 + x)", np.log1p, lambda dout, x: dout / (1 + x))
 Sqrt = elementary("out = sqrt x:  dx = dout / (2 * out)", np.sqrt, lambda dout, out: dout * 0.5 / out, saves="out")
 Rsqrt = elementary("out = 1 / sqrt x:  dx = -dout * out^3 / 2",
@@ -110,24 +108,6 @@ Erfc = elementary("out = 1 - erf x:  dx = -dout * 2 / sqrt(pi) * e^(-x^2)",
                   erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
 
 
-def logaddexp_backward_a(dout, a, b):
-    is_nothing = (a == -math.inf) & (b == -math.inf)
-    return dout * Sigmoid.call(np.where(is_nothing, -math.inf, a - b))
-
-
-def logaddexp_backward_b(dout, a, b):
-    return logaddexp_backward_a(dout, b, a)
-
-
-class LogAddExp(Elementwise):
-    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a)
-
-    Both are 0 where a = b = -inf.
-    """
-
-    function, gradients = np.logaddexp, (logaddexp_backward_a, logaddexp_backward_b)
-
-
 def method(op: type[Elementary]) -> Callable[[Method], Method]:
     """Decorate a definition that has only a docstring: it applies the op, and NumPy's function calls it for Tensors."""
 
@@ -140,12 +120,8 @@ def method(op: type[Elementary]) -> Callable[[Method], Method]:
 class ElementaryMethods:
     @method(Exp)
     def exp(self: Tensor) -> Tensor: """e^x, elementwise. Backward: dx = dout * out."""
-    @method(Expm1)
-    def expm1(self: Tensor) -> Tensor: """e^x - 1, elementwise. Backward: dx = dout * e^x."""
     @method(Log)
     def log(self: Tensor) -> Tensor: """log x, elementwise. Backward: dx = dout / x."""
-    @method(Log2)
-    def log2(self: Tensor) -> Tensor: """log x / log 2, elementwise. Backward: dx = dout / (log 2 * x)."""
     @method(Log1p)
     def log1p(self: Tensor) -> Tensor: """log(1 + x), elementwise. Backward: dx = dout / (1 + x)."""
     @method(Sqrt)
@@ -164,7 +140,3 @@ class ElementaryMethods:
     def cos(self: Tensor) -> Tensor: """cos x, elementwise. Backward: dx = -dout * sin x."""
     @method(Tanh)
     def tanh(self: Tensor) -> Tensor: """tanh x, elementwise. Backward: dx = dout * (1 - out^2)."""
-    @answers(np.logaddexp)
-    def logaddexp(self: Tensor, other: TensorLike) -> Tensor:
-        """log(e^self + e^other), without overflow."""
-        return of_floats(LogAddExp, self, other)

@@ -110,46 +110,21 @@ class InPlaceMethods:
                 "several places. clone() the tensor first"
             )
 
-    abs_: Final = in_place(OutOfPlace.abs)
-    ceil_: Final = in_place(OutOfPlace.ceil)
-    floor_: Final = in_place(OutOfPlace.floor)
-    floor_divide_: Final = in_place(OutOfPlace.floor_divide)
-    neg_: Final = in_place(OutOfPlace.neg)
-    pow_: Final = in_place(OutOfPlace.pow)
-    reciprocal_: Final = in_place(OutOfPlace.reciprocal)
-    remainder_: Final = in_place(OutOfPlace.remainder)
-    round_: Final = in_place(OutOfPlace.round)
-    sign_: Final = in_place(OutOfPlace.sign)
-    square_: Final = in_place(OutOfPlace.square)
-    trunc_: Final = in_place(OutOfPlace.trunc)
     add_: Final = in_place(OutOfPlace.add)
     sub_: Final = in_place(OutOfPlace.sub)
     mul_: Final = in_place(OutOfPlace.mul)
     div_: Final = in_place(OutOfPlace.div)
     addcdiv_: Final = in_place(OutOfPlace.addcdiv)
     addcmul_: Final = in_place(OutOfPlace.addcmul)
-    lerp_: Final = in_place(OutOfPlace.lerp)
 
-    cos_: Final = in_place(OutOfPlace.cos)
     exp_: Final = in_place(OutOfPlace.exp)
-    log_: Final = in_place(OutOfPlace.log)
-    log1p_: Final = in_place(OutOfPlace.log1p)
-    rsqrt_: Final = in_place(OutOfPlace.rsqrt)
     sigmoid_: Final = in_place(OutOfPlace.sigmoid)
-    sin_: Final = in_place(OutOfPlace.sin)
     sqrt_: Final = in_place(OutOfPlace.sqrt)
     tanh_: Final = in_place(OutOfPlace.tanh)
-
     relu_: Final = in_place(OutOfPlace.relu)
 
     clamp_: Final = in_place(OutOfPlace.clamp)
     masked_fill_: Final = in_place(OutOfPlace.masked_fill)
-    nan_to_num_: Final = in_place(OutOfPlace.nan_to_num)
-    clip_ = clamp_
-
-    tril_: Final = in_place(OutOfPlace.tril)
-    triu_: Final = in_place(OutOfPlace.triu)
-
     index_add_: Final = in_place(OutOfPlace.index_add)
     scatter_: Final = in_place(OutOfPlace.scatter)
     scatter_add_: Final = in_place(OutOfPlace.scatter_add)
@@ -158,9 +133,9 @@ class InPlaceMethods:
     __isub__ = sub_
     __imul__ = mul_
     __itruediv__ = div_
-    __ifloordiv__ = floor_divide_
-    __imod__ = remainder_
-    __ipow__ = pow_
+    __ifloordiv__: Final = in_place(OutOfPlace.floor_divide)
+    __imod__: Final = in_place(OutOfPlace.remainder)
+    __ipow__: Final = in_place(OutOfPlace.pow)
     __iand__: Final = in_place(OutOfPlace.__and__)
     __ior__: Final = in_place(OutOfPlace.__or__)  # type: ignore[arg-type]  # mypy sees that of the class itself
     __ixor__: Final = in_place(OutOfPlace.__xor__)

@@ -8,7 +8,6 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..tape import Fused, Op, View
 from .activations import Gelu, gelu_slope
 from .arithmetic import Mul, product
 from .numpy_protocol import answers
-from .operands import check_dim, operand, rows_of
+from .operands import operand, rows_of
 from .reduce import column_sum
 
 if TYPE_CHECKING:
@@ -147,35 +146,6 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     return out.reshape(leading + [rows] * (not row) + [columns] * (not column))
 
 
-@answers(np.tensordot, axes="dims")
-def tensordot(a: TensorLike, b: TensorLike, dims: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
-    """The products of a and b, summed over pairs of axes: dims = (axes of a, axes of b).
-
-    An integer means that number of pairs, the last axes of a with the first of b. The result has the other axes of a, then
-    those of b.
-
-    >>> from minigrad import ones
-    >>> tensordot(ones(2, 3, 4), ones(4, 5, 2), ((0, 2), (2, 0))).shape
-    (3, 5)
-    """
-    a, b = as_tensors(a, b)
-    if isinstance(dims, (int, np.integer)):
-        if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise ValueError(f"tensordot: {dims} axes cannot be summed over, of shapes {a.shape} and {b.shape}")
-        dims = range(a.ndim - dims, a.ndim), range(dims)
-    over_a, over_b = ([check_dim("tensordot", x, d) for d in np.atleast_1d(over).tolist()] for x, over in zip((a, b), dims))
-    if any(len(set(over)) < len(over) for over in (over_a, over_b)):
-        raise ValueError(f"tensordot: an axis is summed over twice in {over_a} or {over_b}")
-    if [a.shape[d] for d in over_a] != [b.shape[d] for d in over_b]:
-        raise ValueError(f"tensordot: axes {over_a} of {a.shape} and {over_b} of {b.shape} differ in length or number")
-    rest_a, rest_b = ([d for d in range(x.ndim) if d not in over] for x, over in ((a, over_a), (b, over_b)))
-    summed = math.prod(a.shape[d] for d in over_a)
-    rows, columns = [a.shape[d] for d in rest_a], [b.shape[d] for d in rest_b]
-    left = a.permute(rest_a + over_a).reshape(math.prod(rows), summed)
-    right = b.permute(over_b + rest_b).reshape(summed, math.prod(columns))
-    return matmul(left, right).reshape(rows + columns)
-
-
 def _product_of(name: str, ndim: int, a, b):
     if a.ndim != ndim or b.ndim != ndim:
         raise ValueError(f"{name}: expected {ndim}-D tensors, got shapes {a.shape} and {b.shape}")
@@ -214,11 +184,13 @@ class MatmulMethods:
 
 @answers(np.dot)
 def _dot(a: TensorLike, b: TensorLike) -> Tensor:
-    """NumPy's dot: the products summed over the last axis of a and the last but one of b; of numbers, a * b."""
+    """NumPy's dot: a @ b of vectors and matrices; of numbers, a * b."""
     a, b = as_tensors(a, b)
     if not (a.ndim and b.ndim):
         return a * b
-    return matmul(a, b) if b.ndim <= 2 else tensordot(a, b, ([-1], [-2]))
+    if b.ndim > 2:
+        raise ValueError(f"np.dot: b has at most two axes, got shape {b.shape}; use @ or mg.einsum")
+    return matmul(a, b)
 
 
 @answers(np.outer)

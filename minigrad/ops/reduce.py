@@ -16,7 +16,6 @@ from .. import backend
 from ..backend import in_order, normalized
 from ..tape import Op
 from .comparison import select
-from .cumulative import CumProd
 from .numpy_protocol import answers
 from .operands import as_dtype, check_dim, checked_axes, floating, methods_with_numpy_names, rows_of
 from .sorting import ValuesAndIndices, picked
@@ -148,24 +147,6 @@ class Norm(Op):
         return dout * np.sign(x) * (np.abs(np.where(x == 0, 1.0, x)) / out) ** (self.p - 1)
 
 
-class Prod(Op):
-    """out = product of x along the last axis:  dx_i = dout * product of all other x_j
-
-    Dividing out by x_i would fail at zeros. The others are the elements before i and after it, so dx is the product of two
-    running products.
-    """
-
-    def forward(self, x):
-        self.save(x)
-        return in_order(np.multiply.reduce(x, axis=-1, dtype=np.float64).astype(x.dtype))
-
-    def backward(self, dout, x):
-        one = np.ones(x.shape[:-1] + (1,), x.dtype)
-        before = CumProd.call(np.concatenate([one, x], axis=-1)[..., :-1])
-        after = CumProd.call(np.concatenate([one, x[..., ::-1]], axis=-1)[..., :-1])[..., ::-1]
-        return dout[..., None] * before * after
-
-
 def reduce(operation, x, dim, keepdim: bool, **options):
     name = operation.__name__.lower()
     axis = None if dim is None else checked_axes(name, x, dim)
@@ -233,21 +214,6 @@ class ReduceMethods:
         """
         return reduce(Mean, floating(as_dtype(self, dtype)), dim, keepdim)
 
-    @answers(np.prod)
-    def prod(
-        self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, dtype: DType = None, axis: Axes | None = None,
-        keepdims: bool = False,
-    ) -> Tensor:
-        """The product. The gradient is right even where elements are zero."""
-        self = as_dtype(self, dtype)
-        if self.dtype.kind != "f":
-            return as_dtype(reduce_constant("prod", np.multiply, self, dim, keepdim), dtype)
-        axes = checked_axes("prod", self, dim) or tuple(range(self.ndim))
-        others = [d for d in range(self.ndim) if d not in axes]
-        rows = self.permute(*others, *axes).reshape([self.shape[d] for d in others] + [count(self.shape, axes)])
-        out = self.apply_op(Prod, rows)
-        return keep_axes(out, self.shape, axes) if keepdim else out
-
     @answers(np.max)
     def amax(
         self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, axis: Axes | None = None, keepdims: bool = False
@@ -313,10 +279,6 @@ class ReduceMethods:
     ) -> Tensor:
         """Are all elements along dim nonzero?"""
         return reduce_constant("all", np.logical_and, self, dim, keepdim)
-
-    def count_nonzero(self: Tensor, dim: Axes | None = None, *, axis: Axes | None = None) -> Tensor:
-        """How many elements along dim are nonzero."""
-        return self.constant(functools.partial(np.count_nonzero, axis=checked_axes("count_nonzero", self, dim)), self)
 
     @overload
     def logsumexp(self: Tensor, dim: Axes, keepdim: bool = False) -> Tensor: ...

@@ -97,19 +97,6 @@ class Flip(Op):
         return Flip.call(dout, axes=self.axes)
 
 
-class Roll(Op):
-    """out[(i + shift) % n] = x[i] along dim, which is n long:  dx[i] = dout[(i + shift) % n], rolled back"""
-
-    def forward(self, x, *, shift, dim):
-        self.shift, self.dim = shift, dim
-        n = x.shape[dim]
-        first = n - shift % n if n else 0  # the position of the element that comes first
-        return concatenate([x[at(dim, slice(first, None))], x[at(dim, slice(first))]], dim)
-
-    def backward(self, dout):
-        return Roll.call(dout, shift=-self.shift, dim=self.dim)
-
-
 class Pad(Op):
     """out = full(shape, value), but out[index] = x, index a tuple of slices:  dx = dout[index]"""
 
@@ -158,40 +145,6 @@ def _of_one_dtype(name: str, tensors: Sequence) -> tuple:
         return tensors
     dtype = common_dtype(*tensors)
     return tuple([cast(t, dtype) for t in tensors])
-
-
-@answers(np.hstack)
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Vectors one after the other, others along the second axis."""
-    tensors = [t if t.ndim else t.reshape(1) for t in tensors]
-    return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
-
-
-@answers(np.vstack)
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along the first axis; a vector is a row."""
-    return cat([t.reshape(1, -1) if t.ndim < 2 else t for t in tensors], 0)
-
-
-def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Each vector (or number) expanded to the grid of all, which has an axis for each.
-
-    With indexing "xy" the first two axes of the grid are swapped.
-
-    >>> from minigrad import tensor
-    >>> [grid.tolist() for grid in meshgrid(tensor([1, 2]), tensor([3, 4]))]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
-    """
-    vectors: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
-    if indexing not in ("ij", "xy"):
-        raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
-    if not vectors or any(v.ndim > 1 for v in vectors):
-        raise ValueError(f"meshgrid: expected vectors, got shapes {[v.shape for v in vectors]}")
-    if len({v.dtype for v in vectors}) > 1:
-        raise TypeError(f"meshgrid: expected one dtype, got {[str(v.dtype) for v in vectors]}; convert with .to(dtype)")
-    shape = [v.numel() for v in vectors]
-    grids = [v.reshape([-1 if i == d else 1 for i in range(len(shape))]).expand(shape) for d, v in enumerate(vectors)]
-    return tuple(grid.transpose(0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
 
 
 def pad(x: Tensor, widths: Sequence[int], value: float = 0.0) -> Tensor:
@@ -301,7 +254,6 @@ class ShapeMethods:
         return self.apply_op(Permute, self, axes=tuple(axes))
 
     swapaxes = transpose
-    swapdims = transpose
 
     def t(self: Tensor) -> Tensor:
         """A matrix transposed."""
@@ -320,8 +272,6 @@ class ShapeMethods:
         for place, d in sorted(zip(places, sources)):
             order.insert(place, d)
         return self.permute(order)
-
-    moveaxis = movedim
 
     @property
     def T(self: Tensor) -> Tensor:
@@ -355,10 +305,6 @@ class ShapeMethods:
         """View in the shape of other."""
         return self.view(other.shape)
 
-    def reshape_as(self: Tensor, other: Tensor) -> Tensor:
-        """Reshape to the shape of other."""
-        return self.reshape(other.shape)
-
     def repeat(self: Tensor, *repeats: Size) -> Tensor:
         """The whole tensor repeats[i] times along axis i; more repeats than axes make new axes in front."""
         repeats = sizes(repeats)
@@ -369,30 +315,9 @@ class ShapeMethods:
         copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
         return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
 
-    @answers(np.tile, reps="dims")
-    def tile(self: Tensor, dims: Size = (), *more: int) -> Tensor:
-        """Like repeat, but missing numbers, in front, are 1."""
-        repeats = sizes((dims, *more))
-        return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
-
     def flip(self: Tensor, dims: Axes = (), *more: int) -> Tensor:
         """A copy with the order along the axes reversed."""
         return self.apply_op(Flip, self, axes=checked_axes("flip", self, sizes((dims, *more))) or ())
-
-    @answers(np.roll, shift="shifts", axis="dims")
-    def roll(self: Tensor, shifts: int | Sequence[int], dims: Axes | None = None) -> Tensor:
-        """Shift the elements along axes, from the end back to the start; without dims, in the flattened tensor."""
-        if dims is None:
-            return self.flatten().roll(shifts, 0).reshape(self.shape)
-        shifts, dims = ((n,) if isinstance(n, (int, np.integer)) else tuple(n) for n in (shifts, dims))
-        if len(shifts) != len(dims):
-            raise ValueError(f"roll: expected as many shifts as dims, got {shifts} and {dims}")
-        if dims and not self.ndim:
-            raise IndexError(f"roll: a tensor without axes has no dim {dims[0]}; omit dims")
-        x = self
-        for shift, dim in zip(shifts, dims):
-            x = x.apply_op(Roll, x, shift=int(shift), dim=check_dim("roll", x, dim))
-        return x.clone() if x is self else x
 
     def contiguous(self: Tensor) -> Tensor:
         """This tensor if its elements are in C order, else a copy that is."""
@@ -421,13 +346,6 @@ class ShapeMethods:
         """All slices along dim, without that axis."""
         dim = check_dim("unbind", self, dim)
         return tuple([self.apply_op(Index, self, index=at(dim, i)) for i in range(self.shape[dim])])
-
-    def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-        """`length` elements along dim, from `start`."""
-        dim = check_dim("narrow", self, dim)
-        if length < 0 or not 0 <= start <= self.shape[dim] - length:
-            raise IndexError(f"narrow: start {start} and length {length} leave axis {dim} of shape {self.shape}")
-        return self[at(dim, slice(start, start + length))]
 
     def select(self: Tensor, dim: int, index: int) -> Tensor:
         """The slice at `index` along dim, without that axis."""

@@ -9,11 +9,11 @@ Errors name the function, what it expected, and what it got.
 (2, 4)
 """
 from .activations import (
-    ACTIVATIONS, elu, gelu, gelu_tanh, glu, leaky_relu, logsigmoid, relu, sigmoid, silu, softplus, swiglu, tanh,
+    ACTIVATIONS, gelu, gelu_tanh, leaky_relu, logsigmoid, relu, sigmoid, silu, softplus, swiglu, tanh,
 )
 from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (
-    DENOMINATORS, add_dropped, cosine_similarity, dropout, embedding, layer_norm, linear, log_softmax, mlp, normalize,
+    DENOMINATORS, add_dropped, dropout, embedding, layer_norm, linear, log_softmax, mlp, normalize,
     one_hot, pad, rms_norm, softmax,
 )
 from .losses import (
@@ -22,8 +22,8 @@ from .losses import (
 
 __all__ = [
     "ACTIVATIONS", "DENOMINATORS", "add_dropped", "attention_weights", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "cosine_similarity", "cross_entropy", "drop_weights", "dropout", "elu",
-    "embedding", "gelu", "gelu_tanh", "glu", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "binary_cross_entropy_with_logits", "cross_entropy", "drop_weights", "dropout",
+    "embedding", "gelu", "gelu_tanh", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
     "logsigmoid", "mlp", "mse_loss", "nll_loss", "normalize", "one_hot", "packed_attention", "pad", "relu", "rms_norm",
     "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh",
 ]

@@ -5,7 +5,7 @@
 from collections.abc import Callable
 
 from minigrad import Tensor, ops
-from minigrad.extend import apply, check_dim, floating
+from minigrad.extend import apply, floating
 from nn.checks import check_same_dtype
 
 
@@ -66,19 +66,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, else negative_slope * x. At 0 the gradient is the slope."""
     return apply(ops.activations.LeakyRelu, floating(input), slope=float(negative_slope))
-
-
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289). At 0 the gradient is alpha."""
-    return apply(ops.activations.Elu, floating(input), alpha=float(alpha))
-
-
-def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """a * sigmoid(b), where a and b are the halves of x along dim (Dauphin et al., arXiv:1612.08083)."""
-    if input.ndim == 0 or input.shape[check_dim("glu", input, dim)] % 2:
-        raise ValueError(f"glu: halving size must be even, but dimension {dim} of {input.shape} is not")
-    a, b = input.chunk(2, dim)
-    return a * b.sigmoid()
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -1,4 +1,4 @@
-"""Clipping gradients, by their global norm or element by element."""
+"""Clipping gradients by their global norm."""
 import math
 from collections.abc import Iterable
 
@@ -50,24 +50,6 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
                 gradient *= coefficient
                 note_write(gradient)
     return mg.tensor(total_norm, dtype=mg.float64 if any(g.dtype == mg.float64 for g in gradients) else mg.float32)
-
-
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Clip each element of each gradient, in place, to -clip_value ... clip_value; `foreach` changes nothing.
-
-    >>> import minigrad as mg
-    >>> import nn
-    >>> p = nn.Parameter(mg.zeros(3))
-    >>> p.grad = mg.tensor([3.0, -0.1, -4.0])
-    >>> clip_grad_value_([p], 0.5)
-    >>> p.grad
-    tensor([ 0.5, -0.1, -0.5])
-    """
-    if not clip_value >= 0:
-        raise ValueError(f"clip_grad_value_: clip_value must not be negative, got {clip_value!r}")
-    for gradient in _gradients(parameters):
-        np.clip(gradient, -clip_value, clip_value, out=gradient)
-        note_write(gradient)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:

@@ -41,7 +41,6 @@ EXTREME = {  # a function, an input, the upstream gradient, and what the output 
     "zero to a negative power": (lambda x: mg.tensor([0.0], dtype=x.dtype) ** x, [-1.0], [1], [inf], [-inf]),
     "mean of nothing": (lambda x: x.mean(), [], 1, nan, []),
     "sum of nothing": (lambda x: x.sum(), [], 1, 0, []),
-    "cumprod": (lambda x: x.cumprod(0), [1e-30, 1e30, 1e30, 1e-30], [0, 0, 0, 1], [1e-30, 1, 1e30, 1], [1e30, 1e-30, 1e-30, 1e30]),
 }
 
 
@@ -94,7 +93,6 @@ KINKS = [  # a function, an input and its gradient
     (lambda x: x.amax(0), [1.0, nan, nan], [0, 0.5, 0.5]),
     (lambda x: x.amin(1), [[1.0, nan], [2.0, 1.0]], [[0, 1], [0, 1]]),
     (lambda x: x.max(), [1.0, nan, 2.0], [0, 1, 0]),
-    (lambda x: x.prod(0), np.ones((0, 2)), np.ones((0, 2))),
     (lambda x: x.clamp(-1, 2), [-1.0, 2.0, 3.0], [1, 1, 0]),
     (lambda x: x.sign(), [0.0, -2.0, 2.0], [0, 0, 0]),
     (lambda x: x.norm(), [0.0, 0.0, 0.0], [0, 0, 0]),
@@ -102,8 +100,6 @@ KINKS = [  # a function, an input and its gradient
     (lambda x: mg.grad(x.norm(), x, create_graph=True)[0][0], [0.0, 3.0, 4.0], [0.2, 0, 0]),
     (lambda x: x.norm(p=1), [0.0, -1.0, 2.0], [0, -1, 1]),
     (lambda x: x.std(), [2.0, 2.0, 2.0], [0, 0, 0]),
-    (lambda x: x.prod(), [0.0, 3.0, 2.0], [6, 0, 0]),
-    (lambda x: x.prod(), [0.0, 3.0, 0.0], [0, 0, 0]),
     (lambda x: x.logsumexp(0), [-inf, -inf, -inf], [0, 0, 0]),
     (lambda x: x.logsumexp(0), [-inf, 1.0, -inf], [0, 1, 0]),
     (lambda x: mg.tensor([0.0, 0.0, 2.0], dtype=mg.float64) ** x, [0.0, 2.0, 0.0], [0, 0, math.log(2)]),
@@ -111,15 +107,8 @@ KINKS = [  # a function, an input and its gradient
     (lambda x: x**2, [0.0, -1.0, 2.0], [0, -2, 4]),
     (lambda x: x**0, [0.0, -1.0, 2.0], [0, 0, 0]),
     (lambda x: x**1, [0.0, -1.0, 2.0], [1, 1, 1]),
-    (lambda x: mg.logaddexp(x, mg.tensor([-inf, 1.0, -inf])), [-inf, -inf, 1.0], [0, 0, 1]),
-    (lambda x: mg.logaddexp(mg.tensor([-inf, -inf, 1.0]), x), [-inf, 1.0, -inf], [0, 1, 0]),
-    (lambda x: x.median(0).values, [2.0, 1.0, 3.0, 4.0], [1, 0, 0, 0]),
-    (mg.median, [1.0, 2.0, 2.0, 3.0], [0, 0.5, 0.5, 0]),
-    (mg.median, [1.0, nan, 3.0, nan], [0, 0.5, 0, 0.5]),
     (lambda x: x.max(), [1.0, nan, 3.0, nan], [0, 0.5, 0, 0.5]),  # as in PyTorch, whose amin gives NaN to all
     (lambda x: x.amin(0), [1.0, nan, 3.0, nan], [0, 0.5, 0, 0.5]),
-    (mg.unique, [2.0, 1.0, 2.0], [1, 1, 0]),
-    (mg.nan_to_num, [nan, inf, -inf, 3.0], [0, 0, 0, 1]),
 ]  # fmt: skip
 
 
@@ -137,14 +126,13 @@ SILENT = {  # function, a float32 input
     "log": (lambda x: x.log(), 0.0),
     "divide": (lambda x: 1 / x, 0.0),
     "divide zero": (lambda x: x / x, 0.0),
-    "remainder": (lambda x: x % 0.0 + x // 0.0 + x.fmod(0.0), 1.0),
+    "remainder": (lambda x: x % 0.0 + x // 0.0, 1.0),
     "multiply": (lambda x: x * x, 1e30),
     "add": (lambda x: x + x, 3e38),
     "subtract": (lambda x: x - x, inf),
     "cast": (lambda x: (x.double() * 1e300).float(), 1.0),
     "norm": (lambda x: x.norm(3.0), 1e30),
     "var": (lambda x: x.reshape(1).var(), inf),
-    "prod": (lambda x: mg.stack([x, x]).prod(), 1e30),
     "softplus": (lambda x: F.softplus(x, beta=1e30), 1e30),
     "sigmoid": (lambda x: x.sigmoid(), -100.0),
     "logsumexp": (lambda x: x.reshape(1).logsumexp(0), inf),
@@ -240,7 +228,7 @@ def test_floor_division_is_that_of_python():
     assert (mg.tensor([1.0], dtype=mg.float64) // 0.1).item() == 1.0 // 0.1 == 9.0
     _, db = gradient(lambda b: mg.tensor([1.0], dtype=mg.float64) % b, [0.1], [1])
     assert db == -9
-    for divide in (lambda x: x // 0, lambda x: x % mg.tensor([0]), lambda x: x.fmod(0)):
+    for divide in (lambda x: x // 0, lambda x: x % mg.tensor([0])):
         with pytest.raises(ZeroDivisionError, match="integer division by zero"):
             divide(mg.tensor([1]))
         assert divide(mg.tensor([1])[:0]).shape == (0,)  # nothing is divided
@@ -258,10 +246,10 @@ def test_single_numbers_and_empty_tensors_have_softmax_attention_and_positions()
 
 OF_A_DIM = {
     **{name: lambda x, dim, name=name: getattr(x, name)(dim=dim) for name in (
-        "sum mean prod amax amin any all count_nonzero logsumexp var std argmax argmin max min median softmax log_softmax "
-        "cumsum cumprod sort argsort squeeze").split()},
+        "sum mean amax amin any all logsumexp var std argmax argmin max min softmax log_softmax "
+        "cumsum sort argsort squeeze").split()},
     **{f"norm {p}": lambda x, dim, p=p: x.norm(p, dim) for p in (0, 1, 2, 3, inf)},
-    "var_mean": mg.var_mean, "normalize": lambda x, dim: F.normalize(x, dim=dim),
+    "normalize": lambda x, dim: F.normalize(x, dim=dim),
     "flatten": lambda x, dim: x.flatten(dim), "sum of several": lambda x, dim: x.sum((dim,)),
 }
 
@@ -285,16 +273,8 @@ def test_arrays_are_accepted_as_constants():
 
 def test_numpy_integers_are_integers():
     x, one = mg.tensor([[1.0, 2.0], [3.0, 4.0]]), np.int64(1)
-    assert x.sum(one).tolist() == [3, 7] and x.roll(one, one).tolist() == [[2, 1], [4, 3]]
+    assert x.sum(one).tolist() == [3, 7]
     assert len(x.split(one)) == 2 and x.movedim(one, np.int64(0)).tolist() == [[1, 3], [2, 4]]
-
-
-
-
-def test_lerp_reaches_both_ends_exactly():
-    for n in 1, 2500:  # by NumPy, and by a kernel
-        a, b = mg.tensor([1e8, 0.1] * n), mg.tensor([0.1, 1e8] * n)
-        assert a.lerp(b, 1.0).equal(b) and a.lerp(b, 0.0).equal(a) and a.lerp(b, mg.ones(a.shape)).equal(b)
 
 
 @pytest.mark.parametrize("approximate, activation", [("none", "gelu"), ("tanh", "gelu_tanh")])

@@ -15,7 +15,6 @@ from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
 from minigrad.fast import pool
 from minigrad.fast.matmul import RoundsOperands
-from minigrad.ops.cumulative import CumProd
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.losses import DifferenceLoss
 from minigrad.ops.dtypes import Cast
@@ -26,7 +25,7 @@ from minigrad.ops.in_place import Identity
 from minigrad.ops.indexing import Index, is_basic
 from minigrad.ops.matmul import MLP, Linear, MatMul
 from minigrad.ops.operands import operand
-from minigrad.ops.reduce import LogSumExp, Max, Mean, Min, Norm, Prod, Sum
+from minigrad.ops.reduce import LogSumExp, Max, Mean, Min, Norm, Sum
 from minigrad.ops.shape import Expand, Permute, Reshape
 from minigrad.ops.statistics import Std, Var
 from minigrad.runner import EAGER
@@ -314,7 +313,6 @@ LEFT_AS_THEY_ARE = {  # rows and special values, and why
     "Erf.* times 10": "the gradient has e^(-x^2), and x^2 is rounded",
     "BinaryCrossEntropy-.* (1e-30|denormal|mixed)": "bounds, those of PyTorch: -100 of logarithms, 1e-12 of a denominator",
     "Pow.* denormal": "if both the base and the exponent b are denormal, b a^(b - 1) overflows on the way",
-    "Prod.* 1e25": "the product of the numbers that follow a zero overflows",
     "(MLP|.*Attention).* 1e25": "products of two such numbers overflow",
     "(LayerNorm|RMSNorm).*eps=0.0 denormal": "so does 1 / the deviation",
     "Norm.*p=3 denormal.* float64": "the norm is denormal, too, and the gradient is made of it",
@@ -339,7 +337,7 @@ def takes_many(case):
     """Can the op be applied to copies along a new first axis?"""
     if any(isinstance(value, np.ndarray) for value in case.options.values()) or case.options.get("reduction", "none") != "none":
         return False
-    return case.op in ELEMENTWISE | {Prod, CumProd} or case.op in (LogSumExp, Max, Mean, Min, Norm, Std, Sum, Var) and "axis" in case.options
+    return case.op in ELEMENTWISE or case.op in (LogSumExp, Max, Mean, Min, Norm, Std, Sum, Var) and "axis" in case.options
 
 
 def special_values(share):

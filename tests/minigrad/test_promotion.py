@@ -75,7 +75,7 @@ def test_numbers_on_both_sides_of_where():
 
 def test_sums_of_booleans_are_integers():
     for x in (mg.tensor(True), mg.tensor([True])):
-        for out in (x.sum(), x.prod(), x.cumsum(0), x + 0):
+        for out in (x.sum(), x.cumsum(0), x + 0):
             assert out.dtype == mg.int64
 
 

@@ -19,7 +19,6 @@ MAKERS = {  # of tensors, given options
     "randn_like": lambda **o: mg.randn_like(mg.ones(2), **o), "new_zeros": lambda **o: mg.ones(1).new_zeros(2, **o),
     "new_full": lambda **o: mg.ones(1).new_full((2,), 3.0, **o), "new_tensor": lambda **o: mg.ones(1).new_tensor([2.0], **o),
     "randint": lambda **o: mg.randint(5, (2,), **o), "randperm": lambda **o: mg.randperm(3, **o),
-    "randint_like": lambda **o: mg.randint_like(mg.ones(2), 5, **o),
 }
 NO_CUDA = re.escape("device 'cuda' is not available: \"cpu\" is the only one")
 
@@ -75,22 +74,14 @@ def test_devices():
     assert not hasattr(mg.cuda, "Stream")
     mg.backends.cuda.matmul.allow_tf32 = mg.backends.cudnn.allow_tf32 = True
     mg.set_float32_matmul_precision("high")
+    with mg.device("cpu") as device:
+        assert mg.ones(2).device == device
     with pytest.raises(RuntimeError, match="device 'mps' is not available"):
         mg.Generator(device="mps")
 
 
-def test_the_default_device():
-    assert mg.set_default_device("cpu") is mg.set_default_device(mg.device("cpu")) is mg.set_default_device(None) is None
-    assert mg.get_default_device() == mg.device("cpu")
-    with mg.device("cpu") as device:
-        assert mg.ones(2).device == device
-    with pytest.raises(RuntimeError, match=NO_CUDA):
-        mg.set_default_device("cuda")
-
-
 def test_constants():
-    assert mg.nan != mg.nan and mg.inf == float("inf") and (mg.pi, mg.e) == (np.pi, np.e)
-    assert mg.ones(2)[mg.newaxis].shape == (1, 2)
+    assert mg.nan != mg.nan and mg.inf == float("inf") and mg.pi == np.pi
     assert isinstance(mg.ones(2).dtype, mg.dtype) and isinstance(mg.long, mg.dtype)
 
 
@@ -170,10 +161,9 @@ def test_conversions():
     assert mg.as_tensor(x) is x and mg.as_tensor(x, dtype=mg.float64).dtype == mg.float64
     array = np.zeros(2)
     assert mg.as_tensor(array).data_ptr() == array.ctypes.data != mg.tensor(array).data_ptr()
-    assert (x.element_size(), mg.zeros(2, 3).stride(), mg.zeros(2, 3).T.stride(0), mg.zeros(2, 3).T.is_contiguous()) == (
-        4, (3, 1), 1, False)
+    assert (mg.zeros(2, 3).stride(), mg.zeros(2, 3).T.stride(0), mg.zeros(2, 3).T.is_contiguous()) == ((3, 1), 1, False)
     assert mg.is_tensor(x) and not mg.is_tensor(array) and x.is_floating_point() and not mg.is_floating_point(mg.arange(2))
-    assert mg.finfo(mg.float).max > 3e38 and mg.iinfo(mg.long).max == 2**63 - 1 and mg.Size([2]) == x.shape
+    assert mg.finfo(mg.float).max > 3e38 and mg.Size([2]) == x.shape
 
 
 @pytest.mark.parametrize("draw", [
@@ -181,12 +171,11 @@ def test_conversions():
     lambda **o: mg.randperm(50, **o), lambda **o: mg.normal(mg.zeros(4), 2.0, **o), lambda **o: mg.rand_like(mg.ones(4), **o),
     lambda **o: mg.ones(50).multinomial(4, **o), lambda **o: mg.ones(50).multinomial(4, True, **o),
     lambda **o: mg.bernoulli(mg.full((40,), 0.5), **o), lambda **o: mg.zeros(4).normal_(**o),
-    lambda **o: mg.zeros(4).uniform_(1, 2, **o), lambda **o: mg.zeros(4).exponential_(**o),
+    lambda **o: mg.zeros(4).uniform_(1, 2, **o),
     lambda **o: nn.init.uniform_(mg.zeros(4), **o), lambda **o: nn.init.normal_(mg.zeros(4), **o),
     lambda **o: nn.init.trunc_normal_(mg.zeros(40), a=-0.5, b=0.5, **o), lambda **o: nn.init.orthogonal_(mg.zeros(2, 3), **o),
     lambda **o: nn.init.xavier_uniform_(mg.zeros(2, 3), **o), lambda **o: nn.init.xavier_normal_(mg.zeros(2, 3), **o),
     lambda **o: nn.init.kaiming_uniform_(mg.zeros(2, 3), **o), lambda **o: nn.init.kaiming_normal_(mg.zeros(2, 3), **o),
-    lambda **o: mg.zeros(40).bernoulli_(0.3, **o), lambda **o: mg.randint_like(mg.ones(4), 100, **o),
 ])
 def test_draws_follow_their_own_generator(draw):
     mg.manual_seed(3)
@@ -227,7 +216,6 @@ def test_draws_have_the_stated_distribution():
     mg.manual_seed(0)
     n = 20_000
     for x, mean, std in ((mg.zeros(n).normal_(2.0, 0.5), 2, 0.5), (mg.zeros(n).uniform_(-1, 3), 1, 4 / 12**0.5),
-                         (mg.zeros(n).exponential_(2.0), 0.5, 0.5), (mg.zeros(n).bernoulli_(0.3), 0.3, 0.21**0.5),
                          (mg.full((n,), 0.3).bernoulli(), 0.3, 0.21**0.5), (mg.normal(mg.full((n,), 2.0), 3.0), 2, 3),
                          (mg.normal(1.0, mg.full((n,), 3.0)), 1, 3)):
         assert x.dtype == mg.float32
@@ -268,5 +256,5 @@ def test_dir_lists_this_librarys_names_only():
 
     public = {name: getattr(mg, name) for name in dir(mg) if name[0] != "_"}
     foreign = {name for name, value in public.items() if home(value).split(".")[0] not in ("minigrad", "nn", "models", "study")}
-    assert {name for name in foreign if not isinstance(public[name], np.dtype)} == {"Size", "dtype", "iinfo"}
+    assert {name for name in foreign if not isinstance(public[name], np.dtype)} == {"Size", "dtype"}
     assert not public.keys() & {"TYPE_CHECKING", "as_function"}

@@ -25,7 +25,7 @@ def untyped(function) -> list[str]:
 @pytest.mark.parametrize("owner", [Tensor, minigrad], ids=["Tensor", "minigrad"])
 def test_every_public_name_has_types_and_a_docstring(owner):
     members = public(owner)
-    assert len(members) > 200
+    assert len(members) > 170
     assert [name for name, value in members.items() if not inspect.getdoc(value)] == []
     functions = {name: value.fget if isinstance(value, property) else value for name, value in members.items()}
     found = {name: untyped(value) for name, value in functions.items() if inspect.isfunction(value)}
@@ -34,7 +34,7 @@ def test_every_public_name_has_types_and_a_docstring(owner):
 
 def test_elementary_methods_apply_the_ops_of_their_names_and_have_their_formulas():
     methods = {name: method for name, method in vars(ElementaryMethods).items() if getattr(method, "__qualname__", "") == name}
-    assert len(methods) == 13
+    assert len(methods) == 11
     with minigrad.textbook():
         for name, method in methods.items():
             op = type(method(minigrad.ones(1, requires_grad=True)).node)

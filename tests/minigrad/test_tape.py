@@ -130,7 +130,7 @@ def test_the_gradient_that_a_backward_starts_with_is_its_own():
 
 @pytest.mark.parametrize("function", [
     lambda x: -x, lambda x: 1.0 - x, lambda x: x.abs(), lambda x: x.sin(), lambda x: x**2, lambda x: x.norm(),
-    lambda x: x.logsumexp(0), lambda x: x.expm1(),
+    lambda x: x.logsumexp(0),
 ])  # fmt: skip
 def test_the_gradient_of_a_single_number_is_a_tensor(function):
     x = mg.tensor(3.0, requires_grad=True)
@@ -278,7 +278,7 @@ def test_retain_grad_keeps_a_gradient_that_is_none_otherwise_and_says_why():
     assert y.grad.tolist() == [7.0, 13.0] and x.grad.tolist() == [21.0, 39.0]
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean", "max", "prod"])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
 def test_a_gradient_of_one_number_can_be_added_to(reduction):
     """A broadcast view of one number is contiguous, and cannot be written to."""
     x = mg.tensor(3.0, requires_grad=True)

@@ -1,25 +1,15 @@
 """Options of activations. (Their formulas are in tests/cases.py, PyTorch's in test_pytorch_calls.py.)"""
 
-import numpy as np
 import pytest
 
 import minigrad as mg
 import nn
-from nn import functional as F
 
 
 def test_an_option_may_be_changed_later():
     layer = nn.LeakyReLU(0.5)
     layer.negative_slope = 0.25
     assert layer(mg.tensor([-2.0, 4.0])).tolist() == [-0.5, 4.0]
-
-
-def test_cosine_similarity_of_zeros_is_zero():
-    x, y = mg.zeros(1, 3, requires_grad=True), mg.tensor([[1.0, 2.0, 2.0]])
-    similarity = F.cosine_similarity(x, y)
-    similarity.backward(mg.ones(1))
-    assert similarity.tolist() == [0.0] and np.isfinite(x.grad.data).all()
-    assert F.cosine_similarity(y, y, eps=6.0).item() == pytest.approx(0.25)  # 9 / (6 * 6)
 
 
 @pytest.mark.parametrize("call", [

@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from nn.optim import SGD, Adam, AdamW, Joined, Muon, Optimizer, clip_grad_norm_, clip_grad_value_
+from nn.optim import SGD, Adam, AdamW, Joined, Muon, Optimizer, clip_grad_norm_
 from stepping import make_parameters, set_gradients, steps_beside_pytorch, values
 
 SHAPES = [(), (1,), (3, 4), (0, 2), (9000,), (2, 5, 3)]  # 0-d, empty, and two blocks of a kernel
@@ -517,16 +517,6 @@ def test_error_if_nonfinite_leaves_gradients_alone(bad, norm_type):
     np.testing.assert_array_equal(p.grad.data, [math.nan, 0.0 if bad == math.inf else math.nan])
     p.grad = mg.tensor(np.array([3.0, 4.0]))
     assert clip_grad_norm_([p], 0.5, error_if_nonfinite=True) == 5
-
-
-def test_clip_grad_value():
-    p, q, unused = make_parameters([(3,), (), (2,)], np.float32)
-    p.grad, q.grad = mg.tensor([-2.0, 0.25, math.nan]), mg.tensor(3.0)
-    assert nn.utils.clip_grad_value_([p, q, unused], 0.5) is None
-    np.testing.assert_array_equal(p.grad.data, np.array([-0.5, 0.25, np.nan], np.float32))
-    assert q.grad.item() == 0.5 and unused.grad is None and p.grad.dtype == mg.float32
-    clip_grad_value_(q, 0.125)  # one parameter
-    assert q.grad.item() == 0.125
 
 
 # ---- Muon ----

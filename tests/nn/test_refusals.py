@@ -95,7 +95,7 @@ REFUSED = {
     F.embedding(long, ones(3, 2), positions=ones(1, 2))  # ValueError: got 2 ids in a row, and only 1 positions
     F.embedding(long, ones(3, 2), positions=ones(1, 3))  # ValueError: expected ids (..., T) and positions (P, 2)
     F.pad(ones(2), (1, 1), "reflect")  # ValueError: pad: only mode 'constant' is supported, got 'reflect'
-    F.one_hot(long.narrow(0, 0, 0))  # ValueError: one_hot: cannot tell the number of classes from no ids
+    F.one_hot(long[:0])  # ValueError: one_hot: cannot tell the number of classes from no ids
     F.scaled_dot_product_attention(x, x, x, ones(3, 3).bool(), is_causal=True)  # ValueError: give attn_mask or is_causal
     BCELoss()(mg.tensor([0.5, 1.5]), zeros(2))  # ValueError: between 0 and 1, got 1.5
     BCELoss()(mg.tensor([-0.1]), zeros(1))  # ValueError: between 0 and 1, got -0.1
@@ -104,9 +104,6 @@ REFUSED = {
     F.scaled_dot_product_attention(zeros(1, 3, 4), zeros(2, 3, 4), zeros(2, 3, 4), enable_gqa=True)  # ValueError: a multiple of
     F.scaled_dot_product_attention(zeros(2, 3, 4), zeros(2, 3, 4), zeros(0, 3, 4), enable_gqa=True)  # ValueError: a multiple of
     init.orthogonal_(ones(3))  # ValueError: expected at least 2 dimensions, got shape (3,)
-    F.glu(zeros(3))  # ValueError: halving size must be even, but dimension -1 of (3,)
-    F.glu(x, dim=5)  # IndexError: glu: dim 5 is out of range for a tensor of shape (2, 3, 4)
-    F.glu(zeros(()))  # ValueError: halving size must be even, but dimension -1 of ()
     F.one_hot(long, 0)  # ValueError: one_hot: num_classes must be a positive integer, got 0
     F.kl_div(zeros(()), zeros(()), reduction="batchmean")  # TypeError: 0-d tensor
     init.xavier_normal_(ones(3))  # ValueError: fewer than 2 dimensions, got shape (3,)
@@ -226,7 +223,6 @@ REFUSED = {
     AdamW(P, amsgrad=1)  # ValueError: amsgrad must be True or False, got 1
     clip_grad_norm_(P, nan)  # ValueError: max_norm must be positive
     clip_grad_norm_(P, 1.0, norm_type=0)  # ValueError: norm_type must be positive, got 0.0
-    clip_grad_value_(P, -1.0)  # ValueError: clip_value must not be negative, got -1.0
     Optimizer(P, {}).update(P[0].data, P[0].data, {}, {})  # NotImplementedError: Optimizer has no update
     Muon(P)  # ValueError: Muon only supports 2D parameters whereas we found a parameter with size: (2,)
     Muon(make_parameters([(3, 2, 2)]))  # ValueError: Muon only supports 2D parameters

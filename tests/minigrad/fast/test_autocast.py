@@ -32,7 +32,7 @@ def product(a, b):
 
 
 PRODUCTS = {  # einsums of two factors, and what else computes them; ALONE are no matrix products, and are not rounded
-    "ik,kj->ij": [mg.matmul, mg.mm, lambda a, b: mg.tensordot(a, b, 1)], "ik,jk->ij": [F.linear], "bik,jk->bij": [F.linear],
+    "ik,kj->ij": [mg.matmul, mg.mm], "ik,jk->ij": [F.linear], "bik,jk->bij": [F.linear],
     "bik,bkj->bij": [mg.matmul, mg.bmm], "bik,kj->bij": [mg.matmul], "ik,bkj->bij": [mg.matmul], "bik,bk->bi": [],
     "ik,k->i": [mg.matmul], "k,kj->j": [mg.matmul], "bik,k->bi": [mg.matmul], "k,bkj->bj": [mg.matmul],
 }

@@ -65,7 +65,7 @@ def test_replay_has_the_bits_of_the_op(case):
 
 
 WITHOUT_GRADIENT = {
-    **{name: lambda x, name=name: getattr(x, name)() for name in ("any", "all", "argmax", "argmin", "count_nonzero")},
+    **{name: lambda x, name=name: getattr(x, name)() for name in ("any", "all", "argmax", "argmin")},
     "comparisons": lambda x: mg.where((x > 0) & ~(x > 2), x, -1.0),
 }
 
@@ -196,7 +196,6 @@ DRAWN = {
     "rand": lambda x: x + mg.rand(100),
     "randn": lambda x: x + mg.randn_like(x),
     "randint": lambda x: x + mg.randint(0, 1000, (100,)),
-    "randint_like": lambda x: mg.randint_like(x, 1000),
     "randperm": lambda x: x + mg.randperm(100),
     "multinomial": lambda x: (x + 1).multinomial(50),
 }
@@ -283,8 +282,6 @@ REFUSED = {
     "index": (lambda x: x[(x > 0)], "reads the values"),
     "nonzero": (lambda x: x.nonzero(), "reads the values"),
     "a parameter's nonzero": (lambda x: SCALE.nonzero(), "reads the values"),
-    "unique": (lambda x: x.unique(), "reads the values"),
-    "a parameter's unique": (lambda x: x * SCALE.unique(), "reads the values"),
     "repeat_interleave": (lambda x: x.repeat_interleave(x.long()), "reads the values"),
     "repeats from outside": (lambda x: x.repeat_interleave(REPEATS), "reads the values"),
     "in place": (writing, "in place"),

@@ -10,7 +10,7 @@ import minigrad
 from cases import ELEMENTARY
 from minigrad.autograd.function import Function, _FunctionOp
 from minigrad.ops import (
-    activations, arithmetic, attention, elementary, layer_norm, losses, matmul, softmax,
+    activations, arithmetic, attention, layer_norm, losses, matmul, softmax,
 )
 from minigrad.tape import Fused, Op, View
 from minigrad.tracing.steps import formula
@@ -121,7 +121,6 @@ COMPUTED = {  # op: inputs, options
     arithmetic.Mul: ((A, B), {}),
     arithmetic.Div: ((A, B), {}),
     arithmetic.Neg: ((A,), {}),
-    elementary.LogAddExp: ((A, B), {}),
     activations.Gelu: ((A,), {}),
     activations.SwiGLU: ((A, B), {}),
     softmax.Softmax: ((A,), {"dim": -1}),

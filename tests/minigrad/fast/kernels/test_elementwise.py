@@ -107,10 +107,9 @@ def test_formulas_of_one_rounding_have_numpys_bits(function, operands):
 
 def gradients():
     """Functions of several operands, which begin with zeros, infinities, and both."""
-    for function in (arithmetic.lerp, arithmetic.lerp_backward_weight, np.logaddexp, elementary.logaddexp_backward_a):
-        operands = np.random.default_rng(4).normal(0, 3, (4, 5000)).astype(np.float32)[:count_of(function)]
-        operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
-        yield function, operands, 2e-5, 1e-6
+    operands = np.random.default_rng(4).normal(0, 3, (2, 5000)).astype(np.float32)
+    operands[:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]]
+    yield np.logaddexp, operands, 2e-5, 1e-6
 
 
 def binary_cross_entropies():
