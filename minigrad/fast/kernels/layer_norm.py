@@ -109,23 +109,17 @@ def layer_norm_backward(dout, x, weight, mean, rstd, dx, dweight, dbias):
 # ------------------------------------------------------------------------------------------------------------ RMS norm
 
 
-@jit
-def rms_norm_row(x, weight, out, size, eps):
-    """out = x / sqrt(mean of x^2 + eps) * weight, on pointers to `size` elements; returns the factor of x"""
-    squares = np.float64(row_dot(x, x, size))
-    if not LEAST_SQUARES < squares < np.inf:
-        _, squares = wide_moments(x, 0.0, size)
-    rrms = 1.0 / np.sqrt(squares / np.float64(size) + eps)
-    scale = constant_like(x, rrms)
-    for j in range(size):
-        out[j] = x[j] * scale * weight[j]
-    return rrms
-
-
 @row_kernel
 def rms_norm_forward(row, size, x, weight, out, rrms, eps):
     """x, out (N, C), weight (C,), rrms (N,) float64: 1. rrms = 1 / sqrt(mean of x^2 + eps)  2. out = x * rrms * weight"""
-    rrms[row] = rms_norm_row(shift(x, row * size), weight, shift(out, row * size), size, eps)
+    x, out = shift(x, row * size), shift(out, row * size)
+    squares = np.float64(row_dot(x, x, size))
+    if not LEAST_SQUARES < squares < np.inf:
+        _, squares = wide_moments(x, 0.0, size)
+    rrms[row] = 1.0 / np.sqrt(squares / np.float64(size) + eps)
+    scale = constant_like(x, rrms[row])
+    for j in range(size):
+        out[j] = x[j] * scale * weight[j]
 
 
 @jit

@@ -201,16 +201,10 @@ def _or_zero_float32(x):
     return ZERO if abs(x) < SMALLEST_NORMAL else x
 
 
-@jit
-def upper_tail(x):
-    """(P(X > x), exp(-x²/2)) for float32 x >= 0."""
-    e = exp_nonpositive(-HALF * x * x)
-    t = ONE / multiply_add(TAIL_SCALE, x, ONE)
-    return polynomial(t, TAIL) * t * e, e
-
-
 def _normal_float32(x):
-    tail, e = upper_tail(abs(x))
+    e = exp_nonpositive(-HALF * x * x)
+    t = ONE / multiply_add(TAIL_SCALE, abs(x), ONE)
+    tail = polynomial(t, TAIL) * t * e  # P(X > |x|)
     return (ONE - tail if x > ZERO else tail), INVERSE_SQRT_2PI * e
 
 

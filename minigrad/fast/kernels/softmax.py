@@ -13,17 +13,13 @@ def exponentials(row, out, size):
     return largest, row_sum(out, size)
 
 
-@jit(forceinline=True)  # a call takes 5 ns, a tenth of a short row
-def softmax_row(x, out, size):
-    _, total = exponentials(x, out, size)
-    for j in range(size):
-        out[j] /= total
-
-
 @row_kernel
 def softmax_forward(row, size, x, out):
     """x, out (N, C), C > 0: 1. e^(x - max)  2. divide by its sum"""
-    softmax_row(shift(x, row * size), shift(out, row * size), size)
+    out = shift(out, row * size)
+    _, total = exponentials(shift(x, row * size), out, size)
+    for j in range(size):
+        out[j] /= total
 
 
 @row_kernel
