@@ -130,14 +130,11 @@ def mean_and_deviation_are_broadcast():
     (y, gradient), (of_layer, expected) = (mg.vjp(form, mg.tensor(x), mg.tensor(upstream)) for form in forms)
     forward = max(require_equal(each, one_by_one) for each in (y, of_layer))
     backward = require_equal(gradient, expected)
-    mu = mg.tensor(x.mean(-1, keepdims=True), requires_grad=True)
-    (mg.tensor(x) - mu).backward(mg.tensor(upstream))
-    summed = require_equal(mu.grad, -upstream.sum(axis=-1, keepdims=True))
     refusal(lambda: mg.tensor(x) - mg.tensor(x).mean(-1))
     square = mg.tensor(x[:, :n])
     silent = largest(square - square.mean(-1), square - square.mean(-1, keepdim=True))
     require(silent > 0.1, f"the wrong axis is off by {silent:.0e}")
-    return dict(forward=forward, backward=backward, gradient_of_the_mean=summed, without_keepdim=silent)
+    return dict(forward=forward, backward=backward, without_keepdim=silent)
 
 
 @claim("N5", "Layer Normalization", formula="gamma in R^d and beta in R^d (Can omit!)",

@@ -92,21 +92,16 @@ def sentences_as_tokens_are_too_many():
 def reading_in_both_directions():
     """Read the sequence forwards and backwards: two sets of hidden states, which are concatenated."""
     mg.manual_seed(0)
-    layer, swapped = (nn.RNN(3, 4, batch_first=True, bidirectional=True).double() for _ in range(2))
+    layer = nn.RNN(3, 4, batch_first=True, bidirectional=True).double()
     x = randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     forward = recurrent_states(x.array[0], parameters, "_l0")
     backward = recurrent_states(x.array[0, ::-1], parameters, "_l0_reverse")[::-1]
     found = require_equal(layer(x)[0][0], np.hstack([forward, backward]))
 
-    for name, parameter in swapped.named_parameters():
-        twin = name.removesuffix("_reverse") if name.endswith("_reverse") else name + "_reverse"
-        parameter.data = parameters[twin]
-    mirrored = swapped(mg.tensor(x.array[:, ::-1]))[0].array[:, ::-1]
-    halves = require_equal(layer(x)[0], np.concatenate([mirrored[..., 4:], mirrored[..., :4]], axis=-1))
     require(influence(lambda x: layer(x)[0], x).all(), "some states do not depend on all inputs")
     check_gradients(layer, x)
-    return dict(difference=found, exchanged=halves)
+    return dict(difference=found)
 
 
 @claim("G33", "Motivation", "true if training is short",
