@@ -318,7 +318,7 @@ def test_solutions_match_pytorch():
     each(TORCH, is_pytorchs)
 
 
-@pytest.mark.parametrize("share", shares(5))
+@pytest.mark.parametrize("share", shares(12))
 @pytest.mark.parametrize("name", [name for name, exercise in COURSE.items() if exercise.routine.mistakes])
 def test_its_mistakes_are_told_apart(name, share):
     exercise = COURSE[name]
