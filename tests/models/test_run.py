@@ -29,7 +29,7 @@ from refusals import all_refused
 from small_runs import COPY, SIZES, STEPS, TEXT, assert_same_runs, metrics_of
 
 
-@pytest.fixture(params=["text", "reverse", "bank", "stripes"])
+@pytest.fixture(params=["text", "bank", *(pytest.param(task, marks=pytest.mark.long) for task in ("reverse", "stripes"))])
 def flags(request, text_file) -> list:
     """Flags of `minigrad train` for a text and for tasks of every kind, with dropout."""
     return [*(["--text", text_file, *TEXT] if request.param == "text" else ["--task", request.param, *SIZES, *STEPS]),

@@ -8,7 +8,7 @@ from minigrad.gradcheck import gradcheck, gradcheck_report
 from study.mistakes import FUNCTIONS, MUTANTS, diagnose, grade_checker
 
 PROMISES = "square", "mul", "add", "sum_of_products"  # most of their mistakes only break what a backward promises
-SHARE = 40  # two in this many are tried each time, and all of them with --long
+SHARE = 80  # two in this many are tried each time, and all of them with --long
 
 
 def is_caught_unless_equivalent(name, mutant):  # tests/gradcheck_power.py draws more inputs for each
