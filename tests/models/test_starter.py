@@ -11,6 +11,7 @@ from models import data
 from minigrad.extend import to_bfloat16
 from refusals import one_line
 from small_runs import STEPS
+from study.page import pages
 
 LARGEST = 300_000  # bytes, in every wheel
 SAYS = "starter, the small model that comes with minigrad (`minigrad train` makes your own):\n"
@@ -46,7 +47,8 @@ def test_it_has_learnt():
     assert loss < 0.7 * entropy
 
 
-def test_commands_use_it_in_an_empty_folder(run):
+def test_commands_use_it_in_an_empty_folder(run, monkeypatch):
+    monkeypatch.setattr(pages, "check", lambda head, mistake: [])  # gradient checks of mistakes take half a minute
     code, out, err = run("sample", "--prompt", "module ", "--tokens", 20)
     assert code == 0 and err.startswith(SAYS) and out.startswith("module ") and len(out) == len("module ") + 20 + 1
     for prompt in [], ["--prompt", "import this"]:
