@@ -79,11 +79,9 @@ def two_attention_layers_without_nonlinearity_are_one():
     (first, second), y, (A_1, A_2), (V_1, V_2) = stacked_attention(X)
     frozen = require_equal(y, (A_2 @ A_1) @ X @ (V_1 @ V_2))
     live = largest(second(first(mg.tensor(moved))), (A_2 @ A_1) @ moved @ (V_1 @ V_2))
-    doubled, A = first(mg.tensor(2 * X), need_weights=True)
-    twice = largest(doubled, 2 * first(mg.tensor(X)))
-    fixed = require_equal(A_1 @ (2 * X) @ V_1, 2 * first(mg.tensor(X)).array)
-    require(min(live, twice, largest(A[0], A_1)) > 0.1, f"the function is nearly linear: {live:.0e}, {twice:.0e}")
-    return dict(of_fixed_weights=frozen, linear=fixed, of_another_x=live, doubled=twice)
+    twice = largest(first(mg.tensor(2 * X)), 2 * first(mg.tensor(X)))
+    require(min(live, twice) > 0.1, f"the function is nearly linear: {live:.0e}, {twice:.0e}")
+    return dict(of_fixed_weights=frozen, of_another_x=live, doubled=twice)
 
 
 @claim("E5", "2. Adding non-linearities", FALSE,
