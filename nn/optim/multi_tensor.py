@@ -106,7 +106,7 @@ class Joined(ClippingOptimizer):
             raise ValueError("Joined: a parameter was given to two optimizers")
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def param_groups(self) -> list[dict[str, Any]]:
         """The groups of all optimisers."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 

@@ -46,13 +46,19 @@ class Optimizer:
             raise TypeError(f"params must be an iterable of parameters or dicts, got one {type(params).__name__}: "
                             "put it into a list")
         self.defaults = defaults
-        self.param_groups: list[dict[str, Any]] = []
+        self._groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Parameters with their options."""
+        notice("reads the options of an optimizer in Python", instead="read and set them outside")
+        return self._groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own, or else the defaults."""
