@@ -5,7 +5,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from ..fast.compiling.surroundings import Surroundings
+from ..fast.compiling.reached import Reached
 from .libraries import MINIGRAD, Generator, Library, library_of, others
 
 NUMPYS = Generator(np.random.get_state, np.random.set_state, np.random.seed)
@@ -55,6 +55,6 @@ class State:
 
 def modules_of(fn: Callable[..., Any]) -> list[Any]:
     """The modules whose buffers a call may change: fn itself, or those that its code uses."""
-    reached = [fn, getattr(fn, "__self__", None), *Surroundings(fn).known.values()]
+    reached = [fn, getattr(fn, "__self__", None), *Reached(fn).values.values()]
     return [module for i, module in enumerate(reached)
             if hasattr(type(module), "named_parameters") and not any(module is other for other in reached[:i])]

@@ -15,20 +15,19 @@ would make a replay compute something else than the step is either refused, or o
 
 - a Tensor from outside gets another array, another place on the tape, or a hook: see `Capture.sources`;
 - a module's attribute is set, or a hook registered: `runner.outdate`;
-- anything else changes that Python reads or sets: `surroundings.Surroundings`.
+- a variable that the step names is set: `reached.Reached`.
 
-All calls are also noted in a `Transcript`. When Python runs the step again, a `Rehearsal` makes a transcript only.
+All calls are also noted in a `Transcript`, for comparison with what Python does another time.
 """
 import contextlib
 import functools
-import gc
-import sys
 import types
 import weakref
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ... import random
 from ...arrays.versions import tick
 from ...backend import is_tensor
 from ...per_thread import Block, this_thread
@@ -41,9 +40,7 @@ from ..kernels.buffers import are_contiguous
 from ..kernels.jit import resolved
 from ..kernels.elementwise import are_alike
 from ..pool import Pool, own
-from .code import USERS, whose
-from .places import NoUndo, Undo
-from .surroundings import Surroundings
+from .reached import Reached, Snapshot
 from .transcript import Transcript, outside
 
 INSTEAD = {  # what to do instead of what a step may not do
@@ -96,15 +93,15 @@ class CapturedTensor(Tensor):
 class Capture(Runner):
     """The calls of a step in order, as (function, arguments), and the pool that holds their results."""
 
-    def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
-        self.around = around
+    def __init__(self, reached: Reached | None = None, pool: Pool | None = None):
+        self.reached = reached or Snapshot()
         self.pool = pool or Pool(keeps_all=True)
         self.transcript = Transcript(tick())
-        self.undo = Undo(places=around.places.values() if around else ())
+        self.undo = Snapshot().add(random.generator(), "the generator")
         self.opaque_arguments: list = []
         self.modes = {name: getattr(this_thread, name) for name in ("rounds_products", "grad_enabled")}  # at first
         self.inputs: list[CapturedTensor] = []
-        self.changed: list = []  # places that Python changed
+        self.changed: list[str] = []  # names of what Python changed of `reached`
         self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
         self.opening = 0  # the number of opaque calls before anything is computed
@@ -131,6 +128,14 @@ class Capture(Runner):
             raise
         finally:
             own.pool, this_thread.runner = self.pool, self
+
+    @contextlib.contextmanager
+    def _replayed(self):
+        """The user's code inside runs in replays, too: it may change what the step may not."""
+        self.changed += self.reached.changes()
+        with self._suspended():
+            yield
+        self.reached.look()
 
     # ------------------------------------------------------------------------------------------------ as a Runner
 
@@ -191,9 +196,9 @@ class Capture(Runner):
         self.is_differentiated = True
         self.transcript.note("accumulate", outside(node, f"the gradient of a tensor of shape {node.shape}")
                              if node.order < self.transcript.began else node.shape)
-        self.undo.save(node)
+        self.undo.add(node, "a leaf")
         arrival = self._arrival(node, gradient)
-        with self._suspended():
+        with self._suspended() if node.grad is None and not node.accumulation_hooks else self._replayed():
             arrival()
 
     def _arrival(self, node, gradient: np.ndarray) -> "_Arrival":
@@ -216,6 +221,7 @@ class Capture(Runner):
         return result
 
     def compute(self, function: Callable, *values) -> np.ndarray:
+        self.undo.add(function, "a draw")  # it may hold a generator
         self.transcript.note(getattr(function, "__name__", "a function"), function, values)
         result = np.asarray(self.call(function, *map(self.array_of, values)))  # it may be a NumPy scalar
         if not any(result is value for value in values):
@@ -225,20 +231,15 @@ class Capture(Runner):
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
         self.transcript.note(function.__qualname__, arguments, options, precision())
         for value in (*arguments, *options.values()):
-            self.undo.save(value)
+            self.undo.add(value, "an argument")
             if not any(value is known for known in self.opaque_arguments):
                 self.opaque_arguments.append(value)
-        if self.around is not None:
-            self.changed += self.around.changed()
         if len(self.calls) == self.opening:
             self.opening += 1
         called = functools.partial(function, **options) if options else function
         self.calls.append((self._in_present_mode(called), arguments))
-        with self._suspended():
-            result = function(*arguments, **options)
-        if self.around is not None:
-            self.around.allow()
-        return result
+        with self._replayed():
+            return function(*arguments, **options)
 
     def notice(self, deed: str, tensor: Tensor | None = None, instead: str | None = None) -> None:
         """Refuse what a replay would not do."""
@@ -331,69 +332,6 @@ class Capture(Runner):
             raise
         finally:
             own.observe_launch = None
-
-
-class Rehearsal(Capture):
-    """Python runs the step again, in the memory of its capture, which stays unchanged: it only makes a transcript."""
-
-    def __init__(self, around: Surroundings, pool: Pool):
-        super().__init__(around, pool)
-        self.undo = NoUndo()  # what it does is final, and copies take memory
-        self.ran: dict = {}  # the user's code that ran, with its globals and first argument
-        self._apart = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # code that may run at any time
-
-    def run(self, function: Callable, *arguments) -> Any:
-        """function(*arguments) as the step; the code that runs is noted, unless a profiler is already set."""
-        if sys.getprofile() is not None:
-            return function(*arguments)
-        sys.setprofile(self._note_run)
-        try:
-            return function(*arguments)
-        finally:
-            sys.setprofile(None)
-
-    def _note_run(self, frame, event: str, _) -> None:
-        code = frame.f_code
-        module = frame.f_globals.get("__name__")  # missing in generated code
-        if event != "call" or code in self.ran or module is None or whose(module) is not USERS:
-            return
-        if code in self._apart or code.co_name == "__del__" or frame.f_back and frame.f_back.f_code in self._apart:
-            self._apart.add(code)
-        else:
-            first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-            self.ran[code] = frame.f_globals, first if id(first) in self.around.known else None
-
-    def _forward(self, op, arrays: Sequence, options: dict, has_backward: bool) -> np.ndarray:
-        return self.call(functools.partial(op.forward, **options), *arrays)
-
-    def _backward(self, op, dout: np.ndarray, options: dict) -> tuple:
-        gradients = _as_tuple(self.call(functools.partial(op.backward, **options), dout, *op.saved))
-        return tuple(None if g is None else np.asarray(g) for g in gradients)
-
-    @contextlib.contextmanager
-    def _suspended(self):
-        with super()._suspended(), self._unnoted():
-            yield
-
-    @contextlib.contextmanager
-    def _unnoted(self):
-        """A replay runs this code too. A profiler that is not ours goes on."""
-        is_noting = sys.getprofile() == self._note_run
-        if is_noting:
-            sys.setprofile(None)
-        try:
-            yield
-        finally:
-            if is_noting:
-                sys.setprofile(self._note_run)
-
-    def call(self, function: Callable, *arguments) -> Any:
-        this_thread.runner = None
-        try:
-            with self._unnoted():
-                return function(*arguments)
-        finally:
-            this_thread.runner = self
 
 
 class _Arrival:

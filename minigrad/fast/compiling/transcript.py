@@ -18,8 +18,7 @@ from ...arrays.versions import owner
 from ...autograd.function import Run
 from ...backend import is_tensor
 from ...random import Generator
-from .code import USERS, whose
-from .places import SIMPLE
+from .reached import SIMPLE, is_users
 
 NUMBERS = float, complex, np.generic  # compared bit by bit
 PARTS = {  # by which functions are compared
@@ -146,7 +145,7 @@ class Transcript:
 def users_line() -> str:
     """The line of the user's code that is running, as "file:line"."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and whose(frame.f_globals.get("__name__")) is not USERS:
+    while frame.f_back is not None and not is_users(frame.f_globals.get("__name__")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
