@@ -3,7 +3,7 @@
 A Tensor has `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods name an
 operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it on the tape. What an operation computes,
 and its gradient, is in `ops`; what runs it, in runner.py.
-Users see the array as `data`, which tells the tape about writes; code that writes to `array` calls `versions.note_write`.
+Code that writes to `array` calls `versions.note_write`, which tells the tape; users write to the tensor, or to `x.data`.
 """
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from . import backend, ops, tape
 from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, check_fits, filled, float32, float64, not_a_shape
-from .arrays.versioned import VersionedArray
 from .arrays.versions import check_current
 from .ops.in_place import next_place
 from .ops.operands import sizes
@@ -406,7 +405,7 @@ apply: Final = Tensor.apply_op
 def as_function(
     method: Callable[Concatenate[Tensor, Arguments], Result],
 ) -> Callable[Concatenate[Tensor | np.ndarray, Arguments], Result]:
-    """mg.exp(x) of x.exp(): x may also be an array, such as tensor.data, and be given as `input=`, as in PyTorch."""
+    """mg.exp(x) of x.exp(): x may also be an array, and be given as `input=`, as in PyTorch."""
 
     @functools.wraps(method)
     def function(input, *args, **options):
@@ -420,9 +419,6 @@ def as_function(
             raise TypeError(f"{method.__name__} expects a Tensor, got {came}; make one with tensor()") from None
 
     return function
-
-
-VersionedArray.as_tensor = staticmethod(wrap)
 
 
 def places_of(inputs: Sequence[Any], arrays: list[Any]) -> tuple[Any, ...]:

@@ -17,21 +17,21 @@ def set_gradients(parameters, seed):
 
 
 def values(parameters):
-    return [parameter.data.copy() for parameter in parameters]
+    return [parameter.array.copy() for parameter in parameters]
 
 
 def steps_beside_pytorch(optimizer, parameters, tolerance, **options):
     """Ten steps by the optimizer and by PyTorch's of the same name end at the same values; (ours, PyTorch's)."""
     import torch  # an extra
 
-    theirs = [torch.nn.Parameter(torch.tensor(parameter.data)) for parameter in parameters]
+    theirs = [torch.nn.Parameter(torch.tensor(parameter.array)) for parameter in parameters]
     optimizers = optimizer(parameters, **options), getattr(torch.optim, optimizer.__name__)(theirs, **options)
     for t in range(10):
         set_gradients(parameters, seed=t)
         for a, b in zip(parameters, theirs):
-            b.grad = torch.tensor(a.grad.data)
+            b.grad = torch.tensor(a.grad.array)
         for each in optimizers:
             each.step()
     for a, b in zip(parameters, theirs):
-        np.testing.assert_allclose(a.data, b.detach().numpy(), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(a.array, b.detach().numpy(), rtol=tolerance, atol=tolerance)
     return optimizers

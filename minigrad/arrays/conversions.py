@@ -12,7 +12,6 @@ from ..backend import is_tensor
 from ..drawing.html import html_of_arrays
 from ..runner import WRITES, notice
 from .dtypes import as_array, bool_, float32, float64, int64
-from .versioned import VersionedArray
 
 if TYPE_CHECKING:
     from .annotations import DType, Tensor, TensorLike
@@ -62,16 +61,23 @@ class ConversionMethods:
         return self._values().ctypes.data
 
     @property
-    def data(self: Tensor) -> VersionedArray:
-        """The array, shared. Writing to it is allowed and noted: a backward that needs the old values raises an error.
+    def data(self: Tensor) -> Tensor:
+        """This memory off the tape, as `detach()` gives it: a backward that needs what is overwritten there raises an error.
 
-        Assigning another array is allowed too; on the tape it must have the same shape, and is converted to this dtype.
-        Existing graphs keep the old array.
+        Assigning a Tensor or an array gives this tensor other memory; on the tape it must have the same shape, and is
+        converted to this dtype. Existing graphs keep the old memory.
+
+        >>> from minigrad import tensor
+        >>> p = tensor([1.0, 2.0], requires_grad=True)
+        >>> p.data -= 0.5
+        >>> p.data[0] = 7.0
+        >>> p
+        tensor([7. , 1.5], requires_grad=True)
         """
-        return self._values().view(VersionedArray)
+        return self.detach()
 
     @data.setter
-    def data(self: Tensor, value: Any) -> None:
+    def data(self: Tensor, value: TensorLike) -> None:
         notice(WRITES)
         array = as_array(value, None if self.node is None else self.dtype)
         if array.shape != self.shape and self.node is not None:
@@ -116,19 +122,16 @@ class ConversionMethods:
     def __contains__(self: Tensor, value: TensorLike) -> bool: return bool(np.any(self._values() == as_array(value)))
 
     def numpy(self: Tensor) -> np.ndarray:
-        """The array, shared, as `data` is."""
+        """The array, shared and read-only, since the tape sees no writes to it: write to `x.data`, or to np.array(x), a copy."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        return self.data
+        return read_only(self._values())
 
     def __array__(self: Tensor, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad:
             raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
         array = np.array(self._values(), dtype=dtype, copy=copy)
-        if array is self._array:  # np.asarray would return it as a plain array, whose writes nobody notes
-            array = array.view()
-            array.flags.writeable = False
-        return array
+        return read_only(array) if array is self._array else array
 
     def __dlpack__(self: Tensor, **options: Any) -> Any:
         """The memory itself, for from_dlpack() of another library; see `exported`."""
@@ -172,6 +175,13 @@ class ConversionMethods:
             copy.requires_grad_(self.requires_grad)
         memo[id(self)] = copy
         return copy
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view of the array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def exported(tensor: Any, max_version: tuple[int, int] | None = None, **options: Any) -> Any:

@@ -45,9 +45,9 @@ class Muon(MultiTensorOptimizer):
     >>> p = nn.Parameter(mg.zeros(2, 2))
     >>> (p * mg.tensor([[3.0, 0.0], [0.0, -0.1]])).sum().backward()
     >>> Muon([p], lr=0.1).step()
-    >>> p.data.round(3)
-    array([[-0.07 ,  0.   ],
-           [ 0.   ,  0.113]], dtype=float32)
+    >>> p.data.round(decimals=3)
+    tensor([[-0.07 ,  0.   ],
+            [ 0.   ,  0.113]])
     """
 
     def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, Any], group: dict[str, Any]) -> None:

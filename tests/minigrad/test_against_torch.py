@@ -77,7 +77,7 @@ def test_dtypes_are_pytorchs(expression):
     got, wanted = expression(mg), expression(torch)
     assert str(got.dtype) == str(wanted.dtype).removeprefix("torch.")
     assert got.shape == tuple(wanted.shape)
-    np.testing.assert_allclose(got.data, wanted.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(got.array, wanted.numpy(), rtol=1e-6)
 
 
 ERRORS = {

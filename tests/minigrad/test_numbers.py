@@ -19,7 +19,7 @@ def gradient(function, x, upstream=None):
     leaf = mg.tensor(np.asarray(x), requires_grad=True)
     out = function(leaf)
     out.backward(None if upstream is None else mg.tensor(np.asarray(upstream, out.dtype)))
-    return out.data, leaf.grad.data
+    return out.array, leaf.grad.array
 
 
 FAR = [-inf, -1e20, -100, 100, 1e20, inf, nan]
@@ -70,7 +70,7 @@ def test_queries_hidden_by_a_finite_mask_see_all_keys_alike(dtype, hidden, rando
             with block():
                 out = F.scaled_dot_product_attention(q, k, v, attn_mask=mg.tensor(mask))
                 out.backward(dout)
-            found.append([out.data, q.grad.data, k.grad.data, v.grad.data])
+            found.append([out.array, q.grad.array, k.grad.array, v.grad.array])
         for got, expected in zip(*found):
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
 
@@ -115,7 +115,7 @@ KINKS = [  # a function, an input and its gradient
 def test_kinks_ties_and_special_numbers_as_documented():
     for row, (function, x, expected) in enumerate(KINKS):
         x = np.array(x)
-        _, dx = gradient(function, x, np.ones(np.shape(function(mg.tensor(x, requires_grad=True)).data)))
+        _, dx = gradient(function, x, np.ones(np.shape(function(mg.tensor(x, requires_grad=True)).array)))
         np.testing.assert_array_equal(dx, expected, err_msg=f"row {row}, {x}")
 
 
@@ -176,8 +176,8 @@ def test_a_cast_casts_the_gradient_back():
     third = np.array([1 / 3, 2 / 3])
     (dx,) = mg.grad(wide * wide, x, mg.tensor(third), create_graph=True)
     assert wide.dtype == mg.float64 and dx.dtype == mg.float32
-    np.testing.assert_allclose(dx.data, third * [2, 4], rtol=1e-6)
-    np.testing.assert_allclose(mg.grad(dx, x, mg.ones(2))[0].data, 2 * third, rtol=1e-6)
+    np.testing.assert_allclose(dx.array, third * [2, 4], rtol=1e-6)
+    np.testing.assert_allclose(mg.grad(dx, x, mg.ones(2))[0].array, 2 * third, rtol=1e-6)
 
 
 def test_the_logarithm_of_a_number_has_all_digits_on_the_tape():
@@ -189,9 +189,9 @@ def test_the_logarithm_of_a_number_has_all_digits_on_the_tape():
 def test_nan_as_a_bound_is_the_result():
     x, bound = mg.tensor([0.0, 2.0, nan]), mg.tensor([nan, 1.0, 1.0])
     for out in (x.clamp(nan), x.clamp(max=nan), x.clamp(nan, mg.ones(3)), mg.tensor([1, 2, 3]).clamp(max=mg.full((3,), nan))):
-        assert out.dtype == mg.float32 and np.isnan(out.data).all()
-    np.testing.assert_array_equal(x.clamp(bound).data, [nan, 2, nan])
-    np.testing.assert_array_equal(x.clamp(max=bound).data, [nan, 1, nan])
+        assert out.dtype == mg.float32 and np.isnan(out.array).all()
+    np.testing.assert_array_equal(x.clamp(bound).array, [nan, 2, nan])
+    np.testing.assert_array_equal(x.clamp(max=bound).array, [nan, 1, nan])
 
 
 def test_scalars_never_widen_float32():
@@ -206,7 +206,7 @@ def test_sigmoid_keeps_its_digits_far_out(dtype, x):
     x = np.array(x, dtype)
     exact = np.array([1 / (1 + math.exp(-v)) for v in x.astype(np.float64)])
     for function, expected in ((lambda x: x.sigmoid(), exact), (F.silu, x * exact)):
-        np.testing.assert_allclose(function(mg.tensor(x)).data, expected, rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(function(mg.tensor(x)).array, expected, rtol=4 * np.finfo(dtype).eps)
     _, dx = gradient(F.softplus, x, np.ones(len(x)))
     np.testing.assert_allclose(dx[: -1], exact[:-1], rtol=4 * np.finfo(dtype).eps)
 

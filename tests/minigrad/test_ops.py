@@ -60,7 +60,7 @@ def run(case, inputs, function=None, /, upstream=None, **options):
     function = function or (lambda *inputs: apply(case.op, *inputs, **case.options | options))
     out = function(*inputs)
     out.backward(from_numpy(upstream_of(out) if upstream is None else upstream))
-    return [out.data] + [x.grad.data for x in leaves(inputs)]
+    return [out.array] + [x.grad.array for x in leaves(inputs)]
 
 
 def assert_close(got, expected, tolerance, what=""):
@@ -111,8 +111,8 @@ def test_every_op_has_a_row_of_this_size(size):
 def test_value_is_the_reference(case):
     arrays = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in case.inputs]
     expected = case.reference(*arrays, **case.options)
-    out = apply(case.op, *[x.data if isinstance(x, Tensor) else x for x in tensors(case)], **case.options)
-    assert_close([out.data], [np.asarray(expected)], 1e-12)
+    out = apply(case.op, *[x.array if isinstance(x, Tensor) else x for x in tensors(case)], **case.options)
+    assert_close([out.array], [np.asarray(expected)], 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:gradcheck of .* proves nothing")  # the gradient of x^0 is zero, and that is right
@@ -123,7 +123,7 @@ def test_gradient_is_the_derivative(case):
 
     def function(*leaves):
         leaves = iter(leaves)
-        filled = [x if not isinstance(x, Tensor) else next(leaves) if x.requires_grad else x.data for x in inputs]
+        filled = [x if not isinstance(x, Tensor) else next(leaves) if x.requires_grad else x.array for x in inputs]
         return apply(case.op, *filled, **case.options)
 
     assert gradcheck(function, checked, fast_mode=any(x.numel() > SMALL for x in checked))
@@ -230,8 +230,8 @@ def test_casts_change_no_layout(shape):
         out = x.double()
         out.backward(from_numpy(layout(upstream)))
         assert (out.dtype, x.grad.dtype) == (np.float64, np.float32)
-        np.testing.assert_array_equal(out.data, values.astype(np.float32).astype(np.float64))
-        np.testing.assert_array_equal(x.grad.data, upstream.astype(np.float32))
+        np.testing.assert_array_equal(out.array, values.astype(np.float32).astype(np.float64))
+        np.testing.assert_array_equal(x.grad.array, upstream.astype(np.float32))
 
 
 @rows_of_each_op()

@@ -40,8 +40,8 @@ def test_operands_find_a_common_dtype(function):
         for operands in ((OPERANDS[a], OPERANDS[b]), (OPERANDS[b], OPERANDS[a])):
             out = function(*operands)
             assert out.dtype == dtype, operands
-            in_advance = [mg.tensor(x.data if isinstance(x, mg.Tensor) else x, dtype=dtype) for x in operands]
-            np.testing.assert_array_equal(out.data, function(*in_advance).data, err_msg=str(operands))
+            in_advance = [mg.tensor(x.array if isinstance(x, mg.Tensor) else x, dtype=dtype) for x in operands]
+            np.testing.assert_array_equal(out.array, function(*in_advance).array, err_msg=str(operands))
 
 
 def test_quotients_are_floats():
@@ -92,7 +92,7 @@ def test_integers_are_pytorchs(function):
     torch = pytest.importorskip("torch")
     ours, theirs = function(mg, mg.nn.functional), function(torch, torch.nn.functional)
     assert f"torch.{ours.dtype}" == str(theirs.dtype)
-    np.testing.assert_allclose(ours.double().data, theirs.double().numpy(), rtol=1e-14)
+    np.testing.assert_allclose(ours.double().array, theirs.double().numpy(), rtol=1e-14)
 
 
 def test_integers_between_integers_are_truncated_exactly():

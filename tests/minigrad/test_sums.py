@@ -44,7 +44,7 @@ def test_functions_that_sum(name, block):
     for shape, axis in ((LONG, 3), 0), ((60, 500, 10), (0, 1)), ((3, LONG), 1), ((LONG,), (0,)):
         x = numbers(shape)
         with block():
-            found = function(mg.tensor(x), axis).data
+            found = function(mg.tensor(x), axis).array
         assert_close(found, exact(x.astype(np.float64), axis), 4e-7, str(shape))
 
 
@@ -56,8 +56,8 @@ def test_variance_far_from_zero(mean, size, random):
     leaf, exact = mg.tensor(x, requires_grad=True), x.astype(np.float64)
     out = leaf.var(0, keepdim=True)
     out.backward(mg.tensor(upstream.astype(np.float32)))
-    assert_close(out.data, exact.var(0, ddof=1, keepdims=True))
-    assert_close(leaf.grad.data, upstream * 2 * (exact - exact.mean(0)) / (size - 1), 5e-7)
+    assert_close(out.array, exact.var(0, ddof=1, keepdims=True))
+    assert_close(leaf.grad.array, upstream * 2 * (exact - exact.mean(0)) / (size - 1), 5e-7)
 
 
 def at_first(shape, total):
@@ -92,7 +92,7 @@ def test_gradients_that_sum_over_many_uses(name, block):
     with block():
         function(*leaves).backward(mg.tensor(upstream))
     for leaf, expected in zip(leaves, exact(upstream.astype(np.float64)), strict=True):
-        assert_close(leaf.grad.data, expected, 1e-6)
+        assert_close(leaf.grad.array, expected, 1e-6)
 
 
 def of_softmax(x, dout):
@@ -126,9 +126,9 @@ def test_very_long_rows(function, exact, tolerance, random):
     y = function(leaf)
     dout = numbers(y.shape)
     y.backward(mg.tensor(dout))
-    out, dx = exact(leaf.data.astype(np.float64), dout.astype(np.float64))
-    assert_close(y.data, out)
-    assert_close(leaf.grad.data, dx, tolerance)
+    out, dx = exact(leaf.array.astype(np.float64), dout.astype(np.float64))
+    assert_close(y.array, out)
+    assert_close(leaf.grad.array, dx, tolerance)
 
 
 USE_ALL_WORKSPACES = """

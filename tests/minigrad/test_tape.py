@@ -37,7 +37,7 @@ WALKS = {  # a function of a number, the number, and the derivative there
 def test_the_walk_finds_the_derivative(function, x, expected):
     x = leaf(x)
     function(x).backward()
-    np.testing.assert_allclose(x.grad.data, [expected])
+    np.testing.assert_allclose(x.grad.array, [expected])
 
 
 def test_gradients_of_leaves_accumulate_and_zero_grad_forgets():
@@ -65,8 +65,8 @@ def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream():
     upstream = mg.tensor([1.0, 1.0], dtype=mg.float64)
     (x + y).backward(upstream)
     x.grad.data *= 7.0
-    np.testing.assert_array_equal(y.grad.data, [1.0, 1.0])
-    np.testing.assert_array_equal(upstream.data, [1.0, 1.0])
+    np.testing.assert_array_equal(y.grad.array, [1.0, 1.0])
+    np.testing.assert_array_equal(upstream.array, [1.0, 1.0])
 
 
 def test_no_grad_records_nothing_and_is_restored_after_an_exception():
@@ -232,7 +232,7 @@ def test_a_deep_copy_of_a_leaf_keeps_its_gradient_and_one_of_a_parameter_does_no
 def test_gradients_lie_row_by_row():
     w = mg.zeros(3, 2, requires_grad=True)
     w.T.backward(mg.ones(2, 3))
-    assert w.grad.data.flags.c_contiguous
+    assert w.grad.array.flags.c_contiguous
 
 
 @pytest.mark.parametrize("around", [lambda x: x, lambda x: x.T.contiguous().T, lambda x: x.expand(2, 3, 4).sum(0) / 2])
@@ -246,7 +246,7 @@ def test_an_op_that_adds_to_what_has_arrived(around, norm, norms):
     def gradient(function):
         x = mg.tensor(values, requires_grad=True)
         function(x * 1.0).sum().backward()
-        return x.grad.data
+        return x.grad.array
 
     parts = [lambda x: around(x) * a, lambda x: norm(x, 4) * b, lambda x: norm(x, 4) * c][: norms + 1]
     expected = sum(gradient(part) for part in parts)
@@ -262,7 +262,7 @@ def test_an_op_is_not_blamed_for_what_it_adds_to():
     with mg.detect_anomaly():
         y = x * 1.0
         mg.cat([y, F.layer_norm(y, 4)]).backward(mg.tensor(gradient))
-    assert np.isnan(x.grad.data[0]).all() and np.isfinite(x.grad.data[1]).all()
+    assert np.isnan(x.grad.array[0]).all() and np.isfinite(x.grad.array[1]).all()
 
 
 def test_retain_grad_keeps_a_gradient_that_is_none_otherwise_and_says_why():

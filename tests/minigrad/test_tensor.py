@@ -166,7 +166,7 @@ def test_data_is_converted_to_one_of_four_dtypes():
         (True, "bool"),
     ):  # fmt: skip
         tensor = mg.tensor(data)
-        assert tensor.dtype == dtype and tensor.data.dtype.isnative
+        assert tensor.dtype == dtype and tensor.array.dtype.isnative
 
 
 def test_tensors_in_a_list_are_numbers():
@@ -184,11 +184,11 @@ def test_numpys_functions_work_on_both_sides_and_on_the_tape():
     array, x = np.array([1.0, 2.0]), mg.tensor([3.0, 4.0], dtype=mg.float64, requires_grad=True)
     for out in (array * x, x * array, np.multiply(array, x), np.exp(np.log(array) + np.log(x))):
         assert isinstance(out, mg.Tensor) and out.requires_grad
-        np.testing.assert_allclose(out.data, [3.0, 8.0])
+        np.testing.assert_allclose(out.array, [3.0, 8.0])
     out = np.sum(np.where(array > 1.5, np.maximum(x, 1.0), 0.0), axis=0)
     out.backward()
-    np.testing.assert_array_equal(x.grad.data, [0.0, 1.0])
-    assert (array < x).data.all() and (np.array([[1.0, 2.0]]) @ x).item() == 11.0
+    np.testing.assert_array_equal(x.grad.array, [0.0, 1.0])
+    assert (array < x).array.all() and (np.array([[1.0, 2.0]]) @ x).item() == 11.0
     assert mg.einsum("i,i->", array, x).item() == 11.0
 
 

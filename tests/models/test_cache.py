@@ -220,7 +220,7 @@ def test_autocast_rounds_as_in_the_whole_forward():
 
 CHANGES = {  # that take effect at the next token, by name
     "parameters": lambda model: model.load_state_dict(make_model(model.config, -2.5).state_dict()),
-    "memory": lambda model: setattr(model.token_embedding.weight, "data", -model.token_embedding.weight.data),
+    "memory": lambda model: setattr(model.token_embedding.weight, "data", -model.token_embedding.weight.array),
     "dtype": lambda model: nn.Module.double(model),
     "eps": lambda model: setattr(model.blocks[0].ln_2, "eps", 1e6),
     "rotary base": lambda model: setattr(model.blocks[0].attention, "rotary_base", 3.0),

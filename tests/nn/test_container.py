@@ -47,8 +47,8 @@ def test_dicts():
 def test_sequential_calls_in_order_and_keeps_given_names():
     layers = nn.Sequential({"up": nn.Linear(2, 3), "relu": nn.ReLU(), "down": nn.Linear(3, 1)})
     x = mg.randn(4, 2)
-    assert (layers(x).data == layers.down(layers.up(x).relu()).data).all()
+    assert (layers(x).array == layers.down(layers.up(x).relu()).array).all()
     assert list(layers[1:].state_dict()) == ["down.weight", "down.bias"]
     del layers[1]
     assert [name for name, _ in layers.named_children()] == ["up", "down"]
-    assert (nn.Sequential()(x).data == x.data).all()
+    assert (nn.Sequential()(x).array == x.array).all()

@@ -124,7 +124,7 @@ def test_dtype_stays_and_compiling_changes_no_bit(make, kinds, dtype):
         mg.manual_seed(1)  # of dropout
         outputs = [step(*inputs_of(kinds, seed, dtype)).numpy() for seed in range(3)]
         parameters = [scale, *layer.parameters()]
-        histories.append(outputs + [p.data for p in parameters] + [p.grad.data for p in parameters if p.grad is not None])
+        histories.append(outputs + [p.array for p in parameters] + [p.grad.array for p in parameters if p.grad is not None])
     for plain, replayed in zip(*histories, strict=True):
         assert plain.dtype == dtype
         np.testing.assert_array_equal(plain, replayed)
@@ -140,7 +140,7 @@ def test_states_round_trip_only_training_is_random_and_gradients_are_differences
     for tensor in [*one.parameters(), *one.buffers()]:
         nn.init.uniform_(tensor, 0.5, 1.5)
     other.load_state_dict({name: value.numpy() for name, value in one.state_dict().items()})
-    results = [first(each(*inputs)).data for each in (one, one, other)]
+    results = [first(each(*inputs)).array for each in (one, one, other)]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
     inputs = [x.requires_grad_(x.dtype.kind == "f") for x in inputs_of(kinds, 0, np.float64)]

@@ -19,18 +19,18 @@ class Split(nn.Module):
 
 def test_forward_hooks_see_and_replace_until_they_are_removed(layer):
     seen, x = [], mg.ones(1, 3)
-    plain = layer(x * 2.0).data
+    plain = layer(x * 2.0).array
     handles = [
         layer.register_forward_pre_hook(lambda module, args: args[0] * 2.0),
         layer.register_forward_hook(lambda module, args, out: seen.append((module, args[0].tolist(), out.shape))),
         layer.register_forward_hook(lambda module, args, out: out + 1.0),
     ]
-    np.testing.assert_allclose(layer(x).data, plain + 1.0, rtol=1e-6)
+    np.testing.assert_allclose(layer(x).array, plain + 1.0, rtol=1e-6)
     assert seen == [(layer, [[2.0, 2.0, 2.0]], (1, 2))] and layer.has_hooks
     for handle in handles:
         handle.remove()
         handle.remove()
-    np.testing.assert_allclose(layer(x * 2.0).data, plain)
+    np.testing.assert_allclose(layer(x * 2.0).array, plain)
     assert len(seen) == 1 and not layer.has_hooks
 
 
@@ -48,9 +48,9 @@ def test_backward_hooks_see_both_gradients_and_replace_those_of_the_inputs(layer
     x = mg.ones(1, 3, requires_grad=True)
     upstream = np.array([[1.0, -2.0]], np.float32)
     layer(x).backward(mg.tensor(upstream))
-    expected = upstream @ layer.weight.data
+    expected = upstream @ layer.weight.array
     for found, wanted in ((seen[0][1], upstream), (seen[0][0], expected), (x.grad, 10 * expected), (layer.bias.grad, upstream[0])):
-        np.testing.assert_allclose(found.data, wanted, rtol=1e-6)
+        np.testing.assert_allclose(found.array, wanted, rtol=1e-6)
 
 
 def test_hooks_of_a_module_with_keywords_and_several_outputs():

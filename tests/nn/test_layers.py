@@ -50,7 +50,7 @@ def test_layer_norm_with_another_denominator(eps_at, unbiased, options):
     expected = np.array([[naive.normalized(row, lambda v: DENOMINATORS[eps_at](v, 0.1), int(unbiased)) for row in rows]
                          for rows in X])
     for name, parameter in layer.named_parameters():
-        expected = expected * parameter.data if name == "weight" else expected + parameter.data
+        expected = expected * parameter.array if name == "weight" else expected + parameter.array
     assert len(list(layer.parameters())) == {"bias": 1, "elementwise_affine": 0}.get(next(iter(options), None), 2)
     np.testing.assert_allclose(layer(mg.tensor(X)).detach().numpy(), expected, atol=1e-12)
 
@@ -80,8 +80,8 @@ def test_embedding_and_its_padding(padding_idx, with_positions):
     """Padding starts as zeros, and gets no gradient."""
     table = nn.Embedding(4, 3, padding_idx=padding_idx).double()
     row = [] if padding_idx is None else padding_idx % 4
-    assert table.padding_idx == (row if row != [] else None) and not table.weight.data[row].any()
-    assert np.delete(table.weight.data, row, 0).all()
+    assert table.padding_idx == (row if row != [] else None) and not table.weight.array[row].any()
+    assert np.delete(table.weight.array, row, 0).all()
     ids = np.array([[0, 1, 2], [3, 2, 0]])
     positions = mg.randn(5, 3, dtype=mg.float64, requires_grad=True) if with_positions else None
     table.weight.data[row] = 7.0  # what is put there comes out
@@ -93,7 +93,7 @@ def test_embedding_and_its_padding(padding_idx, with_positions):
     expected[row] = 0
     np.testing.assert_allclose(table.weight.grad.numpy(), expected, atol=1e-15)
     added = np.zeros((5, 3)) if positions is None else positions.detach().numpy()
-    np.testing.assert_array_equal(y.detach().numpy(), table.weight.data[ids] + added[:3])
+    np.testing.assert_array_equal(y.detach().numpy(), table.weight.array[ids] + added[:3])
     if with_positions:
         np.testing.assert_allclose(positions.grad.numpy()[:3], upstream.sum(0), atol=1e-15)
 
@@ -191,7 +191,7 @@ def test_default_inits_are_pytorchs(text):
     torch.manual_seed(0)
     layer, their_layer = (eval(text, vars(library)) for library in (nn, torch.nn))
     for (name, ours), theirs in zip(layer.named_parameters(), their_layer.parameters(), strict=True):
-        ours, theirs = ours.data, theirs.detach().numpy()
+        ours, theirs = ours.array, theirs.detach().numpy()
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
         for quantile in (0.01, 0.2, 0.5, 0.8, 0.99):
             np.testing.assert_allclose(*(np.quantile(values, quantile) for values in (ours, theirs)), err_msg=name,

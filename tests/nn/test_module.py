@@ -70,12 +70,12 @@ def test_members_are_looked_up_by_name():
 def test_state_dict_shares_memory_and_round_trips_in_place():
     saved, loaded = Block(), Block()
     state = saved.state_dict()
-    assert np.shares_memory(state["scale"].data, saved.scale.data) and not state["scale"].requires_grad
+    assert np.shares_memory(state["scale"].array, saved.scale.array) and not state["scale"].requires_grad
     arrays = {name: parameter.array for name, parameter in loaded.named_parameters()}
     assert loaded.load_state_dict({name: value.numpy() for name, value in state.items()}) == ([], [])
     for (name, parameter), expected in zip(loaded.named_parameters(), saved.parameters()):
         assert parameter.array is arrays[name]
-        np.testing.assert_array_equal(parameter.data, expected.data)
+        np.testing.assert_array_equal(parameter.array, expected.array)
 
 
 def test_all_mismatches_are_reported_at_once_and_nothing_changes():
@@ -97,7 +97,7 @@ def test_all_mismatches_are_reported_at_once_and_nothing_changes():
         ["0.weight", "1.weight", "1.bias"], ["x"])
     swapped = before["0.bias"] + np.arange(3, dtype=">f4")  # as a file from another machine may have it
     layers.load_state_dict({"0.bias": swapped.astype(">f4")}, strict=False)
-    np.testing.assert_array_equal(layers[0].bias.data, swapped)
+    np.testing.assert_array_equal(layers[0].bias.array, swapped)
 
 
 def test_switches_reach_all_modules():
@@ -107,7 +107,7 @@ def test_switches_reach_all_modules():
     block(mg.ones(2, 3)).sum().backward()
     gradient = block.scale.grad
     block.zero_grad(set_to_none=False)
-    assert block.scale.grad is gradient and not gradient.data.any()
+    assert block.scale.grad is gradient and not gradient.array.any()
     block.zero_grad()
     assert all(parameter.grad is None for parameter in block.parameters())
     block.requires_grad_(False)
@@ -122,13 +122,13 @@ def test_to_converts_in_place_and_keeps_ties_and_gradients():
     block = Block()
     block.register_buffer("ids", mg.arange(3))
     block(mg.ones(2, 3)).sum().backward()
-    scale, gradient = block.scale, block.scale.grad.data
+    scale, gradient = block.scale, block.scale.grad.array
     assert block.double() is block and block.scale is scale and block.second.weight is block.first.weight
     assert {tensor.dtype for tensor in block.state_dict().values()} == {mg.float64, mg.int64}
     assert scale.grad.dtype == mg.float64
-    np.testing.assert_array_equal(scale.grad.data, gradient)
+    np.testing.assert_array_equal(scale.grad.array, gradient)
     block(mg.ones(2, 3, dtype=mg.float64)).sum().backward()
-    np.testing.assert_allclose(scale.grad.data, 2 * gradient, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(scale.grad.array, 2 * gradient, rtol=1e-6, atol=1e-6)
     assert block.float().count.dtype == mg.float32 and not block.count.requires_grad
 
 

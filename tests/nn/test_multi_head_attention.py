@@ -60,7 +60,7 @@ def run(attention, arrays, masks, upstream, **options):
 def assert_same(found, expected):
     assert found.keys() == expected.keys()
     for name, value in found.items():
-        np.testing.assert_allclose(value.data, expected[name].data, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(value.array, expected[name].array, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -80,10 +80,10 @@ def test_fused_is_spelled_out(case):
     assert_same(fused, spelled_out)
     assert_same(averaged, spelled_out)
     assert none is None and by_head.shape == (B, H, T, T if is_self else S)
-    np.testing.assert_allclose(by_head.sum(-1).data, 1)
-    np.testing.assert_allclose(mean.data, by_head.data.mean(1), atol=1e-15)
-    assert by_head.grad.data.any()
-    np.testing.assert_allclose(mean.grad.data, by_head.grad.data.sum(1), atol=1e-12)
+    np.testing.assert_allclose(by_head.sum(-1).array, 1)
+    np.testing.assert_allclose(mean.array, by_head.array.mean(1), atol=1e-15)
+    assert by_head.grad.array.any()
+    np.testing.assert_allclose(mean.grad.array, by_head.grad.array.sum(1), atol=1e-12)
     if masks.get("is_causal"):
         tensors.pop("attn_mask")
         for need_weights in (False, True):
@@ -92,8 +92,8 @@ def test_fused_is_spelled_out(case):
 
 def test_value_defaults_to_key():
     attention, x, y = nn.MultiHeadAttention(C, H), mg.randn(B, T, C), mg.randn(B, T, C)
-    np.testing.assert_array_equal(attention(x, y).data, attention(x, y, y).data)
-    assert (attention(x, y, x).data != attention(x, y).data).any()
+    np.testing.assert_array_equal(attention(x, y).array, attention(x, y, y).array)
+    assert (attention(x, y, x).array != attention(x, y).array).any()
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -106,11 +106,11 @@ def test_a_query_that_sees_no_key_gets_zeros_and_finite_gradients(blind, need_we
     x = mg.randn(B, T, C, requires_grad=True)
     result = attention(x, attn_mask=mg.tensor(mask), need_weights=need_weights)
     output = result[0] if need_weights else result
-    np.testing.assert_array_equal(output.data[:, 1], np.tile(attention.out_proj.bias.data, (B, 1)))
+    np.testing.assert_array_equal(output.array[:, 1], np.tile(attention.out_proj.bias.array, (B, 1)))
     if need_weights:
-        assert not result[1].data[:, 1].any()
+        assert not result[1].array[:, 1].any()
     output.backward(mg.randn(B, T, C))
-    assert np.isfinite(x.grad.data).all() and all(np.isfinite(p.grad.data).all() for p in attention.parameters())
+    assert np.isfinite(x.grad.array).all() and all(np.isfinite(p.grad.array).all() for p in attention.parameters())
 
 
 def test_masks_that_require_gradients_get_them():
@@ -125,15 +125,15 @@ def test_spelled_out_gradients_and_the_opposite_meanings_of_boolean_masks():
     mask = mg.zeros(3, 4, dtype=mg.float64).masked_fill(forbidden, -math.inf)
     assert mg.gradcheck(lambda q, k, v: F.attention_weights(q, k, mask) @ v, [q, k, v])
     fused = F.scaled_dot_product_attention(q, k, v, attn_mask=~forbidden)
-    np.testing.assert_allclose((F.attention_weights(q, k, mask) @ v).data, fused.data, atol=1e-12)
+    np.testing.assert_allclose((F.attention_weights(q, k, mask) @ v).array, fused.array, atol=1e-12)
 
 
 def test_weights_by_a_mask_and_causally():
     """A mask that hides the past leaves a causal query no key; the others have both masks."""
     q, k = mg.randn(2, 3, 4), mg.randn(2, 3, 4)
     mask = mg.tensor([-math.inf, 0.0, 0.5])
-    weights = F.attention_weights(q, k, mask, is_causal=True).data
-    scores = np.exp((q @ k.mT).data / 2 + mask.data) * np.tri(3)
+    weights = F.attention_weights(q, k, mask, is_causal=True).array
+    scores = np.exp((q @ k.mT).array / 2 + mask.array) * np.tri(3)
     np.testing.assert_allclose(weights[:, 1:], (scores / scores.sum(-1, keepdims=True).clip(1e-9))[:, 1:], atol=1e-6)
     assert not weights[:, 0].any()
 
@@ -150,7 +150,7 @@ def test_parts_from_a_position_on_are_those_of_the_whole(positions):
     k, v = attention.for_each_query(attention.rotated(k)), attention.for_each_query(v)
     bias = attention.position_bias(T - start, T, start) if positions == "relative" else None
     out = attention.merge(F.attention_weights(attention.rotated(q, start), k, bias) @ v)
-    np.testing.assert_allclose(out.data, attention(x)[:, start:].data, atol=1e-12)
+    np.testing.assert_allclose(out.array, attention(x)[:, start:].array, atol=1e-12)
 
 
 def test_repr():

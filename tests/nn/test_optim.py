@@ -103,7 +103,7 @@ def step(optimizer, parameters, seed, *more):
 
 def assert_equal(parameters, others):
     for p, q in zip(parameters, others, strict=True):
-        np.testing.assert_array_equal(p.data, q.data)
+        np.testing.assert_array_equal(p.array, q.array)
 
 
 @dtypes
@@ -119,12 +119,12 @@ def test_steps_are_those_of_the_formula(optimizer, options, dtype, tolerance):
         set_gradients(others, seed=t)
         steps[1].step_one_by_one(1.0)
         for i, (p, q) in enumerate(zip(parameters, others)):
-            np.testing.assert_array_equal(p.grad.data, q.grad.data)  # a step leaves them alone
-            expected[i] = formula(expected[i].astype(float), p.grad.data.astype(float), states[i], **options)
+            np.testing.assert_array_equal(p.grad.array, q.grad.array)  # a step leaves them alone
+            expected[i] = formula(expected[i].astype(float), p.grad.array.astype(float), states[i], **options)
     for p, q, value in zip(parameters, others, expected):
         assert p.dtype == q.dtype == dtype
         for found in (p, q):
-            np.testing.assert_allclose(found.data, value, rtol=tolerance, atol=tolerance)
+            np.testing.assert_allclose(found.array, value, rtol=tolerance, atol=tolerance)
         for name, entry in steps[0].state.get(p, {}).items():
             np.testing.assert_allclose(entry, steps[1].state[q][name], rtol=tolerance, atol=tolerance)
         if optimizer is Muon:
@@ -174,7 +174,7 @@ def test_groups_missing_gradients_and_changed_rates(optimizer, options):
         for i, parameter in enumerate(parameters):
             if parameter.grad is not None:
                 lr = 0.1 / t if i < 2 else 0.01
-                expected[i] = FORMULAS[optimizer](expected[i], parameter.grad.data, states[i], **{**options, "lr": lr})
+                expected[i] = FORMULAS[optimizer](expected[i], parameter.grad.array, states[i], **{**options, "lr": lr})
         stepping.step()
     np.testing.assert_allclose(values(parameters), expected, atol=1e-11)
     stepping.zero_grad()
@@ -207,7 +207,7 @@ def test_a_loaded_or_copied_state_continues_bit_for_bit_and_shares_nothing(optim
     second.load_state_dict(in_json(copy.deepcopy(first.state_dict())))
     thirds, third = copy.deepcopy((firsts, first))
     for p, q in zip(firsts, seconds):
-        q.data[...] = p.data
+        q.data[...] = p.array
     for t in range(5, 8):
         step(first, firsts, t, (second, seconds), (third, thirds))
     assert len({json.dumps([group | {"params": 0} for group in each.param_groups]) for each in (first, second, third)}) == 1
@@ -299,7 +299,7 @@ EDITS = {  # of an optimizer with two groups, the parameters a, b and c, d; e is
     "one group less": lambda o, *_: o.param_groups.pop(),
     "groups replaced": lambda o, *_: o.param_groups.__setitem__(0, {**o.param_groups[0], "lr": 0.5}),
     "one more group": lambda o, a, b, c, d, e: o.add_param_group({"params": e}),
-    "another array": lambda o, a, b, c, d, e: setattr(a, "data", a.data.copy()),
+    "another array": lambda o, a, b, c, d, e: setattr(a, "data", a.array.copy()),
     "amsgrad on or off": lambda o, *_: o.param_groups[0].update(amsgrad=not o.param_groups[0].get("amsgrad")),
 }
 
@@ -319,7 +319,7 @@ def test_states_and_groups_may_be_edited_between_steps(optimizer, edit):
 
     expected = stepped(lambda steps: steps.step_one_by_one(1.0))
     for p, q in zip(stepped(lambda steps: steps.step()), expected, strict=True):
-        np.testing.assert_allclose(p.data, q.data, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(p.array, q.array, rtol=1e-10, atol=1e-10)
 
 
 @each_optimizer
@@ -381,7 +381,7 @@ def test_odd_arrays_are_updated_like_plain_ones(optimizer):
             array += t
             parameter.data += t
         for a, b in zip(odd, plain):
-            a.grad = mg.from_numpy(np.repeat(b.grad.data, 2, axis=-1)[..., ::2])
+            a.grad = mg.from_numpy(np.repeat(b.grad.array, 2, axis=-1)[..., ::2])
         for each in optimizers:
             each.step()
     assert all(parameter.array is array for parameter, array in zip(odd, arrays))
@@ -432,8 +432,8 @@ def test_vanishing_moments_become_zero_and_nan_stays_nan(dtype, amsgrad):
         dead.grad.data[...] = 0
         broken.grad.data[2] = 1.0
     assert not optimizer.state[dead]["exp_avg"].any() and not optimizer.state[dead]["exp_avg_sq"].any()
-    assert optimizer.state[live]["exp_avg"].all() and np.isfinite(dead.data).all()
-    for array in (broken.data, optimizer.state[broken]["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]):
+    assert optimizer.state[live]["exp_avg"].all() and np.isfinite(dead.array).all()
+    for array in (broken.array, optimizer.state[broken]["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]):
         np.testing.assert_array_equal(np.isnan(array), [False, False, True, False, False])
 
 
@@ -450,13 +450,13 @@ def test_a_gradient_array_may_change_go_and_come_back():
 
 def mixed(dtypes=(np.float32, np.float64)):
     """Parameters of both dtypes in turn, the last without a gradient."""
-    parameters = [nn.Parameter(p.data.astype(dtypes[i % 2])) for i, p in enumerate(make_parameters(SHAPES))]
+    parameters = [nn.Parameter(p.array.astype(dtypes[i % 2])) for i, p in enumerate(make_parameters(SHAPES))]
     set_gradients(parameters[:-1], seed=0)
     return parameters
 
 
 def gradients(parameters):
-    return np.concatenate([p.grad.data.ravel().astype(float) for p in parameters if p.grad is not None])
+    return np.concatenate([p.grad.array.ravel().astype(float) for p in parameters if p.grad is not None])
 
 
 def adamw_twice(parameters, lr, max_grad_norm):
@@ -478,7 +478,7 @@ def test_clipping_on_the_way_is_clipping_before(optimizer):
         np.testing.assert_array_equal(gradients(ours), before)
         assert clip_grad_norm_(theirs, math.inf).item() == pytest.approx(0.5, rel=1e-5)
     for a, b in zip(ours, theirs):
-        np.testing.assert_allclose(a.data, b.data, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(a.array, b.array, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("norm_type", [1, 2, 3.5, math.inf, "inf", 0.5])
@@ -512,9 +512,9 @@ def test_error_if_nonfinite_leaves_gradients_alone(bad, norm_type):
     p.grad = mg.tensor(np.array([bad, 1.0]))
     with pytest.raises(RuntimeError, match="total norm of order .* non-finite"):
         clip_grad_norm_([p], 0.5, norm_type, error_if_nonfinite=True)
-    np.testing.assert_array_equal(p.grad.data, [bad, 1.0])
+    np.testing.assert_array_equal(p.grad.array, [bad, 1.0])
     assert not math.isfinite(clip_grad_norm_([p], 0.5, norm_type))  # no error unless asked for
-    np.testing.assert_array_equal(p.grad.data, [math.nan, 0.0 if bad == math.inf else math.nan])
+    np.testing.assert_array_equal(p.grad.array, [math.nan, 0.0 if bad == math.inf else math.nan])
     p.grad = mg.tensor(np.array([3.0, 4.0]))
     assert clip_grad_norm_([p], 0.5, error_if_nonfinite=True) == 5
 
@@ -531,22 +531,22 @@ def test_blocks_are_orthogonalised_separately(blocks):
     for take_step in (Muon.step, Optimizer.step):
         [whole] = make_parameters([(12, 10)])
         down, across = blocks if np.ndim(blocks) else (blocks, 1)
-        parts = [nn.Parameter(part.copy()) for part in cut(whole.data, (down, across))]
+        parts = [nn.Parameter(part.copy()) for part in cut(whole.array, (down, across))]
         options = dict(lr=0.1, adjust_lr_fn="match_rms_adamw", momentum=0.0)
         first, second = Muon([{"params": whole, "blocks": 2}], **options), Muon(parts, **options)
         set_gradients([whole], seed=9)
         take_step(first)
         first.param_groups[0]["blocks"] = blocks
-        for part, block in zip(parts, cut(whole.data, (down, across))):
+        for part, block in zip(parts, cut(whole.array, (down, across))):
             part.data[...] = block
         for t in range(3):
             set_gradients([whole], seed=t)
-            for part, gradient in zip(parts, cut(whole.grad.data, (down, across))):
+            for part, gradient in zip(parts, cut(whole.grad.array, (down, across))):
                 part.grad = mg.tensor(gradient.copy())
             take_step(first)
             second.step()
-        for part, block in zip(parts, cut(whole.data, (down, across))):
-            np.testing.assert_allclose(part.data, block, rtol=1e-11)
+        for part, block in zip(parts, cut(whole.array, (down, across))):
+            np.testing.assert_allclose(part.array, block, rtol=1e-11)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e30])
@@ -556,12 +556,12 @@ def test_muon_ignores_the_size_of_gradients(size):
     before = values(parameters)
     set_gradients(parameters, seed=0)
     for p in parameters:
-        p.grad = mg.tensor(p.grad.data * np.float32(size))
-    expected = [muon(p.astype(float), q.grad.data / np.float64(size), {}, lr=0.1, weight_decay=0.0)
+        p.grad = mg.tensor(p.grad.array * np.float32(size))
+    expected = [muon(p.astype(float), q.grad.array / np.float64(size), {}, lr=0.1, weight_decay=0.0)
                 for p, q in zip(before, parameters)]
     Muon(parameters, lr=0.1, weight_decay=0.0, eps=0.0).step()
     for p, value in zip(parameters, expected):
-        np.testing.assert_allclose(p.data, value, atol=2e-5)
+        np.testing.assert_allclose(p.array, value, atol=2e-5)
 
 
 POLAR_EXPRESS = [  # arXiv:2505.16932, for five steps: they raise small singular values more
@@ -584,7 +584,7 @@ def test_muon_under_autocast(coefficients, large, small, bound, shape, kernels):
         p = nn.Parameter(mg.zeros(*shape, dtype=dtype))
         p.grad = mg.tensor(gradient.astype(dtype))
         Muon([p], **options).step()
-        return p.data
+        return p.array
 
     plain, plain64 = stepped(), stepped(np.float64)
     with mg.autocast("cpu"):
@@ -600,7 +600,7 @@ def test_matrices_under_autocast_are_stepped_separately(kernels):
     wholes = make_parameters([(96, 140), (140, 96), (66, 70)], np.float32)
 
     def blocks_of(tensors):
-        return [block.copy() for tensor in tensors for block in cut(tensor.data, (2, 2))]
+        return [block.copy() for tensor in tensors for block in cut(tensor.array, (2, 2))]
 
     parts = [nn.Parameter(block) for block in blocks_of(wholes)]
     together, alone = Muon(wholes, blocks=(2, 2), weight_decay=0.5), [Muon([part], weight_decay=0.5) for part in parts]
@@ -613,7 +613,7 @@ def test_matrices_under_autocast_are_stepped_separately(kernels):
                 optimizer.step()
             together.step()
     for part, block in zip(parts, blocks_of(wholes), strict=True):
-        np.testing.assert_array_equal(part.data, block)
+        np.testing.assert_array_equal(part.array, block)
 
 
 def test_muon_without_gradients_and_with_zero_or_nan():
@@ -622,9 +622,9 @@ def test_muon_without_gradients_and_with_zero_or_nan():
     optimizer = Muon(parameters, lr=0.1, weight_decay=0.5)
     parameters[1].grad, parameters[2].grad = mg.zeros(3, 3, dtype=mg.float64), mg.full((3, 3), np.nan, dtype=mg.float64)
     optimizer.step()
-    np.testing.assert_array_equal(parameters[0].data, before[0])
-    np.testing.assert_allclose(parameters[1].data, 0.95 * before[1], rtol=1e-15)
-    assert np.isnan(parameters[2].data).all() and (optimizer.state[parameters[0]]["momentum_buffer"] == 0).all()
+    np.testing.assert_array_equal(parameters[0].array, before[0])
+    np.testing.assert_allclose(parameters[1].array, 0.95 * before[1], rtol=1e-15)
+    assert np.isnan(parameters[2].array).all() and (optimizer.state[parameters[0]]["momentum_buffer"] == 0).all()
 
 
 # ---- joined optimizers ----
@@ -646,7 +646,7 @@ def test_joined_optimizers_step_as_if_alone():
             each.step()
         assert optimizer.grad_norm == pytest.approx(length, rel=1e-12) and length > 2
     for p, q in zip(together, apart):
-        np.testing.assert_allclose(p.data, q.data, rtol=1e-12)
+        np.testing.assert_allclose(p.array, q.array, rtol=1e-12)
     optimizer.zero_grad()
     assert all(p.grad is None for p in together)
     state = parts.state_dict()

@@ -190,7 +190,7 @@ REFUSED = {
     DataLoader(samples, batch_sampler=((0,),), drop_last=True)  # ValueError: batch_sampler excludes
     DataLoader(samples, None, drop_last=True)  # ValueError: no last one to drop
     TensorDataset(zeros(2), zeros(3))  # ValueError: TensorDataset: expected tensors of equal length, got [(2,), (3,)]
-    TensorDataset(zeros(2), zeros(2).numpy())  # TypeError: TensorDataset: expected Tensors, got Tensor, Versioned
+    TensorDataset(zeros(2), zeros(2).numpy())  # TypeError: TensorDataset: expected Tensors, got Tensor, ndarray
     default_collate([{1}])  # TypeError: default_collate: expected tensors * got set; give a collate_fn
     default_collate([(1,), (1, 2)])  # ValueError: samples of one batch have [1, 2] elements
     random_split(range(10), [5, 4])  # ValueError: random_split: expected lengths that add up to 10
@@ -223,7 +223,7 @@ REFUSED = {
     AdamW(P, amsgrad=1)  # ValueError: amsgrad must be True or False, got 1
     clip_grad_norm_(P, nan)  # ValueError: max_norm must be positive
     clip_grad_norm_(P, 1.0, norm_type=0)  # ValueError: norm_type must be positive, got 0.0
-    Optimizer(P, {}).update(P[0].data, P[0].data, {}, {})  # NotImplementedError: Optimizer has no update
+    Optimizer(P, {}).update(P[0].array, P[0].array, {}, {})  # NotImplementedError: Optimizer has no update
     Muon(P)  # ValueError: Muon only supports 2D parameters whereas we found a parameter with size: (2,)
     Muon(make_parameters([(3, 2, 2)]))  # ValueError: Muon only supports 2D parameters
     Muon(M, blocks=3)  # ValueError: must divide the rows and columns of a matrix, got blocks=3 and a matrix of (4, 3)

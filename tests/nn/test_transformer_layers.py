@@ -29,7 +29,7 @@ def randomised(layer):
 
 
 def assert_close(got, expected):
-    np.testing.assert_allclose(got.data, expected.data, atol=1e-12)
+    np.testing.assert_allclose(got.array, expected.array, atol=1e-12)
 
 
 def test_is_causal_is_a_hint_about_the_mask():
@@ -55,7 +55,7 @@ def test_layers_of_a_stack_start_alike_and_are_trained_apart():
     first, second = nn.TransformerEncoder(layer, 2).layers
     assert len({layer, first, second}) == 3
     for own, other, model in zip(first.parameters(), second.parameters(), layer.parameters(), strict=True):
-        np.testing.assert_array_equal(own.data, other.data)
+        np.testing.assert_array_equal(own.array, other.array)
         assert not np.shares_memory(own.array, other.array) and not np.shares_memory(own.array, model.array)
 
 
@@ -70,13 +70,13 @@ def test_dropout_acts_on_weights_after_the_activation_and_on_what_is_added(make,
     for norm in [module for module in layer.modules() if isinstance(module, nn.LayerNorm)]:
         nn.init.normal_(norm.weight)
         expected = norm(expected)
-    np.testing.assert_array_equal(layer(*inputs).data, expected.data)
+    np.testing.assert_array_equal(layer(*inputs).array, expected.array)
     layer.norm_first = True
-    np.testing.assert_array_equal(layer(*inputs).data, X.data)
+    np.testing.assert_array_equal(layer(*inputs).array, X.array)
 
     layer = make(activation="sigmoid", norm_first=True, bias=False).double()
     layer.dropout.p = 1.0  # before the activation, it would leave sigmoid(0)
     layer.linear2.weight.data[...] = 1.0
     dropped = layer(*inputs)
     layer.linear2.weight.data[...] = 0.0
-    np.testing.assert_array_equal(dropped.data, layer.eval()(*inputs).data)
+    np.testing.assert_array_equal(dropped.array, layer.eval()(*inputs).array)

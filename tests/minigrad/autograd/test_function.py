@@ -19,12 +19,12 @@ class Polar(Function):
     def forward(ctx, radius, angle, scale):
         ctx.save_for_backward(radius, angle)
         ctx.scale = scale
-        return scale * radius * mg.tensor(np.cos(angle.data)), scale * radius * mg.tensor(np.sin(angle.data))
+        return scale * radius * mg.tensor(np.cos(angle.array)), scale * radius * mg.tensor(np.sin(angle.array))
 
     @staticmethod
     def backward(ctx, dx, dy):
         radius, angle = ctx.saved_tensors
-        c, s = mg.tensor(np.cos(angle.data)), mg.tensor(np.sin(angle.data))
+        c, s = mg.tensor(np.cos(angle.array)), mg.tensor(np.sin(angle.array))
         return ctx.scale * (dx * c + dy * s), ctx.scale * radius * (dy * c - dx * s), None
 
 
@@ -53,13 +53,13 @@ def test_several_inputs_and_outputs(x, random):
     assert gradcheck(lambda r, a: Polar.apply(r, a, 1.5), (x, angle))
     only_one = Polar.apply(x, angle, 1.0)[1]
     only_one.backward(mg.ones(2, 3))
-    np.testing.assert_allclose(x.grad.data, np.sin(angle.data))
+    np.testing.assert_allclose(x.grad.array, np.sin(angle.array))
 
 
 def test_saved_tensors_take_their_place_on_the_tape_again(x):
     (first,) = mg.grad(Exp.apply(x), x, mg.ones(2, 3), create_graph=True)
     (second,) = mg.grad(first, x, mg.ones(2, 3))
-    np.testing.assert_allclose(second.data, np.exp(x.data))
+    np.testing.assert_allclose(second.array, np.exp(x.array))
 
 
 def test_needs_input_grad_and_none_gradients(x):
@@ -130,7 +130,7 @@ def test_a_function_that_returns_its_input(x):
             return dout * 2.0
 
     Double.apply(x).backward(mg.ones(2, 3))
-    assert (x.grad.data == 2).all()
+    assert (x.grad.array == 2).all()
 
 
 class ExpAndSine(Function):
@@ -152,8 +152,8 @@ def test_saved_outputs_of_a_tuple_are_on_the_tape_again():
     assert order.dtype == mg.int64 and not order.requires_grad and order.tolist() == [1, 0]
     (first,) = mg.grad((e + s).sum(), x, create_graph=True)
     (second,) = mg.grad(first.sum(), x)
-    np.testing.assert_allclose(first.data, np.exp(x.data) + np.cos(x.data))
-    np.testing.assert_allclose(second.data, np.exp(x.data) - np.sin(x.data))
+    np.testing.assert_allclose(first.array, np.exp(x.array) + np.cos(x.array))
+    np.testing.assert_allclose(second.array, np.exp(x.array) - np.sin(x.array))
 
 
 def test_a_function_with_integers_as_its_only_output_gives_a_constant():
@@ -192,7 +192,7 @@ def test_inputs_are_freed_at_once(apply):
 def test_a_function_of_no_tensor_is_refused(x):
     all_refused(lambda inputs: Exp.apply(*inputs), [
         ((3,), "Exp.apply expects a Tensor among its arguments, not inside one; got int"), ((), "got nothing"),
-        (((x, x),), "got tuple"), ((x.data,), "got VersionedArray"),
+        (((x, x),), "got tuple"), ((x.array,), "got ndarray"),
     ], TypeError)
     with pytest.raises(NotImplementedError, match="a Function needs a static method forward"):
         Function.apply(x)
@@ -233,7 +233,7 @@ ON_THE_TAPE = {
     "a view of an input": (kept_as("x", lambda x, y: x.view(3, 1)), lambda ctx: ctx.x.view(3) ** 2),
     "a list": (kept_as("all", lambda x, y: [2, {"y": (y * 1.0, x)}]), lambda ctx: ctx.all[1]["y"][0] * ctx.all[1]["y"][1] / ctx.saved_tensors[0]),
     "nothing": (lambda ctx, x, y: None, lambda ctx: ctx.saved_tensors[0].square()),
-    "what is not used": (kept_as("noted", lambda x, y: [x.data + 1.0, float(x.sum()), x.tanh()]), lambda ctx: ctx.saved_tensors[0] ** 2),
+    "what is not used": (kept_as("noted", lambda x, y: [x.array + 1.0, float(x.sum()), x.tanh()]), lambda ctx: ctx.saved_tensors[0] ** 2),
     "what backward keeps": (kept_as("y", lambda x, y: None), lambda ctx: setattr(ctx, "y", ctx.saved_tensors[0] ** 2) or ctx.y),
 }
 
@@ -255,7 +255,7 @@ def test_what_forward_keeps_is_on_the_tape_of_a_gradient(keep, kept):
 
 
 OFF_THE_TAPE = {
-    "an array": (kept_as("y", lambda x, y: np.square(x.data)), lambda ctx: mg.tensor(ctx.y)),
+    "an array": (kept_as("y", lambda x, y: np.square(x.array)), lambda ctx: mg.tensor(ctx.y)),
     "a saved tensor made with NumPy": (lambda ctx, x, y: ctx.save_for_backward(x, mg.tensor(np.square(x.numpy()))),
                                        lambda ctx: ctx.saved_tensors[1]),
     "a detached tensor": (kept_as("y", lambda x, y: (x.detach() * x).detach()), attribute),
@@ -271,7 +271,7 @@ def test_what_forward_keeps_off_the_tape_is_refused_where_it_matters(keep, kept)
     square, _ = product(keep, kept)(x)
     state = mg.get_rng_state()
     (first,) = mg.grad((w * square).sum(), x, create_graph=True)
-    np.testing.assert_allclose(mg.grad(first.sum(), w, retain_graph=True)[0].data, (first / w).data)  # nothing is missing here
+    np.testing.assert_allclose(mg.grad(first.sum(), w, retain_graph=True)[0].array, (first / w).array)  # nothing is missing here
     with pytest.raises(RuntimeError, match=r"^Product.backward uses (ctx.\w+|saved_tensors\[1\]), which forward computed off the "
                                            r"tape \(with NumPy, detached, or at random\), so it cannot be differentiated: keep inputs and outputs only, and compute the rest"):
         mg.grad(first, x, mg.ones(3))
@@ -280,8 +280,8 @@ def test_what_forward_keeps_off_the_tape_is_refused_where_it_matters(keep, kept)
 
 CONSTANTS = {
     "a number": lambda x: 1.0 / math.sqrt(3), "an array": lambda x: np.hanning(5)[1:4], "a tensor": lambda x: mg.tensor([1.0, 2.0, 3.0]).double(),
-    "a mask of floats": lambda x: (x > 0.7).double(), "a mask made with NumPy": lambda x: (x.data > 0.7).astype(float),
-    "a mask of booleans": lambda x: x.data > 0.7, "signs": lambda x: x.sign(), "ranks": lambda x: x.argsort().double(),
+    "a mask of floats": lambda x: (x > 0.7).double(), "a mask made with NumPy": lambda x: (x.array > 0.7).astype(float),
+    "a mask of booleans": lambda x: x.array > 0.7, "signs": lambda x: x.sign(), "ranks": lambda x: x.argsort().double(),
     "a random mask": lambda x: (mg.rand(3) > 0.5).double(), "one of NumPy's": lambda x: (np.random.rand(3) > 0.5).astype(float),
     "numbers in a list": lambda x: [0.5, 2.0, np.float64(1.5)], "an input in a list": lambda x: [2.0, x.argsort(), 3.0][::2] + [1.0],
 }
@@ -306,7 +306,7 @@ def test_constants_that_forward_keeps_are_not_refused(constant):
     x = mg.tensor([0.5, -1.5, 2.0], dtype=mg.float64, requires_grad=True)
     (first,) = mg.grad(Scaled.apply(x).square(), x, mg.ones(3), create_graph=True)
     (second,) = mg.grad(first, x, mg.tensor([1.0, 2.0, 3.0]))
-    np.testing.assert_allclose(second.data, 12 * x.data**2 * np.asarray(kept[0]) ** 2 * [1, 2, 3])
+    np.testing.assert_allclose(second.array, 12 * x.array**2 * np.asarray(kept[0]) ** 2 * [1, 2, 3])
 
 
 def test_a_backward_off_the_tape_is_refused_where_it_is_differentiated():
@@ -318,14 +318,14 @@ def test_a_backward_off_the_tape_is_refused_where_it_is_differentiated():
 
         @staticmethod
         def backward(ctx, dout):
-            return mg.tensor(dout.data * 2 * ctx.saved_tensors[0].data)
+            return mg.tensor(dout.array * 2 * ctx.saved_tensors[0].array)
 
     x, w = (mg.tensor([0.5, -1.5], requires_grad=True) for _ in range(2))
     (first,) = mg.grad(Square.apply(x) * w + x**3, x, mg.ones(2), create_graph=True)
     with pytest.raises(RuntimeError, match="^Square.backward computes with NumPy, so it cannot be differentiated: "):
         first.sum().backward()
     (first,) = mg.grad(Square.apply(x * 0.0) * w + x**3, x, mg.ones(2), create_graph=True)  # it is 0
-    np.testing.assert_allclose(mg.grad(first, x, mg.ones(2))[0].data, 6 * x.data)
+    np.testing.assert_allclose(mg.grad(first, x, mg.ones(2))[0].array, 6 * x.array)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (2, 1, 3), (2, 3)])

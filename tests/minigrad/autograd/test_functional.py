@@ -39,7 +39,7 @@ def second_derivatives(case):
     inner = first(create_graph=True)
     second = mg.grad(inner, variables, allow_unused=True, materialize_grads=True) if inner.requires_grad else ()
     above, below = moved(H), moved(-2 * H)
-    return sum((g.data * step).sum() for g, step in zip(second, steps)), (above - below) / (2 * H)
+    return sum((g.array * step).sum() for g, step in zip(second, steps)), (above - below) / (2 * H)
 
 
 H = 1e-5
@@ -63,7 +63,7 @@ def test_third_derivatives():
     y = (x**4).sum()
     for expected in (4 * x3**3, 12 * x3**2, 24 * x3):
         (g,) = mg.grad(y, x, create_graph=True)
-        np.testing.assert_allclose(g.data, expected)
+        np.testing.assert_allclose(g.array, expected)
         y = g.sum()
 
 
@@ -71,7 +71,7 @@ def test_backward_with_create_graph_puts_grad_on_the_tape():
     x = mg.tensor(x3, requires_grad=True)
     (x**3).sum().backward(create_graph=True)
     (second,) = mg.grad(x.grad, x, mg.ones(3, dtype=mg.float64))
-    np.testing.assert_allclose(second.data, 6 * x3)
+    np.testing.assert_allclose(second.array, 6 * x3)
 
 
 def function(x, w):
@@ -86,14 +86,14 @@ def inputs(random):
 def test_products_agree_with_the_jacobian(inputs, random):
     v_out = mg.tensor(random.standard_normal((2, 3)))
     v_in = tuple(mg.tensor(random.standard_normal(x.shape)) for x in inputs)
-    blocks = [j.data.reshape(6, -1) for j in mg.jacobian(function, inputs)]
+    blocks = [j.array.reshape(6, -1) for j in mg.jacobian(function, inputs)]
     out, products = mg.vjp(function, inputs, v_out)
-    np.testing.assert_allclose(out.data, function(*inputs).data)
+    np.testing.assert_allclose(out.array, function(*inputs).array)
     for product, block in zip(products, blocks):
-        np.testing.assert_allclose(product.data.ravel(), v_out.data.ravel() @ block, atol=1e-14)
+        np.testing.assert_allclose(product.array.ravel(), v_out.array.ravel() @ block, atol=1e-14)
     _, product = mg.jvp(function, inputs, v_in)
     np.testing.assert_allclose(
-        product.data.ravel(), sum(block @ v.data.ravel() for v, block in zip(v_in, blocks)), atol=1e-14
+        product.array.ravel(), sum(block @ v.array.ravel() for v, block in zip(v_in, blocks)), atol=1e-14
     )
 
 
@@ -103,12 +103,12 @@ def test_hessian_is_symmetric_and_hvp_its_product(inputs, random):
 
     v = tuple(mg.tensor(random.standard_normal(x.shape)) for x in inputs)
     (xx, xw), (wx, ww) = mg.hessian(loss, inputs)
-    rows = [np.hstack([xx.data.reshape(6, 6), xw.data.reshape(6, 9)]), np.hstack([wx.data.reshape(9, 6), ww.data.reshape(9, 9)])]
+    rows = [np.hstack([xx.array.reshape(6, 6), xw.array.reshape(6, 9)]), np.hstack([wx.array.reshape(9, 6), ww.array.reshape(9, 9)])]
     full = np.vstack(rows)
     np.testing.assert_allclose(full, full.T, atol=1e-13)
     _, products = mg.hvp(loss, inputs, v)
-    flat = np.concatenate([p.data.ravel() for p in products])
-    np.testing.assert_allclose(flat, full @ np.concatenate([x.data.ravel() for x in v]), atol=1e-13)
+    flat = np.concatenate([p.array.ravel() for p in products])
+    np.testing.assert_allclose(flat, full @ np.concatenate([x.array.ravel() for x in v]), atol=1e-13)
 
 
 def test_grad_of_computed_tensors_and_of_unused_ones():
@@ -116,7 +116,7 @@ def test_grad_of_computed_tensors_and_of_unused_ones():
     y = x * 2.0
     z = y * y
     (dy,) = mg.grad(z.sum(), y, retain_graph=True)
-    np.testing.assert_allclose(dy.data, 2 * y.data)
+    np.testing.assert_allclose(dy.array, 2 * y.array)
     assert x.grad is None
     assert mg.grad(z.sum(), (x, unused), allow_unused=True, retain_graph=True)[1] is None
     with pytest.raises(RuntimeError, match="appears to not have been used in the graph: input 1"):
@@ -133,17 +133,17 @@ def test_one_array_at_two_places_on_the_tape(formula):
     y = mg.tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
     (first,) = mg.grad(formula(y, x, x.detach()), x, create_graph=True)
     (second,) = mg.grad(first.sum(), y)
-    np.testing.assert_allclose(second.data, x3)
+    np.testing.assert_allclose(second.array, x3)
     (second,) = mg.grad(mg.grad(formula(y, x, x.detach()), y, create_graph=True)[0].sum(), x)
-    np.testing.assert_allclose(second.data, x3)
+    np.testing.assert_allclose(second.array, x3)
 
 
 def test_an_input_that_depends_on_another_counts_both_ways():
     x = mg.tensor(x3, requires_grad=True)
     y = x * 3.0
     dx, dy = mg.grad((x * y).sum(), (x, y))
-    np.testing.assert_allclose(dx.data, 6 * x3)
-    np.testing.assert_allclose(dy.data, x3)
+    np.testing.assert_allclose(dx.array, 6 * x3)
+    np.testing.assert_allclose(dy.array, x3)
 
 
 def test_hvp_of_a_transformers_loss_is_the_difference_of_its_gradients():
@@ -153,7 +153,7 @@ def test_hvp_of_a_transformers_loss_is_the_difference_of_its_gradients():
     model = CausalTransformer(TransformerConfig(vocabulary_size=7, context=4, layers=1, heads=2, width=8, dtype="float64"))
     parameters = list(model.parameters())
     for parameter in parameters:
-        parameter.data[...] += 0.3 * mg.randn(*parameter.shape, dtype=mg.float64).data
+        parameter.data[...] += 0.3 * mg.randn(*parameter.shape, dtype=mg.float64).array
     tokens, targets = mg.randint(7, size=(2, 4)), mg.randint(7, size=(2, 4))
     directions = [mg.randn(*p.shape, dtype=mg.float64) for p in parameters]
 
@@ -165,12 +165,12 @@ def test_hvp_of_a_transformers_loss_is_the_difference_of_its_gradients():
     moved = []
     for sign in (1, -1):
         for p, d in zip(parameters, directions):
-            p.data += sign * h * d.data
+            p.data += sign * h * d.array
         moved.append(gradients())
         for p, d in zip(parameters, directions):
-            p.data -= sign * h * d.data
+            p.data -= sign * h * d.array
     for product, above, below in zip(products, *moved):
-        np.testing.assert_allclose(product.data, (above.data - below.data) / (2 * h), atol=1e-7)
+        np.testing.assert_allclose(product.array, (above.array - below.array) / (2 * h), atol=1e-7)
 
 
 def test_a_jacobian_on_the_tape_is_connected_to_the_inputs_that_require_gradients():

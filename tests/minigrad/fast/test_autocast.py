@@ -245,7 +245,7 @@ def test_muons_products_are_rounded():
     x = p.grad.numpy() / 64  # its norm is less
     gram = product(x, x.T)
     expected = -product(a * np.eye(24) + b * gram + c * product(gram, gram), x)
-    np.testing.assert_allclose(p.data, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(p.array, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_an_optimizers_step_follows():
@@ -266,7 +266,7 @@ def test_an_optimizers_step_follows():
         for _ in range(6):
             with mg.autocast("cpu", enabled=around):
                 step(gradient)
-        return p.data.tobytes()
+        return p.array.tobytes()
 
     low, plain = (values(rounds, rounds, compiles=False) for rounds in (True, False))
     assert low != plain

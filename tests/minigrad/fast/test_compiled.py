@@ -74,7 +74,7 @@ def test_ops_without_a_gradient_are_replayed():
         compiled = mg.compile(lambda function=function: function(x))
         for seed in range(3):
             x.data[...] = np.random.default_rng(seed).integers(-1, 4, (3, 4)) * (seed > 0)
-            np.testing.assert_array_equal(compiled().data, function(x).data, name)
+            np.testing.assert_array_equal(compiled().array, function(x).array, name)
 
 
 COPIED = [(LAYOUTS | EXPANDED)[name] for name in (  # by some op or kernel
@@ -278,10 +278,10 @@ REFUSED = {
     "if": (lambda x: x if (x > 0).all() else -x, "reads the values"),
     "float": (lambda x: x * float(x.sum()), "reads the values"),
     "numpy": (lambda x: mg.tensor(np.asarray(x)), "reads the values"),
-    "data": (lambda x: mg.tensor(x.data + 1), "reads the values"),
+    "numpy()": (lambda x: mg.tensor(x.numpy() + 1), "reads the values"),
     "a parameter's value": (lambda x: x * W.sum(0).detach() * W[0].item(), "reads the values"),
     "a parameter's item": (lambda x: x * SCALE.item(), "reads the values"),
-    "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "reads the values"),
+    "a parameter's array": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "reads the values"),
     "a parameter's text": (lambda x: x * len(f"{W}"), "reads the values"),
     "an attribute of an input": (lambda x: setattr(x, "uses", 1) or x, "changes the attribute uses of an input"),
     "list": (lambda x: mg.tensor(x.tolist()), "reads the values"),
@@ -435,7 +435,7 @@ def test_results_of_the_textbook_are_replayed_in_any_layout(random):
         step = mg.compile(step) if compiled else step
         for x in inputs:
             parameter.grad = None
-            found += [step(mg.from_numpy(x)).data.copy(), parameter.grad.data.copy()]
+            found += [step(mg.from_numpy(x)).array.copy(), parameter.grad.array.copy()]
         return found
 
     with mg.textbook():

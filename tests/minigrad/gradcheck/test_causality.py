@@ -34,7 +34,7 @@ class LooksAhead(mg.Function):
 
     @staticmethod
     def backward(ctx, dout):
-        return mg.tensor(np.roll(dout.data, 1, -2))
+        return mg.tensor(np.roll(dout.array, 1, -2))
 
 
 def running_mean(x):
@@ -220,7 +220,7 @@ class Counting(nn.Module):
         self.weight = nn.Parameter(mg.ones(C, dtype="float64"))
 
     def forward(self, x):
-        self.mean.array[...] += x.data.mean(0)
+        self.mean.array[...] += x.array.mean(0)
         noise = np.random.normal() + python_random.random()
         return nn.functional.dropout(x * self.weight + noise + self.mean, 0.1)
 
@@ -228,11 +228,11 @@ class Counting(nn.Module):
 def test_nothing_of_the_callers_changes():
     module, x = Counting(), leaf(4, C)
     x.grad = mg.ones(4, C, dtype="float64")
-    before = x.data.copy()
+    before = x.array.copy()
     states = mg.random.get_state(), np.random.get_state(), python_random.getstate()
     for function in (module, lambda x: module(x)):
         assert is_causal(function, x).pair == (0, 1)
-    assert np.all(module.mean.data == 0) and np.all(x.data == before) and np.all(x.grad.data == 1) and x.requires_grad
+    assert np.all(module.mean.array == 0) and np.all(x.array == before) and np.all(x.grad.array == 1) and x.requires_grad
     assert module.weight.grad is None and module.training
     after = mg.random.get_state(), np.random.get_state(), python_random.getstate()
     assert states[0] == after[0] and states[2] == after[2] and np.all(states[1][1] == after[1][1]) and mg.is_grad_enabled()

@@ -241,7 +241,7 @@ def test_the_report_names_the_function_and_its_inputs():
     assert title_and_names(lambda a, *others: a * others[0], x, y) == ["Mul", "a", "input 1"]
     assert title_and_names(lambda pair, a: pair[0] * a, (x, y), y) == ["Mul", "pair[0]", "pair[1]", "a"]
     assert title_and_names(module, x) == ["Linear", "x"]
-    module.x = nn.Parameter(y.data)
+    module.x = nn.Parameter(y.array)
     assert [entry.name for entry in gradcheck_module(module, x).inputs] == ["weight", "bias", "x", "x'"]
     x.name, y.name = "q", "k"
     assert title_and_names(mg.maximum, x, y)[1:] == ["q", "k"]

@@ -162,7 +162,7 @@ def test_formula_is_what_the_op_computes(op):
     for name, expression in [*forward[::-1], *backward]:  # later definitions are used by earlier ones
         if "(" not in name:  # Phi(x) = ... is in FUNCTIONS
             known[name] = eval(expression, {}, known)
-    np.testing.assert_allclose(known["out"], out.data, rtol=1e-9)
+    np.testing.assert_allclose(known["out"], out.array, rtol=1e-9)
     for name, tensor in zip(inputs_of(op), tensors):
         if tensor is not None and tensor.requires_grad:
-            np.testing.assert_allclose(known[f"d{name}"], tensor.grad.data, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(known[f"d{name}"], tensor.grad.array, rtol=1e-9, atol=1e-12)
