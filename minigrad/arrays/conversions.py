@@ -62,7 +62,7 @@ class ConversionMethods:
 
     @property
     def data(self: Tensor) -> Tensor:
-        """This memory off the tape, as `detach()` gives it: a backward that needs what is overwritten there raises an error.
+        """This memory off the tape, as detach() gives it: a backward that needs what is overwritten raises an error.
 
         Assigning a Tensor or an array gives this tensor other memory; on the tape it must have the same shape, and is
         converted to this dtype. Existing graphs keep the old memory.
@@ -122,7 +122,7 @@ class ConversionMethods:
     def __contains__(self: Tensor, value: TensorLike) -> bool: return bool(np.any(self._values() == as_array(value)))
 
     def numpy(self: Tensor) -> np.ndarray:
-        """The array, shared and read-only, since the tape sees no writes to it: write to `x.data`, or to np.array(x), a copy."""
+        """The array, shared and read-only, as the tape sees no writes to it: write to `x.data`, or to a copy, np.array(x)."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return read_only(self._values())

@@ -2,7 +2,6 @@
 import contextlib
 import gc
 import math
-import pickle
 import weakref
 
 import numpy as np
