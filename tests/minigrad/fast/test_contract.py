@@ -421,7 +421,7 @@ def test_inputs_and_results_inside_a_step_have_their_strides():
     class AlongMemory(mg.Function):
         @staticmethod
         def forward(ctx, x):
-            return mg.from_numpy(np.asarray(np.add.reduce(np.asarray(x.data), axis=None)))
+            return mg.from_numpy(np.asarray(np.add.reduce(x.numpy(), axis=None)))
 
     def step(x):
         values = mg.einsum("ij,kj->ik", p, x), x, x.cumsum(1), x.T * 2
@@ -582,7 +582,7 @@ def test_a_function_that_keeps_attributes_only_sometimes_is_followed():
     class Clip(mg.Function):
         @staticmethod
         def forward(ctx, x):
-            if (low := x.data < 0).any():
+            if (low := x.array < 0).any():
                 ctx.low = low
             return mg.clamp(x, min=0.0)
 
