@@ -1,13 +1,12 @@
 """What ops need of arrays beyond NumPy's own functions: in NumPy, each in a few lines.
 
-Faster functions, such as those that launch kernels, can take their places (`replaced_by`). Ops need not know: they call
-`backend.sum`, whichever that is. Inside `textbook` the functions of this file run.
+Faster ones, such as those that launch kernels, can take the places of some (`replaced_by`), and ops need not know.
 """
 from __future__ import annotations
 
 import functools
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,49 +18,48 @@ if TYPE_CHECKING:
     from .arrays.annotations import Tensor
 
 
+Function = TypeVar("Function", bound=Callable)
+
+
+class AnyTensor:
+    """The base class of Tensor, and all that the files below tensor.py know of it, besides that it can apply ops."""
+
+
 def is_tensor(value: Any) -> TypeIs[Tensor]:
-    """Is it a Tensor? All that the files below tensor.py know about Tensors is that they can apply ops."""
-    return hasattr(type(value), "apply_op")  # of the class, so that no object's own __getattr__ is called
+    """Is it a Tensor?"""
+    return isinstance(value, AnyTensor)
 
 
-in_numpy: Any = SimpleNamespace()  # this file's versions of the functions that have been replaced
-replacements: dict[str, Callable[..., Any]] = {}
-asks_threads: bool = False  # does each call check whether its thread is inside `textbook`?
+replacements: dict[str, Callable[..., Any]] = {}  # what the engine room has put in place of functions of this file
+
+
+def replaceable(function: Function) -> Function:
+    """Decorate a function that can be replaced (`replaced_by`); inside `textbook`, it runs all the same."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*arguments):
+        return (function if this_thread.is_textbook else replacements.get(name, function))(*arguments)
+
+    return call  # type: ignore[return-value]
 
 
 def replaced_by(**functions: Callable[..., Any]) -> None:
-    """Put these in place of the functions of the same names, which ops call as `backend.x`.
+    """Put these in place of the replaceable functions of the same names.
 
-    They give the same results, up to a rounding or two, and pass what they don't handle on to `backend.in_numpy`.
+    They give the same results, up to a rounding or two. What they don't handle they pass on to the function of this file,
+    which is its `__wrapped__`.
     """
-    unknown = functions.keys() - globals().keys()
+    unknown = [name for name in functions if not hasattr(globals().get(name), "__wrapped__")]
     if unknown:
-        raise TypeError(f"backend: no function is called {', '.join(sorted(unknown))}")
-    for name, function in functions.items():
-        plain = vars(in_numpy).setdefault(name, globals()[name])
-        replacements[name] = function
-        globals()[name] = _unless_textbook(plain, function) if asks_threads else function
-
-
-def ask_threads() -> None:
-    """From now on each call checks whether its thread is inside `textbook`; until one is, that would only take time."""
-    global asks_threads
-    if not asks_threads:
-        asks_threads = True
-        replaced_by(**replacements)
-
-
-def _unless_textbook(plain: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(plain)
-    def call(*arguments, **options):
-        return (plain if this_thread.is_textbook else replacement)(*arguments, **options)
-
-    return call
+        raise TypeError(f"backend: no function that can be replaced is called {', '.join(sorted(unknown))}")
+    replacements.update(functions)
 
 
 # -------------------------------------------------------------------------------------------------- elements
 
 
+@replaceable
 def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """function(*operands), element by element; the operands are numbers, and arrays that broadcast.
 
@@ -73,16 +71,19 @@ def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
 # -------------------------------------------------------------------------------------------------- memory
 
 
+@replaceable
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array for a result."""
     return np.empty(shape, dtype)
 
 
+@replaceable
 def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable[..., Any] = np.empty) -> np.ndarray:
     """make(shape, dtype), where make is np.empty or np.zeros, for long-lived arrays such as parameters."""
     return make(shape, dtype)
 
 
+@replaceable
 def copied(x: np.ndarray) -> np.ndarray:
     """A copy in C order.
 
@@ -127,6 +128,7 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
     return np.asarray(total, x.dtype if wide else None)
 
 
+@replaceable
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     """np.einsum, but what only one factor has is summed first, by `sum`."""
     inputs, output = subscripts.split("->")

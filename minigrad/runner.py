@@ -21,6 +21,7 @@ from .per_thread import this_thread
 from .tape import Node, Op
 
 Function = TypeVar("Function", bound=Callable)
+Kind = TypeVar("Kind", bound=type[Op])
 
 
 class Runner:
@@ -63,21 +64,21 @@ class Runner:
         return self.call(np.add, total, gradient, total if in_place else backend.empty(total.shape, total.dtype))
 
     def accumulate(self, node: Node, gradient: Any) -> None:
-        """Add a gradient to `node.grad`, an array that others may hold until Tensor.grad gives the user a Tensor of its own.
+        """Add a gradient to `node.grad`, an array that others may hold; Tensor.grad makes one that the user may write to.
 
         A gradient on the tape makes a new Tensor.
         """
         known = node.grad
-        if is_tensor(gradient):
+        if type(gradient) is not np.ndarray and is_tensor(gradient):
             node.grad = gradient.clone() if known is None else gradient + known
+        elif known is None:
+            array = np.asarray(gradient)
+            node.grad = array if array.flags.carray else backend.copied(array)
         elif is_tensor(known):
             known.array[...] += gradient
             versions.note_write(known.array)
-        elif known is not None:
-            node.grad = known + gradient
         else:
-            array = np.asarray(gradient)
-            node.grad = array if array.flags.carray else backend.copied(array)
+            node.grad = known + gradient
         for hook in node.accumulation_hooks:
             hook()
 
@@ -102,6 +103,46 @@ class Runner:
 
 
 EAGER: Final = Runner()
+
+implementations: dict[type[Op], Any] = {}  # by op: what computes the same in another way
+textbooks: dict[type[Op], type[Op]] = {}  # by implementation: the op
+
+
+def implements(op: type[Op]) -> Callable[[Kind], Kind]:
+    """Decorate a subclass of an op, with the same name, that computes the same in another way: for all arrays, or for those
+    that its class method `takes`. The op itself runs for others, for Tensors, and inside `textbook`."""
+
+    def install(implementation: Kind) -> Kind:
+        if implementation.__name__ != op.__name__:
+            raise TypeError(f"an implementation of {op.__name__} must have the same name, got {implementation.__name__}")
+        implementations[op], textbooks[implementation] = implementation, op
+        implementation.is_in_order = False  # it takes care of that itself
+        implementation.__doc__ = implementation.__doc__ or op.__doc__
+        return implementation
+
+    return install
+
+
+def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
+    """The class that runs an op for these inputs: an implementation that takes them, or the op itself."""
+    other = implementations.get(op)
+    if other is None or this_thread.is_textbook or hasattr(other, "takes") and not other.takes(inputs):
+        return op
+    return other
+
+
+def call(op: type[Op], *inputs: Any, **options: Any) -> Any:
+    """Apply an op inside a formula: to arrays, or to Tensors, on the tape."""
+    for value in inputs:
+        if is_tensor(value):
+            return value.apply_op(op, *inputs, **options)
+    return chosen(op, inputs).blank().forward(*inputs, **options)
+
+
+def definition(op: type[Op], *inputs: Any, **options: Any) -> Any:
+    """The output as the textbook computes it: of a `Fused` op, by primitives, on the tape if Tensors are given."""
+    return textbooks.get(op, op).blank().forward(*inputs, **options)
+
 READS, WRITES, SWITCHES = "reads a tensor", "writes to a tensor in place", "changes whether a tensor requires a gradient"
 
 
@@ -117,7 +158,6 @@ def textbook() -> Iterator[None]:
     tensor([0.5, 0.5])
     """
     notice("enters or leaves textbook()")
-    backend.ask_threads()
     before, this_thread.is_textbook = this_thread.is_textbook, True
     try:
         yield

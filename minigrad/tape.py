@@ -8,17 +8,12 @@ This file knows no Tensor and no kernel. Gradients are arrays, or anything that 
 passed to `walk` computes with them, see runner.py.
 """
 import operator
-from typing import Any, Callable, Iterable, Mapping, NoReturn, Self, Sequence, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Self
 
 import numpy as np
-from numpy import ndarray
 
 from .arrays import float_errors, versions
-from .backend import is_tensor
-from .per_thread import this_thread
-
-Implementation = TypeVar("Implementation", bound="type[Op]")
-
 
 class Node:
     """Where the gradient of one value arrives; it has the value's shape and dtype, and its age on the tape."""
@@ -52,12 +47,7 @@ class Op(Node):
 
     A primitive's backward runs on arrays and, to be differentiated itself, on Tensors: then dout is a Tensor, and so is
     each saved array that is an input or the output. An op that combines several primitives is a subclass of `Fused`.
-
-    For some arrays, other code may compute the same: an implementation, see `implements`.
     """
-
-    textbook: "type[Op] | None" = None  # the op that this class implements
-    implementation: "type[Op] | None" = None  # of exactly this op, see `implements`
 
     is_leaf = False
     saved: Any = ()  # a tuple; None once backward has freed it
@@ -66,10 +56,7 @@ class Op(Node):
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     made_at: str | None = None  # the line of the user's code, set under detect_anomaly()
     is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
-    adds_onto: bool = False  # backward takes `onto`, what has arrived for the first input so far, and adds to it in place
-
-    def __init_subclass__(cls) -> None:
-        cls.implementation = None
+    adds_onto: bool = False  # backward takes what has arrived for the first input so far, as `onto`, and adds to that
 
     def forward(self, *arrays: Any, **options: Any) -> Any:
         """The output; see above."""
@@ -82,19 +69,9 @@ class Op(Node):
     def save(self, *arrays: Any) -> None:
         """Keep for backward the arrays that wanted gradients need; they are freed once backward has run."""
         if self.saved_for is not None and None in self.parents:
-            arrays = self._only_needed(arrays)
+            arrays = tuple([array if any(map(self.needs, inputs)) else None
+                            for array, inputs in zip(arrays, self.saved_for)])
         self.saved = arrays
-
-    def _only_needed(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        kept, parents = [], self.parents
-        for array, inputs in zip(arrays, self.saved_for):  # type: ignore[arg-type]
-            for i in inputs:
-                if parents[i] is not None:
-                    break
-            else:
-                array = None
-            kept.append(array)
-        return tuple(kept)
 
     def needs(self, i: int) -> bool:
         """Does input i need a gradient?"""
@@ -113,52 +90,29 @@ class Op(Node):
         raise RuntimeError(f"only leaf tensors can be pickled, and this one was made by {self.title}; use detach()")
 
     @classmethod
-    def call(cls, *inputs: Any, **options: Any) -> Any:
-        """Apply the operation inside a formula: to arrays, or to Tensors, on the tape."""
-        for value in inputs:
-            if is_tensor(value):
-                return value.apply_op(cls, *inputs, **options)
-        return chosen(cls, inputs).blank().forward(*inputs, **options)
-
-    @classmethod
     def blank(cls) -> Self:
         """A new application, which `record` completes if a gradient is wanted."""
         return cls.__new__(cls)
 
-    @classmethod
-    def takes(cls, arrays: Sequence[Any]) -> bool:
-        """Does this implementation run for these inputs?"""
-        return True
-
     def input_gradients(self, dout: Any, runner: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         """One gradient per input, from backward."""
         if self.saved is None:
-            raise RuntimeError(
-                f"Trying to backward through the graph a second time: {self.title} has freed its saved arrays. Call "
-                "backward(retain_graph=True) the first time, or compute the loss again."
-            )
+            raise RuntimeError(f"Trying to backward through the graph a second time: {self.title} has freed its saved "
+                               "arrays. Call backward(retain_graph=True) the first time, or compute the loss again.")
         if versions.latest > self.order:
             self.check_unchanged(self.saved)
         gradients = runner.backward(self, dout, onto)
         if len(gradients) != len(self.parents):
-            raise RuntimeError(
-                f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs"
-            )
+            raise RuntimeError(f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs")
         return gradients
 
     def check_unchanged(self, arrays: Iterable[Any]) -> None:
         """RuntimeError if one of these, which were saved, was written to since."""
         for array in arrays:
             if isinstance(array, np.ndarray) and versions.last_write(array)[0] > self.order:
-                raise RuntimeError(
-                    f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"{self.title} saved an array of shape {array.shape} that was written to afterwards; clone() it "
-                    "before writing, or compute it again"
-                )
-
-    def described(self) -> tuple[Any, ...]:
-        """What else forward uses, apart from its arguments, that distinguishes one application from another."""
-        return ()
+                raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
+                                   f"operation: {self.title} saved an array of shape {array.shape} that was written to "
+                                   "afterwards; clone() it before writing, or compute it again")
 
     @property
     def title(self) -> str:
@@ -189,105 +143,61 @@ class Fused(Op):
     is_in_order = True
     saves_inputs: bool = False
 
-    @classmethod
-    def definition(cls, *inputs: Any, **options: Any) -> Any:
-        """The output computed by primitives, on the tape if Tensors are given."""
-        return (cls.textbook or cls).blank().forward(*inputs, **options)
-
-
-def implements(op: type[Op]) -> Callable[[Implementation], Implementation]:
-    """Decorate a subclass of an op, with the same name, that computes the same in another way for the arrays it `takes`.
-
-    It is never the only description of what it computes: the op's own forward and backward run for other arrays, for
-    Tensors, and inside `textbook`.
-    """
-
-    def install(implementation: Implementation) -> Implementation:
-        if implementation.__name__ != op.__name__:
-            raise TypeError(f"an implementation of {op.__name__} must have the same name, got {implementation.__name__}")
-        implementation.textbook, op.implementation = op, implementation
-        implementation.is_in_order = False  # it takes care of that itself
-        implementation.__doc__ = implementation.__doc__ or op.__doc__
-        return implementation
-
-    return install
-
-
-def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
-    """The class that runs an op for these inputs: an implementation that takes them, or the op itself."""
-    other = op.implementation
-    return op if other is None or this_thread.is_textbook or not other.takes(inputs) else other
-
 
 def uses(roots: Iterable[Node], within: set[Node] | None = None) -> dict[Node, int]:
-    """How often each value below the roots is used there: so many gradients arrive at its node. Only nodes `within` count."""
+    """For each node below the roots, how often its value is used there. With `within`, only those nodes count."""
     counts = dict.fromkeys(roots, 0)
     waiting = list(counts)
     while waiting:
         for parent in waiting.pop().parents:
-            if parent is None or within is not None and parent not in within:
-                continue
-            if parent not in counts:
-                counts[parent] = 0
+            if parent in counts:
+                counts[parent] += 1
+            elif parent is not None and (within is None or parent in within):
+                counts[parent] = 1
                 waiting.append(parent)
-            counts[parent] += 1
     return counts
 
 
-def walk(
-    roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
-    within: set[Node] | None = None,
-) -> None:
+def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
+         within: set[Node] | None = None) -> None:
     """Send gradients back from the roots, and accumulate them in the leaves (and where retain_grad() was called).
 
-    A node passes its gradient on once all of it has arrived. With b = a + a and c = a * b, the part that c sends to a is
-    not all: b still has to send its own, twice. So a waits for three gradients, one for each use of its value.
+    Each use of a value sends it a part of its gradient, and it passes the sum on once all parts have arrived. With
+    b = a + a and c = a * b, c sends a part to a and one to b, and b, which then has all of its own, sends two more to a.
 
-    Gradients that arrive at the same node are added in a new array, since others may hold those that came.
-
-    With `found`, nothing accumulates: it receives the gradients of all visited nodes, which are those in `within`.
-    The caller turns NumPy's warnings off.
+    With `found`, nothing accumulates: it receives the gradients of all nodes that the walk visits, those `within`.
     """
-    waits = uses(roots, within)
-    sums = dict(roots)  # what has arrived so far
-    added = set()  # the nodes whose sum was made here: no one else holds that array, so the next is added in place
+    waits = uses(roots, within)  # how many parts have yet to arrive at each node
+    sums = dict(roots)  # of the parts that have arrived
+    added: set[Node] = set()  # nodes whose sum was made here: no one else holds that array, so it may be added to
     ready = [root for root in roots if not waits[root]]
     while ready:
         node = ready.pop()
-        gradients: Sequence[Any] = (None,) * len(node.parents)  # if nothing has arrived, nothing is passed on
-        dout, onto = sums.pop(node, None), None
-        if dout is not None:
-            if node.hooks:
-                dout = runner.run_hooks(node, dout)
+        if node in sums:  # else no gradient leads there, and none leads on
+            dout = runner.run_hooks(node, sums.pop(node)) if node.hooks else sums.pop(node)
             if found is not None:
                 found[node] = dout
             elif node.is_leaf or node.retains_grad:
                 runner.accumulate(node, dout)
-            if not node.is_leaf:
-                if node.adds_onto and node.parents[0] in added:
-                    onto = sums[node.parents[0]]
-                gradients = node.input_gradients(dout, runner, onto)
-                if not retain_graph and node.saved:
-                    node.saved = None
-        complete = []
-        for i, (parent, gradient) in enumerate(zip(node.parents, gradients)):
-            if parent not in waits:
+            if node.is_leaf:
                 continue
-            if gradient is not None and (gradient is not onto):
-                if gradient.shape != parent.shape or gradient.dtype is not parent.dtype:
-                    gradient = runner.fit(gradient, parent, node, i)
-                if parent in sums:
-                    sums[parent] = runner.add(sums[parent], gradient, parent in added)
-                    added.add(parent)
-                else:
-                    sums[parent] = gradient
-            waits[parent] -= 1
-            if not waits[parent]:
-                complete.append(parent)
-        ready += sorted(complete, key=_is_leaf)  # leaves come next, so that each is complete as soon as it can be
-
-
-_is_leaf = operator.attrgetter("is_leaf")
+            onto = sums[node.parents[0]] if node.adds_onto and node.parents[0] in added else None
+            for i, (parent, part) in enumerate(zip(node.parents, node.input_gradients(dout, runner, onto))):
+                if parent in waits and part is not None and part is not onto:
+                    if part.shape != parent.shape or part.dtype is not parent.dtype:
+                        part = runner.fit(part, parent, node, i)
+                    if parent in sums:
+                        part = runner.add(sums[parent], part, parent in added)
+                        added.add(parent)
+                    sums[parent] = part
+            if not retain_graph and node.saved:
+                node.saved = None
+        top = len(ready)
+        for parent in node.parents:
+            if parent in waits:
+                waits[parent] -= 1
+                if not waits[parent]:  # leaves go first, so that each has its gradient as soon as it can
+                    ready.insert(len(ready) if parent.is_leaf else top, parent)
 
 
 @float_errors.ignored

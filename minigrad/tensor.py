@@ -22,8 +22,8 @@ from .arrays.versions import check_current
 from .ops.in_place import next_place
 from .ops.operands import sizes
 from .per_thread import this_thread
-from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
-from .tape import Fused, Node, Op, chosen
+from .runner import EAGER, READS, SWITCHES, WRITES, chosen, current, implementations, notice, opaque, textbooks
+from .tape import Fused, Node, Op
 
 if TYPE_CHECKING:
     from .arrays.annotations import DType, Device, Options, Size, TensorLike
@@ -34,7 +34,7 @@ blank: Final = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
 
 
-class Tensor(ops.Methods):
+class Tensor(ops.Methods, backend.AnyTensor):
     """An n-dimensional array with gradients. Data is copied, except that of a Tensor, which is shared.
 
     As in PyTorch, lists and arrays become float32; `tensor(data)` keeps an array's dtype, integers and booleans. A Tensor
@@ -302,42 +302,36 @@ class Tensor(ops.Methods):
     @staticmethod
     def apply_op(operation: type[Op], *inputs: Any, **options: Any) -> Tensor:
         """Run an operation on Tensors, arrays, scalars or None; on the tape if one of them requires a gradient."""
-        runner = this_thread.runner  # called only if it is not EAGER, since calls take time
+        runner = this_thread.runner or EAGER
         arrays, wants_gradient = [], False
         for value in inputs:
             if isinstance(value, Tensor):
                 arrays.append(value._array)
-                if value.node is not None:
-                    wants_gradient = True
+                wants_gradient = wants_gradient or value.node is not None
             else:
                 arrays.append(value)
-        parents = places_of(inputs, arrays) if wants_gradient and this_thread.grad_enabled else None
-        op = blank(operation if operation.implementation is None else chosen(operation, arrays))
-        if parents is not None:
-            op.parents = parents
+        op = blank(chosen(operation, arrays) if operation in implementations else operation)
+        if wants_gradient := wants_gradient and this_thread.grad_enabled:
+            op.parents = places_of(inputs, arrays)
         token = float_errors.ignore()
         try:
-            result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
+            result = runner.forward(op, inputs, arrays, options)
         except (TypeError, OverflowError):
             check_fits(op.title, *arrays)
             raise
         finally:
             float_errors.restore(token)
-        out = result
-        if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
-            out = np.asarray(out)
-        elif out is arrays[0]:
-            out = out.view()
-        elif op.is_in_order and not out.flags.c_contiguous:
-            out = backend.copied(out) if runner is None else runner.call(backend.copied, out)
         if versions.on_tape and this_thread.grad_enabled:
             check_current(op.title, inputs)
-        if parents is None:
-            tensor = wrap(out)
-        else:
-            op.record((*arrays, result), options, out)
-            tensor = wrap(out, op)
-        return tensor if runner is None else runner.made(tensor)
+        out = result if type(result) is np.ndarray else np.asarray(result)  # NumPy turns 0-d results into scalars
+        if out is arrays[0]:
+            out = out.view()
+        elif op.is_in_order and not out.flags.c_contiguous:
+            out = runner.call(backend.copied, out)
+        if not wants_gradient:
+            return runner.made(wrap(out))
+        op.record((*arrays, result), options, out)
+        return runner.made(wrap(out, op))
 
     def through(self, op: Op) -> Any:
         """The gradients of op's inputs, on the tape, if this is the gradient of its output.
@@ -345,7 +339,7 @@ class Tensor(ops.Methods):
         Inputs and outputs among op's saved arrays get their places on the tape back. Anything else that op saved is
         recomputed, on the tape, by its forward.
         """
-        kind = vars(type(op)).get("textbook") or type(op)  # a subclass of an implementation has its own backward
+        kind = textbooks.get(type(op), type(op))
         if isinstance(op, Fused) and op.saves_inputs:
             again = blank(kind)
             again.parents = op.parents
@@ -422,22 +416,19 @@ def as_function(
 
 
 def places_of(inputs: Sequence[Any], arrays: list[Any]) -> tuple[Any, ...]:
-    """The nodes of an operation's inputs, or None; in `arrays`, views replace what could be confused."""
+    """The nodes of an operation's inputs, with None for those without a gradient.
+
+    Saved arrays are recognised by identity. So in `arrays`, views replace one that occurs twice, as in x * x.detach().
+    """
     if len(inputs) == 1:
         return (inputs[0].node,)
     parents = tuple([value.node if isinstance(value, Tensor) else None for value in inputs])
-    if len(arrays) > 2 or arrays[0] is arrays[1]:
-        _tell_apart(arrays, parents)
+    if arrays[0] is arrays[1] or len(arrays) > 2 and len(set(map(id, arrays))) < len(arrays):
+        places: dict[int, Node | None] = {}
+        for i, array in enumerate(arrays):
+            if isinstance(array, np.ndarray) and places.setdefault(id(array), parents[i]) is not parents[i]:
+                arrays[i] = array.view()
     return parents
-
-
-def _tell_apart(arrays: list[Any], parents: Sequence[Any]) -> None:
-    """Replace arrays by views where one array has two places on the tape, as in x * x.detach(), since saved arrays are
-    recognised by identity."""
-    places: dict[int, Node | None] = {}
-    for i, array in enumerate(arrays):
-        if isinstance(array, np.ndarray) and places.setdefault(id(array), parents[i]) is not parents[i]:
-            arrays[i] = array.view()
 
 
 def _placed(place: Node | None, array: Any) -> Any:

@@ -20,6 +20,7 @@ from ..ops.operands import floating, promote  # dtypes: integers as float32; two
 from ..ops.shape import pad  # pad(x, widths, value)
 from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module): its errors for PyTorch's names
 from ..runner import changes  # changes(): how often `outdate` was called
+from ..runner import definition  # definition(op, *inputs, **options): a fused op, computed by primitives
 from ..runner import compute  # compute(function, *values): an array, which each replay computes again
 from ..runner import notice  # notice(deed, instead=...): an error in a compiled step, as a replay would not do this
 from ..runner import opaque  # decorate a function that reads and writes Tensors by itself: each replay calls it
@@ -30,7 +31,7 @@ from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensor
 
 __all__ = [
     "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "apply", "binary",
-    "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "dtype_of_to", "each", "floating",
+    "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "definition", "dtype_of_to", "each", "floating",
     "from_bfloat16", "latest_write", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad",
     "promote", "say_what_is_left_out", "threading_layer", "to_bfloat16",
 ]

@@ -1,6 +1,6 @@
 """GELU and SwiGLU with kernels."""
 from ..ops import activations
-from ..tape import implements
+from ..runner import implements
 from .kernels import activations as kernels
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from ..arrays.dtypes import bfloat16
 from ..ops.matmul import MatMul
 from ..per_thread import Block, this_thread
+from ..runner import implementations
 
 
 class autocast(Block):
@@ -40,7 +41,7 @@ class autocast(Block):
             raise ValueError(f"autocast: minigrad computes on the CPU, got device_type={device_type!r}; use 'cpu'")
         if enabled and dtype is not None and dtype != bfloat16:
             raise TypeError(f"autocast: operands can be rounded to bfloat16, not to {dtype}; use dtype=minigrad.bfloat16")
-        if enabled and MatMul.implementation is None:
+        if enabled and MatMul not in implementations:
             raise RuntimeError("autocast: products in bfloat16 need the kernels, but Numba is missing or MINIGRAD_FAST=0")
         super().__init__("rounds_products", bool(enabled))
 

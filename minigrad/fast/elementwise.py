@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import backend
 from ..ops import activations, arithmetic, elementary
-from ..tape import Op, implements
+from ..runner import implements
+from ..tape import Op
 from .kernels import activations as kernels
 from .kernels.buffers import empty_like
 from .kernels.elementwise import Formula, ndarray

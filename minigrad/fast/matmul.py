@@ -11,7 +11,7 @@ from ..backend import replaced_by
 from ..ops import matmul
 from ..ops.arithmetic import product
 from ..per_thread import this_thread
-from ..tape import implements
+from ..runner import call, implements
 from .autocast import autocast, precision
 from .kernels import activations, bfloat16, gemm
 from .kernels.rows import as_rows, sum_rows
@@ -139,7 +139,7 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     """bthd,bshd->bhts is, for each of b and h, a matrix (t, d) times one (d, s)."""
     groups = as_product(subscripts, factors)
     if groups is None:
-        return backend.in_numpy.sum_of_products(subscripts, *factors)
+        return backend.sum_of_products.__wrapped__(subscripts, *factors)
     a, b, output, batch, rows, summed, columns = groups
     sizes = dict(zip(a + b, [n for x in factors for n in x.shape]))
 
@@ -151,7 +151,7 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
         return [sizes[label] for label in group]
 
     made = batch + rows + columns
-    product = matmul.MatMul.call(matrices(factors[0], a, rows, summed), matrices(factors[1], b, summed, columns))
+    product = call(matmul.MatMul, matrices(factors[0], a, rows, summed), matrices(factors[1], b, summed, columns))
     return product.reshape(lengths(made)).transpose([made.index(label) for label in output])
 
 

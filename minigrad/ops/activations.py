@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..runner import call
 from ..tape import Fused
 from .comparison import select
 from .elementary import Erfc, Sigmoid, elementary
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def sigmoid(x):
-    return Sigmoid.call(x)
+    return call(Sigmoid, x)
 
 
 def log_of_one_plus_exp(x):
@@ -81,7 +82,7 @@ def gelu_probability(x, approximate: str):
     """Phi(x)"""
     if approximate == "tanh":
         return sigmoid(2.0 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))
-    return 0.5 * Erfc.call(-x / SQRT_2)
+    return 0.5 * call(Erfc, -x / SQRT_2)
 
 
 def gelu_slope(x, approximate: str):

@@ -28,6 +28,7 @@ import math
 
 import numpy as np
 
+from ..runner import call
 from ..tape import Fused
 from ..random import LANES, SLOTS, factors
 from .dropout import Dropout
@@ -94,7 +95,7 @@ def attention_weights(q, k, mask, is_causal: bool, scale: float):
 
 def dropped(weights, p: float, key):
     """The weights times keep / (1 - p), which depends on the key."""
-    return WeightsDropout.call(weights, key=key, p=p) if p > 0.0 else weights
+    return call(WeightsDropout, weights, key=key, p=p) if p > 0.0 else weights
 
 
 class ScaledDotProductAttention(Fused):

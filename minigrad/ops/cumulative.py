@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from ..backend import in_order
+from ..runner import call
 from ..tape import Op
 from .numpy_protocol import answers
 from .operands import as_dtype, check_dim, methods_with_numpy_names
@@ -27,7 +28,7 @@ class CumSum(Op):
         return in_order(np.flip(out, axis) if reverse else out)
 
     def backward(self, dout):
-        return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)
+        return call(CumSum, dout, axis=self.axis, reverse=not self.reverse)
 
 
 @methods_with_numpy_names

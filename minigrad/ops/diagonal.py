@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backend import in_order
+from ..runner import call
 from ..tape import Op, View
 from .numpy_protocol import answers
 
@@ -21,7 +22,7 @@ class Diagonal(View):
         return diagonal(x, offset)
 
     def backward(self, dout):
-        return FromDiagonal.call(dout, offset=self.offset, shape=self.x_shape)
+        return call(FromDiagonal, dout, offset=self.offset, shape=self.x_shape)
 
 
 class FromDiagonal(Op):
@@ -34,7 +35,7 @@ class FromDiagonal(Op):
         return out
 
     def backward(self, dout):
-        return Diagonal.call(dout, offset=self.offset)
+        return call(Diagonal, dout, offset=self.offset)
 
 
 def diagonal(x: np.ndarray, offset: int) -> np.ndarray:
@@ -52,7 +53,7 @@ class Triangle(Op):
         return in_order((np.triu if upper else np.tril)(x, diagonal))
 
     def backward(self, dout):
-        return Triangle.call(dout, diagonal=self.diagonal, upper=self.upper)
+        return call(Triangle, dout, diagonal=self.diagonal, upper=self.upper)
 
 
 class DiagonalMethods:

@@ -7,6 +7,7 @@ again, and a rank that knows which rows of the whole batch it has makes its part
 import math
 
 from ..random import factors
+from ..runner import call
 from ..tape import Op
 
 
@@ -27,7 +28,7 @@ class Dropout(Op):
         return x * factors(x.shape, key, p, x.dtype)
 
     def backward(self, dout):
-        return type(self).call(dout, key=self.key, p=self.p)
+        return call(type(self), dout, key=self.key, p=self.p)
 
 
 class AddDropped(Op):
@@ -41,4 +42,4 @@ class AddDropped(Op):
         return a + b * factors(b.shape, key, p, b.dtype)
 
     def backward(self, dout):
-        return dout, Dropout.call(dout, key=self.key, p=self.p)
+        return dout, call(Dropout, dout, key=self.key, p=self.p)

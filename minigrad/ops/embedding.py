@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 
+from ..runner import call
 from ..tape import Fused
 from .indexing import AddAt
 from .reduce import Sum
@@ -23,9 +24,9 @@ class Embedding(Fused):
 
     def backward(self, dout):
         of_weight, of_positions = self.sizes
-        dweight = AddAt.call(dout, index=self.ids, shape=of_weight) if self.needs(0) else None
+        dweight = call(AddAt, dout, index=self.ids, shape=of_weight) if self.needs(0) else None
         if of_positions is None or not self.needs(1):
             return dweight, None
         times = slice(dout.shape[-2])
-        at_times = Sum.call(np.reshape(dout, (math.prod(dout.shape[:-2]), *dout.shape[-2:])), axis=0)
-        return dweight, AddAt.call(at_times, index=times, shape=of_positions)
+        at_times = call(Sum, np.reshape(dout, (math.prod(dout.shape[:-2]), *dout.shape[-2:])), axis=0)
+        return dweight, call(AddAt, at_times, index=times, shape=of_positions)

@@ -8,7 +8,7 @@ import numpy as np
 from .. import backend
 from ..arrays.dtypes import bool_
 from ..backend import along, copied_with_range, is_tensor, takes_twice
-from ..runner import compute
+from ..runner import call, compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, add_at, passed_on, started
 from .operands import at, check_dim, common_dtype, operand, promote, scaled
@@ -25,7 +25,7 @@ class Gather(Op):
         return x[along(dim, indices)]
 
     def backward(self, dout):
-        return ScatterAdd.call(dout, dim=self.dim, indices=self.indices, shape=self.x_shape)
+        return call(ScatterAdd, dout, dim=self.dim, indices=self.indices, shape=self.x_shape)
 
 
 class ScatterAdd(Op):
@@ -40,7 +40,7 @@ class ScatterAdd(Op):
         return out
 
     def backward(self, dout):
-        dx = Gather.call(dout, dim=self.dim, indices=self.indices)
+        dx = call(Gather, dout, dim=self.dim, indices=self.indices)
         return dx if len(self.parents) == 1 else (dx, passed_on(dout) if self.needs(1) else None)
 
 
@@ -61,8 +61,8 @@ class Scatter(Op):
         return out
 
     def backward(self, dout):
-        dx = Scatter.call(dout, 0.0, dim=self.dim, indices=self.indices, is_checked=True)
-        return dx, Gather.call(dout, dim=self.dim, indices=self.indices) if self.needs(1) else None
+        dx = call(Scatter, dout, 0.0, dim=self.dim, indices=self.indices, is_checked=True)
+        return dx, call(Gather, dout, dim=self.dim, indices=self.indices) if self.needs(1) else None
 
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:

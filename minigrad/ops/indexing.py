@@ -12,7 +12,7 @@ from ..arrays.versions import changed_only_at, check_current
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
-from ..runner import compute
+from ..runner import call, compute
 from ..tape import Op, View
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
@@ -47,7 +47,7 @@ class Index(View):
         return view_at(x, index) if is_basic(index) else in_order(x[index])
 
     def backward(self, dout):
-        return AddAt.call(dout, index=self.index, shape=self.x_shape)
+        return call(AddAt, dout, index=self.index, shape=self.x_shape)
 
 
 def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
@@ -76,7 +76,7 @@ class AddAt(Op):
         return out
 
     def backward(self, dout):
-        dx = Index.call(dout, index=self.index)
+        dx = call(Index, dout, index=self.index)
         return dx if len(self.parents) == 1 else (dx, passed_on(dout) if self.needs(1) else None)
 
 
@@ -109,8 +109,8 @@ class SetAt(Op):
         return out
 
     def backward(self, dout):
-        dx = SetAt.call(dout, 0.0, index=self.index, is_checked=True)
-        dvalue = Index.call(dout, index=self.index)
+        dx = call(SetAt, dout, 0.0, index=self.index, is_checked=True)
+        dvalue = call(Index, dout, index=self.index)
         dvalue = passed_on(dvalue) if is_basic(self.index) else dvalue
         leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums extra ones
         return dx, dvalue[leading]

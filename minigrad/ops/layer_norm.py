@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 
+from ..runner import call
 from ..tape import Fused
 from .comparison import Clamp
 from .reduce import Norm, Sum, column_sum, row_mean
@@ -84,12 +85,12 @@ class Normalize(Fused):
 
     def forward(self, x, *, dim=-1, eps=1e-12):
         self.dim, self.eps = dim, eps
-        norms = Norm.call(x, axis=dim, keepdims=True)
-        lengths = Clamp.call(norms, low=eps, high=math.inf)
+        norms = call(Norm, x, axis=dim, keepdims=True)
+        lengths = call(Clamp, norms, low=eps, high=math.inf)
         out = x / lengths
         self.save(x, out, lengths)
         return out
 
     def backward(self, dout, x, out, lengths):
-        along_out = np.where(lengths > self.eps, Sum.call(dout * out, axis=self.dim, keepdims=True), 0.0)
+        along_out = np.where(lengths > self.eps, call(Sum, dout * out, axis=self.dim, keepdims=True), 0.0)
         return (dout - out * along_out) / lengths

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import backend
+from ..runner import call
 from ..tape import Fused, Op
 from .activations import log_of_one_plus_exp
 from .elementary import Elementwise, Sigmoid
@@ -34,7 +35,7 @@ class CrossEntropy(Fused):
         self.is_target = (targets[:, None] == np.arange(x.shape[-1])) & self.is_counted[:, None]
         self.smoothing, self.divisor = label_smoothing, divisor(self.is_counted, reduction, x.dtype)
         self.save(x)
-        log_p = LogSoftmax.call(x, dim=-1)
+        log_p = call(LogSoftmax, x, dim=-1)
         expected = np.sum(np.where(self.is_target, log_p, 0.0), axis=-1)
         if label_smoothing:
             expected = times_log(1 - label_smoothing, expected) + label_smoothing * np.mean(log_p, axis=-1)
@@ -44,7 +45,7 @@ class CrossEntropy(Fused):
     def backward(self, dout, x):
         wanted = np.full(x.shape, self.smoothing / max(x.shape[-1], 1), x.dtype)
         wanted[self.is_target] += 1 - self.smoothing
-        dx = (Softmax.call(x, dim=-1) - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
+        dx = (call(Softmax, x, dim=-1) - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
         return np.where(self.is_counted[:, None], dx, 0.0)  # not a product: 0 * inf would be NaN
 
 
@@ -57,12 +58,12 @@ class CrossEntropyOfDistributions(Fused):
 
     def forward(self, x, q):
         self.save(x, q)
-        return -np.sum(backend.elementwise(times_log, q, LogSoftmax.call(x, dim=-1)), axis=-1)
+        return -np.sum(backend.elementwise(times_log, q, call(LogSoftmax, x, dim=-1)), axis=-1)
 
     def backward(self, dout, x, q):
         dout, total = dout[:, None], np.sum(q, axis=-1, keepdims=True)
-        dx = dout * (Softmax.call(x, dim=-1) * total - q) if self.needs(0) else None
-        return dx, (-dout * LogSoftmax.call(x, dim=-1) if self.needs(1) else None)
+        dx = dout * (call(Softmax, x, dim=-1) * total - q) if self.needs(0) else None
+        return dx, (-dout * call(LogSoftmax, x, dim=-1) if self.needs(1) else None)
 
 
 class NegativeLogLikelihood(Op):
@@ -80,7 +81,7 @@ class NegativeLogLikelihood(Op):
 
     def backward(self, dout):
         share = np.where(self.is_counted, -dout / self.divisor, 0.0)  # not a product: 0 * inf would be NaN
-        return SetAt.call(np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True, in_place=True)
+        return call(SetAt, np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True, in_place=True)
 
 
 def divisor(is_counted: np.ndarray, reduction: str, dtype: np.dtype):
@@ -130,7 +131,7 @@ def logits_loss(x, target, weight):
 
 
 def logits_loss_backward_a(dout, x, target, weight):
-    return dout * ((1 - target) * Sigmoid.call(x) - weight * (target * Sigmoid.call(-x)))
+    return dout * ((1 - target) * call(Sigmoid, x) - weight * (target * call(Sigmoid, -x)))
 
 
 def logits_loss_backward_b(dout, x, target, weight):

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import in_order, is_tensor
+from ..runner import call
 from ..tape import Fused, Op, View
 from .activations import Gelu, gelu_slope
 from .arithmetic import Mul, product
@@ -41,8 +42,8 @@ class MatMul(Op):
         return np.matmul(a, b)
 
     def backward(self, dout, a, b):
-        da = MatMul.call(dout, b.swapaxes(-1, -2)) if self.needs(0) else None
-        db = MatMul.call(a.swapaxes(-1, -2), dout) if self.needs(1) else None
+        da = call(MatMul, dout, b.swapaxes(-1, -2)) if self.needs(0) else None
+        db = call(MatMul, a.swapaxes(-1, -2), dout) if self.needs(1) else None
         return da, db
 
 
@@ -98,10 +99,10 @@ class MLP(Fused):
         self.approximate = approximate
         hidden = linear(x, expand, expand_bias)
         self.save(x, expand, expand_bias, project, project_bias, hidden)
-        return linear(Gelu.call(hidden, approximate=approximate), project, project_bias)
+        return linear(call(Gelu, hidden, approximate=approximate), project, project_bias)
 
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
-        activated = Gelu.call(hidden, approximate=self.approximate)
+        activated = call(Gelu, hidden, approximate=self.approximate)
         dactivated, dproject, dproject_bias = linear_backward(self, 2, dout, activated, project)
         dhidden = dactivated * gelu_slope(hidden, self.approximate)
         return *linear_backward(self, 0, dhidden, x, expand), dproject, dproject_bias
@@ -224,7 +225,7 @@ class Einsum(View):
         labels = [self.output] + self.inputs[:i] + self.inputs[i + 1 :]
         kept = "".join(label for label in self.inputs[i] if any(label in other for other in labels))
         others = factors[:i] + factors[i + 1 :]
-        dx = Einsum.call(dout, *others, subscripts=f"{','.join(labels)}->{kept}")
+        dx = call(Einsum, dout, *others, subscripts=f"{','.join(labels)}->{kept}")
         places = tuple(slice(None) if label in kept else None for label in self.inputs[i])
         dx = dx[places] if places else dx
         shape = self.parents[i].shape

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import in_order, normalized
+from ..runner import call
 from ..tape import Op
 from .comparison import select
 from .numpy_protocol import answers
@@ -39,7 +40,12 @@ def count(shape: tuple[int, ...], axis) -> int:
 
 def spread(reduced, shape: tuple[int, ...], axis):
     """The transpose of a sum: each element of `shape` gets the value that it was reduced to."""
-    return np.broadcast_to(keep_axes(reduced, shape, axis), shape)
+    kept = reduced if axis is None else keep_axes(reduced, shape, axis)
+    if not isinstance(kept, np.ndarray):
+        return np.broadcast_to(kept, shape)
+    out = backend.empty(shape, kept.dtype)
+    out[...] = kept
+    return out
 
 
 class Sum(Op):
@@ -67,12 +73,12 @@ class Mean(Op):
 
 def column_sum(x):
     """(..., C) -> (C,): the sum over all rows"""
-    return Sum.call(rows_of(x), axis=0)
+    return call(Sum, rows_of(x), axis=0)
 
 
 def row_mean(x):
     """(..., C) -> (..., 1): the mean of each row"""
-    return Mean.call(x, axis=-1, keepdims=True)
+    return call(Mean, x, axis=-1, keepdims=True)
 
 
 class Max(Op):
@@ -118,7 +124,7 @@ class LogSumExp(Op):
     def backward(self, dout, x, out):
         out = keep_axes(out, x.shape, self.axis)
         weights = np.exp(x - np.where(out == -np.inf, 0.0, out))
-        total = Sum.call(weights, axis=self.axis, keepdims=True)
+        total = call(Sum, weights, axis=self.axis, keepdims=True)
         return keep_axes(dout, x.shape, self.axis) * (weights / np.where(total == 0, 1.0, total))
 
 

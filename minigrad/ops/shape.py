@@ -10,6 +10,7 @@ import numpy as np
 from .. import backend
 from ..arrays.dtypes import as_array
 from ..backend import concatenate, is_tensor
+from ..runner import call
 from ..tape import Op, View
 from .indexing import Index
 from .numpy_protocol import answers
@@ -94,7 +95,7 @@ class Flip(Op):
         return backend.copied(x[(*backwards, ...)])
 
     def backward(self, dout):
-        return Flip.call(dout, axes=self.axes)
+        return call(Flip, dout, axes=self.axes)
 
 
 class Pad(Op):
@@ -108,7 +109,7 @@ class Pad(Op):
         return out
 
     def backward(self, dout):
-        return Index.call(dout, index=self.index)
+        return call(Index, dout, index=self.index)
 
 
 @answers(np.concatenate)
@@ -120,7 +121,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             raise ValueError(f"cat: zero-dimensional tensor (at position {i}) cannot be concatenated; stack() can")
     dim = check_dim("cat", tensors[0], dim)
     try:
-        return Concatenate.call(*tensors, axis=dim)
+        return call(Concatenate, *tensors, axis=dim)
     except (IndexError, ValueError):
         raise ValueError(f"cat: sizes must match except along dim {dim}, got {[t.shape for t in tensors]}") from None
 
@@ -132,7 +133,7 @@ def stack(tensors: Sequence[TensorLike], dim: int = 0) -> Tensor:
     dim = check_dim("stack", tensors[0], dim, new=1)
     if any([t.shape != tensors[0].shape for t in tensors]):
         raise ValueError(f"stack: expected tensors of one shape, got {[t.shape for t in tensors]}")
-    return Stack.call(*tensors, axis=dim)
+    return call(Stack, *tensors, axis=dim)
 
 
 def _of_one_dtype(name: str, tensors: Sequence) -> tuple:

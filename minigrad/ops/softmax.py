@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from ..runner import call
 from ..tape import Fused
 from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
 from .reduce import Sum
@@ -36,12 +37,12 @@ class Softmax(Fused):
     def forward(self, x, *, dim):
         self.dim = dim
         e = np.exp(shifted(x, dim))
-        out = e / Sum.call(e, axis=dim, keepdims=True)
+        out = e / call(Sum, e, axis=dim, keepdims=True)
         self.save(out)
         return out
 
     def backward(self, dout, out):
-        return out * (dout - Sum.call(dout * out, axis=self.dim, keepdims=True))
+        return out * (dout - call(Sum, dout * out, axis=self.dim, keepdims=True))
 
 
 class LogSoftmax(Fused):
@@ -50,12 +51,12 @@ class LogSoftmax(Fused):
     def forward(self, x, *, dim):
         self.dim = dim
         z = shifted(x, dim)
-        out = z - np.log(Sum.call(np.exp(z), axis=dim, keepdims=True))
+        out = z - np.log(call(Sum, np.exp(z), axis=dim, keepdims=True))
         self.save(out)
         return out
 
     def backward(self, dout, out):
-        return dout - np.exp(out) * Sum.call(dout, axis=self.dim, keepdims=True)
+        return dout - np.exp(out) * call(Sum, dout, axis=self.dim, keepdims=True)
 
 
 @methods_with_numpy_names

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import backend
 from ..backend import in_order
+from ..runner import call
 from ..tape import Op
 from .arithmetic import Sub
 from .numpy_protocol import answers
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def centred(x, axis):
     """x - mean over axis, twice: the mean of large numbers is rounded, so the difference has a small mean too"""
     for _ in range(2):
-        x = Sub.call(x, Mean.call(x, axis=axis, keepdims=True))
+        x = call(Sub, x, call(Mean, x, axis=axis, keepdims=True))
     return x
 
 
@@ -52,7 +53,7 @@ class Std(Op):
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis, self.divisor = axis, divisor(x, axis, correction)
-        out = Norm.call(centred(x, axis), axis=axis, keepdims=keepdims) / math.sqrt(self.divisor)
+        out = call(Norm, centred(x, axis), axis=axis, keepdims=keepdims) / math.sqrt(self.divisor)
         self.save(x, out)
         return out
 

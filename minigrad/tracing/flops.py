@@ -9,7 +9,7 @@ import numpy as np
 from ..ops.attention import PackedAttention, ScaledDotProductAttention
 from ..ops.matmul import MLP, Dot, Einsum, Linear, MatMul
 from ..runner import Observer
-from ..tape import Node, Op
+from ..tape import Op
 
 ALWAYS = -1  # in place of an input: backward computes this product whichever gradients are needed
 Products = list[tuple[int, tuple[int, ...]]]  # (multiply-adds, for the gradients of which inputs backward repeats them)

@@ -15,8 +15,8 @@ from ..arrays import float_errors
 from ..backend import is_tensor
 from ..drawing.graph import Box, Graph, led_to
 from ..ops.in_place import Identity
-from ..runner import Observer, current, unbroadcast
-from ..tape import Fused, Node, Op
+from ..runner import Observer, current, definition, unbroadcast
+from ..tape import Fused, Op
 from ..tensor import Tensor
 from . import page
 from .names import Naming, name_of_op, parameters
@@ -65,7 +65,7 @@ class Trace(Observer):
             return super().forward(op, inputs, arrays, options)
         self._running = None
         if self.spelled_out and isinstance(op, Fused):
-            result = type(op).definition(*inputs, **options)
+            result = definition(type(op), *inputs, **options)
             if is_tensor(result):
                 self._spelled.append(result)
                 self._naming.suggest(self._traced(result), "output")

@@ -6,7 +6,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import Tensor, ops
-from minigrad.extend import apply
+from minigrad.extend import apply, definition
 from nn.checks import check_same_dtype, probability
 from nn.functional.layers import key_of
 
@@ -108,7 +108,7 @@ def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, dr
     attention, options = ops.attention.PackedAttention, dict(num_heads=num_heads, is_causal=is_causal)
     options |= _dropping((packed.shape[0], num_heads, packed.shape[1], packed.shape[1]), dropout_p)
     if rotation is not None and rotation.requires_grad:
-        return attention.definition(packed, rotation, **options)
+        return definition(attention, packed, rotation, **options)
     return apply(attention, packed, rotation, **options)
 
 

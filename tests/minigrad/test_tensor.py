@@ -148,7 +148,7 @@ ERRORS = {
     **{f"multinomial {weights}": (lambda weights=weights: mg.tensor(weights, dtype=mg.float64).multinomial(2), ValueError, words)
        for weights, words in (([1.0, 0.0, 0.0], "fewer than 2 nonzero weights"),  # PyTorch draws one of weight zero
                               ([1.0, math.inf, 1.0], "finite"), ([1e308, 1e308, 1e308], "finite"))},
-    "replacing nothing": (lambda: backend.replaced_by(nonsense=len), TypeError, "backend: no function is called nonsense"),
+    "replacing nothing": (lambda: backend.replaced_by(nonsense=len), TypeError, "backend: no function that can be replaced is called nonsense"),
 }  # fmt: skip
 
 

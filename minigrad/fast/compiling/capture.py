@@ -142,7 +142,7 @@ class Capture(Runner):
     def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
         for value in inputs:
             self.array_of(value)
-        self.transcript.note(op.title, inputs, options, *op.described())
+        self.transcript.note(op.title, inputs, options, *getattr(op, "described", tuple)())
         self.launches[op] = _is_by_kernels(op, arrays)
         has_backward = this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)
         out = self._forward(op, arrays, options, has_backward)

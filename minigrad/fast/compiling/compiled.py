@@ -11,7 +11,6 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from ... import backend
 from ...arrays import float_errors
 from ...arrays.versions import owner
 from ...per_thread import this_thread
@@ -128,7 +127,7 @@ class Compiled(Generic[Arguments, Result]):
         if named:
             raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")
         self.calls += 1
-        key = (*map(_form, inputs), *first_places(inputs), this_thread.identity, backend.asks_threads, *_modes())
+        key = (*map(_form, inputs), *first_places(inputs), this_thread.identity, *_modes())
         known = self._captured.get(key)
         is_current = known is not None and known.is_current()
         if is_current:

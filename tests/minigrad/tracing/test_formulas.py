@@ -12,6 +12,7 @@ from minigrad.autograd.function import Function, _FunctionOp
 from minigrad.ops import (
     activations, arithmetic, attention, layer_norm, losses, matmul, softmax,
 )
+from minigrad.runner import textbooks
 from minigrad.tape import Fused, Op, View
 from minigrad.tracing.steps import formula
 
@@ -25,7 +26,7 @@ def below(cls: type) -> set[type]:
 
 
 OPS = sorted((op for op in below(Op) - NO_FORMULA
-              if op.__module__.startswith("minigrad.") and "gradcheck" not in op.__module__ and op.textbook is None
+              if op.__module__.startswith("minigrad.") and "gradcheck" not in op.__module__ and op not in textbooks
               and op.__bases__ != (_FunctionOp,)), key=lambda op: op.__name__)
 
 

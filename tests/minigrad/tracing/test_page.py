@@ -17,6 +17,7 @@ import nn
 from cases import CASES, Case
 from minigrad.ops.attention import PackedAttention
 from minigrad.ops.dtypes import Cast
+from minigrad.runner import call
 from minigrad.tracing import Trace, page
 from minigrad.tracing.steps import plain
 from pages import draw, extras_of, mistakes, trace_of
@@ -184,7 +185,7 @@ def block_trace(spelled_out: bool) -> Trace:
     packed, project, expand, contract = [nn.Linear(i, o).to(mg.float64) for i, o in sizes]
     with mg.trace(spelled_out=spelled_out) as trace:
         x = table(mg.tensor([[1, 4, 1]]))
-        h = x + project(PackedAttention.call(packed(norms[0](x)), None, num_heads=2, is_causal=True))
+        h = x + project(call(PackedAttention, packed(norms[0](x)), None, num_heads=2, is_causal=True))
         y = h + contract(expand(norms[1](h)).gelu())
         loss = nn.functional.cross_entropy(y.reshape(3, width), mg.tensor([1, 0, 3]))
         loss.backward()
@@ -225,7 +226,7 @@ def traced_case(random, case) -> dict:
     inputs = [mg.tensor(np.array(x), requires_grad=type(x).__name__ != "Constant")
               if isinstance(x, (np.ndarray, np.floating)) else x for x in case.inputs]
     with mg.trace() as t:
-        out = case.op.call(*inputs, **case.options)
+        out = call(case.op, *inputs, **case.options)
         if out.requires_grad:
             out.backward(mg.tensor(random.standard_normal(out.shape)))
     return t.as_dict()

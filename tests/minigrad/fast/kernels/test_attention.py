@@ -10,6 +10,7 @@ import minigrad as mg
 from minigrad.fast.kernels.attention import SPAN, TILE, attention_backward, attention_forward, cuts
 from minigrad.fast.kernels.bfloat16 import product
 from minigrad.ops.attention import ScaledDotProductAttention
+from minigrad.runner import call
 
 SCALE = 0.3
 
@@ -19,7 +20,7 @@ def textbook(q, k, v, dout, mask=None, is_causal=False):
     leaves = [mg.tensor(x, dtype=mg.float64, requires_grad=True) for x in (q, k, v)]
     mask = None if mask is None else mg.tensor(np.broadcast_to(mask, q.shape[:3] + k.shape[2:3]), dtype=mg.float64)
     with mg.textbook():
-        out = ScaledDotProductAttention.call(*leaves, mask, None, is_causal=is_causal, scale=SCALE)
+        out = call(ScaledDotProductAttention, *leaves, mask, None, is_causal=is_causal, scale=SCALE)
         gradients = mg.grad(out, leaves, mg.tensor(dout, dtype=mg.float64))
     return [x.detach().numpy() for x in (out, *gradients)]
 
