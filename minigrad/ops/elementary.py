@@ -12,7 +12,6 @@ import numpy as np
 
 from .. import backend
 from ..backend import in_order
-from ..runner import call
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating
