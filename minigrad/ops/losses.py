@@ -8,7 +8,7 @@ import numpy as np
 from .. import backend
 from ..runner import call
 from ..tape import Fused, Op
-from .activations import log_of_one_plus_exp
+from .activations import Logsigmoid, log_of_one_plus_exp
 from .elementary import Elementwise, Sigmoid
 from .indexing import SetAt
 from .softmax import LogSoftmax, Softmax
@@ -135,11 +135,11 @@ def logits_loss_backward_a(dout, x, target, weight):
 
 
 def logits_loss_backward_b(dout, x, target, weight):
-    return dout * (weight * log_of_one_plus_exp(-x) - log_of_one_plus_exp(x))
+    return dout * (call(Logsigmoid, -x) - weight * call(Logsigmoid, x))
 
 
 def logits_loss_backward_c(dout, x, target, weight):
-    return dout * (target * log_of_one_plus_exp(-x))
+    return -dout * (target * call(Logsigmoid, x))
 
 
 class BinaryCrossEntropyWithLogits(Elementwise):
@@ -147,7 +147,7 @@ class BinaryCrossEntropyWithLogits(Elementwise):
     dx = dout * ((1 - target) * sigmoid(x) - weight * target * sigmoid(-x)),
     dtarget = dout * (weight * s(-x) - s(x)),  dweight = dout * target * s(-x)
 
-    With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x). 0 log 0 is 0.
+    With p = sigmoid(x), s(-x) is -log p, -logsigmoid(x), and s(x) is -log(1 - p), and ds/dx is sigmoid(x). 0 log 0 is 0.
     """
 
     function = staticmethod(logits_loss)
