@@ -12,13 +12,19 @@ class _PerThread(threading.local):
     grad_enabled: bool = True  # are operations put on the tape?
     is_textbook: bool = False  # do ops run as `minigrad.ops` defines them, rather than an implementation?
     rounds_products: bool = False  # do products take operands in bfloat16, see fast/autocast.py?
-    runner: Any = None  # what runs operations; None means runner.EAGER
+    runner: Any  # what runs operations, see runner.py
 
     def __init__(self) -> None:
         self.identity: object = object()  # the system reuses its own thread numbers, this one is unique
 
 
 this_thread: Final = _PerThread()
+
+
+def initially(**state: Any) -> None:
+    """Give attributes of `this_thread` the values that they have in each thread until it sets them."""
+    for name, value in state.items():
+        setattr(_PerThread, name, value)
 
 
 class Block:

@@ -17,7 +17,7 @@ import numpy as np
 from . import backend
 from .arrays import versions
 from .backend import is_tensor
-from .per_thread import this_thread
+from .per_thread import initially, this_thread
 from .tape import Node, Op
 
 Function = TypeVar("Function", bound=Callable)
@@ -103,6 +103,7 @@ class Runner:
 
 
 EAGER: Final = Runner()
+initially(runner=EAGER)
 
 implementations: dict[type[Op], Any] = {}  # by op: what computes the same in another way
 textbooks: dict[type[Op], type[Op]] = {}  # by implementation: the op
@@ -180,7 +181,7 @@ class Observer(Runner):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        this_thread.runner = None if self._inner is EAGER else self._inner
+        this_thread.runner = self._inner
         self._inner = None
 
     def forward(self, op: Op, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -198,7 +199,7 @@ class Observer(Runner):
 
 def current() -> Runner:
     """The runner of this Python thread."""
-    return this_thread.runner or EAGER
+    return this_thread.runner
 
 
 def compute(function: Callable[..., Any], *values: Any) -> Any:
@@ -211,8 +212,7 @@ def opaque(function: Function) -> Function:
 
     @functools.wraps(function)
     def wrapper(*arguments, **options):
-        runner = this_thread.runner
-        return function(*arguments, **options) if runner is None else runner.opaque(function, arguments, options)
+        return this_thread.runner.opaque(function, arguments, options)
 
     return wrapper  # type: ignore[return-value]
 

@@ -55,10 +55,8 @@ class Tensor(ops.Methods, backend.AnyTensor):
         is_shared = isinstance(given, Tensor)
         if dtype is None:
             dtype = given.dtype if is_shared else float32
-        if this_thread.runner is not None and isinstance(given, (Tensor, np.ndarray)):  # each replay reads it again
-            self._array = this_thread.runner.compute(as_array, given, dtype, not is_shared or None)
-        else:
-            self._array = as_array(given, dtype, not is_shared or None)
+        compute = this_thread.runner.compute if isinstance(given, (Tensor, np.ndarray)) else EAGER.compute
+        self._array = compute(as_array, given, dtype, not is_shared or None)  # a replay reads a Tensor or array again
         self.node: Node | None = None
         self.made = versions.tick()
         if requires_grad:
@@ -133,8 +131,7 @@ class Tensor(ops.Methods, backend.AnyTensor):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf, or of a computed tensor after retain_grad()."""
-        if this_thread.runner is not None:
-            notice("reads a gradient in Python")
+        notice("reads a gradient in Python")
         node = self.node or self.frozen
         if node is None or node.grad is None:
             if isinstance(node, Op) and not node.retains_grad:
@@ -152,10 +149,7 @@ class Tensor(ops.Methods, backend.AnyTensor):
     def grad(self, gradient: Tensor | None) -> None:
         node = self.node or self.frozen
         if gradient is None:
-            if this_thread.runner is not None:
-                self._forget_gradient()
-            elif node is not None:
-                node.grad = None
+            self._forget_gradient()
             return
         notice(WRITES)
         if node is None:
@@ -203,7 +197,7 @@ class Tensor(ops.Methods, backend.AnyTensor):
         before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
         token = float_errors.ignore()
         try:
-            runner = this_thread.runner or EAGER
+            runner = this_thread.runner
             runner.differentiate((self,), ())
             tape.walk({self.node: upstream}, runner, create_graph if retain_graph is None else retain_graph)
         finally:
@@ -297,12 +291,12 @@ class Tensor(ops.Methods, backend.AnyTensor):
 
     def detach(self) -> Tensor:
         """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""
-        return wrap(self._array) if this_thread.runner is None else self.constant(np.asarray, self)
+        return self.constant(np.asarray, self)
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs: Any, **options: Any) -> Tensor:
         """Run an operation on Tensors, arrays, scalars or None; on the tape if one of them requires a gradient."""
-        runner = this_thread.runner or EAGER
+        runner = this_thread.runner
         arrays, wants_gradient = [], False
         for value in inputs:
             if isinstance(value, Tensor):
@@ -352,8 +346,6 @@ class Tensor(ops.Methods, backend.AnyTensor):
     def constant(function: Callable[..., Any], *values: Any) -> Tensor:
         """function(*values) as a Tensor without a gradient; a Tensor among the values stands for its array."""
         runner = this_thread.runner
-        if runner is None:
-            return wrap(np.asarray(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
         return runner.made(wrap(np.asarray(runner.compute(function, *values))))
 
     # ------------------------------------------------------------------------------------------------ new tensors

@@ -122,7 +122,7 @@ class ConversionMethods:
     def __contains__(self: Tensor, value: TensorLike) -> bool: return bool(np.any(self._values() == as_array(value)))
 
     def numpy(self: Tensor) -> np.ndarray:
-        """The array, shared and read-only, as the tape sees no writes to it: write to `x.data`, or to a copy, np.array(x)."""
+        """The array, shared and read-only, as the tape sees no writes to it: write to `x.data`, or to np.array(x)."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return read_only(self._values())

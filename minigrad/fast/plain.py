@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable
 import numpy as np
 
 from ..per_thread import this_thread
-from ..runner import Runner
+from ..runner import EAGER, Runner
 from ..tensor import Tensor
 from .compiling.reached import each
 
@@ -21,7 +21,7 @@ class NoticeOfNumba(Runner):
 
     def forward(self, op, inputs, arrays, options):
         if this_thread.runner is self:  # unless an observer wraps it
-            this_thread.runner = None
+            this_thread.runner = EAGER
         if os.environ.get("MINIGRAD_FAST") != "0":
             os.environ["MINIGRAD_FAST"] = "0"  # say it once, and not again in child processes
             print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba",

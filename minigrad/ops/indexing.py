@@ -12,7 +12,7 @@ from ..arrays.versions import changed_only_at, check_current
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
-from ..runner import call, compute
+from ..runner import EAGER, call, compute
 from ..tape import Op, View
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
@@ -192,7 +192,7 @@ class IndexingMethods:
             if is_own_item(value._array, self._array, index) and changed_only_at(value._array, self):
                 x = self._renewed()  # x[i] += y has written to this view of x, and nothing else has changed
             check_current("SetAt", (x, value))  # raise all errors before anything is written
-            in_place = this_thread.runner is None  # an observer also wants the old values
+            in_place = this_thread.runner is EAGER  # an observer also wants the old values
             self.write(self.apply_op(SetAt, x, value, index=index, in_place=in_place), is_there=in_place)
         else:
             if this_thread.grad_enabled:

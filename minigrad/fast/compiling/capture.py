@@ -115,12 +115,12 @@ class Capture(Runner):
         return self
 
     def __exit__(self, *exception) -> None:
-        own.pool, this_thread.runner = self._pool_before, None
+        own.pool, this_thread.runner = self._pool_before, EAGER
 
     @contextlib.contextmanager
     def _suspended(self):
         """As in a replay: nothing is captured, and memory comes from the thread's own pool."""
-        own.pool, this_thread.runner = self._pool_before, None
+        own.pool, this_thread.runner = self._pool_before, EAGER
         try:
             yield
         except Exception as error:

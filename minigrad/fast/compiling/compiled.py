@@ -14,7 +14,7 @@ import numpy as np
 from ...arrays import float_errors
 from ...arrays.versions import owner
 from ...per_thread import this_thread
-from ...runner import changes
+from ...runner import EAGER, changes
 from ...tensor import Tensor, wrap
 from ..kernels import ahead
 from ..kernels.buffers import with_strides_of
@@ -108,7 +108,7 @@ class Compiled(Generic[Arguments, Result]):
         """The step as a method: each object keeps its own compiled step."""
         if owner is None:
             return self
-        if this_thread.runner is not None:  # inside a step that is being captured, which may not change the object
+        if this_thread.runner is not EAGER:  # inside a step that is being captured, which may not change the object
             return self.function.__get__(owner, kind)
         own = getattr(owner, "__dict__", None)
         is_class = isinstance(owner, type)
@@ -122,7 +122,7 @@ class Compiled(Generic[Arguments, Result]):
         return steps[key]
 
     def __call__(self, *inputs: Arguments.args, **named: Arguments.kwargs) -> Result:
-        if this_thread.runner is not None:  # inside a step that is being captured, or observed
+        if this_thread.runner is not EAGER:  # inside a step that is being captured, or observed
             return self.function(*inputs, **named)
         if named:
             raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")

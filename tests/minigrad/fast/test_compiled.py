@@ -13,7 +13,7 @@ from cases import CASES, rows_of_each_op
 from layouts import EXPANDED, LAYOUTS, enlarge, mapped
 from minigrad.fast.compiling.capture import Capture
 from minigrad.per_thread import this_thread
-from minigrad.runner import notice
+from minigrad.runner import EAGER, notice
 from minigrad.tensor import apply
 from models import PRESETS, CausalTransformer
 from naive import Constant
@@ -330,7 +330,7 @@ def test_what_cannot_be_replayed_is_refused(name):
             mg.compile(function)(mg.tensor([1.0, 2.0]))
     finally:
         mg.set_grad_enabled(True)
-    assert this_thread.runner is None and not this_thread.is_textbook
+    assert this_thread.runner is EAGER and not this_thread.is_textbook
     assert (mg.tensor([1.0]) + 1).item() == 2.0  # all is as before
 
 
