@@ -11,7 +11,7 @@ from . import command  # must be first: if Python imports this package to run th
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from . import autograd, random
+from . import autograd, ops, random
 from .arrays.devices import (
     accelerator as accelerator, backends as backends, cuda as cuda, device as device,
     set_float32_matmul_precision as set_float32_matmul_precision,
@@ -27,9 +27,9 @@ from .autograd.grad_mode import (
     enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from .backend import is_tensor as is_tensor
 from .command.packages import ABOVE as _ABOVE
-from .tensor import Tensor as Tensor, as_function  # before the function `tensor`, which has the name of this file
+# before the function `tensor`, which has the name of this file
+from .tensor import Tensor as Tensor, as_function, giving_tensor, is_tensor as is_tensor
 from .creation import (
     FloatTensor as FloatTensor, LongTensor as LongTensor, arange as arange, as_tensor as as_tensor, empty as empty,
     empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full,
@@ -40,9 +40,6 @@ from .creation import (
 from .fast import autocast as amp
 from .fast.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from .ops.comparison import where as where
-from .ops.matmul import einsum as einsum
-from .ops.shape import cat as cat, stack as stack
 from .pytorchs_names import left_out as _left_out
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
@@ -99,6 +96,10 @@ half: Final = float16
 float: Final = float32
 double: Final = float64
 
+cat: Final = giving_tensor(ops.shape.cat)
+einsum: Final = giving_tensor(ops.matmul.einsum)
+stack: Final = giving_tensor(ops.shape.stack)
+where: Final = giving_tensor(ops.comparison.where)
 get_rng_state: Final = random.get_state
 set_rng_state: Final = random.set_state
 
@@ -145,7 +146,7 @@ relu: Final = as_function(Tensor.relu)
 # comparison
 allclose: Final = as_function(Tensor.allclose)
 clamp: Final = as_function(Tensor.clamp)
-clip: Final = as_function(Tensor.clip)
+clip: Final = as_function(Tensor.clamp)
 eq: Final = as_function(Tensor.eq)
 equal: Final = as_function(Tensor.equal)
 ge: Final = as_function(Tensor.ge)
@@ -195,7 +196,7 @@ mm: Final = as_function(Tensor.mm)
 outer: Final = as_function(Tensor.outer)
 
 # shape
-broadcast_to: Final = as_function(Tensor.broadcast_to)
+broadcast_to: Final = as_function(Tensor.expand)
 chunk: Final = as_function(Tensor.chunk)
 clone: Final = as_function(Tensor.clone)
 flatten: Final = as_function(Tensor.flatten)
@@ -207,7 +208,7 @@ reshape: Final = as_function(Tensor.reshape)
 select: Final = as_function(Tensor.select)
 split: Final = as_function(Tensor.split)
 squeeze: Final = as_function(Tensor.squeeze)
-swapaxes: Final = as_function(Tensor.swapaxes)
+swapaxes: Final = as_function(Tensor.transpose)
 t: Final = as_function(Tensor.t)
 transpose: Final = as_function(Tensor.transpose)
 unbind: Final = as_function(Tensor.unbind)
@@ -246,4 +247,4 @@ is_floating_point: Final = as_function(Tensor.is_floating_point)
 # conversions
 numel: Final = as_function(Tensor.numel)
 
-del TYPE_CHECKING, Any, Final, TypeAlias, as_function  # no names of this library's
+del TYPE_CHECKING, Any, Final, TypeAlias, as_function, giving_tensor  # no names of this library's

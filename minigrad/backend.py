@@ -6,17 +6,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from .per_thread import this_thread
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from .arrays.annotations import Tensor
-
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -25,7 +19,7 @@ class AnyTensor:
     """The base class of Tensor, and all that the files below tensor.py know of it, besides that it can apply ops."""
 
 
-def is_tensor(value: Any) -> TypeIs[Tensor]:
+def is_tensor(value: Any) -> TypeGuard[Any]:
     """Is it a Tensor?"""
     return isinstance(value, AnyTensor)
 

@@ -5,20 +5,18 @@ The only `device` is "cpu", see devices.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from . import backend, random
+from .arrays.annotations import DType, Device, Options, Size, TensorLike
 from .arrays.devices import device as checked_device
 from .arrays.conversions import imported
 from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, not_a_shape
 from .ops.operands import sizes
-from .random import Generator
+from .random import Generator, RandomOptions
 from .tensor import Tensor, wrap
-
-if TYPE_CHECKING:
-    from .arrays.annotations import DType, Device, Options, RandomOptions, Size, TensorLike
 
 
 def _with_options(made: Tensor, requires_grad: bool = False, device: Any = None) -> Tensor:

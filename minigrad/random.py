@@ -9,17 +9,15 @@ import math
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Generic
 
 import numpy as np
 
+from .arrays.annotations import Device, Options, Tensor
 from .arrays.devices import CPU, device as checked_device
 from .arrays.versions import tick
 from .backend import in_order
 from .runner import notice, opaque
-
-if TYPE_CHECKING:
-    from .arrays.annotations import Device, Tensor
 
 _part = 0  # see `set_part`
 
@@ -72,6 +70,12 @@ if hasattr(os, "register_at_fork"):
     # continue from the same state, as with NumPy's and PyTorch's global generators.
     _lock = _shared.numpy_generator.bit_generator.lock
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+class RandomOptions(Options, total=False):
+    """Of a function that draws a tensor."""
+
+    generator: Generator | None
 
 
 def generator(own: Generator | None = None) -> np.random.Generator:
@@ -212,7 +216,7 @@ def _tossed(probabilities: np.ndarray, own: Generator | None) -> np.ndarray:
 _source = generator  # where an argument has that name
 
 
-class RandomMethods:
+class RandomMethods(Generic[Tensor]):
     def multinomial(
         self: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
     ) -> Tensor:

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import backend, ops, tape
 from .arrays import float_errors, versions
+from .arrays.annotations import DType, Device, Options, Size, TensorLike
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, check_fits, filled, float32, float64, not_a_shape
 from .arrays.versions import check_current
@@ -26,7 +27,7 @@ from .runner import EAGER, READS, SWITCHES, WRITES, chosen, current, implementat
 from .tape import Fused, Node, Op
 
 if TYPE_CHECKING:
-    from .arrays.annotations import DType, Device, Options, Size, TensorLike
+    from typing_extensions import TypeIs
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -34,7 +35,7 @@ blank: Final = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
 
 
-class Tensor(ops.Methods, backend.AnyTensor):
+class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
     """An n-dimensional array with gradients. Data is copied, except that of a Tensor, which is shared.
 
     As in PyTorch, lists and arrays become float32; `tensor(data)` keeps an array's dtype, integers and booleans. A Tensor
@@ -405,6 +406,16 @@ def as_function(
             raise TypeError(f"{method.__name__} expects a Tensor, got {came}; make one with tensor()") from None
 
     return function
+
+
+def giving_tensor(function: Callable[Arguments, Any]) -> Callable[Arguments, Tensor]:
+    """A function of ops, which know no Tensor, for type checkers: it makes one."""
+    return function
+
+
+def is_tensor(value: Any) -> TypeIs[Tensor]:
+    """Is it a Tensor?"""
+    return isinstance(value, Tensor)
 
 
 def places_of(inputs: Sequence[Any], arrays: list[Any]) -> tuple[Any, ...]:

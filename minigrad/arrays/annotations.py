@@ -1,17 +1,17 @@
-"""Types in annotations. Only type checkers import this: at run time nothing below tensor.py knows a Tensor.
+"""Types in annotations, for files that know no Tensor.
 
-Methods of Tensor that are written below it, such as those in ops/, annotate `self: Tensor`.
+The methods below tensor.py are written for a type variable: it stands for the class that they become part of, which fills
+it in, as in `class Tensor(Methods["Tensor"])`. So `self: Tensor` has all of that class's attributes.
 """
 from collections.abc import Sequence
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypeVar, TypedDict
 
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..random import Generator
-from ..tensor import Tensor
 from .devices import device
 
-TensorLike: TypeAlias = Tensor | ArrayLike  # an operand: a Tensor, a number, or what NumPy makes an array of
+Tensor = TypeVar("Tensor", bound=Any)
+TensorLike: TypeAlias = ArrayLike  # an operand: a number, or what NumPy makes an array of, such as a Tensor
 Axes: TypeAlias = int | Sequence[int]
 Size: TypeAlias = int | Sequence[int]  # zeros(2, 3) and zeros((2, 3)) mean the same
 DType: TypeAlias = DTypeLike | None
@@ -23,12 +23,3 @@ class Options(TypedDict, total=False):
 
     requires_grad: bool
     device: Device
-
-
-class RandomOptions(Options, total=False):
-    """Of a function that draws one."""
-
-    generator: Generator | None
-
-
-__all__ = ["Axes", "DType", "Device", "Options", "RandomOptions", "Size", "Tensor", "TensorLike"]

@@ -3,25 +3,23 @@ libraries, text, copies. Nothing here is on the tape."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Generic, overload
 
 import numpy as np
 
 from .. import backend
+from .annotations import DType, Tensor, TensorLike
 from ..backend import is_tensor
 from ..drawing.html import html_of_arrays
 from ..runner import WRITES, notice
 from .dtypes import as_array, bool_, float32, float64, int64
-
-if TYPE_CHECKING:
-    from .annotations import DType, Tensor, TensorLike
 
 
 CPU_TYPE = 1  # kDLCPU
 KNOWS_READ_ONLY = (1, 0)  # the first version that can mark memory as read-only
 
 
-class ConversionMethods:
+class ConversionMethods(Generic[Tensor]):
     _array: np.ndarray  # of the Tensor
     copies_grad: bool = True  # does copy.deepcopy?
 
@@ -164,7 +162,7 @@ class ConversionMethods:
     def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
-        copy = type(self).__new__(type(self))
+        copy: Any = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy._array, copy.node, copy.frozen = backend.lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()

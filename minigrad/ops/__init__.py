@@ -6,6 +6,7 @@ in-place methods and conversions also use its place on the tape.
 """
 import inspect
 
+from ..arrays.annotations import Tensor
 from ..arrays.conversions import ConversionMethods
 from ..random import RandomMethods
 from . import attention, dropout, embedding, layer_norm, losses
@@ -29,9 +30,11 @@ from .statistics import StatisticsMethods
 
 
 class Methods(
-    ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
-    CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, GatherMethods,
-    SortingMethods, RandomMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
+    ArithmeticMethods[Tensor], ElementaryMethods[Tensor], ActivationMethods[Tensor], ComparisonMethods[Tensor],
+    ReduceMethods[Tensor], StatisticsMethods[Tensor], CumulativeMethods[Tensor], SoftmaxMethods[Tensor],
+    MatmulMethods[Tensor], ShapeMethods[Tensor], DiagonalMethods[Tensor], IndexingMethods[Tensor], GatherMethods[Tensor],
+    SortingMethods[Tensor], RandomMethods[Tensor], InPlaceMethods[Tensor], DtypeMethods[Tensor],
+    ConversionMethods[Tensor], NumpyProtocol,
 ):
     pass
 

@@ -6,18 +6,16 @@ rounding at both ends, so none needs a special case there.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Generic
 
 import numpy as np
 
+from ..arrays.annotations import Tensor
 from ..runner import call
 from ..tape import Fused
 from .comparison import select
 from .elementary import Erfc, Sigmoid, elementary
 from .operands import floating
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor
 
 
 def sigmoid(x):
@@ -112,7 +110,7 @@ class SwiGLU(Fused):
         return dout * b * (s + a * s * (1 - s)), dout * a * s
 
 
-class ActivationMethods:
+class ActivationMethods(Generic[Tensor]):
     def relu(self: Tensor) -> Tensor:
         """max(x, 0); the gradient is 0 at 0."""
         return self.apply_op(Relu, self)

@@ -5,11 +5,12 @@ Broadcasting copies a value to many places, so its gradient is the sum over them
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Callable, Final
+from typing import Any, Callable, Final, Generic
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import bool_, int64
 from ..backend import is_tensor
 from ..runner import call, compute
@@ -17,9 +18,6 @@ from ..tape import Op
 from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
 from .operands import binary, cast, of_floats, of_one_dtype, operand, promote, scaled
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
 
 
 def product(a, b):
@@ -177,15 +175,15 @@ def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
     return np.asarray(divisor)
 
 
-def step(name: str, function: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
+def step(name: str, function: np.ufunc, meaning: str) -> Callable[[ArithmeticMethods[Tensor]], Tensor]:
     """The method that rounds with `function`, also called by it."""
-    def method(self: Tensor) -> Tensor:
+    def method(self: Any) -> Any:
         return self.apply_op(Step, self, function=function)
 
     return answers(function)(named(method, name, f"{meaning}; the gradient is 0."))
 
 
-class ArithmeticMethods:
+class ArithmeticMethods(Generic[Tensor]):
     @answers(np.add)
     def __add__(self: Tensor, other: TensorLike) -> Tensor: return binary(Add, self, other)
     def __radd__(self: Tensor, other: TensorLike) -> Tensor: return binary(Add, other, self)

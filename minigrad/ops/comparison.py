@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Final, TypeAlias
+from typing import Any, Callable, ClassVar, Final, Generic, TypeAlias
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import as_array, bool_, check_fits
 from ..backend import is_tensor
 from ..runner import compute
@@ -16,10 +17,7 @@ from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
 
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
-
-    Comparison: TypeAlias = Callable[[Tensor, TensorLike], Tensor]
+Comparison: TypeAlias = Callable[["ComparisonMethods[Tensor]", TensorLike], Tensor]
 
 
 def select(condition, a, b):
@@ -43,7 +41,7 @@ class Where(Op):
 
 
 @answers(np.where)
-def where(condition: TensorLike, input: TensorLike, other: TensorLike) -> Tensor:
+def where(condition: TensorLike, input: TensorLike, other: TensorLike) -> Any:
     """input where condition holds, else other; broadcast. Each element's gradient goes to the operand that it came from."""
     tensor = next(filter(is_tensor, (input, other)), condition)
     if not is_tensor(tensor):
@@ -95,12 +93,12 @@ Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = do
                    low=-math.inf, high=math.inf)
 
 
-def comparison(ufunc: np.ufunc, meaning: str) -> Comparison:
+def comparison(ufunc: np.ufunc, meaning: str) -> Callable[[ComparisonMethods[Tensor], TensorLike], Tensor]:
     """The method of a comparison or a logical function of two, also called by `ufunc`; it has no gradient."""
     def compute_it(*operands: np.ndarray) -> np.ndarray:
         return backend.elementwise(ufunc, *operands)
 
-    def of_two(self: Any, other: Any) -> Tensor:
+    def of_two(self: Any, other: Any) -> Any:
         tensor = self if is_tensor(self) else other
         if not (is_tensor(self) and is_tensor(other)):
             self, other = operand(self), operand(other)
@@ -112,19 +110,21 @@ def comparison(ufunc: np.ufunc, meaning: str) -> Comparison:
     return answers(ufunc)(named(of_two, ufunc.__name__, f"{meaning}, elementwise and broadcast, as booleans."))
 
 
-def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[Tensor], Tensor]:
+def predicate(ufunc: np.ufunc, meaning: str) -> Callable[[ComparisonMethods[Tensor]], Tensor]:
     """The method of a logical function of one, also called by `ufunc`; it has no gradient."""
-    def of_one(self: Tensor) -> Tensor:
+    def of_one(self: Any) -> Any:
         return self.constant(lambda x: backend.elementwise(ufunc, x), self)
 
     return answers(ufunc)(named(of_one, ufunc.__name__, f"{meaning}, elementwise, as booleans."))
 
 
-class ComparisonMethods:
+class ComparisonMethods(Generic[Tensor]):
     __hash__: Final = object.__hash__
 
-    __eq__: ClassVar[Comparison] = comparison(np.equal, "self == other")  # type: ignore
-    __ne__: ClassVar[Comparison] = comparison(np.not_equal, "self != other")  # type: ignore
+    eq: Final = comparison(np.equal, "self == other")
+    ne: Final = comparison(np.not_equal, "self != other")
+    __eq__: ClassVar[Comparison[Tensor]] = eq  # type: ignore
+    __ne__: ClassVar[Comparison[Tensor]] = ne  # type: ignore
     __lt__: Final = comparison(np.less, "self < other")
     __le__: Final = comparison(np.less_equal, "self <= other")
     __gt__: Final = comparison(np.greater, "self > other")
@@ -136,8 +136,6 @@ class ComparisonMethods:
     __rand__ = __and__
     __ror__ = __or__
     __rxor__ = __xor__
-    eq = __eq__
-    ne = __ne__
     lt = __lt__
     le = __le__
     gt = __gt__

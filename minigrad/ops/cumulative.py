@@ -1,18 +1,16 @@
 """Running sums along one axis."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import Generic, overload
 
 import numpy as np
 
+from ..arrays.annotations import DType, Tensor
 from ..backend import in_order
 from ..runner import call
 from ..tape import Op
 from .numpy_protocol import answers
 from .operands import as_dtype, check_dim, methods_with_numpy_names
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import DType, Tensor
 
 
 class CumSum(Op):
@@ -32,7 +30,7 @@ class CumSum(Op):
 
 
 @methods_with_numpy_names
-class CumulativeMethods:
+class CumulativeMethods(Generic[Tensor]):
     @overload
     def cumsum(self: Tensor, dim: int, *, dtype: DType = None) -> Tensor: ...
     @overload

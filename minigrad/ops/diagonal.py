@@ -1,17 +1,15 @@
 """Diagonals, and the triangles above and below them."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Generic
 
 import numpy as np
 
+from ..arrays.annotations import Tensor
 from ..backend import in_order
 from ..runner import call
 from ..tape import Op, View
 from .numpy_protocol import answers
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor
 
 
 class Diagonal(View):
@@ -56,7 +54,7 @@ class Triangle(Op):
         return call(Triangle, dout, diagonal=self.diagonal, upper=self.upper)
 
 
-class DiagonalMethods:
+class DiagonalMethods(Generic[Tensor]):
     @answers(np.tril, k="diagonal")
     def tril(self: Tensor, diagonal: int = 0) -> Tensor:
         """Zero above the diagonal of the last two axes."""

@@ -2,17 +2,15 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic
 
 import numpy as np
 
+from ..arrays.annotations import DType, Device, Tensor
 from ..arrays.devices import CPU, dtype_of_to
 from ..arrays.dtypes import bfloat16, bool_, converted, float16, float32, float64, int32, int64
 from ..backend import is_tensor
 from ..tape import Op
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import DType, Device, Tensor
 
 
 class Cast(Op):
@@ -35,7 +33,7 @@ def in_dtype(x, dtype: np.dtype | None):
     return x.constant(converted, x, dtype)
 
 
-class DtypeMethods:
+class DtypeMethods(Generic[Tensor]):
     device: Final = CPU
     is_cuda: Final = False
 

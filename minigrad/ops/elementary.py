@@ -6,18 +6,17 @@ readers; its code may use another form that keeps more digits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Callable, ClassVar, TypeVar
+from typing import Callable, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Tensor
 from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating
 
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor
 
 Method = TypeVar("Method", bound=Callable)
 
@@ -117,7 +116,7 @@ def method(op: type[Elementary]) -> Callable[[Method], Method]:
     return lambda written: answers(op.function)(named(of_self, written.__name__, written.__doc__))  # type: ignore[return-value]
 
 
-class ElementaryMethods:
+class ElementaryMethods(Generic[Tensor]):
     @method(Exp)
     def exp(self: Tensor) -> Tensor: """e^x, elementwise. Backward: dx = dout * out."""
     @method(Log)

@@ -1,20 +1,18 @@
 """Slices or elements taken along one axis by their positions, and their transposes, which put or add them there."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import bool_
 from ..backend import along, copied_with_range, is_tensor, takes_twice
 from ..runner import call, compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, add_at, passed_on, started
 from .operands import at, check_dim, common_dtype, operand, promote, scaled
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
 
 
 class Gather(Op):
@@ -106,7 +104,7 @@ def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np
     return positions
 
 
-class GatherMethods:
+class GatherMethods(Generic[Tensor]):
     def gather(self: Tensor, dim: int, index: TensorLike) -> Tensor:
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
         if not self.ndim:

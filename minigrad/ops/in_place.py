@@ -1,11 +1,12 @@
 """Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Concatenate, Final, ParamSpec
+from typing import Any, Callable, Concatenate, Final, Generic, ParamSpec
 
 import numpy as np
 
 from ..arrays import versions
+from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.versions import check_current
 from ..arrays.dtypes import as_array, filled
 from ..backend import is_tensor
@@ -21,15 +22,11 @@ from .gather import GatherMethods
 from .numpy_protocol import named
 from .operands import data_of
 
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
-
-    OutOfPlace = Tensor
-else:
-    class OutOfPlace(
-        ActivationMethods, ArithmeticMethods, ComparisonMethods, DiagonalMethods, ElementaryMethods, GatherMethods,
-    ):
-        """The methods that have a form in place."""
+class OutOfPlace(
+    ActivationMethods[Tensor], ArithmeticMethods[Tensor], ComparisonMethods[Tensor], DiagonalMethods[Tensor],
+    ElementaryMethods[Tensor], GatherMethods[Tensor],
+):
+    """The methods that have a form in place."""
 
 
 Arguments = ParamSpec("Arguments")
@@ -58,16 +55,16 @@ def next_place(node: Node | None, array: np.ndarray, before: Node | None = None)
     return new
 
 
-def in_place(method: Callable[Concatenate[Tensor, Arguments], Tensor]) -> Callable[Concatenate[Tensor, Arguments], Tensor]:
+def in_place(method: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Concatenate[Tensor, Arguments], Tensor]:
     """The method `name_`: the result of the method `name` is written to the tensor itself."""
 
-    def written(self: Tensor, *arguments: Arguments.args, **options: Arguments.kwargs) -> Tensor:
+    def written(self: Any, *arguments: Arguments.args, **options: Arguments.kwargs) -> Any:
         return self.write(method(self._before(), *arguments, **options))
 
     return named(written, f"{method.__name__}_", f"self.{method.__name__}() in this tensor's own memory, on the tape.")
 
 
-class InPlaceMethods:
+class InPlaceMethods(Generic[Tensor]):
     node: Node | None  # of the Tensor
 
     def write(self: Tensor, result: Tensor | np.ndarray, is_there: bool = False) -> Tensor:

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
 from ..arrays import float_errors, versions
+from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import as_array
 from ..arrays.versions import changed_only_at, check_current
 from .. import backend
@@ -16,9 +17,6 @@ from ..runner import EAGER, call, compute
 from ..tape import Op, View
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
 
 
 PLAIN = {int, slice, type(None), type(Ellipsis)}
@@ -170,7 +168,7 @@ def is_own_item(value: np.ndarray, array: np.ndarray, index: Any) -> bool:
     return (item.shape, item.strides, item.ctypes.data) == (value.shape, value.strides, value.ctypes.data)
 
 
-class IndexingMethods:
+class IndexingMethods(Generic[Tensor]):
     def __getitem__(self: Tensor, index: Any) -> Tensor:
         if PLAIN.issuperset(map(type, index if type(index) is tuple else (index,))):  # the usual case
             return self.apply_op(Index, self, index=index)
@@ -179,7 +177,7 @@ class IndexingMethods:
         return self.apply_op(Index, x, index=advanced)
 
     @float_errors.ignored
-    def __setitem__(self: Tensor, index: Any, value: TensorLike) -> None:
+    def __setitem__(self: Tensor, index: Any, value: Any) -> None:
         self._check_writable()
         value = value if is_tensor(value) else self.constant(as_array, value, self.dtype, True)
         while value.shape[:1] == (1,):  # which the item may lack

@@ -8,11 +8,12 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Generic, Sequence
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Tensor, TensorLike
 from ..backend import in_order, is_tensor
 from ..runner import call
 from ..tape import Fused, Op, View
@@ -22,8 +23,6 @@ from .numpy_protocol import answers
 from .operands import operand, rows_of
 from .reduce import column_sum
 
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor, TensorLike
 
 LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of einsum
 
@@ -108,7 +107,7 @@ class MLP(Fused):
         return *linear_backward(self, 0, dhidden, x, expand), dproject, dproject_bias
 
 
-def as_tensors(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
+def as_tensors(a: Any, b: Any) -> tuple[Any, Any]:
     """Both as Tensors, if one of them is."""
     tensor: Any = a if is_tensor(a) else b
     a, b = (x if is_tensor(x) else tensor.constant(np.asarray, operand(x)) for x in (a, b))
@@ -116,7 +115,7 @@ def as_tensors(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
 
 
 @answers(np.matmul)
-def matmul(a: TensorLike, b: TensorLike) -> Tensor:
+def matmul(a: TensorLike, b: TensorLike) -> Any:
     """The matrix product of (..., M, K) and (..., K, N), leading axes broadcast; a 1-d factor is a row or a column.
 
     >>> from minigrad import tensor
@@ -153,7 +152,7 @@ def _product_of(name: str, ndim: int, a, b):
     return matmul(a, b)
 
 
-class MatmulMethods:
+class MatmulMethods(Generic[Tensor]):
     def __rmatmul__(self: Tensor, other: TensorLike) -> Tensor: return matmul(other, self)
 
     def matmul(self: Tensor, other: TensorLike) -> Tensor:
@@ -184,7 +183,7 @@ class MatmulMethods:
 
 
 @answers(np.dot)
-def _dot(a: TensorLike, b: TensorLike) -> Tensor:
+def _dot(a: Any, b: Any) -> Any:
     """NumPy's dot: a @ b of vectors and matrices; of numbers, a * b."""
     a, b = as_tensors(a, b)
     if not (a.ndim and b.ndim):
@@ -195,7 +194,7 @@ def _dot(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 @answers(np.outer)
-def _outer(a: TensorLike, b: TensorLike) -> Tensor:
+def _outer(a: Any, b: Any) -> Any:
     """NumPy's outer: of arrays of any shape, as vectors."""
     a, b = as_tensors(a, b)
     return a.ravel().outer(b.ravel())
@@ -242,7 +241,7 @@ def all_others(n: int) -> tuple[tuple[int, ...], ...]:
 
 
 @answers(np.einsum)
-def einsum(equation: str, *operands: TensorLike | Sequence[TensorLike]) -> Tensor:
+def einsum(equation: str, *operands: TensorLike | Sequence[TensorLike]) -> Any:
     """Products of the operands, summed over each label that the output lacks.
 
     An ellipsis stands for all other axes, broadcast; a label twice in one operand takes its diagonal. Without "->", the

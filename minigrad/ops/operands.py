@@ -4,17 +4,16 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from typing import Any, Callable, TypeVar
 
 import numpy as np
 
+from ..arrays.annotations import Axes, DType, Tensor
 from ..arrays.dtypes import as_array, bool_, float32, int64
 from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
 
-if TYPE_CHECKING:
-    from ..arrays.annotations import Axes, DType, Tensor
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
 # Python's numbers, and their dtypes if there is no array.
@@ -94,14 +93,14 @@ def _precedence(value: Any) -> tuple[int, int, int, np.dtype]:
     return KINDS.index(dtype.kind), value.ndim > 0, dtype.itemsize, dtype
 
 
-def binary(operation: type[Op], a: Any, b: Any, **options: Any) -> Tensor:
+def binary(operation: type[Op], a: Any, b: Any, **options: Any) -> Any:
     """An elementwise operation on two operands, at least one of them a Tensor."""
     if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, a, b, **options)
 
 
-def of_one_dtype(operation: type[Op], a: Any, *others: Any, **options: Any) -> Tensor:
+def of_one_dtype(operation: type[Op], a: Any, *others: Any, **options: Any) -> Any:
     """An elementwise operation on operands of the same dtype, at least one of them a Tensor."""
     tensor = a if is_tensor(a) else next(filter(is_tensor, others), None)
     if tensor is None:
@@ -119,7 +118,7 @@ def scaled(x: Any, factor: float) -> Any:
     return x if type(factor) is int and factor == 1 else x * factor
 
 
-def of_floats(operation: type[Op], a: Any, b: Any) -> Tensor:
+def of_floats(operation: type[Op], a: Any, b: Any) -> Any:
     """An elementwise operation on two operands as floats."""
     a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, floating(a), floating(b))

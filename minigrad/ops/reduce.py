@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Callable, overload
+from typing import Callable, Generic, overload
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Axes, DType, Tensor
 from ..backend import in_order, normalized
 from ..runner import call
 from ..tape import Op
@@ -20,9 +21,6 @@ from .comparison import select
 from .numpy_protocol import answers
 from .operands import as_dtype, check_dim, checked_axes, floating, methods_with_numpy_names, rows_of
 from .sorting import ValuesAndIndices, picked
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Axes, DType, Tensor
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -198,7 +196,7 @@ def values_and_indices(x, indices, dim: int, keepdim: bool):
 
 
 @methods_with_numpy_names
-class ReduceMethods:
+class ReduceMethods(Generic[Tensor]):
     @answers(np.sum)
     def sum(
         self: Tensor, dim: Axes | None = None, keepdim: bool = False, *, dtype: DType = None, axis: Axes | None = None,
@@ -239,10 +237,10 @@ class ReduceMethods:
     @overload
     def max(self: Tensor, dim: Tensor) -> Tensor: ...
     @overload
-    def max(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    def max(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices[Tensor]: ...
     @overload
-    def max(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
-    def max(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
+    def max(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices[Tensor]: ...
+    def max(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices[Tensor]:
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
         return extreme(Max, type(self).maximum, np.argmax, self, dim, keepdim)
 
@@ -251,10 +249,10 @@ class ReduceMethods:
     @overload
     def min(self: Tensor, dim: Tensor) -> Tensor: ...
     @overload
-    def min(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
+    def min(self: Tensor, dim: int, keepdim: bool = False) -> ValuesAndIndices[Tensor]: ...
     @overload
-    def min(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices: ...
-    def min(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
+    def min(self: Tensor, *, axis: int, keepdims: bool = False) -> ValuesAndIndices[Tensor]: ...
+    def min(self: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices[Tensor]:
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
         return extreme(Min, type(self).minimum, np.argmin, self, dim, keepdim)
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Generic, Sequence
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Axes, Size, Tensor, TensorLike
 from ..arrays.dtypes import as_array
 from ..backend import concatenate, is_tensor
 from ..runner import call
@@ -15,9 +16,6 @@ from ..tape import Op, View
 from .indexing import Index
 from .numpy_protocol import answers
 from .operands import at, cast, check_dim, checked_axes, common_dtype, no_tensor, sizes
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Axes, Size, Tensor, TensorLike
 
 
 class Clone(Op):
@@ -113,7 +111,7 @@ class Pad(Op):
 
 
 @answers(np.concatenate)
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def cat(tensors: Sequence[TensorLike], dim: int = 0) -> Any:
     """The tensors one after the other along dim."""
     tensors = _of_one_dtype("cat", tensors)
     for i, t in enumerate(tensors):
@@ -127,7 +125,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @answers(np.stack)
-def stack(tensors: Sequence[TensorLike], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[TensorLike], dim: int = 0) -> Any:
     """The tensors side by side along a new axis."""
     tensors = _of_one_dtype("stack", [t if is_tensor(t) else np.asarray(t) for t in tensors])
     dim = check_dim("stack", tensors[0], dim, new=1)
@@ -168,7 +166,7 @@ def pad(x: Tensor, widths: Sequence[int], value: float = 0.0) -> Tensor:
     return x.apply_op(Pad, kept, index=place, shape=shape, value=value)
 
 
-class ShapeMethods:
+class ShapeMethods(Generic[Tensor]):
     def clone(self: Tensor) -> Tensor:
         """A copy, on the tape."""
         return self.apply_op(Clone, self)

@@ -7,17 +7,15 @@ other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j d
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import Generic, overload
 
 import numpy as np
 
+from ..arrays.annotations import DType, Tensor
 from ..runner import call
 from ..tape import Fused
 from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
 from .reduce import Sum
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import DType, Tensor
 
 
 def shifted(x, dim):
@@ -60,7 +58,7 @@ class LogSoftmax(Fused):
 
 
 @methods_with_numpy_names
-class SoftmaxMethods:
+class SoftmaxMethods(Generic[Tensor]):
     @overload
     def softmax(self: Tensor, dim: int, dtype: DType = None) -> Tensor: ...
     @overload

@@ -2,21 +2,19 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Tensor
 from ..backend import in_order
 from ..runner import compute
 from .gather import Gather
 from .operands import check_dim
 
-if TYPE_CHECKING:
-    from ..arrays.annotations import Tensor
 
-
-class ValuesAndIndices(NamedTuple):
+class ValuesAndIndices(NamedTuple, Generic[Tensor]):
     """The result of max(dim), min(dim), sort and topk."""
 
     values: Tensor
@@ -48,8 +46,8 @@ def picked(x, dim: int, indices):
     return x.apply_op(Gather, x, dim=dim, indices=compute(backend.copied, indices)) if x.ndim else x.gather(dim, indices)
 
 
-class SortingMethods:
-    def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesAndIndices:
+class SortingMethods(Generic[Tensor]):
+    def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesAndIndices[Tensor]:
         """(values, indices) in order of size along dim; NaN counts as the largest. Equal elements stay in order."""
         indices = self.argsort(dim, descending, stable)
         dim = check_dim("sort", self, dim)
@@ -62,7 +60,7 @@ class SortingMethods:
 
     def topk(
         self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-    ) -> ValuesAndIndices:
+    ) -> ValuesAndIndices[Tensor]:
         """(values, indices) of the k largest (or smallest) elements along dim; always sorted."""
         dim = check_dim("topk", self, dim)
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Generic
 
 import numpy as np
 
 from .. import backend
+from ..arrays.annotations import Axes, Tensor
 from ..backend import in_order
 from ..runner import call
 from ..tape import Op
@@ -14,9 +15,6 @@ from .arithmetic import Sub
 from .numpy_protocol import answers
 from .operands import floating, methods_with_numpy_names
 from .reduce import Mean, Norm, count, keep_axes, reduce
-
-if TYPE_CHECKING:
-    from ..arrays.annotations import Axes, Tensor
 
 
 def centred(x, axis):
@@ -72,7 +70,7 @@ def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float
 
 
 @methods_with_numpy_names
-class StatisticsMethods:
+class StatisticsMethods(Generic[Tensor]):
     def var(
         self: Tensor, dim: Axes | bool | None = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: float | None = None, axis: Axes | None = None, keepdims: bool = False,
