@@ -27,7 +27,6 @@ from .autograd.grad_mode import (
     enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from .command.packages import ABOVE as _ABOVE
 # before the function `tensor`, which has the name of this file
 from .tensor import Tensor as Tensor, as_function, giving_tensor, is_tensor as is_tensor
 from .creation import (
@@ -40,6 +39,7 @@ from .creation import (
 from .fast import autocast as amp
 from .fast.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from .fast import compile as compile, get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from .packages import PACKAGES as _PACKAGES, registered as _registered
 from .pytorchs_names import left_out as _left_out
 from .random import Generator as Generator, manual_seed as manual_seed
 from .runner import textbook as textbook
@@ -48,10 +48,6 @@ from math import inf as inf, nan as nan, pi as pi
 from numpy import dtype as dtype
 
 if TYPE_CHECKING:  # what `__getattr__` below imports on first use; only imports tell type checkers what modules have
-    import models as models
-    import nn as nn
-    import study as study
-    from nn import optim as optim, utils as utils
     from .drawing.graph import graph as graph
     from .gradcheck import (
         CallableModule, GradcheckReport as GradcheckReport, gradcheck_module as gradcheck_module,
@@ -67,11 +63,11 @@ else:
     Size = tuple
 
     def __getattr__(name: str):
-        """Import on first use: the packages above minigrad, gradcheck, and the names for later."""
-        if name in _ABOVE or name == "gradcheck":
-            return _import_module(f"minigrad.{name}")
+        """Import on first use: gradcheck, the names for later, and the packages above minigrad."""
         if name in _LATER:
             return getattr(_import_module(f"minigrad.{_LATER[name]}"), name)
+        if name == "gradcheck" or name in _registered(_PACKAGES):
+            return _import_module(f"minigrad.{name}")
         _left_out(__name__, name)
 
 
@@ -85,7 +81,7 @@ _LATER = {
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ABOVE, *_LATER, "gradcheck"})
+    return sorted({*globals(), *_LATER, "gradcheck", *(name for name in _registered(_PACKAGES) if name.isidentifier())})
 
 
 # PyTorch's names of dtypes. A tensor is bool, int64, float32 or float64; for any other, an error says so.

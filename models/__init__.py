@@ -1,5 +1,5 @@
 """models: transformers, and what it takes to train and use them."""
-from minigrad import nn  # first: an ImportError if a user's file shadows nn, before others fail
+import minigrad.nn as _nn  # type: ignore  # first: an ImportError if a user's file shadows nn, before others fail
 from models.attention_maps import attention_maps
 from models.checkpoint import Checkpoint, CheckpointError
 from models.config import TransformerConfig

@@ -21,6 +21,7 @@ from .module import Module, Parameter
 from .multi_head_attention import MultiHeadAttention, MultiheadAttention
 from .patches import PatchEmbedding, patchify, unpatchify
 from .position import PositionEncoding
+from .pytorchs_names import INSTEAD as _INSTEAD
 from .recurrent import GRU, LSTM, RNN
 from .rms_norm import RMSNorm
 from .transformer import (
@@ -28,7 +29,7 @@ from .transformer import (
 )
 
 for _module in ("nn", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", "nn.utils.rnn"):
-    _say_what_is_left_out(_module)
+    _say_what_is_left_out(_module, _INSTEAD)
 __all__ = [
     "GELU", "GRU", "LSTM", "RNN", "AdditiveAttention", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout",
     "Embedding", "Flatten", "Identity", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "Module",

@@ -2,14 +2,15 @@
 import ast
 import functools
 import pathlib
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
-from minigrad.command.packages import ABOVE
+from minigrad.packages import registered
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
+ABOVE = registered("minigrad.packages")
 PUBLIC = (  # apart from its names
     "minigrad.drawing", "minigrad.extend", "minigrad.gradcheck", "minigrad.ops", "minigrad.random", "minigrad.serialization",
     "minigrad.tracing",
@@ -25,14 +26,6 @@ def module_of(path: pathlib.Path) -> str:
 MODULES = {module_of(path): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))}
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All that runs: not what is for type checkers only."""
-    is_for_checkers = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    yield node
-    for child in node.orelse if is_for_checkers else ast.iter_child_nodes(node):
-        yield from statements(child)
-
-
 @functools.cache
 def tree(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
@@ -40,11 +33,11 @@ def tree(module: str) -> ast.Module:
 
 @functools.cache
 def imports(module: str) -> frozenset[str]:
-    """The project's modules that this one imports itself, wherever in the file."""
+    """The project's modules that this one imports itself, wherever in the file, also for type checkers only."""
     path = MODULES[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     found = set()
-    for node in statements(tree(module)):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -101,19 +94,16 @@ def test_there_are_no_circles():
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "minigrad.command": "the command that is asked for, and what takes long",
     "minigrad.fast.kernels.ahead": "the kernels that training.txt names",
-    "minigrad.gradcheck": "study.mistakes, when a check has failed",
-    "minigrad.gradcheck.above": "what the check's other files here name",
-    "minigrad.gradcheck.doctor": "study.mistakes.doctor, when a name of it is asked for",
-    "minigrad.gradcheck.mutants": "study.mistakes, when a name of it is asked for",
+    "minigrad.gradcheck.above": "what explains a failed check, by the entry points",
     "minigrad.autograd": "gradient checks",
-    "minigrad": "the packages above, gradcheck, and the names in minigrad._LATER, when they are asked for",
-    "minigrad.command.packages": "the packages above, as minigrad.nn",
+    "minigrad": "gradcheck, the names in minigrad._LATER, and what is registered, when they are asked for",
+    "minigrad.packages": "what is registered, as minigrad.nn",
     "minigrad.drawing.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
 }
 
 
-IMPORTING = "import_module", "_import_module", "__import__", "explain_with", "handed_on"
+IMPORTING = "import_module", "_import_module", "__import__"
 
 
 def imports_by_name(module: str) -> bool:
@@ -127,21 +117,16 @@ def test_no_other_file_imports_by_a_name_that_is_not_seen_here():
 
 def test_packages_above_are_attributes_that_importing_minigrad_does_not_import():
     script = f"""
-import sys, minigrad
+import operator, sys, minigrad
 assert not {{"nn", "models", "study"}} & sys.modules.keys(), sys.modules.keys()
 for name, module in minigrad._LATER.items():
     assert "minigrad." + module not in sys.modules, module
 for name, module in minigrad._LATER.items():
     assert getattr(minigrad, name) is getattr(sys.modules["minigrad." + module], name)
-assert minigrad.gradcheck.mutants and minigrad.gradcheck.doctor and "study" not in sys.modules
-import study.mistakes.doctor
-for offered, package in (minigrad.gradcheck.mutants, study.mistakes), (minigrad.gradcheck.doctor, study.mistakes.doctor):
-    assert set(package.__all__) <= set(dir(offered))
-    assert all(getattr(offered, name) is getattr(package, name) for name in package.__all__)
 assert minigrad.gradgradcheck is minigrad.autograd.gradgradcheck is minigrad.gradcheck.gradgradcheck
 assert not hasattr(minigrad, "nonsense")
 for name, module in {ABOVE!r}.items():
-    assert getattr(minigrad, name) is sys.modules[module]
+    assert operator.attrgetter(name)(minigrad) is sys.modules[module]
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
@@ -161,6 +146,13 @@ loaded = [name for name, module in sys.modules.items() if (getattr(module, "__fi
 assert len(loaded) > len({sys.modules[name] for name in loaded}) == len({sys.modules[name].__file__ for name in loaded})
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_minigrad_names_no_package_above():
+    """Not in a string either, unless it is one that users read."""
+    name = re.compile(r"(nn|models|study)(\.\w+)*")
+    assert {(module, node.value) for module in MODULES if is_in(module, "minigrad") and module != "minigrad.command"
+            for node in ast.walk(tree(module)) if isinstance(node, ast.Constant) and isinstance(node.value, str) and name.fullmatch(node.value)} == set()
 
 
 def test_nobody_below_asks_for_the_packages_above_by_attribute():

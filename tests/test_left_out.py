@@ -9,8 +9,10 @@ import pytest
 import minigrad as mg
 import nn
 from minigrad.fast import plain
-from minigrad.pytorchs_names import INSTEAD
+from minigrad import pytorchs_names
+from nn.pytorchs_names import INSTEAD as NNS
 
+INSTEAD = pytorchs_names.INSTEAD | NNS
 PAGE = (pathlib.Path(__file__).parents[1] / "docs/pytorch.md").read_text(encoding="utf-8")
 MODULES = {**dict.fromkeys(("cdist", "distributed", "fft", "linalg", "vmap"), "minigrad"),
            **dict.fromkeys(("conv2d", "gumbel_softmax", "max_pool2d"), "nn.functional"),

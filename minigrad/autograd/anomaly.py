@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_tensor
+from ..packages import BESIDE, LIBRARIES
 from ..runner import Observer
-
-PACKAGE = os.path.dirname(os.path.dirname(__file__))
-INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # files that are not the user's code
 
 
 class detect_anomaly(Observer):
@@ -72,7 +70,8 @@ def _checksum(value: Any) -> int | None:
 
 def _user_line() -> str:
     """The innermost line of the program outside of this library."""
+    inside = tuple(os.path.join(BESIDE, name, "") for name in LIBRARIES)
     for frame in reversed(traceback.extract_stack()):
-        if not frame.filename.startswith(INSIDE):
+        if not frame.filename.startswith(inside):
             return f"{frame.filename}:{frame.lineno}: {frame.line}"
     return "an unknown place"

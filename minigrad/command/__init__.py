@@ -105,7 +105,8 @@ def run_command(arguments: list[str]) -> Generator[None, None, int]:
     module, text = COMMANDS[name]
     with contextlib.nullcontext() if module in sys.modules else starting():
         yield
-        import_module("minigrad.command.packages").refuse_shadows("study")
+        for package in "nn", "models", "study":
+            import_module("minigrad.packages").refuse_shadows(package)
         shared, command = import_module("models.commands.shared"), import_module(module)
     return shared.run(name, text, command, flags)
 

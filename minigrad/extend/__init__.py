@@ -6,7 +6,6 @@ from ..arrays.devices import dtype_of_to  # dtype_of_to(target, dtype, device): 
 from ..arrays.dtypes import from_bfloat16, to_bfloat16  # float32 arrays from bfloat16's bits, and to them
 from ..arrays.versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from ..arrays.versions import note_write  # note_write(array): any backward that needs its old values raises an error
-from ..fast import LIBRARIES  # packages whose code a capture does not follow, as they report what they read
 from ..fast import MultiTensorAdam, MultiTensorMuon, MultiTensorStep  # optimizer steps for all parameters at once, or None
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
 from ..fast import compile_ahead  # compile_ahead(): let other processes compile what a training needs
@@ -18,7 +17,8 @@ from ..ops.operands import binary  # binary(op, a, b, **options): an op of two o
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from ..ops.shape import pad  # pad(x, widths, value)
-from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module): its errors for PyTorch's names
+from ..packages import LIBRARIES  # packages whose code captures do not follow, and errors do not blame
+from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module, {name: what to use instead})
 from ..runner import changes  # changes(): how often `outdate` was called
 from ..runner import definition  # definition(op, *inputs, **options): a fused op, computed by primitives
 from ..runner import compute  # compute(function, *values): an array, which each replay computes again

@@ -13,18 +13,18 @@ IS_FAST = IS_WANTED and importlib.util.find_spec("numba") is not None
 
 if TYPE_CHECKING or IS_FAST:
     from .installed import (
-        LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, cache_folder, compile, compile_ahead,
+        MultiTensorAdam, MultiTensorMuon, MultiTensorStep, cache_folder, compile, compile_ahead,
         get_num_threads, multiplies_bfloat16, norm, set_num_threads, threading_layer,
     )
 else:
     from .plain import (
-        LIBRARIES, MultiTensorAdam, MultiTensorMuon, MultiTensorStep, NoticeOfNumba, cache_folder, compile,
+        MultiTensorAdam, MultiTensorMuon, MultiTensorStep, NoticeOfNumba, cache_folder, compile,
         compile_ahead, get_num_threads, multiplies_bfloat16, norm, set_num_threads, threading_layer,
     )
     if IS_WANTED:
         this_thread.runner = NoticeOfNumba()
 
 __all__ = [
-    "IS_FAST", "LIBRARIES", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "cache_folder", "compile",
+    "IS_FAST", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "cache_folder", "compile",
     "compile_ahead", "get_num_threads", "multiplies_bfloat16", "norm", "set_num_threads", "threading_layer",
 ]

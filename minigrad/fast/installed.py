@@ -12,7 +12,6 @@ from . import (
     activations, attention, cross_entropy, dropout, elementwise, embedding, indexing, layer_norm, matmul, softmax,
 )
 from .compiling.compiled import compile
-from .compiling.reached import LIBRARIES
 from .multi_tensor import MultiTensorAdam, MultiTensorMuon, MultiTensorStep
 from .pool import lasting
 

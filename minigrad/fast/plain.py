@@ -13,7 +13,6 @@ from ..tensor import Tensor
 from .compiling.reached import each
 
 MultiTensorAdam = MultiTensorMuon = MultiTensorStep = None  # optimizers step one parameter at a time
-LIBRARIES = set()
 
 
 class NoticeOfNumba(Runner):

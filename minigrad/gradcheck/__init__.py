@@ -6,10 +6,9 @@ function is also the name of this package.
 import inspect
 import sys
 import types
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from . import doctor, mutants
-from .above import explain_with
+from ..packages import reached
 from .api import VacuousGradcheckWarning, assert_gradients, gradcheck, gradcheck_report, gradgradcheck
 from .causality import Causality, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
@@ -18,11 +17,14 @@ from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 
 __all__ = [
     "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "GradcheckError", "GradcheckReport", "InputReport", "SideCheck",
-    "VacuousGradcheckWarning", "assert_gradients", "census", "doctor", "explain_with", "gradcheck",
-    "gradcheck_module", "gradcheck_report", "gradgradcheck", "is_causal", "mutants",
+    "VacuousGradcheckWarning", "assert_gradients", "census", "gradcheck", "gradcheck_module", "gradcheck_report",
+    "gradgradcheck", "is_causal",
 ]
 
-explain_with("study.mistakes.consult")
+if not TYPE_CHECKING:  # which would allow any name
+    def __getattr__(name: str) -> Any:
+        """What packages above minigrad have registered as gradcheck's, such as `mutants`."""
+        return reached(__name__, name)
 
 __signature__: inspect.Signature = inspect.signature(gradcheck)
 

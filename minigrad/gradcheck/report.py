@@ -132,11 +132,11 @@ class GradcheckReport:
     warnings: list[str]  # what these inputs cannot show
     is_vacuous: bool  # they prove nothing at all
     seed: int
-    consultations: list[Any] = field(default_factory=list, repr=False)  # see `explain_with`
+    consultations: list[Any] = field(default_factory=list, repr=False)  # see above.py
 
     @functools.cached_property
     def diagnosis(self) -> Any:
-        """What those registered by `explain_with` know about the mistake; None if nothing failed or nobody can be asked."""
+        """What registered explainers know about the mistake; None if nothing failed or nobody can be asked."""
         described = None
         for asked in self.consultations:
             diagnosis = asked.diagnosis()

@@ -13,13 +13,18 @@ from typing import Any
 
 from ..backend import is_tensor
 from ..drawing.graph import tensors_in
+from ..packages import BESIDE, PACKAGES, registered
 from ..tensor import Tensor
 from .steps import TracedTensor
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-INSIDE = tuple(os.path.join(ROOT, package) + os.sep for package in ("minigrad", "nn", "models", "study"))  # the library
-
 Find = Callable[[Any], TracedTensor | None]  # the record of a Tensor, if there is one
+
+
+@functools.cache
+def inside() -> tuple[str, ...]:
+    """The folders of the library: minigrad, and the packages above it."""
+    above = {module.split(".")[0] for module in registered(PACKAGES).values()}
+    return tuple(os.path.join(BESIDE, package, "") for package in ("minigrad", *above))
 
 
 class Naming:
@@ -84,7 +89,7 @@ class Naming:
     def _has_names(self, frame: types.FrameType) -> bool:
         """Do this frame's variables name tensors? In the user's code, and in the definition of a fused op."""
         file = frame.f_code.co_filename
-        return not file.startswith(INSIDE) or os.path.dirname(file) == self._folder or _is_spelled_out(frame)
+        return not file.startswith(inside()) or os.path.dirname(file) == self._folder or _is_spelled_out(frame)
 
     def finish(self, tensors: list[TracedTensor], ops: dict[TracedTensor, str]) -> None:
         """Name the rest after their ops, and make all names different."""

@@ -4,6 +4,7 @@ from typing import assert_type
 import numpy as np
 
 import minigrad as mg
+import nn
 from minigrad import Tensor
 from minigrad.gradcheck import GradcheckReport, gradcheck_report
 
@@ -55,7 +56,7 @@ assert_type(mg.exp(x), Tensor)
 assert_type(mg.sum(x, axis=1), Tensor)
 assert_type(mg.min(x, 1).values, Tensor)
 assert_type(mg.max(x.array, 1).indices, Tensor)
-assert_type(mg.nn.functional.gelu(input=x), Tensor)
+assert_type(nn.functional.gelu(input=x), Tensor)
 assert_type(mg.where(x > 0, x, 0.0), Tensor)
 assert_type(mg.cat([x, x], dim=1), Tensor)
 assert_type(mg.einsum("ij,jk->ik", x, x), Tensor)
@@ -94,8 +95,8 @@ assert_type(mg.graph(x.exp()).mermaid(), str)
 with mg.count_flops() as count:
     product = x @ x
 assert_type(count.total, int)
-linear = mg.nn.Linear(2, 3)
-optimizer = mg.optim.AdamW(linear.parameters())
+linear = nn.Linear(2, 3)
+optimizer = nn.optim.AdamW(linear.parameters())
 
 
 def is_refused() -> None:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ...backend import is_tensor
+from ...packages import LIBRARIES
 from ...runner import Runner
 from ...tape import Op
 
-LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed; a library built on minigrad adds itself
 COMPILED: set[str] = set()  # packages that compile a step of their own: they are the user's, even if they are installed
 SIMPLE = int, float, complex, str, bytes, types.NoneType, types.EllipsisType, range, slice, np.generic, np.dtype
 EQUAL = {int, float, str, bytes, bool}  # compared by value, others by identity
@@ -34,11 +34,11 @@ def is_a(value: Any, kinds: Any) -> bool:
 
 
 def is_users(module: str | None) -> bool:
-    """Is a module of this name the user's: neither the standard library's, nor one of `LIBRARIES`, nor installed?"""
+    """Is a module of this name the user's: neither Python's, nor NumPy's, nor one of `LIBRARIES`, nor installed?"""
     package = str(module).partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None) if package != "__main__" else None
     is_installed = package not in COMPILED and ("site-packages" in str(file) or "dist-packages" in str(file))
-    return not (is_installed or package in LIBRARIES or package in sys.stdlib_module_names)
+    return not (is_installed or package in {"numpy", "numba", *LIBRARIES} or package in sys.stdlib_module_names)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -135,7 +135,7 @@ class Snapshot:
     def opens(self, value: Any) -> bool:
         """Does it look at this object's attributes?"""
         bases = {base.__module__.partition(".")[0] for base in type(value).__mro__}
-        is_known = is_users(type(value).__module__) or not bases.isdisjoint({"minigrad", "nn"})
+        is_known = is_users(type(value).__module__) or not bases.isdisjoint(LIBRARIES)
         return is_known and not is_a(value, (Op, Runner))
 
     # ------------------------------------------------------------------------------------------------ how it looks
