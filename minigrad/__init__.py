@@ -42,7 +42,7 @@ from .fast import compile as compile, get_num_threads as get_num_threads, set_nu
 from .packages import PACKAGES as _PACKAGES, registered as _registered
 from .pytorchs_names import left_out as _left_out
 from .random import Generator as Generator, manual_seed as manual_seed
-from .runner import textbook as textbook
+from .implementations import textbook as textbook
 
 from math import inf as inf, nan as nan, pi as pi
 from numpy import dtype as dtype

@@ -17,7 +17,7 @@ from .arrays.annotations import Device, Options, Tensor
 from .arrays.devices import CPU, device as checked_device
 from .arrays.versions import tick
 from .backend import in_order
-from .runner import notice, opaque
+from .replays import notice, opaque
 
 _part = 0  # see `set_part`
 

@@ -4,13 +4,11 @@ The engine passes its work to the thread's `Runner`: an op's forward or backward
 other function of arrays. It also tells the runner when Python reads values or does something that happens only once.
 
 - `EAGER`, the default, only does the work.
-- An `Observer` watches inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are observers.
+- An `Observer` (observer.py) watches inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are observers.
 - `Capture` (fast/compiling/capture.py) records the work, so that `compile` can replay it.
 """
-import contextlib
-import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,10 +17,6 @@ from .arrays import versions
 from .backend import is_tensor
 from .per_thread import initially, this_thread
 from .tape import Node, Op
-
-Function = TypeVar("Function", bound=Callable)
-Kind = TypeVar("Kind", bound=type[Op])
-
 
 class Runner:
     """Does the work."""
@@ -105,135 +99,9 @@ class Runner:
 EAGER: Final = Runner()
 initially(runner=EAGER)
 
-implementations: dict[type[Op], Any] = {}  # by op: what computes the same in another way
-textbooks: dict[type[Op], type[Op]] = {}  # by implementation: the op
-
-
-def implements(op: type[Op]) -> Callable[[Kind], Kind]:
-    """Decorate a subclass of an op, with the same name, that computes the same in another way: for all arrays, or for those
-    that its class method `takes`. The op itself runs for others, for Tensors, and inside `textbook`."""
-
-    def install(implementation: Kind) -> Kind:
-        if implementation.__name__ != op.__name__:
-            raise TypeError(f"an implementation of {op.__name__} must have the same name, got {implementation.__name__}")
-        implementations[op], textbooks[implementation] = implementation, op
-        implementation.is_in_order = False  # it takes care of that itself
-        implementation.__doc__ = implementation.__doc__ or op.__doc__
-        return implementation
-
-    return install
-
-
-def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
-    """The class that runs an op for these inputs: an implementation that takes them, or the op itself."""
-    other = implementations.get(op)
-    if other is None or this_thread.is_textbook or hasattr(other, "takes") and not other.takes(inputs):
-        return op
-    return other
-
-
-def call(op: type[Op], *inputs: Any, **options: Any) -> Any:
-    """Apply an op inside a formula: to arrays, or to Tensors, on the tape."""
-    for value in inputs:
-        if is_tensor(value):
-            return value.apply_op(op, *inputs, **options)
-    return chosen(op, inputs).blank().forward(*inputs, **options)
-
-
-def definition(op: type[Op], *inputs: Any, **options: Any) -> Any:
-    """The output as the textbook computes it: of a `Fused` op, by primitives, on the tape if Tensors are given."""
-    return textbooks.get(op, op).blank().forward(*inputs, **options)
-
-READS, WRITES, SWITCHES = "reads a tensor", "writes to a tensor in place", "changes whether a tensor requires a gradient"
-
-
-@contextlib.contextmanager
-def textbook() -> Iterator[None]:
-    """Inside, in this Python thread, ops run as `minigrad.ops` defines them: in NumPy, without kernels.
-
-    An op keeps the backward that it was applied with, so put the whole step inside to have both in NumPy.
-
-    >>> import minigrad as mg
-    >>> with mg.textbook():
-    ...     print(mg.tensor([0.0, 0.0]).softmax(0))
-    tensor([0.5, 0.5])
-    """
-    notice("enters or leaves textbook()")
-    before, this_thread.is_textbook = this_thread.is_textbook, True
-    try:
-        yield
-    finally:
-        this_thread.is_textbook = before
-
-
-class Observer(Runner):
-    """Watches inside a `with` block while the previous runner does the work. Subclasses extend forward or backward."""
-
-    _inner: Any = None  # the previous runner, inside the block
-
-    def __enter__(self) -> Self:
-        if self._inner is not None:
-            raise RuntimeError(f"{type(self).__name__}: already entered; make another one for the inner block")
-        before = current()
-        before.notice("observes operations (detect_anomaly, count_flops, trace)")
-        self._inner = before
-        this_thread.runner = self
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        this_thread.runner = self._inner
-        self._inner = None
-
-    def forward(self, op: Op, inputs: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
-        return self._inner.forward(op, inputs, arrays, options)
-
-    def made(self, tensor: Any) -> Any:
-        return self._inner.made(tensor)
-
-    def differentiate(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
-        self._inner.differentiate(outputs, inputs)
-
-    def backward(self, op: Op, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
-        return self._inner.backward(op, dout)  # not onto others, to see what each op computes by itself
-
-
 def current() -> Runner:
     """The runner of this Python thread."""
     return this_thread.runner
-
-
-def compute(function: Callable[..., Any], *values: Any) -> Any:
-    """function(*values), an array; a Tensor among the values stands for its array. Each replay computes it again."""
-    return current().compute(function, *values)
-
-
-def opaque(function: Function) -> Function:
-    """Decorate a function that reads and writes Tensors by itself: each replay calls it."""
-
-    @functools.wraps(function)
-    def wrapper(*arguments, **options):
-        return this_thread.runner.opaque(function, arguments, options)
-
-    return wrapper  # type: ignore[return-value]
-
-
-def notice(deed: str, tensor: Any = None, instead: str | None = None) -> None:
-    """Tell the runner of this Python thread what Python does outside of ops."""
-    current().notice(deed, tensor, instead)
-
-
-generation: int = 0  # counts changes that captured steps cannot detect, as when a module's attribute is set
-
-
-def outdate() -> None:
-    """Make all captured steps be captured again."""
-    global generation
-    generation += 1
-
-
-def changes() -> int:
-    """How often `outdate` was called, as by setting an attribute of a module or adding a hook."""
-    return generation
 
 
 def unbroadcast(gradient: Any, shape: tuple[int, ...], where: str = "unbroadcast") -> Any:

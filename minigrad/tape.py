@@ -9,11 +9,12 @@ passed to `walk` computes with them, see runner.py.
 """
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .arrays import float_errors, versions
+
 
 class Node:
     """Where the gradient of one value arrives; it has the value's shape and dtype, and its age on the tape."""
@@ -35,18 +36,15 @@ class Node:
 
 
 class Op(Node):
-    """One application of a differentiable function: forward makes the output, backward the gradients of the inputs.
-
-    A subclass writes, in NumPy's notation,
+    """One application of a differentiable function. A subclass writes, in NumPy's notation,
 
     - `forward(self, *arrays, **options)`: the output array. It calls `self.save(...)` with the arrays that backward
       needs, and keeps options as attributes. Inputs may also be Python scalars.
     - `backward(self, dout, *saved)`: one gradient per input, or None. A gradient may have the broadcast shape: the
-      tape sums it. It may be `dout` or a view of it, but never a saved array. Where a gradient is expensive, check
-      `self.needs(i)` first.
+      tape sums it. It may be `dout` or a view of it, but never a saved array. `self.needs(i)`: is it wanted?
 
-    A primitive's backward runs on arrays and, to be differentiated itself, on Tensors: then dout is a Tensor, and so is
-    each saved array that is an input or the output. An op that combines several primitives is a subclass of `Fused`.
+    Backward runs on arrays and, to be differentiated itself, on Tensors: then dout is one, and so is each saved array that
+    is an input or the output. Ops that combine several primitives are `Fused`, see ops/kinds.py.
     """
 
     is_leaf = False
@@ -54,7 +52,6 @@ class Op(Node):
     identities: tuple[int | None, ...]  # of the inputs and the output, if something is saved
     options: dict[str, Any]  # of forward
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
-    made_at: str | None = None  # the line of the user's code, set under detect_anomaly()
     is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
     adds_onto: bool = False  # backward takes what has arrived for the first input so far, as `onto`, and adds to that
 
@@ -89,30 +86,17 @@ class Op(Node):
     def __reduce__(self) -> NoReturn:
         raise RuntimeError(f"only leaf tensors can be pickled, and this one was made by {self.title}; use detach()")
 
-    @classmethod
-    def blank(cls) -> Self:
-        """A new application, which `record` completes if a gradient is wanted."""
-        return cls.__new__(cls)
-
     def input_gradients(self, dout: Any, runner: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         """One gradient per input, from backward."""
         if self.saved is None:
             raise RuntimeError(f"Trying to backward through the graph a second time: {self.title} has freed its saved "
                                "arrays. Call backward(retain_graph=True) the first time, or compute the loss again.")
         if versions.latest > self.order:
-            self.check_unchanged(self.saved)
+            versions.check_unchanged(self.title, self.saved, self.order)
         gradients = runner.backward(self, dout, onto)
         if len(gradients) != len(self.parents):
             raise RuntimeError(f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs")
         return gradients
-
-    def check_unchanged(self, arrays: Iterable[Any]) -> None:
-        """RuntimeError if one of these, which were saved, was written to since."""
-        for array in arrays:
-            if isinstance(array, np.ndarray) and versions.last_write(array)[0] > self.order:
-                raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
-                                   f"operation: {self.title} saved an array of shape {array.shape} that was written to "
-                                   "afterwards; clone() it before writing, or compute it again")
 
     @property
     def title(self) -> str:
@@ -121,27 +105,6 @@ class Op(Node):
 
     def __repr__(self) -> str:
         return f"<{self.title}>"
-
-
-class View(Op):
-    """An op whose output may be a view of an input: who writes to it writes to that."""
-
-    def record(self, values: Sequence[Any], options: dict[str, Any], output: np.ndarray) -> None:
-        super().record(values, options, output)
-        for parent, array in zip(self.parents, values):
-            if parent is not None and (parent.is_leaf or parent.shows_leaf) and np.may_share_memory(array, output):
-                self.shows_leaf = True
-
-
-class Fused(Op):
-    """An op that combines several primitives: both its forward and its backward run on arrays and on Tensors.
-
-    With `saves_inputs`, forward saves all inputs first, in order, and then the intermediate results that backward needs.
-    To differentiate backward, forward runs again on Tensors, which recomputes those.
-    """
-
-    is_in_order = True
-    saves_inputs: bool = False
 
 
 def uses(roots: Iterable[Node], within: set[Node] | None = None) -> dict[Node, int]:

@@ -23,8 +23,11 @@ from .arrays.versions import check_current
 from .ops.in_place import next_place
 from .ops.operands import sizes
 from .per_thread import this_thread
-from .runner import EAGER, READS, SWITCHES, WRITES, chosen, current, implementations, notice, opaque, textbooks
-from .tape import Fused, Node, Op
+from .implementations import chosen, implementations, textbooks
+from .replays import READS, SWITCHES, WRITES, notice, opaque
+from .runner import EAGER, current
+from .ops.kinds import Fused
+from .tape import Node, Op
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

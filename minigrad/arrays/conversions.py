@@ -11,7 +11,7 @@ from .. import backend
 from .annotations import DType, Tensor, TensorLike
 from ..backend import is_tensor
 from ..drawing.html import html_of_arrays
-from ..runner import WRITES, notice
+from ..replays import WRITES, notice
 from .dtypes import as_array, bool_, float32, float64, int64
 
 

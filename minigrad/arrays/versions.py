@@ -107,6 +107,15 @@ def last_write(array: np.ndarray) -> tuple[int, int]:
     return known.last_write(part(array)) if known else (0, 0)
 
 
+def check_unchanged(title: str, arrays: Sequence[Any], since: int) -> None:
+    """RuntimeError if one of these, which an op of this title saved then, was written to afterwards."""
+    for array in arrays:
+        if isinstance(array, np.ndarray) and last_write(array)[0] > since:
+            raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
+                               f"operation: {title} saved an array of shape {array.shape} that was written to "
+                               "afterwards; clone() it before writing, or compute it again")
+
+
 def _age(tensor: Any) -> int:
     """When the tensor came to its place on the tape, or if it has none, when it was made."""
     return tensor.made if tensor.node is None else tensor.node.order

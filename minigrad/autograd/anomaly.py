@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_tensor
+from ..observer import Observer
 from ..packages import BESIDE, LIBRARIES
-from ..runner import Observer
 
 
 class detect_anomaly(Observer):
@@ -42,8 +42,8 @@ class detect_anomaly(Observer):
     def backward(self, op: Any, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         """RuntimeError if backward makes a NaN or infinity from a finite gradient, or if a saved array has changed."""
         gradients = super().backward(op, dout)
-        where = op.made_at or "a place outside detect_anomaly()"
-        if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
+        where = getattr(op, "made_at", None) or "a place outside detect_anomaly()"
+        if hasattr(op, "made_at") and [_checksum(array) for array in op.saved] != op.sums:
             raise RuntimeError(f"detect_anomaly: an array that {op.title} saved has changed since; applied in {where}")
         for i, (parent, gradient) in enumerate(zip(op.parents, gradients)):
             place = None if parent is None else _first_bad(gradient)

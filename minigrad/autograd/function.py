@@ -7,7 +7,8 @@ import numpy as np
 
 from ..ops.operands import data_of
 from ..per_thread import Block, this_thread
-from ..tape import Op, View
+from ..ops.kinds import View
+from ..tape import Op
 from ..tensor import Tensor, apply, wrap
 from .grad_mode import no_grad
 from .twice import Twice

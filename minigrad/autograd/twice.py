@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import random
+from ..arrays.versions import check_unchanged
 from ..ops.operands import data_of
 from ..tape import Op
 from ..tensor import Tensor, apply, wrap
@@ -71,7 +72,7 @@ class Twice:
 
     def _kept_for(self, inputs: Sequence[Tensor]) -> dict[Any, Any]:
         """What forward keeps of these inputs; outputs have their places on the tape. All calls draw the same numbers."""
-        self.op.check_unchanged(self.op.arrays)
+        check_unchanged(self.op.title, self.op.arrays, self.op.order)
         ctx, state = self.run.new_context(), random.get_state()
         try:
             joined, outputs = self.run.forward(ctx, inputs)

@@ -19,12 +19,12 @@ from ..ops.operands import floating, promote  # dtypes: integers as float32; two
 from ..ops.shape import pad  # pad(x, widths, value)
 from ..packages import LIBRARIES  # packages whose code captures do not follow, and errors do not blame
 from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module, {name: what to use instead})
-from ..runner import changes  # changes(): how often `outdate` was called
-from ..runner import definition  # definition(op, *inputs, **options): a fused op, computed by primitives
-from ..runner import compute  # compute(function, *values): an array, which each replay computes again
-from ..runner import notice  # notice(deed, instead=...): an error in a compiled step, as a replay would not do this
-from ..runner import opaque  # decorate a function that reads and writes Tensors by itself: each replay calls it
-from ..runner import outdate  # outdate(): something that compiled steps have read has changed, so capture them again
+from ..replays import changes  # changes(): how often `outdate` was called
+from ..implementations import definition  # definition(op, *inputs, **options): a fused op, computed by primitives
+from ..replays import compute  # compute(function, *values): an array, which each replay computes again
+from ..replays import notice  # notice(deed, instead=...): an error in a compiled step, as a replay would not do this
+from ..replays import opaque  # decorate a function that reads and writes Tensors by itself: each replay calls it
+from ..replays import outdate  # outdate(): something that compiled steps have read has changed, so capture them again
 from ..tape import Op  # an operation: a class with forward and backward
 from ..tensor import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted

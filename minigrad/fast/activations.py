@@ -1,6 +1,6 @@
 """GELU and SwiGLU with kernels."""
 from ..ops import activations
-from ..runner import implements
+from ..implementations import implements
 from .kernels import activations as kernels
 
 

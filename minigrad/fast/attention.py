@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ops import attention
 from ..ops.attention import default_scale, split_heads
-from ..runner import implements
+from ..implementations import implements
 from .kernels import attention as kernels, dropout
 from .kernels.buffers import empty_like
 from .matmul import RoundsOperands

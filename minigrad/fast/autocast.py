@@ -18,7 +18,7 @@ from typing import Any
 from ..arrays.dtypes import bfloat16
 from ..ops.matmul import MatMul
 from ..per_thread import Block, this_thread
-from ..runner import implementations
+from ..implementations import implementations
 
 
 class autocast(Block):

@@ -5,7 +5,7 @@ Forward already computes the slope dloss_n/dx_n, and saves it with the inputs.
 import numpy as np
 
 from ..ops import losses
-from ..runner import implements
+from ..implementations import implements
 from .kernels import cross_entropy as kernels
 from .kernels.buffers import empty, empty_like
 

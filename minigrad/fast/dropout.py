@@ -1,6 +1,6 @@
 """Dropout with kernels, which make the mask while they multiply by it."""
 from ..ops import dropout
-from ..runner import implements
+from ..implementations import implements
 from .kernels import dropout as kernels
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import backend
 from ..ops import activations, arithmetic, elementary
-from ..runner import implements
+from ..implementations import implements
 from ..tape import Op
 from .kernels import activations as kernels
 from .kernels.buffers import empty_like

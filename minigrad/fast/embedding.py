@@ -1,6 +1,6 @@
 """Embedding with kernels."""
 from ..ops import embedding
-from ..runner import implements
+from ..implementations import implements
 from .kernels import embedding as kernels
 from .kernels.buffers import empty
 from .kernels.rows import as_rows

@@ -1,7 +1,7 @@
 """Indexing in loops: gradients of many slices are added in one array."""
 from ..ops import indexing
 from ..ops.indexing import add_at
-from ..runner import implements
+from ..implementations import implements
 
 
 @implements(indexing.Index)

@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..ops import layer_norm
-from ..runner import implements
+from ..implementations import implements
 from .kernels import layer_norm as kernels
 from .kernels.buffers import empty_like
 from .kernels.rows import as_rows

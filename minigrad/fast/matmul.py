@@ -11,7 +11,7 @@ from ..backend import replaced_by
 from ..ops import matmul
 from ..ops.arithmetic import product
 from ..per_thread import this_thread
-from ..runner import call, implements
+from ..implementations import call, implements
 from .autocast import autocast, precision
 from .kernels import activations, bfloat16, gemm
 from .kernels.rows import as_rows, sum_rows

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ops import softmax
-from ..runner import implements
+from ..implementations import implements
 from .kernels.buffers import are_contiguous, empty_like, in_order
 from .kernels.rows import as_rows
 from .kernels.softmax import softmax_backward, softmax_forward

@@ -11,8 +11,8 @@ from typing import Generic
 import numpy as np
 
 from ..arrays.annotations import Tensor
-from ..runner import call
-from ..tape import Fused
+from ..implementations import call
+from .kinds import Fused
 from .comparison import select
 from .elementary import Erfc, Sigmoid, elementary
 from .operands import floating

@@ -28,8 +28,8 @@ import math
 
 import numpy as np
 
-from ..runner import call
-from ..tape import Fused
+from ..implementations import call
+from .kinds import Fused
 from ..random import LANES, SLOTS, factors
 from .dropout import Dropout
 from .softmax import shifted

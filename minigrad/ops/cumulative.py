@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays.annotations import DType, Tensor
 from ..backend import in_order
-from ..runner import call
+from ..implementations import call
 from ..tape import Op
 from .numpy_protocol import answers
 from .operands import as_dtype, check_dim, methods_with_numpy_names

@@ -7,7 +7,7 @@ again, and a rank that knows which rows of the whole batch it has makes its part
 import math
 
 from ..random import factors
-from ..runner import call
+from ..implementations import call
 from ..tape import Op
 
 

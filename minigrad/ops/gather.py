@@ -9,7 +9,8 @@ from .. import backend
 from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import bool_
 from ..backend import along, copied_with_range, is_tensor, takes_twice
-from ..runner import call, compute
+from ..implementations import call
+from ..replays import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, add_at, passed_on, started
 from .operands import at, check_dim, common_dtype, operand, promote, scaled

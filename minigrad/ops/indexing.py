@@ -13,8 +13,11 @@ from ..arrays.versions import changed_only_at, check_current
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
-from ..runner import EAGER, call, compute
-from ..tape import Op, View
+from ..implementations import call
+from ..replays import compute
+from ..runner import EAGER
+from .kinds import View
+from ..tape import Op
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
 

@@ -3,8 +3,8 @@ import math
 
 import numpy as np
 
-from ..runner import call
-from ..tape import Fused
+from ..implementations import call
+from .kinds import Fused
 from .comparison import Clamp
 from .reduce import Norm, Sum, column_sum, row_mean
 from .statistics import centred

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import backend
-from ..runner import call
-from ..tape import Fused, Op
+from ..implementations import call
+from .kinds import Fused
+from ..tape import Op
 from .activations import Logsigmoid, log_of_one_plus_exp
 from .elementary import Elementwise, Sigmoid
 from .indexing import SetAt

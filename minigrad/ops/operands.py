@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays.annotations import Axes, DType, Tensor
 from ..arrays.dtypes import as_array, bool_, float32, int64
 from ..backend import is_tensor
-from ..runner import compute
+from ..replays import compute
 from ..tape import Op
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import backend
 from ..arrays.annotations import Axes, DType, Tensor
 from ..backend import in_order, normalized
-from ..runner import call
+from ..implementations import call
 from ..tape import Op
 from .comparison import select
 from .numpy_protocol import answers

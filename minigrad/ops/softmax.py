@@ -12,8 +12,8 @@ from typing import Generic, overload
 import numpy as np
 
 from ..arrays.annotations import DType, Tensor
-from ..runner import call
-from ..tape import Fused
+from ..implementations import call
+from .kinds import Fused
 from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
 from .reduce import Sum
 

@@ -9,7 +9,7 @@ import numpy as np
 from .. import backend
 from ..arrays.annotations import Axes, Tensor
 from ..backend import in_order
-from ..runner import call
+from ..implementations import call
 from ..tape import Op
 from .arithmetic import Sub
 from .numpy_protocol import answers

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ops.attention import PackedAttention, ScaledDotProductAttention
 from ..ops.matmul import MLP, Dot, Einsum, Linear, MatMul
-from ..runner import Observer
+from ..observer import Observer
 from ..tape import Op
 
 ALWAYS = -1  # in place of an input: backward computes this product whichever gradients are needed

@@ -15,8 +15,11 @@ from ..arrays import float_errors
 from ..backend import is_tensor
 from ..drawing.graph import Box, Graph, led_to
 from ..ops.in_place import Identity
-from ..runner import Observer, current, definition, unbroadcast
-from ..tape import Fused, Op
+from ..implementations import definition
+from ..observer import Observer
+from ..runner import current, unbroadcast
+from ..ops.kinds import Fused
+from ..tape import Op
 from ..tensor import Tensor
 from . import page
 from .names import Naming, name_of_op, parameters

@@ -13,8 +13,8 @@ import nn
 from cases import CASES
 from minigrad.arrays import versions
 from minigrad.ops.matmul import Linear
-from minigrad.runner import call
-from minigrad.tape import View
+from minigrad.implementations import call
+from minigrad.ops.kinds import View
 
 
 def leaf(*values):

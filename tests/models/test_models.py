@@ -10,7 +10,7 @@ import naive_models
 import nn
 from configs import random_config
 from minigrad import ops
-from minigrad.runner import Observer
+from minigrad.observer import Observer
 from models import PRESETS, CausalTransformer, TransformerConfig
 from models.architectures import CausalSeq2Seq
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder

@@ -31,7 +31,8 @@ from ... import random
 from ...arrays.versions import tick
 from ...backend import is_tensor
 from ...per_thread import Block, this_thread
-from ...runner import EAGER, READS, SWITCHES, WRITES, Runner
+from ...replays import READS, SWITCHES, WRITES
+from ...runner import EAGER, Runner
 from ...tensor import Tensor
 from ..autocast import precision
 from ..elementwise import formulas_of

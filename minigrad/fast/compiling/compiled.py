@@ -14,7 +14,8 @@ import numpy as np
 from ...arrays import float_errors
 from ...arrays.versions import owner
 from ...per_thread import this_thread
-from ...runner import EAGER, changes
+from ...replays import changes
+from ...runner import EAGER
 from ...tensor import Tensor, wrap
 from ..kernels import ahead
 from ..kernels.buffers import with_strides_of

@@ -65,7 +65,7 @@ class Symbol(NDArrayOperatorsMixin):
 
     def apply_op(self, op, *inputs, **options):
         """Runs an op that a function calls, as for a Tensor."""
-        return op.blank().forward(*inputs, **options)
+        return object.__new__(op).forward(*inputs, **options)
 
     def __bool__(self):
         raise TypeError("a formula of single numbers has no branch; write np.where(condition, a, b)")

@@ -13,7 +13,8 @@ from cases import CASES, rows_of_each_op
 from layouts import EXPANDED, LAYOUTS, enlarge, mapped
 from minigrad.fast.compiling.capture import Capture
 from minigrad.per_thread import this_thread
-from minigrad.runner import EAGER, notice
+from minigrad.replays import notice
+from minigrad.runner import EAGER
 from minigrad.tensor import apply
 from models import PRESETS, CausalTransformer
 from naive import Constant

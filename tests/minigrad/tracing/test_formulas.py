@@ -12,8 +12,9 @@ from minigrad.autograd.function import Function, _FunctionOp
 from minigrad.ops import (
     activations, arithmetic, attention, layer_norm, losses, matmul, softmax,
 )
-from minigrad.runner import textbooks
-from minigrad.tape import Fused, Op, View
+from minigrad.implementations import textbooks
+from minigrad.ops.kinds import Fused, View
+from minigrad.tape import Op
 from minigrad.tracing.steps import formula
 
 NO_FORMULA = {Op, Fused, View}

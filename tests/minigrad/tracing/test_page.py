@@ -17,7 +17,7 @@ import nn
 from cases import CASES, Case
 from minigrad.ops.attention import PackedAttention
 from minigrad.ops.dtypes import Cast
-from minigrad.runner import call
+from minigrad.implementations import call
 from minigrad.tracing import Trace, page
 from minigrad.tracing.steps import plain
 from pages import draw, extras_of, mistakes, trace_of

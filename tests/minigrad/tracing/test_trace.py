@@ -11,7 +11,7 @@ import nn.functional as F
 from cases import CASES
 from minigrad.random import key_of_batch
 from minigrad.runner import EAGER, current
-from minigrad.tape import Fused
+from minigrad.ops.kinds import Fused
 from minigrad.tensor import apply
 from notebook_page import Page
 from study.page.attention import DEFAULT, attention

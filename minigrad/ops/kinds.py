@@ -1,0 +1,28 @@
+"""Kinds of ops: those whose output may be a view, and those that combine several others."""
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..tape import Op
+
+
+class View(Op):
+    """An op whose output may be a view of an input: who writes to it writes to that."""
+
+    def record(self, values: Sequence[Any], options: dict[str, Any], output: np.ndarray) -> None:
+        super().record(values, options, output)
+        for parent, array in zip(self.parents, values):
+            if parent is not None and (parent.is_leaf or parent.shows_leaf) and np.may_share_memory(array, output):
+                self.shows_leaf = True
+
+
+class Fused(Op):
+    """An op that combines several primitives: both its forward and its backward run on arrays and on Tensors.
+
+    With `saves_inputs`, forward saves all inputs first, in order, and then the intermediate results that backward needs.
+    To differentiate backward, forward runs again on Tensors, which recomputes those.
+    """
+
+    is_in_order = True
+    saves_inputs: bool = False
