@@ -9,7 +9,7 @@ passed to `walk` computes with them, see runner.py.
 """
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ class Node:
     retains_grad: bool = False
     hooks: tuple[Callable[[Any], Any], ...] = ()  # called with the whole gradient before it goes on; may replace it
     accumulation_hooks: tuple[Callable[[], None], ...] = ()  # of a leaf: called after a gradient has been added to `grad`
-    shows_leaf: bool = False  # the value is a view of a leaf
     name: str | None = None
     traced: Any = None  # what mg.trace has recorded of the value
 
@@ -82,9 +81,6 @@ class Op(Node):
         self.options = options
         if self.saved:  # to recognise the inputs and the output among the saved arrays
             self.identities = tuple(map(id, values))
-
-    def __reduce__(self) -> NoReturn:
-        raise RuntimeError(f"only leaf tensors can be pickled, and this one was made by {self.title}; use detach()")
 
     def input_gradients(self, dout: Any, runner: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         """One gradient per input, from backward."""

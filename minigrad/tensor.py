@@ -19,14 +19,12 @@ from .arrays import float_errors, versions
 from .arrays.annotations import DType, Device, Options, Size, TensorLike
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, check_fits, filled, float32, float64, not_a_shape
-from .arrays.versions import check_current
-from .ops.in_place import next_place
 from .ops.operands import sizes
 from .per_thread import this_thread
 from .implementations import chosen, implementations, textbooks
 from .replays import READS, SWITCHES, WRITES, notice, opaque
 from .runner import EAGER, current
-from .ops.kinds import Fused
+from .ops.kinds import Fused, View
 from .tape import Node, Op
 
 if TYPE_CHECKING:
@@ -52,6 +50,8 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
     """
 
     frozen: Node | None = None  # the node of a leaf while it does not require a gradient
+    base: Tensor | None = None  # of a view: the tensor that has the memory, see ops/in_place.py
+    base_node: Node | None = None  # the place of that when the view took its own
     made: int = 0  # the age of a tensor without a node, as `node.order` is with one
 
     def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
@@ -88,7 +88,7 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
 
     @array.setter
     def array(self, array: np.ndarray) -> None:
-        self._array = array
+        self._array, self.base = array, None
         versions.note_write()  # of no memory, but a cache of keys and values made with the parameters is outdated
 
     def _values(self) -> np.ndarray:
@@ -101,6 +101,7 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
     @property
     def requires_grad(self) -> bool:
         """Will backward compute a gradient for it?"""
+        self.follow()
         return self.node is not None
 
     @requires_grad.setter
@@ -120,6 +121,7 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
                 raise TypeError(f"only floating point tensors can require gradients, got {self.dtype}")
             is_thawed = self.frozen and (self.frozen.shape, self.frozen.dtype) == (self._array.shape, self._array.dtype)
             self.node = self.frozen if is_thawed else Node(self._array.shape, self._array.dtype)
+            self.base = None  # a leaf is no view
         return self
 
     @property
@@ -210,13 +212,12 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
 
     def upstream(self, gradient: Tensor | None, on_tape: bool = False) -> np.ndarray | Tensor:
         """The checked gradient that backward starts with, by default 1; a Tensor if the walk is on the tape."""
+        self.follow()
         if self.node is None:
             raise RuntimeError(
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing that this tensor was "
                 "computed from has requires_grad=True, or it was computed under no_grad()"
             )
-        if versions.on_tape:
-            check_current("backward", (self,))
         if gradient is None:
             if self._array.size != 1:
                 raise RuntimeError(
@@ -284,17 +285,10 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
 
     def _before(self) -> Tensor:
         """This tensor as input of an operation whose result overwrites it: on the tape a copy, which may be saved."""
-        if not (self.requires_grad and this_thread.grad_enabled):
-            return self
-        check_current("in place", (self,))
-        return wrap(self._array.copy(), self.node)
-
-    def _renewed(self) -> Tensor:
-        """This tensor at a new place on the tape, up to date with all writes in place so far."""
-        return wrap(self._array, None if self.node is None else next_place(self.node, self._array))
+        return wrap(self._array.copy(), self.node) if self.requires_grad and this_thread.grad_enabled else self
 
     def detach(self) -> Tensor:
-        """The same data, off the tape: a constant that shares memory. Detach again after a write on the tape."""
+        """The same data, off the tape: a constant that shares memory."""
         return self.constant(np.asarray, self)
 
     @staticmethod
@@ -305,6 +299,8 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
         for value in inputs:
             if isinstance(value, Tensor):
                 arrays.append(value._array)
+                if value.base is not None and value.base.node is not value.base_node and this_thread.grad_enabled:
+                    value.follow()  # it is a view of what has been written to on the tape
                 wants_gradient = wants_gradient or value.node is not None
             else:
                 arrays.append(value)
@@ -319,17 +315,25 @@ class Tensor(ops.Methods["Tensor"], backend.AnyTensor):
             raise
         finally:
             float_errors.restore(token)
-        if versions.on_tape and this_thread.grad_enabled:
-            check_current(op.title, inputs)
         out = result if type(result) is np.ndarray else np.asarray(result)  # NumPy turns 0-d results into scalars
         if out is arrays[0]:
             out = out.view()
         elif op.is_in_order and not out.flags.c_contiguous:
             out = runner.call(backend.copied, out)
-        if not wants_gradient:
-            return runner.made(wrap(out))
-        op.record((*arrays, result), options, out)
-        return runner.made(wrap(out, op))
+        tensor = wrap(out, op if wants_gradient else None)
+        if wants_gradient:
+            op.record((*arrays, result), options, out)
+        if isinstance(op, View):
+            tensor._find_base(inputs)
+        return runner.made(tensor)
+
+    def _find_base(self, inputs: Sequence[Any]) -> None:
+        """Note of which input this is a view, if of any."""
+        shown = self._array.base  # in NumPy, the base of a view of a view is the array that owns the memory
+        for value in inputs:
+            if isinstance(value, Tensor) and shown is not None and (shown is value._array or shown is value._array.base):
+                self.base = value if value.base is None else value.base
+                self.base_node = self.base.node
 
     def through(self, op: Op) -> Any:
         """The gradients of op's inputs, on the tape, if this is the gradient of its output.

@@ -120,7 +120,7 @@ class ConversionMethods(Generic[Tensor]):
     def __contains__(self: Tensor, value: TensorLike) -> bool: return bool(np.any(self._values() == as_array(value)))
 
     def numpy(self: Tensor) -> np.ndarray:
-        """The array, shared and read-only, as the tape sees no writes to it: write to `x.data`, or to np.array(x)."""
+        """The array, shared, and read-only since the tape sees no writes to it: write to `x.data`, or to np.array(x)."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return read_only(self._values())
@@ -159,11 +159,16 @@ class ConversionMethods(Generic[Tensor]):
         title = f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}"
         return html_of_arrays([(title, self._values()), ("gradient", self.grad_array())])
 
-    def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    def __getstate__(self: Tensor) -> dict[str, Any]:
+        """For copies and pickles, which are no views."""
         if not self.is_leaf:
-            raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
+            raise RuntimeError("only leaf tensors can be copied or pickled, and this one was made by "
+                               f"{self.grad_fn.title}; use detach() or clone()")
+        return {name: value for name, value in vars(self).items() if name not in ("base", "base_node")}
+
+    def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         copy: Any = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
+        copy.__dict__.update(self.__getstate__())
         copy._array, copy.node, copy.frozen = backend.lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
         gradient = self.grad if self.copies_grad else None

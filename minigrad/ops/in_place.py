@@ -1,4 +1,11 @@
-"""Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape."""
+"""Writing to a tensor's memory: x.exp_() puts x.exp() there.
+
+On the tape, the tensor then has a new place, after the write: that of the value that is now in its memory. A write to a
+view is one to the tensor that has the memory, its `base`, of which the rest stays as it was (`SetAt`). Other views show the
+new value, too: when one is used next, it takes a new place after that of its base (`Index`), as if it was taken again.
+
+What detach() gives is no view but a constant, whatever is written to its memory.
+"""
 from __future__ import annotations
 
 from typing import Any, Callable, Concatenate, Final, Generic, ParamSpec
@@ -7,20 +14,19 @@ import numpy as np
 
 from ..arrays import versions
 from ..arrays.annotations import Tensor, TensorLike
-from ..arrays.versions import check_current
 from ..arrays.dtypes import as_array, filled
 from ..backend import is_tensor
-from ..per_thread import this_thread
+from ..per_thread import Block, this_thread
 from ..replays import WRITES, notice
 from ..tape import Node, Op
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
-from .comparison import ComparisonMethods, Where
+from .comparison import ComparisonMethods
 from .diagonal import DiagonalMethods
 from .elementary import ElementaryMethods
 from .gather import GatherMethods
+from .indexing import Index, SetAt
 from .numpy_protocol import named
-from .operands import data_of
 
 class OutOfPlace(
     ActivationMethods[Tensor], ArithmeticMethods[Tensor], ComparisonMethods[Tensor], DiagonalMethods[Tensor],
@@ -43,16 +49,30 @@ class Identity(Op):
         return dout
 
 
-def next_place(node: Node | None, array: np.ndarray, before: Node | None = None) -> Node:
-    """A new place on the tape, right after that of the node, for the same value. It takes over what belongs to the tensor
-    whose place was `before`."""
-    new = object.__new__(Identity)
-    new.parents = (node,)
-    new.record((), {}, array)
-    if before is not None:
-        moved = OF_THE_TENSOR & vars(before).keys()
-        vars(new).update({attribute: vars(before).pop(attribute) for attribute in moved})
-    return new
+def index_of(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray | None, ...]:
+    """The index so that base[index] has the elements that the view shows.
+
+    >>> x = np.arange(6).reshape(2, 3)
+    >>> index_of(x.T[1:], x)
+    (array([[0, 1],
+           [0, 1]]), array([[1, 1],
+           [2, 2]]))
+    """
+    if not base.ndim:
+        return (None,) * view.ndim
+    first, _ = np.lib.array_utils.byte_bounds(base)
+    rest = np.array(view.ctypes.data - first)  # of each element: how many bytes are still to go
+    for n, stride in zip(view.shape, view.strides):
+        rest = rest[..., None] + stride * np.arange(n)
+    index = [np.zeros_like(rest)] * base.ndim
+    for axis in sorted(range(base.ndim), key=lambda axis: -abs(base.strides[axis])):
+        n, stride = base.shape[axis], base.strides[axis]
+        if n > 1:
+            steps, rest = np.divmod(rest, abs(stride))
+            index[axis] = steps if stride > 0 else n - 1 - steps
+    if rest.any() or any((i < 0).any() or (i >= n).any() for i, n in zip(index, base.shape)):
+        raise RuntimeError("the tensor of which this is a view has other memory since; take the view again")
+    return tuple(index)
 
 
 def in_place(method: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Concatenate[Tensor, Arguments], Tensor]:
@@ -65,41 +85,66 @@ def in_place(method: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Con
 
 
 class InPlaceMethods(Generic[Tensor]):
-    node: Node | None  # of the Tensor
+    node: Node | None  # of the Tensor, as is
+    base_node: Node | None
 
-    def write(self: Tensor, result: Tensor | np.ndarray, is_there: bool = False) -> Tensor:
+    def write(self: Tensor, result: Tensor | np.ndarray) -> Tensor:
         """Put a result, a Tensor or an array of the same shape, into this tensor's memory, as all in-place methods do.
 
-        On the tape, the result's place becomes this tensor's. Afterwards, the backward of an operation that saved the old
-        data raises an error, and so does using a view of this memory. A leaf that requires a gradient, or a view of it, can
-        only be written to under no_grad(). `is_there`: the op itself has written its result into this memory.
+        Afterwards, the backward of an operation that saved the old data raises an error. A leaf that requires a gradient,
+        or a view of it, can only be written to under no_grad().
         """
         self._check_writable()
-        node, array = result.node if is_tensor(result) else None, data_of(result)
-        on_tape = this_thread.grad_enabled and (self.node is not None or node is not None)
-        if this_thread.grad_enabled:
-            check_current("in place", (result,))
-        if array.shape != self.shape:
-            raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
-        if array.dtype != self.dtype and not np.can_cast(array.dtype, self.dtype, "same_kind"):
-            raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
-        if on_tape and node is None:  # a constant, so that the old value gets gradient zero
-            node = self.apply_op(Where, array.astype(self.dtype), self, condition=np.True_).node
-        if not is_there:
-            self._array[...] = array
-        versions.note_write(self._array, is_on_tape=on_tape)
-        if on_tape:
-            self.node = next_place(node, self._array, self.node)
+        result = result if is_tensor(result) else self.constant(np.asarray, result)
+        if result.shape != self.shape:
+            raise ValueError(f"in place: a result of shape {result.shape} does not fit into a tensor of {self.shape}")
+        if result.dtype != self.dtype and not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"in place: result type {result.dtype} can't be cast to {self.dtype}")
+        if this_thread.grad_enabled and (self.requires_grad or result.requires_grad):
+            self._place_after(result.to(self.dtype))
+        self._array[...] = result._array
+        versions.note_write(self._array)
         return self
+
+    def _place_after(self: Tensor, result: Tensor) -> None:
+        """Take a place on the tape after a write of the result to this memory."""
+        if self.base is None and result.requires_grad:
+            self.take_place(self.apply_op(Identity, result).node)
+        elif self.base is None:  # a constant, so that the old value gets gradient zero
+            self.take_place(self.apply_op(SetAt, self, result, index=...).node)
+        else:
+            base = self.base
+            base.take_place(self.apply_op(SetAt, base, result, index=self._index_in_base(), is_checked=True).node)
+            self.follow()
+
+    def follow(self: Tensor) -> None:
+        """Take a place on the tape after that of this view's base, if that has a new one."""
+        if self.base is not None and self.base.node is not self.base_node and self.base.node is not None:
+            with Block("grad_enabled", True):
+                self.take_place(self.apply_op(Index, self.base, index=self._index_in_base()).node)
+            self.base_node = self.base.node
+
+    def take_place(self: Tensor, node: Node) -> None:
+        """Take this place on the tape, with what belongs to the tensor and not to its value."""
+        if self.node is not None:
+            moved = OF_THE_TENSOR & vars(self.node).keys()
+            vars(node).update({attribute: vars(self.node).pop(attribute) for attribute in moved})
+        self.node = node
+
+    def _index_in_base(self: Tensor) -> tuple[np.ndarray | None, ...]:
+        if self.node is None and self.base_node is not None:
+            raise RuntimeError("in place: this view was taken under no_grad(), and it or its base is written to on the "
+                               "tape; take it again, or detach() it for a constant")
+        return index_of(self._array, self.base._array)
 
     def _check_writable(self: Tensor) -> None:
         """RuntimeError if this memory must not be written to now."""
         notice(WRITES)
-        node = self.node
-        if this_thread.grad_enabled and node is not None and (node.is_leaf or node.shows_leaf):
+        node = self.node if self.base is None else self.base.node
+        if this_thread.grad_enabled and node is not None and node.is_leaf:
             raise RuntimeError(
-                f"{'a' if node.is_leaf else 'a view of a'} leaf Variable that requires grad is being used in an in-place "
-                "operation; do it under no_grad(), or make a new tensor, as clone() does"
+                f"{'a' if self.base is None else 'a view of a'} leaf Variable that requires grad is being used in an "
+                "in-place operation; do it under no_grad(), or make a new tensor, as clone() does"
             )
         if not self._array.flags.writeable:
             raise RuntimeError(

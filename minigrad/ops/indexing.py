@@ -1,7 +1,6 @@
 """Taking elements by index, and the transpose, adding them back: an element taken twice gets two gradients."""
 from __future__ import annotations
 
-import math
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
@@ -9,13 +8,11 @@ import numpy as np
 from ..arrays import float_errors, versions
 from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import as_array
-from ..arrays.versions import changed_only_at, check_current
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
 from ..implementations import call
 from ..replays import compute
-from ..runner import EAGER
 from .kinds import View
 from ..tape import Op
 from .numpy_protocol import answers
@@ -100,12 +97,11 @@ class SetAt(Op):
     Of a repeated index only the last value would stay, and only that one would have a gradient; this raises an error.
     """
 
-    def forward(self, x, value, *, index, is_checked=False, in_place=False):
-        """`in_place`: write to x itself, if there is no error."""
+    def forward(self, x, value, *, index, is_checked=False):
         self.index, self.value_ndim = index, np.ndim(value)
         if not (is_checked or is_basic(index)) and takes_twice(x.shape, index):
             raise ValueError(OCCURS_TWICE)
-        out = x if in_place else backend.copied(x)
+        out = backend.copied(x)
         out[index] = value
         return out
 
@@ -156,21 +152,6 @@ def integers_apart(index: Any) -> tuple[Any, Any]:
     return tuple(basic), tuple(advanced)
 
 
-def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """A single index for x[basic][advanced]."""
-    return np.unravel_index(np.arange(math.prod(shape)).reshape(shape)[basic][advanced], shape)
-
-
-def is_own_item(value: np.ndarray, array: np.ndarray, index: Any) -> bool:
-    """Is the value array[index] itself, a view, but for leading axes of length 1?"""
-    if value.base is None or not is_basic(index):
-        return False
-    item = view_at(array, index)
-    while item.shape[:1] == (1,):
-        item = view_at(item, 0)
-    return (item.shape, item.strides, item.ctypes.data) == (value.shape, value.strides, value.ctypes.data)
-
-
 class IndexingMethods(Generic[Tensor]):
     def __getitem__(self: Tensor, index: Any) -> Tensor:
         if PLAIN.issuperset(map(type, index if type(index) is tuple else (index,))):  # the usual case
@@ -186,21 +167,13 @@ class IndexingMethods(Generic[Tensor]):
         while value.shape[:1] == (1,):  # which the item may lack
             value = value[0]
         basic, advanced = integers_apart(plain_index(index))
-        if this_thread.grad_enabled and (self.requires_grad or value.requires_grad):
-            index = advanced if basic is None else joined_index(basic, advanced, self.shape)
-            value = value.to(self.dtype)
-            x = self
-            if is_own_item(value._array, self._array, index) and changed_only_at(value._array, self):
-                x = self._renewed()  # x[i] += y has written to this view of x, and nothing else has changed
-            check_current("SetAt", (x, value))  # raise all errors before anything is written
-            in_place = this_thread.runner is EAGER  # an observer also wants the old values
-            self.write(self.apply_op(SetAt, x, value, index=index, in_place=in_place), is_there=in_place)
+        if basic is not None:
+            self[basic][advanced] = value
+        elif this_thread.grad_enabled and (self.requires_grad or value.requires_grad):
+            self.write(self.apply_op(SetAt, self, value.to(self.dtype), index=advanced))
         else:
-            if this_thread.grad_enabled:
-                check_current("in place", (value,))
-            target = self._array if basic is None else self._array[basic]
-            target[advanced] = value._array
-            versions.note_item_written(target, advanced)
+            self._array[advanced] = value._array
+            versions.note_item_written(self._array, advanced)
 
     @answers(np.repeat)
     def repeat_interleave(self: Tensor, repeats: TensorLike, dim: int | None = None) -> Tensor:

@@ -1,20 +1,9 @@
 """Kinds of ops: those whose output may be a view, and those that combine several others."""
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
 from ..tape import Op
 
 
 class View(Op):
-    """An op whose output may be a view of an input: who writes to it writes to that."""
-
-    def record(self, values: Sequence[Any], options: dict[str, Any], output: np.ndarray) -> None:
-        super().record(values, options, output)
-        for parent, array in zip(self.parents, values):
-            if parent is not None and (parent.is_leaf or parent.shows_leaf) and np.may_share_memory(array, output):
-                self.shows_leaf = True
+    """An op whose output may be a view of an input: who writes to it writes to that, see in_place.py."""
 
 
 class Fused(Op):

@@ -82,7 +82,7 @@ class NegativeLogLikelihood(Op):
 
     def backward(self, dout):
         share = np.where(self.is_counted, -dout / self.divisor, 0.0)  # not a product: 0 * inf would be NaN
-        return call(SetAt, np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True, in_place=True)
+        return call(SetAt, np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True)
 
 
 def divisor(is_counted: np.ndarray, reduction: str, dtype: np.dtype):
