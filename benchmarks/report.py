@@ -13,8 +13,8 @@ import matplotlib.ticker
 import minigrad
 from benchmarks.cases import Benchmark
 from benchmarks.contest import CONTESTANTS
-from minigrad.command import version
-from minigrad.command.info import cpu_name
+from study.command import version
+from study.command.info import cpu_name
 
 
 def describe_machine(threads: int) -> dict:

@@ -14,7 +14,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 
-from minigrad.command import main
+from study.command import main
 from models import checkpoint as checkpoints
 from minigrad.extend import to_bfloat16
 from models.data import in_ascii

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import sys
 
-from minigrad.command import main as minigrad
+from study.command import main as minigrad
 
 PICTURES = pathlib.Path(__file__).parent / "training"
 RUNS = {  # the picture's name: (flags of `minigrad train`, the name that it gives the picture)

@@ -7,7 +7,6 @@
 tensor([-0.0599, -0.1628,  0.2227])
 """
 # Type checkers take an imported name for a public one if it says `as`, and an assigned one if it is Final.
-from . import command  # must be first: if Python imports this package to run the command, the command starts here
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 

@@ -18,7 +18,7 @@ if importlib.util.find_spec("numba") is None:
 
 from browser import Browser, missing
 from minigrad import fast
-from minigrad.command import main
+from study.command import main
 from minigrad.fast import IS_FAST
 
 

@@ -45,7 +45,7 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
     parser = Parser(prog=f"minigrad {name}", description=text, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help="threads for the kernels (default: all cores)")
     command.add_flags(parser)
-    if "_ARGCOMPLETE" in os.environ:  # see minigrad/command/completion.py
+    if "_ARGCOMPLETE" in os.environ:  # see study/command/completion.py
         extra("completion", "argcomplete").autocomplete(parser)
     options = parser.parse_args(arguments)
     try:

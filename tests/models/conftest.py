@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.command import main
+from study.command import main
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import run as runs
 from models import task, token_file

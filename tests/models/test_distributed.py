@@ -11,7 +11,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from minigrad.command import main
+from study.command import main
 from models import checkpoint as checkpoints
 from models import distributed
 from models.commands.shared import UsageError
@@ -174,7 +174,7 @@ def test_a_run_is_resumed_on_another_number_of_ranks(mpiexec, text_file):
 FAILING = """
 import os, signal, sys
 from models.train import Trainer
-from minigrad.command import main
+from study.command import main
 step = Trainer.train_step
 def train_step(trainer):
     if trainer.step == 3 and trainer.ranks.rank == 1:

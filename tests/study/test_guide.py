@@ -8,7 +8,7 @@ import webbrowser
 
 import pytest
 
-from minigrad.command import main
+from study.command import main
 from study import guide
 
 

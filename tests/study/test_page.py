@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 import nn.functional as F
-from minigrad.command import main
+from study.command import main
 from minigrad.gradcheck import mutants
 from minigrad.tracing import shares as shares_of
 from minigrad.tracing.page import MOST_NUMBERS, html

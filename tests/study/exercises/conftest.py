@@ -3,7 +3,7 @@ import contextlib
 
 import pytest
 
-from minigrad.command import main
+from study.command import main
 from study.exercises import files
 from study.exercises.answer import Direct
 from study.exercises.training import command as training

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from minigrad import command
-from minigrad.command import COMMANDS
+from study import command
+from study.command import COMMANDS
 from refusals import one_line
 
 
@@ -55,7 +55,7 @@ def test_the_garbage_collector_skips_imported_objects():
     """Neither during imports nor at exit does it visit them; what a command makes later, it does."""
     program = ("import gc, sys\nsys.argv = sys.orig_argv = ['minigrad', 'info']\nearly = []\n"
                "def note(phase, facts): early.extend({'numpy'} & sys.modules.keys() if not gc.get_freeze_count() else [])\n"
-               "gc.callbacks.append(note)\nfrom minigrad.command import main\nmain()\n"
+               "gc.callbacks.append(note)\nfrom study.command import main\nmain()\n"
                "print(early, gc.isenabled(), gc.get_freeze_count() > 50_000)")
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert process.stdout.splitlines()[-1] == "[] True True"

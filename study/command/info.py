@@ -6,7 +6,7 @@ import platform
 import re
 
 import minigrad as mg
-from minigrad.command import DISTRIBUTION, version
+from study.command import DISTRIBUTION, version
 from minigrad.extend import cache_folder, multiplies_bfloat16, threading_layer
 
 

@@ -3,8 +3,8 @@
 Every user error ends in one line on stderr, before any long work: exit code 2 for bad usage, such as a file or run that
 does not exist; 1 for a run or check that failed, or a damaged file; 130 after Ctrl-C.
 
-Before `minigrad.__main__`, Python imports `minigrad`, which takes half a second and may fail. So that import starts the
-command first (`begin`), which prints help before anything else is imported, and reports a failed import in one line.
+To import `minigrad` takes half a second, and may fail. So nothing of the library is imported before the arguments are read:
+help comes at once, and a failed import is reported in one line. `python -m minigrad` has imported it before.
 """
 import atexit
 import contextlib
@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import types
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, a description)}
@@ -28,53 +28,25 @@ COMMANDS = {
     "notes": ("study.notes.command", "Check, claim by claim, whether the lecture notes are right."),
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
-    "info": ("minigrad.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
+    "info": ("study.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
 }
 GONE = {  # commands of earlier versions, and what to do instead; for now
     "sweep": "call `minigrad train` in a shell loop, and compare the runs: `minigrad compare RUN...`",
     "prepare": "`minigrad train --text FILE` takes the text itself",
 }
 DISTRIBUTION = "minigrad-transformers"  # on package indexes, where another project has the name minigrad
-# The command that the import of the package has started, if this process is the command.
-BEGUN: list[Generator[int | None, None, None]] = []
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command, or continue it, and return its exit code."""
-    command = BEGUN.pop() if BEGUN else run(sys.argv[1:] if arguments is None else arguments)
-    return next(code for code in command if code is not None)
-
-
-def begin() -> None:
-    """If Python imports the package to run the command, run the command until it needs the package."""
-    name, *arguments = sys.orig_argv[-len(sys.argv) :] or [""]
-    if os.path.basename(name).removesuffix(".exe") == "minigrad" and sys.argv in (["-m", *arguments], [name, *arguments]):
-        command = run(arguments)
-        if (code := next(command)) is not None:
-            sys.exit(code)
-        BEGUN.append(command)
-        sys.excepthook = stopped
-
-
-def stopped(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-    """Python's excepthook: let the command report an error that has stopped the import."""
-    if BEGUN:
-        with contextlib.suppress(kind):  # the command does not know this error either
-            sys.exit(BEGUN.pop().throw(error))
-    sys.__excepthook__(kind, error, trace)
-
-
-def run(arguments: list[str]) -> Generator[int | None, None, None]:
-    """Run the command: yields None when it needs the package, then its exit code. If it ends early, a line says why."""
+    """Run the command, and return its exit code. If it ends early, a line says why."""
     if sys.stderr is None:  # closed, by `2>&-`
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
-        yield stop("error: the output is closed; send it to a file, or to /dev/null", 2)
-        return
+        return stop("error: the output is closed; send it to a file, or to /dev/null", 2)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a text may have characters that the terminal's encoding lacks
     try:
-        code = yield from run_command(arguments)
+        code = run_command(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except SystemExit as exit:  # help, or one line on stderr, has been printed
         code = exit.code  # type: ignore[assignment]
@@ -86,14 +58,14 @@ def run(arguments: list[str]) -> Generator[int | None, None, None]:
         code = stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
                     "place", 1)
     finish_output()
-    yield code
+    return code
 
 
-def run_command(arguments: list[str]) -> Generator[None, None, int]:
+def run_command(arguments: list[str]) -> int:
     """Run what the arguments ask for, and return its exit code."""
     name, *flags = arguments or [""]
     if "_ARGCOMPLETE" in os.environ:  # Tab was pressed
-        name = import_module("minigrad.command.completion").command_to_complete(COMMANDS)
+        name = import_module("study.command.completion").command_to_complete(COMMANDS)
     if name in ("-h", "--help"):
         print(help_text())
         return 0
@@ -104,7 +76,6 @@ def run_command(arguments: list[str]) -> Generator[None, None, int]:
         return refuse(name)
     module, text = COMMANDS[name]
     with contextlib.nullcontext() if module in sys.modules else starting():
-        yield
         for package in "nn", "models", "study":
             import_module("minigrad.packages").refuse_shadows(package)
         shared, command = import_module("models.commands.shared"), import_module(module)
@@ -187,5 +158,3 @@ def finish_output() -> None:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
-
-begin()
