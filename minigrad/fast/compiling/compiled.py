@@ -146,7 +146,7 @@ class Compiled(Generic[Arguments, Result]):
         if known is not None:
             changed = known.reached.changes()
             known.leave()
-            del self._captured[key]
+            self._captured.pop(key, None)
         result, new = captured(self, inputs, Pool(keeps_all=True) if known is None else known.pool)
         if new is None:
             return result
@@ -159,6 +159,7 @@ class Compiled(Generic[Arguments, Result]):
         if difference is None:  # nothing relevant has changed
             new.count = known.count + (not is_current)
         elif is_current:
+            self.forget()  # other shapes and threads took the same as constant
             because = f" ({', '.join(changed[:3])} changed)" if changed else ""
             wrong = f"; replays since call {known.call + 1} may have been wrong" if self.calls - known.call > 1 else ""
             raise RuntimeError(f"compile: at call {self.calls} this step did something else than was captured: {difference}"

@@ -13,7 +13,7 @@ import random
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,15 @@ class Place:
             self.write(self.first)
 
 
+class _Owner(NamedTuple):
+    """A class, a module, or a method's object."""
+
+    attributes: Any
+    name: str
+    are_variables: bool
+    done: set[str]  # those that have been looked at
+
+
 class Snapshot:
     """Values with all that they hold, as they are now: containers, arrays, objects, random generators.
 
@@ -105,13 +114,13 @@ class Snapshot:
         self.contents: list[Place] = []
         self.values: dict[int, Any] = {}  # all that are held, by id
         self._names = {"__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__", "forward"}  # in code
-        self._classes: list[type] = []  # whose methods of these names are followed
+        self._owners: list[_Owner] = []  # of what code names
         self._waiting: collections.deque[tuple[Any, str]] = collections.deque()
 
     def add(self, value: Any, name: str) -> "Snapshot":
         """Look at this value, too, and at all that it holds."""
         self._waiting.append((value, name))
-        while (self._waiting or self._methods()) and len(self.values) < self.most:
+        while (self._waiting or self._named()) and len(self.values) < self.most:
             value, name = self._waiting.popleft()  # near things come first
             if id(value) not in self.values and value is not MISSING and not is_a(value, SIMPLE):
                 self.values[id(value)] = value
@@ -145,11 +154,12 @@ class Snapshot:
             self._function(value, name)
         elif is_a(value, types.MethodType):
             owner = name.rpartition(".")[0] or "self"
-            self._follow(value.__func__, name)
-            self._named_attributes(value.__self__, owner, type(value.__self__).__module__)
-            self._waiting.append((value.__self__, owner))
+            self._waiting += (value.__func__, name), (value.__self__, owner)
+            self._owners.append(_Owner(dict_of(value.__self__), owner, is_users(type(value.__self__).__module__), set()))
         elif is_a(value, types.ModuleType):
-            self._named_attributes(value, name, value.__name__)
+            self._owners.append(_Owner(vars(value), name, is_users(value.__name__), set()))
+        elif is_a(value, (staticmethod, classmethod, property, functools.cached_property)):
+            self._waiting += ((getattr(value, key, None), name) for key in ("__func__", "fget", "func"))
         elif is_a(value, functools.partial):
             self._waiting += (value.func, name), (value.args, name), (value.keywords, name)
         elif is_a(value, (types.BuiltinFunctionType, types.MethodWrapperType)):  # such as random.random
@@ -165,14 +175,14 @@ class Snapshot:
         elif is_users(value.__module__) if is_a(value, type) else self.opens(value):
             self._attributes(value, name)
 
-    def _methods(self) -> bool:
-        """Let those of classes wait that the code has named since. Are there any?"""
-        for kind in self._classes:
-            for key in self._names & vars(kind).keys():
-                part = vars(kind)[key]  # a function, or what holds one, such as a property
-                functions = (getattr(part, name, part) for name in ("__func__", "fget", "func"))
-                self._waiting += ((method, key) for method in functions
-                                  if is_a(method, types.FunctionType) and id(method) not in self.values)
+    def _named(self) -> bool:
+        """Let wait what code that was found since names: variables, and methods. Is there anything?"""
+        for own, name, are_variables, done in self._owners:
+            keys = self._names & own.keys() - done
+            done |= keys
+            if are_variables and keys:
+                self._scope(own, keys, f"{name}.")
+            self._waiting += ((own[key], f"{name}.{key}") for key in keys)
         return bool(self._waiting)
 
     def _holds(self, read: Callable, write: Callable, name_of: Callable[[Any], str], variables: bool = False) -> None:
@@ -184,7 +194,7 @@ class Snapshot:
         read, write = functools.partial(attributes, value), functools.partial(put_attributes, value)
         self._holds(read, write, lambda key: f"{name}.{key}")
         if is_a(value, type):
-            self._classes.append(value)
+            self._owners.append(_Owner(vars(value), name, False, set()))
         elif not is_a(value, types.FunctionType):
             self._waiting += ((base, base.__name__) for base in type(value).__mro__)
 
@@ -210,14 +220,6 @@ class Snapshot:
             self._scope(function.__globals__, set().union(*map(globals_in, codes)))
             self._waiting += (function.__defaults__, name), (function.__kwdefaults__, name)
             self._attributes(function, name)
-
-    def _named_attributes(self, owner: Any, name: str, module: str) -> None:
-        """Those that the code names: of a method's object or a module of the user's they are variables."""
-        own = dict_of(owner)
-        named = self._names & own.keys()
-        if named and is_users(module):
-            self._scope(own, named, f"{name}.")
-        self._waiting += ((own[key], f"{name}.{key}") for key in named)
 
 
 class Reached(Snapshot):
