@@ -380,25 +380,6 @@ def test_replays_call_machine_code():
     assert functions and not [function for function in functions if hasattr(function, "overloads")]
 
 
-def test_textbook_and_kernels_have_captured_steps_of_their_own():
-    random, w = np.random.default_rng(0), nn.Parameter(mg.ones(400, 300))
-
-    def plain(x):
-        w.grad = None
-        y = ((x * w).tanh() * w).softmax(-1) - x
-        y.square().sum().backward()
-        return y
-
-    step = mg.compile(plain)
-    for is_textbook in (False, True, False, True):
-        for _ in range(6):
-            x = mg.tensor(random.standard_normal((400, 300)).astype(np.float32))
-            with mg.textbook() if is_textbook else contextlib.nullcontext():
-                expected, expected_grad = plain(x).detach().numpy(), w.grad.numpy()
-                got, got_grad = step(x).numpy(), w.grad.numpy()
-            assert got.tobytes() == expected.tobytes() and got_grad.tobytes() == expected_grad.tobytes()
-
-
 def test_the_first_textbook_of_a_process_may_be_entered_while_a_step_is_captured():
     """By another thread: it replaces the functions of the backend."""
     script = """

@@ -294,27 +294,6 @@ def test_large_states_are_looked_at_in_part(monkeypatch):
 
 # ---------------------------------------------------------------------------------------------- inputs and results
 
-@pytest.mark.parametrize("end", ["optimizer.step()", "pass"])
-def test_an_input_may_share_memory_with_a_parameter(end):
-    w, after = nn.Parameter(mg.tensor([[0.5, -0.3], [0.1, 0.4]])), []
-    for compile in (lambda step: step, mg.compile):
-        w.data[...] = [[0.5, -0.3], [0.1, 0.4]]
-        optimizer = nn.optim.SGD([w], lr=0.1)
-
-        def step(x, optimizer=optimizer):
-            w.grad = None
-            (w * w).sum().backward()
-            if end != "pass":
-                optimizer.step()
-            return x * 2
-
-        step = compile(step)
-        shared = mg.from_numpy(w.detach().numpy()[:, 1:])
-        after.append([step(x).tolist() for x in (mg.ones(2, 1), shared, shared, mg.ones(2, 1), shared)])
-        after.append([step(shared).tolist() for step in [compile(step.__wrapped__ if compile is mg.compile else step)] for _ in range(3)])
-    assert after[0] == after[2] and after[1] == after[3]
-
-
 SHARED = {  # the input, given the parameter and its optimizer; does the step call the optimizer?
     "gradient": (lambda w, optimizer: w.grad, False),
     "gradient, detached": (lambda w, optimizer: w.grad.detach(), False),
@@ -600,71 +579,6 @@ def test_a_function_that_keeps_attributes_only_sometimes_is_followed():
     for call in range(1, 8):
         step(mg.tensor([-1.0, 1.0]) if call == 5 else mg.ones(2))
         assert w.grad.tolist() == ([0.0, 1.0] if call == 5 else [1.0, 1.0]), call
-
-
-# ---------------------------------------------------------------------------------------------- gradients own their memory
-
-class Keeper(nn.optim.Optimizer):
-    """Keeps all gradients that it gets."""
-
-    def __init__(self, parameters):
-        super().__init__(parameters, {})
-        self.kept = []
-
-    def update(self, p, g, state, group):
-        self.kept.append(g)
-
-
-CLEARED = {"first": True, "zeros first": False, "after forward": True, "last": True, "outside": None, "never": None}
-
-
-@pytest.mark.parametrize("side", [8, 128])  # below and above 32 kB, from which on memory is reused
-@pytest.mark.parametrize("cleared", CLEARED)
-def test_a_gradient_that_somebody_holds_is_never_overwritten(side, cleared):
-    """Gradients reuse the memory of activations. An optimizer, a hook, the user and views hold them; they are read only after
-    some calls; a plain backward, and another step of the same parameters, add to them."""
-
-    def gradients(compile):
-        mg.manual_seed(0)
-        model = nn.Sequential(nn.Linear(side, side), nn.GELU(), nn.LayerNorm(side), nn.Linear(side, side))
-        one, other = mg.randn(side, side, requires_grad=True), mg.randn(side, side, requires_grad=True)
-        parameters = [*model.parameters(), one, other]
-        keeper, held = Keeper(parameters), []
-        model[0].bias.register_post_accumulate_grad_hook(lambda p: held.append(p.grad))
-
-        def clear(when):
-            if when == cleared:
-                keeper.zero_grad(set_to_none=CLEARED[when] is not False)
-
-        def step(x):
-            clear("first"), clear("zeros first")
-            loss = (model(x) + one + other).square().mean()  # one gradient for both
-            clear("after forward")
-            loss.backward()
-            clear("last")
-            return loss
-
-        def loss_of_weights(x):
-            sum((p * x[0]).square().sum() for p in parameters).backward()
-
-        step, again = compile(step), compile(loss_of_weights)
-        for k in range(9):
-            step(mg.randn(side, side))
-            if k in (0, 4):
-                keeper.step()
-            if k in (4, 7):
-                (loss_of_weights if k == 4 else again)(mg.randn(side, side))
-            if k % 3 == 1:
-                held += [p.grad for p in parameters if p.grad is not None]
-                held += [x.data[:1] for x in held[-2:]]
-            if k % 2 and cleared == "outside":
-                keeper.zero_grad()
-        return [np.array(x if isinstance(x, np.ndarray) else x.numpy()) for x in keeper.kept + held]
-
-    expected, got = gradients(lambda step: step), gradients(mg.compile)
-    assert len(expected) == len(got) > 2
-    for a, b in zip(expected, got):
-        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
 
 
 def test_threads_have_captured_steps_of_their_own():

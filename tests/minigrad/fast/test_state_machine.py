@@ -6,6 +6,7 @@ A world is a small network with all that a step may touch, drawn from a seed: wh
 where gradients are cleared, which optimizer steps, in which precisions. Sizes are below and above 32 kB, from which on a
 captured step reuses memory. Longer: python -m pytest --long tests/minigrad/fast/test_state_machine.py
 """
+import contextlib
 import copy
 import functools
 import gc
@@ -124,7 +125,8 @@ class World:
                     p.grad = None
             with mg.autocast("cpu", enabled=self.precisions[0]):
                 losses.append(self.loss(x, formula))
-            losses[-1].backward()
+            if mg.is_grad_enabled():
+                losses[-1].backward()
             if self.clears == "between":
                 self.optimizer.zero_grad()
         if self.steps == "inside":
@@ -208,12 +210,12 @@ EVENTS = [  # followed
     hold_gradients, functools.partial(hold_gradients, part=lambda array: array[0]), fill_memory, scale_gradients, replace_bias, load_states,
     lambda world: world.kept.clear(), lambda world: world.net.eval(), lambda world: world.net.train(),
     lambda world: write(world.net.layers[1], "eps", 1e-2), lambda world: write(world.net, "gain", world.net.gain + 0.5),
-    lambda world: write(world.net.layers[2], "p", 0.5), lambda world: world.net.offset.data.fill(0.25),
+    lambda world: write(world.net.layers[2], "p", 0.5), lambda world: world.net.offset.data.fill_(0.25),
     lambda world: write(world.net.layers, "extra", nn.Tanh()),
     lambda world: world.parameters[0].requires_grad_(False), lambda world: world.parameters[0].requires_grad_(True),
-    lambda world: world.parameters[1].data.fill(0.3), lambda world: write(world.parameters[2], "data", -world.parameters[2].data),
+    lambda world: world.parameters[1].data.fill_(0.3), lambda world: write(world.parameters[2], "data", -world.parameters[2].data),
     lambda world: write(world.constants[0], "data", -world.constants[0].data), lambda world: world.constants[1].mul_(0.5),
-    lambda world: world.ids.data.sort(), lambda world: world.array.fill(0.7),
+    lambda world: world.ids.data.copy_(world.ids.sort().values), lambda world: world.array.fill(0.7),
     lambda world: write(world, "array", np.full(world.width, 0.2, np.float32)), lambda world: write(world, "scale", world.scale * 0.5),
     lambda world: write(world, "optimizer", world.optimizers[1]), lambda world: write(world, "optimizer", world.optimizers[0]),
     lambda world: world.optimizer.zero_grad(), lambda world: world.optimizer.zero_grad(set_to_none=False), lambda world: world.scheduler.step(),
@@ -229,6 +231,7 @@ CONSTANTS = [  # named when Python runs again: (change, name)
     (lambda world: world.net.gains.__setitem__(0, world.net.gains[0] + 0.5), "self.net.gains[0]"),
     (lambda world: world.net.__dict__.update(gain=world.net.gain * 0.5), "self.net.gain"),
 ]  # fmt: skip
+MODES = [mg.textbook, mg.no_grad, functools.partial(mg.autocast, "cpu")]
 HOOKS = [  # refused until they are removed
     lambda world: world.parameters[1].register_hook(lambda gradient: gradient * 2),
     lambda world: world.net.register_forward_hook(lambda module, args, output: output * 2),
@@ -286,10 +289,11 @@ class Machine(RuleBasedStateMachine):
             mg.set_grad_enabled(True)
         assert not differing(before, self.compiled.state())
 
-    @rule(layout=st.integers(0, 2), times=st.integers(1, 3))
-    def calls(self, layout, times):
+    @rule(layout=st.integers(0, 2), times=st.integers(1, 3), mode=st.sampled_from([contextlib.nullcontext] * 3 + MODES))
+    def calls(self, layout, times, mode):
         for _ in range(times):
-            self.both(self.given(self.plain.rows, layout))
+            with mode():
+                self.both(self.given(self.plain.rows, layout))
 
     @rule(rows=st.integers(2, 3))
     def calls_with_another_shape(self, rows):
@@ -373,8 +377,8 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("examples", [pytest.param(12, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
-def test_compiled_steps_live_as_plain_ones(examples):
+@pytest.mark.parametrize("examples", [pytest.param(40, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
+def test_compiled_steps_live_as_plain_ones(examples, kernels):
     run_state_machine_as_test(Machine, settings=settings(
         max_examples=examples, stateful_step_count=20, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck),
         database=None, print_blob=False))  # fmt: skip
