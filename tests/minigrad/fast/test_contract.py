@@ -15,7 +15,6 @@ import pytest
 
 import minigrad as mg
 import nn
-import nn.functional as F
 from minigrad.fast.compiling.capture import Capture
 from minigrad.fast.compiling.reached import Reached, same
 
@@ -62,14 +61,10 @@ CHANGES = {  # top of the file, what the step does to y, what is changed outside
     "global": ("k = 2.0", "y = y * k", "k = 3.0", None),
     "global that appears": ("", "try: y = y * late\nexcept NameError: pass", "late = 3.0", None),
     "global that disappears": ("k = 2.0", "try: y = y * k\nexcept NameError: pass", "del k", None),
-    "minus zero": ("k = 0.0", "y = y + 1.0 / mg.tensor(k)", "k = -0.0", None),
     "closure": ("def make(k): return lambda x: x * k\nf = make(2.0)", "y = f(y)", "f.__closure__[0].cell_contents = 3.0", None),
     "function": ("def f(x): return x * 2", "y = f(y)", "f = lambda x: x * 3", None),
     "variable of a function": ("k = 2.0\ndef f(x): return x * k", "y = f(y)", "k = 3.0", None),
-    "variable of a function inside": ("k = 2.0", "def f(x): return x * k\ny = f(y)", "k = 3.0", None),
     "behind no_grad": ("k = 2.0\n@mg.no_grad()\ndef f(): return mg.tensor(k)", "y = y * f()", "k = 3.0", None),
-    "behind a decorator": ("k = 2.0\ndef same(f):\n    @functools.wraps(f)\n    def g(x): return f(x)\n    return g\n@same\ndef f(x): return x * k",
-                           "y = f(y)", "k = 3.0", None),
     "partial": ("k = 2.0\nf = functools.partial(lambda x, b: x * k * b, b=1.5)", "y = f(y)", "k = 3.0", None),
     "of a method's object": ("a.f = types.MethodType(lambda self, x: x * self.k, a)\na.k = 2.0\nf = a.f", "y = f(y)", "a.k = 3.0", None),
     "module": ("s = types.ModuleType('settings')\ns.k = 2.0", "y = y * s.k", "s.k = 3.0", None),
@@ -87,11 +82,8 @@ CHANGES = {  # top of the file, what the step does to y, what is changed outside
     "list of a module": ("", "y = m(y)", "m.ks[0] = 3.0", "m.ks[0]"),
     "dict": ("d = {'k': 2.0}", "y = y * d['k']", "d['k'] = 3.0", "d['k']"),
     "key of a dict": ("d = {'k': 2.0}", "y = y * d.get('m', 1.5)", "d['m'] = 3.0", "d['m']"),
-    "order of a dict": ("d = {'a': 1, 'b': 2}", "for z in d: y = (y + d[z]) * d[z]", "d['a'] = d.pop('a')", "d['b'], d['a']"),
     "list of lists": ("d = [[2.0], [5.0]]", "for z in d: y = y * z[0]", "d[1][0] = 3.0", "d[1][0]"),
-    "longer list": ("d = [2.0]", "for z in d: y = y * z", "d.append(3.0)", "d[1]"),
     "set": ("d = {1}", "y = y * 3 if 2 in d else y", "d.add(2)", "d[2]"),
-    "modules in a list": ("d = [nn.ReLU()]", "y = d[0](y)", "d[0] = nn.Tanh()", None),  # to make one outdates captures
     "attribute": ("", "y = y * a.k", "a.k = 3.0", "a.k"),
     "attribute of a class": ("", "y = y * a.k", "A.k = 3.0", "A.k"),
     "property of a class": ("class M(type):\n    @property\n    def s(cls): return cls._s\nclass C(metaclass=M): _s = 2.0", "y = y * C.s", "C._s = 3.0", "C._s"),
@@ -154,12 +146,10 @@ def test_a_change_is_followed_or_named(name):
 
 REFUSED = {  # top of the file, what the step does to y, what the error says that it changes
     "global": ("k = 0", "global k\nk += 1\ny = y * k", "k"),
-    "global that nobody reads": ("k = 0", "global k\nk = 1", "k"),
     "carried state": ("h = mg.zeros(3, 2)", "global h\ny = y + h\nh = y.detach()", "h"),
     "attribute": ("", "a.k += 1", "a.k"),
     "attribute of a class": ("", "A.k += 1", "A.k"),
     "class of an object": ("", "type(a).k += 1", "A.k"),
-    "attribute by name": ("", "setattr(a, 'k', 3)", "a.k"),
     "attribute of a function": ("def f(): f.calls += 1\nf.calls = 0", "f()", "f.calls"),
     "attribute of a module": ("", "m.k = 3.0", "m.k"),
     "mode of a module": ("", "m.eval()", "m.training"),
@@ -167,10 +157,7 @@ REFUSED = {  # top of the file, what the step does to y, what the error says tha
     "slot": ("class B: __slots__ = ('k',)\nb = B()\nb.k = 0", "b.k += 1", "b.k"),
     "namespace": ("s = types.SimpleNamespace(k=0)", "s.k += 1", "s.k"),
     "dict": ("d = {'k': 0}", "d['k'] += 1", "d['k']"),
-    "ordered dict": ("d = collections.OrderedDict(k=0, j=1)", "d.move_to_end('k')", "d['j'], d['k']"),
-    "counter": ("d = collections.Counter(k=2)", "d['k'] += 1", "d['k']"),
     "list": ("d = []", "d.append(y)", "d[0]"),
-    "list, as an argument": ("d = []\ndef f(z): z.append(1)", "f(d)", "d[0]"),
     "list in a dict": ("d = {'k': []}", "d['k'].append(1)", "d['k'][0]"),
     "set": ("d = {1}", "d.add(2)", "d[2]"),
     "deque": ("d = collections.deque([1], 1)", "d.append(2)", "d[0]"),
@@ -296,35 +283,23 @@ def test_large_states_are_looked_at_in_part(monkeypatch):
 
 SHARED = {  # the input, given the parameter and its optimizer; does the step call the optimizer?
     "gradient": (lambda w, optimizer: w.grad, False),
-    "gradient, detached": (lambda w, optimizer: w.grad.detach(), False),
-    "gradient, in another shape": (lambda w, optimizer: w.grad.view(-1), False),
-    "part of a gradient": (lambda w, optimizer: w.grad[1:], False),
     "state": (lambda w, optimizer: mg.from_numpy(optimizer.state[w]["exp_avg"]), True),
-    "part of a state": (lambda w, optimizer: mg.from_numpy(optimizer.state[w]["exp_avg_sq"][1:]), True),
 }  # fmt: skip
 
 
-def shared(given, with_optimizer, compile, hook=False):
+def shared(given, with_optimizer, compile):
     """Results of a step whose input shares memory with the parameter, its gradient, or the optimizer's state."""
     w = nn.Parameter(mg.tensor([1.0, -2.0]))
     optimizer = nn.optim.AdamW([w], lr=0.1)
     w.sum().backward()
     optimizer.step()
     step = compile(lambda x: ((w * w).sum().backward(), optimizer.step() if with_optimizer else None) and x * 2)
-    results = [step(mg.ones(2)).tolist()] if hook else []
-    if hook:
-        w.register_post_accumulate_grad_hook(lambda _: optimizer.step())
-    return results + [step(given(w, optimizer)).tolist() for _ in range(7)]
+    return [step(given(w, optimizer)).tolist() for _ in range(7)]
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_an_input_may_share_memory_with_what_the_step_writes(name):
     assert shared(*SHARED[name], lambda step: step) == shared(*SHARED[name], mg.compile)
-
-
-def test_an_input_may_share_memory_with_a_parameter_that_a_hook_steps():
-    of_w = (lambda w, optimizer: w.detach()), False
-    assert shared(*of_w, lambda step: step, hook=True) == shared(*of_w, mg.compile, hook=True)
 
 
 def test_a_step_that_only_accumulates_is_captured_for_views_of_what_it_reads():
@@ -366,54 +341,6 @@ def test_tensors_of_a_captured_step_cannot_be_used_outside():
     with pytest.raises(RuntimeError, match="made while a step was captured"), Capture():
         made + 1
     assert step.calls
-
-
-def test_derivatives_and_functions_inside_a_step_are_replayed():
-    class Cube(mg.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x * x, x * 2
-
-        @staticmethod
-        def backward(ctx, dcube, dtwice):
-            (x,) = ctx.saved_tensors
-            return 3 * x * x * dcube + 2 * dtwice
-
-    w = mg.randn(100, 100, requires_grad=True)
-
-    def step(x):
-        cube, twice = Cube.apply(w * x)
-        (gradient,) = mg.grad((cube * twice).sum(), w)
-        return gradient + F.one_hot((x > 0).to(mg.int64), 2).sum(-1)
-
-    compiled = mg.compile(step)
-    for seed in range(3):
-        x = mg.from_numpy(np.random.default_rng(seed).standard_normal((100, 100), np.float32))
-        np.testing.assert_array_equal(compiled(x).numpy(), step(x).numpy())
-
-
-def test_inputs_and_results_inside_a_step_have_their_strides():
-    """NumPy sums in memory order, so bits depend on the strides."""
-    p = mg.from_numpy(np.random.default_rng(0).standard_normal((70, 65), np.float32))
-
-    class AlongMemory(mg.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return mg.from_numpy(np.asarray(np.add.reduce(x.numpy(), axis=None)))
-
-    def step(x):
-        values = mg.einsum("ij,kj->ik", p, x), x, x.cumsum(1), x.T * 2
-        return mg.stack([AlongMemory.apply(value) for value in values])
-
-    compiled, bits = mg.compile(step), set()
-    values = np.random.default_rng(1).standard_normal((70, 65), np.float32)
-    for layout in (np.ascontiguousarray, np.asfortranarray, lambda a: np.flip(np.flip(a, 1).copy(), 1), np.asfortranarray):
-        x = mg.from_numpy(layout(values))
-        for _ in range(2):
-            np.testing.assert_array_equal(compiled(x).numpy(), step(x).numpy())
-        bits.add(step(x).numpy().tobytes())
-    assert len(bits) > 1  # else this test proves nothing
 
 
 # ---------------------------------------------------------------------------------------------- methods
@@ -486,20 +413,16 @@ def test_class_methods_compile():
 
 def test_methods_of_the_same_name_are_kept_apart():
     class Steps:
-        double, triple = mg.compile(lambda self, x: x * 2), mg.compile(lambda self, x: x * 3)
+        double, step = mg.compile(lambda self, x: x * 2), mg.compile(lambda self, x: x * 5)
 
-    def with_step(base, change):
-        class Derived(base):
-            step = mg.compile(change)
-        return Derived
+    class Derived(Steps):
+        step = mg.compile(lambda self, x: super(Derived, self).step(x) + 1)
 
-    inner = with_step(Steps, lambda self, x: x * 5)
-    outer = with_step(inner, lambda self, x: super(type(self), self).step(x) + 1)()
-    kept = outer.step
+    derived = Derived()
+    kept = derived.step
     for _ in range(3):
-        assert outer.double(mg.ones(1)).item() == 2 and outer.triple(mg.ones(1)).item() == 3
-        assert outer.step(mg.ones(1)).item() == 6 and inner.step.__get__(outer)(mg.ones(1)).item() == 5
-        assert outer.step is kept
+        assert derived.double(mg.ones(1)).item() == 2 and derived.step(mg.ones(1)).item() == 6
+        assert Steps.step.__get__(derived)(mg.ones(1)).item() == 5 and derived.step is kept
 
 
 def test_steps_are_copied_and_pickled():
@@ -528,57 +451,6 @@ def test_a_function_whose_backward_sometimes_returns_none_is_refused():
     is_given[7] = False
     with pytest.raises(RuntimeError, match="compile: Fickle.backward returns no gradient"):
         step(mg.ones(2))
-
-
-def test_a_function_that_sometimes_returns_a_view_is_followed():
-    doubled = [False] * 200_000
-
-    class Sometimes(mg.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2 if doubled[7] else x.view(-1)
-
-        @staticmethod
-        def backward(ctx, dout):
-            return dout * 2 if doubled[7] else dout
-
-    w = mg.ones(2, requires_grad=True)
-
-    def step(x):
-        w.grad = None
-        y = Sometimes.apply(w * x)
-        y.sum().backward()
-        return y
-
-    replayed = mg.compile(step)
-    for call in range(8):
-        doubled[7] = call in (5, 6)
-        got, gradient = replayed(mg.ones(2)).tolist(), w.grad.tolist()
-        assert got == step(mg.ones(2)).tolist() and gradient == w.grad.tolist(), call
-
-
-def test_a_function_that_keeps_attributes_only_sometimes_is_followed():
-    class Clip(mg.Function):
-        @staticmethod
-        def forward(ctx, x):
-            if (low := x.array < 0).any():
-                ctx.low = low
-            return mg.clamp(x, min=0.0)
-
-        @staticmethod
-        def backward(ctx, dout):
-            return dout * mg.tensor(1.0 - ctx.low).float() if hasattr(ctx, "low") else dout * 1
-
-    w = mg.ones(2, requires_grad=True)
-
-    @mg.compile
-    def step(x):
-        w.grad = None
-        Clip.apply(w * x).sum().backward()
-
-    for call in range(1, 8):
-        step(mg.tensor([-1.0, 1.0]) if call == 5 else mg.ones(2))
-        assert w.grad.tolist() == ([0.0, 1.0] if call == 5 else [1.0, 1.0]), call
 
 
 def test_threads_have_captured_steps_of_their_own():

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
@@ -23,6 +23,24 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from nn.position import rotate, rotation
+
+
+
+class InMemoryOrder(mg.Function):
+    """NumPy sums in memory order, so bits depend on the strides. What is kept for backward sometimes has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        if (x.numpy() > 2).any():
+            ctx.is_large = True
+        ctx.save_for_backward(x)
+        return mg.from_numpy(np.asarray(np.add.reduce(x.numpy(), axis=None))), x * 2
+
+    @staticmethod
+    def backward(ctx, dsum, dtwice):
+        (x,) = ctx.saved_tensors
+        return x * 0 + (2 * dsum if hasattr(ctx, "is_large") else dsum) + 2 * dtwice
+
 
 UNARY = [
     lambda x: x.tanh(), lambda x: F.gelu(x), lambda x: x.sigmoid(), lambda x: x.relu(), lambda x: x.softmax(-1),
@@ -37,6 +55,8 @@ UNARY = [
     lambda x: x.scatter_add(1, x.argsort(1), x * 0.5), lambda x: rotate(x) * 0.5,
     lambda x: F.packed_attention(mg.cat([x, x, x], 1)[None], 2, True, rotation=rotation(len(x), x.shape[1] // 2))[0]
     if x.shape[1] % 4 == 0 else x,
+    lambda x: InMemoryOrder.apply(x)[1] * InMemoryOrder.apply(x.T * 2)[0] * 1e-2,
+    lambda x: mg.grad((y := x.detach().requires_grad_()).sigmoid().square().sum(), y)[0] + x,
 ]  # fmt: skip
 DRAWING = [
     lambda x: F.dropout(x, 0.3), lambda x: x + mg.randn_like(x) * 0.1, lambda x: F.add_dropped(x, x * x * 0.1, 0.3),
@@ -74,7 +94,7 @@ class World:
     def __init__(self, seed: int):
         draw = random.Random(seed)
         mg.manual_seed(seed)
-        self.rows, self.width = draw.choice([(3, 8), (5, 16), (96, 96), (70, 130)])
+        self.rows, self.width = draw.choice([(3, 8), (3, 8), (5, 16), (5, 16), (96, 96), (70, 130)])
         self.net = Net(self.width, draw.choice([0.0, 0.25]))
         self.parameters = [nn.Parameter(mg.randn(self.rows, self.width) * 0.5) for _ in range(3)]
         everything = [*self.parameters, *self.net.parameters()]
@@ -254,6 +274,8 @@ def differing(expected: list, got: list) -> list:
 class Machine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 10**6))
     def begin(self, seed):
+        global SHIFT
+        SHIFT = 0.5
         self.plain, self.compiled, self.is_hooked, self.number = World(seed), World(seed), False, 0
         self.step = mg.compile(self.compiled.step)
 
@@ -268,8 +290,14 @@ class Machine(RuleBasedStateMachine):
 
     def both(self, x, other=None, run=lambda function, *given: function(*given)):
         """The same call in both worlds."""
-        expected = self.call(self.plain.step, x)
-        got = run(self.call, self.step, x if other is None else other)
+        other = x if other is None else other
+        try:
+            expected = self.call(self.plain.step, x)
+        except RuntimeError:  # a formula saved the gradient that the step adds to
+            with pytest.raises(RuntimeError):
+                self.call(self.step, other)
+            reject()
+        got = run(self.call, self.step, other)
         for world in (self.plain, self.compiled):
             if world.steps == "outside":
                 world.optimizer.step()
@@ -315,10 +343,14 @@ class Machine(RuleBasedStateMachine):
             self.number += 1
             self.both(plain.grad, own.grad)
 
-    @rule(events=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=2))
-    def changes(self, events):
+    @rule(events=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=2), calls=st.sampled_from([0, 5]))
+    def changes(self, events, calls):
+        """After five calls the next one is a replay, if it can be."""
+        for _ in range(calls):
+            self.both(self.given(self.plain.rows, 0))
         for event in events:
             event(self.plain), event(self.compiled)
+        self.both(self.given(self.plain.rows, 0))
 
     @rule()
     def a_global_changes(self):
@@ -377,8 +409,8 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("examples", [pytest.param(40, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [pytest.param(30, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
 def test_compiled_steps_live_as_plain_ones(examples, kernels):
     run_state_machine_as_test(Machine, settings=settings(
-        max_examples=examples, stateful_step_count=20, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck),
+        max_examples=examples, stateful_step_count=12, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck),
         database=None, print_blob=False))  # fmt: skip
