@@ -18,6 +18,9 @@ Function = TypeVar("Function", bound=Callable)
 class AnyTensor:
     """The base class of Tensor, and all that the files below tensor.py know of it, besides that it can apply ops."""
 
+    apply_op: Callable[..., Any]
+    _array: np.ndarray
+
 
 def is_tensor(value: Any) -> TypeGuard[Any]:
     """Is it a Tensor?"""

@@ -2,6 +2,7 @@
 of matrices where it can be one: a tenth of NumPy's time or less."""
 import functools
 import math
+import operator
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from .. import backend
 from ..arrays.dtypes import from_bfloat16, to_bfloat16
 from ..backend import replaced_by
 from ..ops import matmul
-from ..ops.arithmetic import product
 from ..per_thread import this_thread
 from ..implementations import call, implements
 from .autocast import autocast, precision
@@ -53,7 +53,7 @@ class MatMul(RoundsOperands, matmul.MatMul):
         if a.ndim > 2 or b.ndim > 2:
             return gemm.batched_matmul(a, b, product=chosen)
         if not chosen and a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-            return product(a, b)
+            return backend.elementwise(operator.mul, a, b)
         return gemm.matmul(a, b, product=chosen)
 
     def backward(self, dout, a, b):

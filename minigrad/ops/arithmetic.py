@@ -21,10 +21,6 @@ from .numpy_protocol import answers, named
 from .operands import binary, cast, of_floats, of_one_dtype, operand, promote, scaled
 
 
-def product(a, b):
-    return backend.elementwise(operator.mul, a, b)
-
-
 def negative(x):
     return backend.elementwise(operator.neg, x)
 
@@ -60,10 +56,12 @@ class Mul(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return product(a, b)
+        return backend.elementwise(operator.mul, a, b)
 
     def backward(self, dout, a, b):
-        return (product(dout, b) if self.needs(0) else None), (product(dout, a) if self.needs(1) else None)
+        da = backend.elementwise(operator.mul, dout, b) if self.needs(0) else None
+        db = backend.elementwise(operator.mul, dout, a) if self.needs(1) else None
+        return da, db
 
 
 class Div(Op):

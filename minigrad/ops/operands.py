@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays.annotations import Axes, DType, Tensor
 from ..arrays.dtypes import as_array, bool_, float32, int64
-from ..backend import is_tensor
+from ..backend import AnyTensor, is_tensor
 from ..replays import compute
 from ..tape import Op
 
@@ -95,14 +95,14 @@ def _precedence(value: Any) -> tuple[int, int, int, np.dtype]:
 
 def binary(operation: type[Op], a: Any, b: Any, **options: Any) -> Any:
     """An elementwise operation on two operands, at least one of them a Tensor."""
-    if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
+    if not (isinstance(a, AnyTensor) and isinstance(b, AnyTensor) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, a, b, **options)
 
 
 def of_one_dtype(operation: type[Op], a: Any, *others: Any, **options: Any) -> Any:
     """An elementwise operation on operands of the same dtype, at least one of them a Tensor."""
-    tensor = a if is_tensor(a) else next(filter(is_tensor, others), None)
+    tensor = a if isinstance(a, AnyTensor) else next(filter(is_tensor, others), None)
     if tensor is None:
         raise no_tensor(a, *others)
     try:

@@ -203,7 +203,9 @@ class ReduceMethods(Generic[Tensor]):
         keepdims: bool = False,
     ) -> Tensor:
         """The sum over dim, by default of all elements, accurate to a few roundings; of the elements as dtype, if given."""
-        return as_dtype(reduce(Sum, as_dtype(self, dtype), dim, keepdim), dtype)
+        if dtype is not None:
+            return reduce(Sum, self.to(dtype), dim, keepdim).to(dtype)
+        return reduce(Sum, self, dim, keepdim)
 
     @answers(np.mean)
     def mean(
