@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 import nn
-import nn.functional as F
+from minigrad.observer import Observer
 from minigrad.tape import Op
 from minigrad.tensor import apply
 
@@ -235,34 +235,60 @@ def test_gradients_lie_row_by_row():
     assert w.grad.array.flags.c_contiguous
 
 
-@pytest.mark.parametrize("around", [lambda x: x, lambda x: x.T.contiguous().T, lambda x: x.expand(2, 3, 4).sum(0) / 2])
-@pytest.mark.parametrize("norms", [1, 2])
-@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
-def test_an_op_that_adds_to_what_has_arrived(around, norm, norms):
-    """A norm adds the gradient that x got along other paths, in any form and order, and only once."""
-    random = np.random.default_rng(0)
-    values, a, b, c = random.standard_normal((4, 3, 4))
+@pytest.mark.parametrize("slices_first", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_gradients_of_slices_are_added_to_sums_of_the_walk_alone(count, slices_first):
+    """Whatever else arrives, in whatever order; what came from others stays as it was."""
+    x, seen = leaf(*range(6)), []
+    y = x * 1.0
+    y.retain_grad()
+    whole = y * mg.tensor([10.0] * 6, dtype=mg.float64)
+    whole.register_hook(lambda gradient: seen.append(gradient))
+    slices = sum(y[i : i + 2].sum() for i in range(count))
+    (slices + whole.sum() if slices_first else whole.sum() + slices).backward()
+    expected = np.full(6, 10.0)
+    for i in range(count):
+        expected[i : i + 2] += 1.0
+    np.testing.assert_array_equal(x.grad.array, expected)
+    np.testing.assert_array_equal(y.grad.array, expected)
+    np.testing.assert_array_equal(seen[0].array, np.ones(6))
 
-    def gradient(function):
-        x = mg.tensor(values, requires_grad=True)
-        function(x * 1.0).sum().backward()
-        return x.grad.array
 
-    parts = [lambda x: around(x) * a, lambda x: norm(x, 4) * b, lambda x: norm(x, 4) * c][: norms + 1]
-    expected = sum(gradient(part) for part in parts)
-    for order in (parts, parts[::-1]):
-        np.testing.assert_allclose(gradient(lambda x, order=order: sum(part(x) for part in order)), expected, rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_leaf_has_its_gradient_as_soon_as_it_can(is_first):
+    events = []
+
+    class Log(Observer):
+        def backward(self, op, dout, onto=None):
+            events.append(op.title)
+            return super().backward(op, dout)
+
+    def times(x, w):
+        return w * x if is_first else x * w
+
+    early, late = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    early.register_post_accumulate_grad_hook(lambda w: events.append(f"early {w.grad.tolist()}"))
+    late.register_post_accumulate_grad_hook(lambda w: events.append(f"late {w.grad.tolist()}"))
+    with Log():
+        times((times(leaf(5.0, 6.0), early)).tanh(), late).sum().backward()
+    assert [event.split()[0] for event in events] == ["Sum", "Mul", "late", "Tanh", "Mul", "early"]
 
 
-def test_an_op_is_not_blamed_for_what_it_adds_to():
-    """A NaN that arrives along another path is not layer norm's."""
-    x = mg.tensor(np.random.default_rng(0).standard_normal((2, 4)), requires_grad=True)
-    gradient = np.ones((4, 4))
-    gradient[0] = np.nan  # in a row that bypasses layer norm
-    with mg.detect_anomaly():
-        y = x * 1.0
-        mg.cat([y, F.layer_norm(y, 4)]).backward(mg.tensor(gradient))
-    assert np.isnan(x.grad.array[0]).all() and np.isfinite(x.grad.array[1]).all()
+def test_a_gradient_that_is_none_leaves_the_rest_of_the_graph_alone():
+    """An op may give None for an input that needs a gradient: what lies behind gets nothing, or what comes by other paths."""
+
+    class Nothing(Op):
+        def forward(self, x):
+            return x + 1.0
+
+        def backward(self, dout):
+            return None,
+
+    x, y, called = leaf(2.0), leaf(3.0), []
+    y.register_post_accumulate_grad_hook(called.append)
+    (apply(Nothing, x * y) + x * 5.0).sum().backward()
+    assert x.grad.tolist() == [5.0] and y.grad is None and not called
+    assert mg.grad(apply(Nothing, x * y).sum(), (x, y), allow_unused=True) == (None, None)
 
 
 def test_retain_grad_keeps_a_gradient_that_is_none_otherwise_and_says_why():
