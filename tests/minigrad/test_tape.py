@@ -60,13 +60,62 @@ def test_a_second_backward_needs_retain_graph():
         y.backward()
 
 
-def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream():
+def written_to_by(hook):
+    def backward(x, y, upstream):
+        x.register_hook(hook)
+        (x + y).backward(upstream)
+    return backward
+
+
+def with_slices(x, y, upstream):
+    (x * 1.0 + y).backward(upstream, retain_graph=True)
+    z = x * 1.0
+    x.grad = y.grad = None
+    (sum(z[i : i + 1].sum() for i in (0, 1, 0, 1, 0, 1)) + (z + y).sum()).backward()
+
+
+SHARED = {  # how x + y is differentiated: its gradient is that of both; and the gradients of x and y
+    "once": (lambda x, y, upstream: (x + y).backward(upstream), 1.0, 1.0),
+    "twice": (lambda x, y, upstream: [(x + y).backward(upstream) for _ in range(2)], 2.0, 2.0),
+    "a hook writes": (written_to_by(lambda g: g.mul_(7.0)), 7.0, 1.0),
+    "a hook writes and returns nothing": (written_to_by(lambda g: (g.mul_(7.0), None)[1]), 7.0, 1.0),
+    "slices are added": (with_slices, 4.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("backward, of_x, of_y", SHARED.values(), ids=SHARED)
+def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream(backward, of_x, of_y):
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
-    upstream = mg.tensor([1.0, 1.0], dtype=mg.float64)
-    (x + y).backward(upstream)
-    x.grad.data *= 7.0
-    np.testing.assert_array_equal(y.grad.array, [1.0, 1.0])
+    upstream = mg.ones(2, dtype=mg.float64)
+    backward(x, y, upstream)
     np.testing.assert_array_equal(upstream.array, [1.0, 1.0])
+    upstream.array[...] = 5.0
+    assert x.grad.tolist() == [of_x, of_x]
+    x.grad.array[...] = 9.0
+    assert y.grad.tolist() == [of_y, of_y]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_output_may_lie_below_another(order):
+    x, calls = leaf(3.0), []
+    y = x * x
+    y.register_hook(lambda gradient: calls.append(gradient.item()))
+    z = y.exp() * 0.0 + y * 5.0
+    (gradient,) = mg.grad([y, z][::order], x)
+    assert gradient.tolist() == [36.0] and calls == [6.0] and x.grad is None
+
+
+def test_only_what_leads_to_a_wanted_input_is_computed():
+    class Forbidden(Op):
+        def forward(self, x):
+            return x + 1.0
+
+        def backward(self, dout):
+            raise AssertionError("this gradient is not wanted")
+
+    x, y = leaf(2.0), leaf(3.0)
+    (gradient,) = mg.grad(x * 4.0 + apply(Forbidden, y), x)
+    assert gradient.tolist() == [4.0] and x.grad is y.grad is None
 
 
 def test_no_grad_records_nothing_and_is_restored_after_an_exception():
