@@ -12,7 +12,7 @@ import numpy as np
 from . import backend, random
 from .arrays.annotations import DType, Device, Options, Size, TensorLike
 from .arrays.devices import device as checked_device
-from .arrays.conversions import imported
+from .appendix.conversions import imported
 from .arrays.dtypes import as_array, as_dtype, filled, float32, int64, not_a_shape
 from .ops.operands import sizes
 from .random import Generator, RandomOptions
@@ -22,7 +22,9 @@ from .tensor import Tensor, wrap
 def _with_options(made: Tensor, requires_grad: bool = False, device: Any = None) -> Tensor:
     if device is not None:
         checked_device(device)
-    return made.requires_grad_(requires_grad)
+    if requires_grad:
+        made.become_leaf()
+    return made
 
 
 def _fresh(array: np.ndarray, requires_grad: bool, device: Any, dtype: Any = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 import numpy as np
 
 from .. import tape
+from ..creation import zeros
 from ..ops.shape import stack
 from ..runner import current
 from ..tensor import Tensor, wrap
@@ -144,7 +145,7 @@ def jvp(
     xs = _leaves(inputs, create_graph)
     result = _evaluate(func, xs)
     ys = _as_tuple(result)
-    us = tuple(wrap(np.zeros(y.shape, y.dtype)).requires_grad_() for y in ys)
+    us = tuple(zeros(y.shape, dtype=y.dtype, requires_grad=True) for y in ys)
     rows = _gradients_or_zeros(ys, xs, us, create_graph=True)
     products = _gradients_or_zeros(rows, us, _vectors(v, xs, "jvp"), create_graph)
     return _off_tape(result, create_graph), _like(products, result)

@@ -26,7 +26,7 @@ from ..replays import notice  # notice(deed, instead=...): an error in a compile
 from ..replays import opaque  # decorate a function that reads and writes Tensors by itself: each replay calls it
 from ..replays import outdate  # outdate(): something that compiled steps have read has changed, so capture them again
 from ..tape import Op  # an operation: a class with forward and backward
-from ..tensor import HookHandle  # what registering a hook returns
+from ..appendix.hooks import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 
 __all__ = [

@@ -2,12 +2,9 @@
 side by side, and the method or function that users call.
 
 `Methods` joins the methods of all families, as the base class of Tensor. They use its `array`, `apply_op` and `constant`;
-in-place methods and conversions also use its place on the tape.
+in-place methods also use its place on the tape.
 """
-import inspect
-
 from ..arrays.annotations import Tensor
-from ..arrays.conversions import ConversionMethods
 from ..random import RandomMethods
 from . import attention, dropout, embedding, layer_norm, losses
 from .activations import ActivationMethods
@@ -22,6 +19,7 @@ from .in_place import InPlaceMethods
 from .indexing import IndexingMethods
 from .matmul import MatmulMethods
 from .numpy_protocol import NumpyProtocol
+from .operands import known_as_tensors
 from .reduce import ReduceMethods
 from .shape import ShapeMethods
 from .softmax import SoftmaxMethods
@@ -29,17 +27,11 @@ from .sorting import SortingMethods
 from .statistics import StatisticsMethods
 
 
+@known_as_tensors
 class Methods(
     ArithmeticMethods[Tensor], ElementaryMethods[Tensor], ActivationMethods[Tensor], ComparisonMethods[Tensor],
     ReduceMethods[Tensor], StatisticsMethods[Tensor], CumulativeMethods[Tensor], SoftmaxMethods[Tensor],
     MatmulMethods[Tensor], ShapeMethods[Tensor], DiagonalMethods[Tensor], IndexingMethods[Tensor], GatherMethods[Tensor],
-    SortingMethods[Tensor], RandomMethods[Tensor], InPlaceMethods[Tensor], DtypeMethods[Tensor],
-    ConversionMethods[Tensor], NumpyProtocol,
+    SortingMethods[Tensor], RandomMethods[Tensor], InPlaceMethods[Tensor], DtypeMethods[Tensor], NumpyProtocol,
 ):
     pass
-
-
-for family in Methods.__bases__:  # so that Python's own errors say Tensor.softmax()
-    for method in filter(inspect.isfunction, vars(family).values()):
-        function = inspect.unwrap(method)
-        function.__qualname__ = function.__qualname__.replace(f"{family.__name__}.", "Tensor.")

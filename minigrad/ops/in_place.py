@@ -8,10 +8,12 @@ What detach() gives is no view but a constant, whatever is written to its memory
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Concatenate, Final, Generic, ParamSpec
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Final, Generic, ParamSpec
 
 import numpy as np
 
+from .. import backend
 from ..arrays import versions
 from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import as_array, filled
@@ -79,13 +81,14 @@ def in_place(method: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Con
     """The method `name_`: the result of the method `name` is written to the tensor itself."""
 
     def written(self: Any, *arguments: Arguments.args, **options: Arguments.kwargs) -> Any:
-        return self.write(method(self._before(), *arguments, **options))
+        return self.write(method(self.before_write(), *arguments, **options))
 
     return named(written, f"{method.__name__}_", f"self.{method.__name__}() in this tensor's own memory, on the tape.")
 
 
 class InPlaceMethods(Generic[Tensor]):
-    node: Node | None  # of the Tensor, as is
+    node: Node | None  # of the Tensor, as are
+    base: Tensor | None
     base_node: Node | None
 
     def write(self: Tensor, result: Tensor | np.ndarray) -> Tensor:
@@ -106,6 +109,14 @@ class InPlaceMethods(Generic[Tensor]):
         versions.note_write(self._array)
         return self
 
+    def before_write(self: Tensor) -> Tensor:
+        """This tensor as input of an operation whose result overwrites it: on the tape a copy, which may be saved."""
+        if not (self.requires_grad and this_thread.grad_enabled):
+            return self
+        copy = self.constant(backend.copied, self)
+        copy.node = self.node
+        return copy
+
     def _place_after(self: Tensor, result: Tensor) -> None:
         """Take a place on the tape after a write of the result to this memory."""
         if self.base is None and result.requires_grad:
@@ -116,6 +127,14 @@ class InPlaceMethods(Generic[Tensor]):
             base = self.base
             base.take_place(self.apply_op(SetAt, base, result, index=self._index_in_base(), is_checked=True).node)
             self.follow()
+
+    def find_base(self: Tensor, inputs: Sequence[Any]) -> None:
+        """Note of which input this is a view, if of any."""
+        shown = self._array.base  # in NumPy, the base of a view of a view is the array that owns the memory
+        for value in inputs:
+            if is_tensor(value) and shown is not None and (shown is value._array or shown is value._array.base):
+                self.base = value if value.base is None else value.base
+                self.base_node = self.base.node
 
     def follow(self: Tensor) -> None:
         """Take a place on the tape after that of this view's base, if that has a new one."""

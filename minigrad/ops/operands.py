@@ -196,3 +196,12 @@ def methods_with_numpy_names(family: Family) -> Family:
     for name, method in inspect.getmembers(family, inspect.isfunction):
         setattr(family, name, with_numpy_names(method))
     return family
+
+
+def known_as_tensors(methods: Family) -> Family:
+    """Decorate a class that joins families of methods, so that Python's own errors say Tensor.softmax()."""
+    for family in methods.__bases__:
+        for method in filter(inspect.isfunction, vars(family).values()):
+            function = inspect.unwrap(method)
+            function.__qualname__ = function.__qualname__.replace(f"{family.__name__}.", "Tensor.")
+    return methods

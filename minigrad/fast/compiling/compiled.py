@@ -288,7 +288,7 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], pool: Pool) -> tuple[
         with step:
             tensors = [CapturedTensor.of(array, None, step) for array in arrays]
             tensors = step.inputs = [tensors[i] for i in first_places(inputs) or range(len(tensors))]
-            own = vars(tensors[0]).keys() | {"frozen"} if tensors else set()
+            own = vars(tensors[0]).keys() | {"leaf"} if tensors else set()
             results = function(*tensors)
             step.transcript.ends(results)
             results = each(results, lambda value: _array_of(value, step))

@@ -98,7 +98,7 @@ class Transcript:
         if is_tensor(value):
             if hasattr(value, "number"):
                 return made(value.number)
-            if not self.is_from_outside(value):
+            if value.node is None or not self.is_from_outside(value):
                 return self._fact(value._array)
             return outside(value, f"a tensor of shape {value.shape}")
         if isinstance(value, np.ndarray):
@@ -119,7 +119,9 @@ class Transcript:
 
     def is_from_outside(self, value: Any) -> bool:
         """Did this Tensor or Generator exist before the step began?"""
-        return (value.made if getattr(value, "node", None) is None else value.node.order) <= self.began
+        if isinstance(value, Generator):
+            return value.made <= self.began
+        return value.node is None or value.node.order <= self.began  # of a constant, it is not known
 
     def difference(self, before: "Transcript") -> str | None:
         """How this step differs from an earlier one, in words; None if it does not."""

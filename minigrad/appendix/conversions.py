@@ -8,11 +8,11 @@ from typing import Any, Generic, overload
 import numpy as np
 
 from .. import backend
-from .annotations import DType, Tensor, TensorLike
+from ..arrays.annotations import DType, Tensor, TensorLike
+from ..arrays.dtypes import as_array, bool_, float32, float64, int64
 from ..backend import is_tensor
 from ..drawing.html import html_of_arrays
 from ..replays import WRITES, notice
-from .dtypes import as_array, bool_, float32, float64, int64
 
 
 CPU_TYPE = 1  # kDLCPU
@@ -169,7 +169,7 @@ class ConversionMethods(Generic[Tensor]):
     def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         copy: Any = object.__new__(type(self))
         copy.__dict__.update(self.__getstate__())
-        copy._array, copy.node, copy.frozen = backend.lasting(self.shape, self.dtype), None, None
+        copy._array, copy.node, copy.leaf = backend.lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
         gradient = self.grad if self.copies_grad else None
         if gradient is not None:
