@@ -3,7 +3,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from .backend import is_tensor
 from .per_thread import this_thread
 from .replays import notice
 from .tape import Op
@@ -35,14 +34,6 @@ def chosen(op: type[Op], inputs: Sequence[Any]) -> type[Op]:
     if other is None or this_thread.is_textbook or hasattr(other, "takes") and not other.takes(inputs):
         return op
     return other
-
-
-def call(op: type[Op], *inputs: Any, **options: Any) -> Any:
-    """Apply an op inside a formula: to arrays, or to Tensors, on the tape."""
-    for value in inputs:
-        if is_tensor(value):
-            return value.apply_op(op, *inputs, **options)
-    return object.__new__(chosen(op, inputs)).forward(*inputs, **options)
 
 
 def definition(op: type[Op], *inputs: Any, **options: Any) -> Any:

@@ -9,11 +9,6 @@ Function = TypeVar("Function", bound=Callable)
 READS, WRITES, SWITCHES = "reads a tensor", "writes to a tensor in place", "changes whether a tensor requires a gradient"
 
 
-def compute(function: Callable[..., Any], *values: Any) -> Any:
-    """function(*values), an array; a Tensor among the values stands for its array. Each replay computes it again."""
-    return current().compute(function, *values)
-
-
 def opaque(function: Function) -> Function:
     """Decorate a function that reads and writes Tensors by itself: each replay calls it."""
 

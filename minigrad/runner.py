@@ -104,6 +104,11 @@ def current() -> Runner:
     return this_thread.runner
 
 
+def compute(function: Callable[..., Any], *values: Any) -> Any:
+    """function(*values), an array; a Tensor among the values stands for its array."""
+    return this_thread.runner.compute(function, *values)
+
+
 def unbroadcast(gradient: Any, shape: tuple[int, ...], where: str = "unbroadcast") -> Any:
     """Sum a gradient over the axes along which its value was broadcast, back to the value's shape.
 

@@ -21,7 +21,7 @@ from ..packages import LIBRARIES  # packages whose code captures do not follow, 
 from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module, {name: what to use instead})
 from ..replays import changes  # changes(): how often `outdate` was called
 from ..implementations import definition  # definition(op, *inputs, **options): a fused op, computed by primitives
-from ..replays import compute  # compute(function, *values): an array, which each replay computes again
+from ..runner import compute  # compute(function, *values): an array, which each replay computes again
 from ..replays import notice  # notice(deed, instead=...): an error in a compiled step, as a replay would not do this
 from ..replays import opaque  # decorate a function that reads and writes Tensors by itself: each replay calls it
 from ..replays import outdate  # outdate(): something that compiled steps have read has changed, so capture them again

@@ -11,7 +11,8 @@ from ..arrays.dtypes import from_bfloat16, to_bfloat16
 from ..backend import replaced_by
 from ..ops import matmul
 from ..per_thread import this_thread
-from ..implementations import call, implements
+from ..implementations import implements
+from ..ops.operands import call
 from .autocast import autocast, precision
 from .kernels import activations, bfloat16, gemm
 from .kernels.rows import as_rows, sum_rows

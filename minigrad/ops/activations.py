@@ -11,11 +11,10 @@ from typing import Generic
 import numpy as np
 
 from ..arrays.annotations import Tensor
-from ..implementations import call
 from .kinds import Fused
 from .comparison import select
 from .elementary import Erfc, Sigmoid, elementary
-from .operands import floating
+from .operands import call, floating
 
 
 def sigmoid(x):

@@ -28,11 +28,11 @@ import math
 
 import numpy as np
 
-from ..implementations import call
 from .kinds import Fused
 from ..random import LANES, SLOTS, factors
 from .dropout import Dropout
 from .softmax import shifted
+from .operands import call
 
 
 def default_scale(q) -> float:

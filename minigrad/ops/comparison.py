@@ -11,7 +11,7 @@ from .. import backend
 from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import as_array, bool_, check_fits
 from ..backend import is_tensor
-from ..replays import compute
+from ..runner import compute
 from ..tape import Op
 from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named

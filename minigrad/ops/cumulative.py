@@ -7,10 +7,9 @@ import numpy as np
 
 from ..arrays.annotations import DType, Tensor
 from ..backend import in_order
-from ..implementations import call
 from ..tape import Op
 from .numpy_protocol import answers
-from .operands import as_dtype, check_dim, methods_with_numpy_names
+from .operands import as_dtype, call, check_dim, methods_with_numpy_names
 
 
 class CumSum(Op):

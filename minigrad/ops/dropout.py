@@ -7,8 +7,8 @@ again, and a rank that knows which rows of the whole batch it has makes its part
 import math
 
 from ..random import factors
-from ..implementations import call
 from ..tape import Op
+from .operands import call
 
 
 class Dropout(Op):

@@ -3,10 +3,10 @@ import math
 
 import numpy as np
 
-from ..implementations import call
 from .kinds import Fused
 from .indexing import AddAt
 from .reduce import Sum
+from .operands import call
 
 
 class Embedding(Fused):

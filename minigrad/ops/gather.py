@@ -9,11 +9,10 @@ from .. import backend
 from ..arrays.annotations import Tensor, TensorLike
 from ..arrays.dtypes import bool_
 from ..backend import along, copied_with_range, is_tensor, takes_twice
-from ..implementations import call
-from ..replays import compute
+from ..runner import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, add_at, passed_on, started
-from .operands import at, check_dim, common_dtype, operand, promote, scaled
+from .operands import at, call, check_dim, common_dtype, operand, promote, scaled
 
 
 class Gather(Op):

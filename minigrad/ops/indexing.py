@@ -11,12 +11,11 @@ from ..arrays.dtypes import as_array
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
-from ..implementations import call
-from ..replays import compute
+from ..runner import compute
 from .kinds import View
 from ..tape import Op
 from .numpy_protocol import answers
-from .operands import check_dim, values_of
+from .operands import call, check_dim, values_of
 
 
 PLAIN = {int, slice, type(None), type(Ellipsis)}

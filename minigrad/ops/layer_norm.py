@@ -3,11 +3,11 @@ import math
 
 import numpy as np
 
-from ..implementations import call
 from .kinds import Fused
 from .comparison import Clamp
 from .reduce import Norm, Sum, column_sum, row_mean
 from .statistics import centred
+from .operands import call
 
 
 class LayerNorm(Fused):

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import backend
-from ..implementations import call
 from .kinds import Fused
 from ..tape import Op
 from .activations import Logsigmoid, log_of_one_plus_exp
 from .elementary import Elementwise, Sigmoid
 from .indexing import SetAt
 from .softmax import LogSoftmax, Softmax
+from .operands import call
 
 
 def times_log(share, log_p):

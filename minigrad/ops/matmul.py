@@ -15,13 +15,12 @@ import numpy as np
 from .. import backend
 from ..arrays.annotations import Tensor, TensorLike
 from ..backend import in_order, is_tensor
-from ..implementations import call
 from .kinds import Fused, View
 from ..tape import Op
 from .activations import Gelu, gelu_slope
 from .arithmetic import Mul
 from .numpy_protocol import answers
-from .operands import operand, rows_of
+from .operands import call, operand, rows_of
 from .reduce import column_sum
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from ..arrays.annotations import Axes, DType, Tensor
 from ..arrays.dtypes import as_array, bool_, float32, int64
 from ..backend import AnyTensor, is_tensor
-from ..replays import compute
+from ..implementations import chosen
+from ..runner import compute
 from ..tape import Op
 
 
@@ -91,6 +92,14 @@ def _precedence(value: Any) -> tuple[int, int, int, np.dtype]:
         return KINDS.index(number.kind), -1, 0, number
     dtype = value.dtype
     return KINDS.index(dtype.kind), value.ndim > 0, dtype.itemsize, dtype
+
+
+def call(op: type[Op], *inputs: Any, **options: Any) -> Any:
+    """Apply an op inside a formula: to arrays, or to Tensors, on the tape."""
+    for value in inputs:
+        if is_tensor(value):
+            return value.apply_op(op, *inputs, **options)
+    return object.__new__(chosen(op, inputs)).forward(*inputs, **options)
 
 
 def binary(operation: type[Op], a: Any, b: Any, **options: Any) -> Any:

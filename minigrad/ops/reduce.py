@@ -15,11 +15,10 @@ import numpy as np
 from .. import backend
 from ..arrays.annotations import Axes, DType, Tensor
 from ..backend import in_order, normalized
-from ..implementations import call
 from ..tape import Op
 from .comparison import select
 from .numpy_protocol import answers
-from .operands import as_dtype, check_dim, checked_axes, floating, methods_with_numpy_names, rows_of
+from .operands import as_dtype, call, check_dim, checked_axes, floating, methods_with_numpy_names, rows_of
 from .sorting import ValuesAndIndices, picked
 
 

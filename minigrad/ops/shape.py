@@ -11,12 +11,11 @@ from .. import backend
 from ..arrays.annotations import Axes, Size, Tensor, TensorLike
 from ..arrays.dtypes import as_array
 from ..backend import concatenate, is_tensor
-from ..implementations import call
 from .kinds import View
 from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers
-from .operands import at, cast, check_dim, checked_axes, common_dtype, no_tensor, sizes
+from .operands import at, call, cast, check_dim, checked_axes, common_dtype, no_tensor, sizes
 
 
 class Clone(Op):

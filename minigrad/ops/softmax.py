@@ -12,9 +12,8 @@ from typing import Generic, overload
 import numpy as np
 
 from ..arrays.annotations import DType, Tensor
-from ..implementations import call
 from .kinds import Fused
-from .operands import as_dtype, check_dim, floating, methods_with_numpy_names
+from .operands import as_dtype, call, check_dim, floating, methods_with_numpy_names
 from .reduce import Sum
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .. import backend
 from ..arrays.annotations import Tensor
 from ..backend import in_order
-from ..replays import compute
+from ..runner import compute
 from .gather import Gather
 from .operands import check_dim
 

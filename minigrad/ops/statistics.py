@@ -9,11 +9,10 @@ import numpy as np
 from .. import backend
 from ..arrays.annotations import Axes, Tensor
 from ..backend import in_order
-from ..implementations import call
 from ..tape import Op
 from .arithmetic import Sub
 from .numpy_protocol import answers
-from .operands import floating, methods_with_numpy_names
+from .operands import call, floating, methods_with_numpy_names
 from .reduce import Mean, Norm, count, keep_axes, reduce
 
 

@@ -13,8 +13,8 @@ import minigrad as mg
 import nn
 from cases import CASES
 from minigrad.ops.matmul import Linear
-from minigrad.implementations import call
 from minigrad.ops.kinds import View
+from minigrad.ops.operands import call
 
 
 def leaf(*values):

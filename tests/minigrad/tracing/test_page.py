@@ -17,10 +17,10 @@ import nn
 from cases import CASES, Case
 from minigrad.ops.attention import PackedAttention
 from minigrad.ops.dtypes import Cast
-from minigrad.implementations import call
 from minigrad.tracing import Trace, page
 from minigrad.tracing.steps import plain
 from pages import draw, extras_of, mistakes, trace_of
+from minigrad.ops.operands import call
 
 RECOMPUTE = "state.isForced = true; update();"  # all numbers, by the page's own interpreter
 

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad.fast.kernels.attention import SPAN, TILE, attention_backward, attention_forward, cuts
 from minigrad.fast.kernels.bfloat16 import product
 from minigrad.ops.attention import ScaledDotProductAttention
-from minigrad.implementations import call
+from minigrad.ops.operands import call
 
 SCALE = 0.3
 
