@@ -10,14 +10,8 @@ engine hands it every computation:
 
 Results lie in the capture's own pool and are freed as usual, so memory is reused within the step; captured calls refer to
 it by address only. What outlives the step is copied out: results at once, gradients when somebody looks at them (see
-`_Arrival`). What Python does with values cannot be replayed, so the step sees `CapturedTensor`s, which show none. Whatever
-would make a replay compute something else than the step is either refused, or outdates the capture:
-
-- a Tensor from outside gets another array, another place on the tape, or a hook: see `Capture.sources`;
-- a module's attribute is set, or a hook registered: `runner.outdate`;
-- a variable that the step names is set: `reached.Reached`.
-
-All calls are also noted in a `Transcript`, for comparison with what Python does another time.
+`_Arrival`). What Python does with values cannot be replayed, so the step sees `CapturedTensor`s, which show none. All calls
+are also noted in a `Transcript`, for comparison with what Python does another time.
 """
 import contextlib
 import functools
@@ -318,9 +312,8 @@ class Capture(Runner):
         if is_view and not (has_backward and op.saved):
             return out
         out = out if is_view else self.kept(np.asarray(out))
-        forward = functools.partial(op.forward, **options)
-        self.calls.append((_run if is_view else _call_into,
-                           (None if is_view else self.lent(out), forward, *map(self.lent, arrays))))
+        forward, lent = functools.partial(op.forward, **options), list(map(self.lent, arrays))
+        self.calls.append((forward, lent) if is_view else (_call_into, (self.lent(out), forward, *lent)))
         return out
 
     def _by_launches(self, function: Callable, arguments: Sequence, options: dict) -> Any:
@@ -387,10 +380,6 @@ def _is_view(result: Any, arguments: Sequence) -> bool:
     return isinstance(result, np.ndarray) and any(
         isinstance(value, np.ndarray) and np.may_share_memory(result, value) for value in arguments
     )
-
-
-def _run(_, function: Callable, *arguments) -> None:
-    function(*arguments)
 
 
 def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:

@@ -142,18 +142,16 @@ class Compiled(Generic[Arguments, Result]):
     def _run(self, inputs: Sequence[Tensor], key: tuple[Any, ...], known: "_Captured | None", is_current: bool) -> Any:
         """Python makes this call. RuntimeError if what is known is current, and Python does something else."""
         ahead.start()
-        changed: list[str] = []
+        changed = [] if known is None else known.reached.changes()
         if known is not None:
-            changed = known.reached.changes()
             known.leave()
-            self._captured.pop(key, None)
+            self._captured.pop(key, None)  # another thread may have removed it
         result, new = captured(self, inputs, Pool(keeps_all=True) if known is None else known.pool)
-        if new is None:
-            return result
-        self._captured[key] = new
-        for oldest in list(self._captured)[:-MOST_CAPTURED]:
-            self._captured.pop(oldest, None)  # another thread may have removed it
-        if known is None:
+        if new is not None:
+            self._captured[key] = new
+            for oldest in list(self._captured)[:-MOST_CAPTURED]:
+                self._captured.pop(oldest, None)
+        if new is None or known is None:
             return result
         difference = new.transcript.difference(known.transcript)
         if difference is None:  # nothing relevant has changed
@@ -188,16 +186,8 @@ class Compiled(Generic[Arguments, Result]):
                      if value is not MISSING and not callable(value) and not isinstance(value, types.ModuleType)]
         return variables + [Constant(*constant) for constant in last.transcript.constants()]
 
-    def __copy__(self) -> "Compiled[Arguments, Result]":
-        return Compiled(self.function, self.check)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled[..., Result]":
-        owner = getattr(self.function, "__self__", None)
-        if owner is None:
-            return self.__copy__()
-        return Compiled(types.MethodType(self.function.__func__, memo.get(id(owner), owner)), self.check)
-
     def __reduce__(self) -> Any:
+        """For copies, too: a method is that of the copied object."""
         owner = getattr(self.function, "__self__", None)
         return self.__qualname__ if owner is None else (getattr, (owner, self.__name__))
 
