@@ -146,8 +146,8 @@ FILES_AND_PROCESSES = {  # and what an answer of a student may do
         "lambda self: None", "tests/study/exercises/test_sandbox.py"),
 }
 ENGINE = {  # captured steps, memory, the tape, kernels
-    "steps: variables are not looked at": ("minigrad/fast/compiling/reached.py Place.is_as_before",
-        "lambda self: True", "tests/minigrad/fast/test_contract.py"),
+    "steps: variables are not looked at": ("minigrad/fast/compiling/compiled.py _Captured._variables",
+        "lambda self: ()", "tests/minigrad/fast/test_contract.py"),
     "steps: any transcript will do": ("minigrad/fast/compiling/transcript.py Transcript.difference",
         "lambda self, before: None", "tests/minigrad/fast/test_contract.py"),
     "steps: what a step changes is taken": ("minigrad/fast/compiling/reached.py Place.changes",

@@ -5,8 +5,10 @@ variables are compared with what they were (reached.py). Ever more rarely, Pytho
 what it did before, call by call (transcript.py).
 """
 import functools
+import itertools
+import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -22,7 +24,7 @@ from ..kernels.buffers import with_strides_of
 from ..kernels.jit import get_num_threads
 from ..pool import Pool
 from .capture import Capture, CapturedTensor, Refused
-from .reached import MISSING, Place, Reached, each
+from .reached import MISSING, Reached, each
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -217,6 +219,7 @@ class _Captured:
         self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
         self.inputs, self.results = inputs, results
         self.reached, self.transcript = step.reached, step.transcript
+        self.values = list(self._variables())
         self.generation = changes()  # counting modules that the step itself makes
         self.count, self.call = 1, call  # of calls since the capture; of all calls when Python last ran
         written = [array for _, array, _ in self.sources]  # by optimizers, which also write to what they keep, or hooks
@@ -225,9 +228,12 @@ class _Captured:
             each(getattr(value, "state", None), written.append)
         self.written = {id(owner(array)) for array in written if isinstance(array, np.ndarray)}
 
+    def _variables(self) -> Iterable[Any]:
+        return itertools.chain.from_iterable(map(operator.call, self.reached.peeks))
+
     def is_current(self) -> bool:
         """Is everything as it was when the step was captured?"""
-        if self.generation != changes() or not all(map(Place.is_as_before, self.reached.variables)):
+        if self.generation != changes() or not all(map(operator.is_, self._variables(), self.values)):
             return False
         for tensor, array, node in self.sources:
             if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:

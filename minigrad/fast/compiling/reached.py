@@ -6,13 +6,13 @@ step, so that a step which changes it is refused, and set back, and an error can
 import collections
 import dis
 import functools
+import itertools
 import math
-import operator
 import pickle
 import random
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,10 +66,6 @@ class Place:
         self.read, self.write, self.name_of = read, write, name_of
         self.first = self.before = read()
 
-    def is_as_before(self) -> bool:
-        now, before = self.read(), self.before
-        return len(now) == len(before) and all(map(operator.is_, now.values(), before.values()))
-
     def changes(self) -> list[str]:
         """The names of what differs from before."""
         return self._differing(self.before)
@@ -111,6 +107,7 @@ class Snapshot:
 
     def __init__(self) -> None:
         self.variables: list[Place] = []
+        self.peeks: list[Callable[[], Iterable]] = []  # their values alone, in less time
         self.contents: list[Place] = []
         self.values: dict[int, Any] = {}  # all that are held, by id
         self._names = {"__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__", "forward"}  # in code
@@ -185,9 +182,10 @@ class Snapshot:
             self._waiting += ((own[key], f"{name}.{key}") for key in keys)
         return bool(self._waiting)
 
-    def _holds(self, read: Callable, write: Callable, name_of: Callable[[Any], str], variables: bool = False) -> None:
+    def _holds(self, read: Callable, write: Callable, name_of: Callable[[Any], str], peek: Callable | None = None) -> None:
         place = Place(read, write, name_of)
-        (self.variables if variables else self.contents).append(place)
+        (self.variables if peek else self.contents).append(place)
+        self.peeks += [peek] if peek else []
         self._waiting += ((item, name_of(key)) for key, item in place.before.items())
 
     def _attributes(self, value: Any, name: str) -> None:
@@ -203,21 +201,28 @@ class Snapshot:
             for key, value in before.items():
                 scope.pop(key, None) if value is MISSING else scope.update({key: value})
 
-        self._holds(lambda: {key: scope.get(key, MISSING) for key in keys}, write, lambda key: prefix + key, variables=True)
+        def peek() -> Iterable:
+            return map(scope.get, keys, itertools.repeat(MISSING))
+
+        self._holds(lambda: dict(zip(keys, peek())), write, lambda key: prefix + key, peek)
 
     def _function(self, function: types.FunctionType, name: str) -> None:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+
+        def peek() -> Iterable:
+            return map(contents, cells.values())
 
         def write(before: dict[str, Any]) -> None:
             for key, value in before.items():
                 cells[key].cell_contents = value
 
         if cells:
-            self._holds(lambda: {key: contents(cell) for key, cell in cells.items()}, write, str, variables=True)
+            self._holds(lambda: dict(zip(cells, peek())), write, str, peek)
         if is_users(function.__globals__.get("__name__")):  # a library's may hold one of the user's, as a decorator does
             codes = codes_in(function.__code__)
             self._names.update(*[code.co_names for code in codes])
-            self._scope(function.__globals__, set().union(*map(globals_in, codes)))
+            if named := set().union(*map(globals_in, codes)):
+                self._scope(function.__globals__, named)
             self._waiting += (function.__defaults__, name), (function.__kwdefaults__, name)
             self._attributes(function, name)
 
