@@ -81,7 +81,11 @@ def in_place(method: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Con
     """The method `name_`: the result of the method `name` is written to the tensor itself."""
 
     def written(self: Any, *arguments: Arguments.args, **options: Arguments.kwargs) -> Any:
-        return self.write(method(self.before_write(), *arguments, **options))
+        x = self
+        if this_thread.grad_enabled and any(is_tensor(y) and y.requires_grad for y in (x, *arguments, *options.values())):
+            x = self.constant(backend.copied, self)  # on the tape, what is overwritten may be saved
+            x.node = self.node
+        return self.write(method(x, *arguments, **options))
 
     return named(written, f"{method.__name__}_", f"self.{method.__name__}() in this tensor's own memory, on the tape.")
 
@@ -108,14 +112,6 @@ class InPlaceMethods(Generic[Tensor]):
         self._array[...] = result._array
         versions.note_write(self._array)
         return self
-
-    def before_write(self: Tensor) -> Tensor:
-        """This tensor as input of an operation whose result overwrites it: on the tape a copy, which may be saved."""
-        if not (self.requires_grad and this_thread.grad_enabled):
-            return self
-        copy = self.constant(backend.copied, self)
-        copy.node = self.node
-        return copy
 
     def _place_after(self: Tensor, result: Tensor) -> None:
         """Take a place on the tape after a write of the result to this memory."""
