@@ -27,8 +27,8 @@ from .autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 # before the function `tensor`, which has the name of this file
-from .tensor import Tensor as Tensor, is_tensor as is_tensor
-from .functions import as_function, giving_tensor
+from .tensor import Tensor as Tensor
+from .functions import as_function, giving_tensor, is_tensor as is_tensor
 from .creation import (
     FloatTensor as FloatTensor, LongTensor as LongTensor, arange as arange, as_tensor as as_tensor, empty as empty,
     empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full,

@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from .arrays.dtypes import as_array
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -36,3 +39,8 @@ def as_function(
 def giving_tensor(function: Callable[Arguments, Any]) -> Callable[Arguments, Tensor]:
     """A function of ops, which know no Tensor, for type checkers: it makes one."""
     return function
+
+
+def is_tensor(value: Any) -> TypeIs[Tensor]:
+    """Is it a Tensor?"""
+    return isinstance(value, Tensor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from .per_thread import this_thread
 from .replays import READS, SWITCHES, WRITES, notice, opaque
 from .runner import EAGER, current
 from .tape import Node, Op
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 blank: Final = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
@@ -303,11 +300,6 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 
 
 apply: Final = Tensor.apply_op
-
-
-def is_tensor(value: Any) -> TypeIs[Tensor]:
-    """Is it a Tensor?"""
-    return isinstance(value, Tensor)
 
 
 def places_of(inputs: Sequence[Any], arrays: list[Any]) -> tuple[Any, ...]:

@@ -71,7 +71,7 @@ class HookMethods(Generic[Tensor]):
     @property
     def name(self: Tensor) -> str | None:
         """What error messages and `graph` call this tensor; set it on one that requires a gradient."""
-        return self.node.name if self.requires_grad else None
+        return None if self.node is None else self.node.name
 
     @name.setter
     def name(self: Tensor, name: str) -> None:

@@ -135,9 +135,10 @@ class InPlaceMethods(Generic[Tensor]):
     def follow(self: Tensor) -> None:
         """Take a place on the tape after that of this view's base, if that has a new one."""
         if self.base is not None and self.base.node is not self.base_node and self.base.node is not None:
+            index = self._index_in_base()
+            self.base_node = self.base.node  # first, since an observer may look at this tensor
             with Block("grad_enabled", True):
-                self.take_place(self.apply_op(Index, self.base, index=self._index_in_base()).node)
-            self.base_node = self.base.node
+                self.take_place(self.apply_op(Index, self.base, index=index).node)
 
     def take_place(self: Tensor, node: Node) -> None:
         """Take this place on the tape, with what belongs to the tensor and not to its value."""

@@ -501,6 +501,19 @@ def test_writes_in_place_are_differentiated(code):
     assert mg.gradcheck(lambda a, b: run(mg, code, a, b) * (b * 0.0 + 1.0), (a, b))
 
 
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_writes_in_place_are_watched(code):
+    inputs = tuple(mg.rand(4, 3, 2, dtype=mg.float64).add_(1.0).requires_grad_() for _ in range(2))
+    found = []
+    for observer in (contextlib.nullcontext, mg.detect_anomaly):
+        with observer():
+            found.append(mg.grad((run(mg, code, *inputs) * inputs[1]).sum(), inputs))
+    traced = {tensor.name: tensor.gradient for tensor in mg.trace(lambda a, b: (run(mg, code, a, b) * b).sum(), *inputs).tensors}
+    for name, wanted, got in zip("ab", *found):
+        np.testing.assert_array_equal(got.numpy(), wanted.numpy())
+        np.testing.assert_array_equal(traced[name], wanted.numpy())
+
+
 @pytest.mark.parametrize("use", [
     lambda view, base: view * 2.0, lambda view, base: view.add_(base[0]), lambda view, base: view.requires_grad,
 ])
