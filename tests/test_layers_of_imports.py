@@ -77,6 +77,9 @@ def test_imports_point_one_way():
         "kernels import kernels": {
             (module, other) for module, other in minigrad
             if is_in(module, "minigrad.fast.kernels") and not is_in(other, "minigrad.fast.kernels") and other != BASE},
+        "the textbook does not know the engine room": {
+            (module, other) for module, other in minigrad if is_in(other, "minigrad.fast") and module != "minigrad"
+            and not any(is_in(module, f"minigrad.{name}") for name in ("extend", "fast", "gradcheck"))},
         "ops know no Tensor": {
             (module, "minigrad.tensor") for module in MODULES
             if is_in(module, "minigrad.ops") and "minigrad.tensor" in reached(module)},
