@@ -150,7 +150,7 @@ ENGINE = {  # captured steps, memory, the tape, kernels
         "lambda self: ()", "tests/minigrad/fast/test_contract.py"),
     "steps: any transcript will do": ("minigrad/fast/compiling/transcript.py Transcript.difference",
         "lambda self, before: None", "tests/minigrad/fast/test_contract.py"),
-    "steps: what a step changes is taken": ("minigrad/fast/compiling/reached.py Place.changes",
+    "steps: what a step changes is taken": ("minigrad/fast/compiling/reached.py Snapshot.changes",
         "lambda self: []", "tests/minigrad/fast/test_contract.py"),
     "steps: inputs lie apart": ("minigrad/fast/compiling/compiled.py _Captured.may_write_to",
         "lambda self, inputs: False", "tests/minigrad/fast/test_contract.py"),

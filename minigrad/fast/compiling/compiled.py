@@ -183,7 +183,7 @@ class Compiled(Generic[Arguments, Result]):
         if not self._captured:
             return []
         *_, last = self._captured.values()
-        variables = {place.name_of(key): value for place in last.reached.variables for key, value in place.before.items()}
+        variables = {place.name_of(key): value for place in last.reached.variables() for key, value in place.first.items()}
         variables = [Constant(name, "", value) for name, value in variables.items()
                      if value is not MISSING and not callable(value) and not isinstance(value, types.ModuleType)]
         return variables + [Constant(*constant) for constant in last.transcript.constants()]
@@ -219,6 +219,7 @@ class _Captured:
         self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
         self.inputs, self.results = inputs, results
         self.reached, self.transcript = step.reached, step.transcript
+        self.peeks = [place.peek for place in self.reached.variables()]
         self.values = list(self._variables())
         self.generation = changes()  # counting modules that the step itself makes
         self.count, self.call = 1, call  # of calls since the capture; of all calls when Python last ran
@@ -229,7 +230,7 @@ class _Captured:
         self.written = {id(owner(array)) for array in written if isinstance(array, np.ndarray)}
 
     def _variables(self) -> Iterable[Any]:
-        return itertools.chain.from_iterable(map(operator.call, self.reached.peeks))
+        return itertools.chain.from_iterable(map(operator.call, self.peeks))
 
     def is_current(self) -> bool:
         """Is everything as it was when the step was captured?"""
@@ -297,7 +298,7 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], pool: Pool) -> tuple[
         if changed:
             raise Refused(f"compile: this step changes {', '.join(dict.fromkeys(changed))}, which a replay would not; "
                           "change it outside, pass it as an input, or don't compile this step")
-        for value in (value for place in reached.variables for value in place.before.values()):
+        for value in (value for place in reached.variables() for value in place.first.values()):
             step.array_of(value)  # of a Tensor the step may look at the shape, which no op reads
         known = _Captured(step, arrays, results, compiled.calls)
         if not known.may_write_to(inputs):

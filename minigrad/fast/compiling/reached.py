@@ -12,8 +12,8 @@ import pickle
 import random
 import sys
 import types
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 
@@ -60,33 +60,17 @@ def each(nest: Any, function: Callable[[Any], Any]) -> Any:
 
 class Place:
     """Variables, or what a value holds, by key: how to read and to write them, their names, and what was there, at first
-    and at the last look."""
+    and at the last look. Of variables `peek` reads the values alone, in less time."""
 
-    def __init__(self, read: Callable[[], dict], write: Callable[[dict], None], name_of: Callable[[Any], str]):
-        self.read, self.write, self.name_of = read, write, name_of
-        self.first = self.before = read()
+    def __init__(self, read: Callable, write: Callable, name_of: Callable[[Any], str], peek: Callable | None = None):
+        self.read, self.write, self.name_of, self.peek = read, write, name_of, peek
+        self.first = self.latest = read()
 
-    def changes(self) -> list[str]:
+    def changes(self, before: dict) -> list[str]:
         """The names of what differs from before."""
-        return self._differing(self.before)
-
-    def _differing(self, before: dict) -> list[str]:
         now = self.read()
         keys = [key for key in {**before, **now} if not same(now.get(key, MISSING), before.get(key, MISSING))]
         return [self.name_of(key) for key in keys or (key for key, old in zip(now, before) if not same(key, old))]
-
-    def restore(self) -> None:
-        if self._differing(self.first):
-            self.write(self.first)
-
-
-class _Owner(NamedTuple):
-    """A class, a module, or a method's object."""
-
-    attributes: Any
-    name: str
-    are_variables: bool
-    done: set[str]  # those that have been looked at
 
 
 class Snapshot:
@@ -106,12 +90,10 @@ class Snapshot:
     largest: float = math.inf  # bytes of one of them
 
     def __init__(self) -> None:
-        self.variables: list[Place] = []
-        self.peeks: list[Callable[[], Iterable]] = []  # their values alone, in less time
-        self.contents: list[Place] = []
+        self.places: list[Place] = []
         self.values: dict[int, Any] = {}  # all that are held, by id
         self._names = {"__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__", "forward"}  # in code
-        self._owners: list[_Owner] = []  # of what code names
+        self._owners: list[tuple] = []  # of named attributes: these, its name, are they variables?, those looked at
         self._waiting: collections.deque[tuple[Any, str]] = collections.deque()
 
     def add(self, value: Any, name: str) -> "Snapshot":
@@ -126,17 +108,21 @@ class Snapshot:
 
     def look(self) -> None:
         """Take the present state as the one before."""
-        for place in self.variables + self.contents:
-            place.before = place.read()
+        for place in self.places:
+            place.latest = place.read()
 
     def changes(self) -> list[str]:
-        """The names of what has changed."""
-        return [name for place in self.variables + self.contents for name in place.changes()]
+        """The names of what has changed since the last look."""
+        return [name for place in self.places for name in place.changes(place.latest)]
 
     def restore(self) -> None:
         """Set everything back."""
-        for place in self.variables + self.contents:
-            place.restore()
+        for place in self.places:
+            if place.changes(place.first):
+                place.write(place.first)
+
+    def variables(self) -> list[Place]:
+        return [place for place in self.places if place.peek]
 
     def opens(self, value: Any) -> bool:
         """Does it look at this object's attributes?"""
@@ -152,9 +138,9 @@ class Snapshot:
         elif is_a(value, types.MethodType):
             owner = name.rpartition(".")[0] or "self"
             self._waiting += (value.__func__, name), (value.__self__, owner)
-            self._owners.append(_Owner(dict_of(value.__self__), owner, is_users(type(value.__self__).__module__), set()))
+            self._owners.append((dict_of(value.__self__), owner, is_users(type(value.__self__).__module__), set()))
         elif is_a(value, types.ModuleType):
-            self._owners.append(_Owner(vars(value), name, is_users(value.__name__), set()))
+            self._owners.append((vars(value), name, is_users(value.__name__), set()))
         elif is_a(value, (staticmethod, classmethod, property, functools.cached_property)):
             self._waiting += ((getattr(value, key, None), name) for key in ("__func__", "fget", "func"))
         elif is_a(value, functools.partial):
@@ -177,52 +163,44 @@ class Snapshot:
         for own, name, are_variables, done in self._owners:
             keys = self._names & own.keys() - done
             done |= keys
-            if are_variables and keys:
+            if are_variables:
                 self._scope(own, keys, f"{name}.")
             self._waiting += ((own[key], f"{name}.{key}") for key in keys)
         return bool(self._waiting)
 
     def _holds(self, read: Callable, write: Callable, name_of: Callable[[Any], str], peek: Callable | None = None) -> None:
-        place = Place(read, write, name_of)
-        (self.variables if peek else self.contents).append(place)
-        self.peeks += [peek] if peek else []
-        self._waiting += ((item, name_of(key)) for key, item in place.before.items())
+        self.places.append(Place(read, write, name_of, peek))
+        self._waiting += ((item, name_of(key)) for key, item in self.places[-1].first.items())
 
     def _attributes(self, value: Any, name: str) -> None:
         read, write = functools.partial(attributes, value), functools.partial(put_attributes, value)
         self._holds(read, write, lambda key: f"{name}.{key}")
         if is_a(value, type):
-            self._owners.append(_Owner(vars(value), name, False, set()))
+            self._owners.append((vars(value), name, False, set()))
         elif not is_a(value, types.FunctionType):
             self._waiting += ((base, base.__name__) for base in type(value).__mro__)
 
-    def _scope(self, scope: dict[str, Any], keys: set[str], prefix: str = "") -> None:
+    def _variables(self, keys: Collection[str], peek: Callable, put: Callable, prefix: str = "") -> None:
         def write(before: dict[str, Any]) -> None:
             for key, value in before.items():
-                scope.pop(key, None) if value is MISSING else scope.update({key: value})
+                put(key, value)
 
-        def peek() -> Iterable:
-            return map(scope.get, keys, itertools.repeat(MISSING))
+        if keys:
+            self._holds(lambda: dict(zip(keys, peek())), write, lambda key: prefix + key, peek)
 
-        self._holds(lambda: dict(zip(keys, peek())), write, lambda key: prefix + key, peek)
+    def _scope(self, scope: dict[str, Any], keys: set[str], prefix: str = "") -> None:
+        def put(key: str, value: Any) -> None:
+            scope.pop(key, None) if value is MISSING else scope.update({key: value})
+
+        self._variables(keys, lambda: map(scope.get, keys, itertools.repeat(MISSING)), put, prefix)
 
     def _function(self, function: types.FunctionType, name: str) -> None:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-
-        def peek() -> Iterable:
-            return map(contents, cells.values())
-
-        def write(before: dict[str, Any]) -> None:
-            for key, value in before.items():
-                cells[key].cell_contents = value
-
-        if cells:
-            self._holds(lambda: dict(zip(cells, peek())), write, str, peek)
+        self._variables(cells, lambda: map(contents, cells.values()), lambda key, value: fill(cells[key], value))
         if is_users(function.__globals__.get("__name__")):  # a library's may hold one of the user's, as a decorator does
             codes = codes_in(function.__code__)
             self._names.update(*[code.co_names for code in codes])
-            if named := set().union(*map(globals_in, codes)):
-                self._scope(function.__globals__, named)
+            self._scope(function.__globals__, set().union(*map(globals_in, codes)))
             self._waiting += (function.__defaults__, name), (function.__kwdefaults__, name)
             self._attributes(function, name)
 
@@ -257,6 +235,13 @@ def contents(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # still empty, as in a function that refers to itself
         return MISSING
+
+
+def fill(cell: types.CellType, value: Any) -> None:
+    if value is MISSING:
+        del cell.cell_contents
+    else:
+        cell.cell_contents = value
 
 
 def codes_in(code: types.CodeType) -> list[types.CodeType]:
