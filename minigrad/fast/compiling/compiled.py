@@ -8,6 +8,7 @@ import functools
 import itertools
 import operator
 import types
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
@@ -227,7 +228,8 @@ class _Captured:
         self.has_opaque_calls = bool(step.opaque_arguments)
         for value in step.opaque_arguments:
             each(getattr(value, "state", None), written.append)
-        self.written = {id(owner(array)) for array in written if isinstance(array, np.ndarray)}
+        owners = [owner(array) for array in written if isinstance(array, np.ndarray)]
+        self.written = {id(array): weakref.ref(array) for array in owners}
 
     def _variables(self) -> Iterable[Any]:
         return itertools.chain.from_iterable(map(operator.call, self.peeks))
@@ -244,7 +246,7 @@ class _Captured:
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Might the step write to an input's memory, through a tensor from outside, before it reads the input?"""
         for array in (tensor._array for tensor in inputs):
-            if id(owner(array)) in self.written and (self.has_opaque_calls or self.has_hooks()):
+            if self.written.get(id(owner(array)), type(None))() is owner(array) and (self.has_opaque_calls or self.has_hooks()):
                 return True
             for arrival in self.arrivals if array.dtype.kind == "f" else ():  # integers are no gradients
                 gradient = arrival.node.grad

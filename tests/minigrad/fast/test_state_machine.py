@@ -362,6 +362,7 @@ class Machine(RuleBasedStateMachine):
     def a_constant_changes(self, pair):
         """Some calls later it is named, with the call since which replays may have been wrong; Python made the last call."""
         change, name = pair
+        self.plain.kept.clear(), self.compiled.kept.clear()  # gradients that `take` replaces
         self.both(self.given(self.plain.rows, 0))
         change(self.plain), change(self.compiled)
         since, x = self.step.calls + 1, self.given(self.plain.rows, 0)
