@@ -246,7 +246,8 @@ class _Captured:
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Might the step write to an input's memory, through a tensor from outside, before it reads the input?"""
         for array in (tensor._array for tensor in inputs):
-            if self.written.get(id(owner(array)), type(None))() is owner(array) and (self.has_opaque_calls or self.has_hooks()):
+            is_known = self.written.get(id(owner(array)), lambda: None)() is owner(array)
+            if is_known and (self.has_opaque_calls or self.has_hooks()):
                 return True
             for arrival in self.arrivals if array.dtype.kind == "f" else ():  # integers are no gradients
                 gradient = arrival.node.grad
