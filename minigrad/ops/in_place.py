@@ -20,7 +20,7 @@ from ..arrays.dtypes import as_array, filled
 from ..backend import is_tensor
 from ..per_thread import Block, this_thread
 from ..replays import WRITES, notice
-from ..tape import Node, Op
+from ..tape import Node
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
 from .comparison import ComparisonMethods
@@ -39,16 +39,6 @@ class OutOfPlace(
 
 Arguments = ParamSpec("Arguments")
 OF_THE_TENSOR = {"name", "grad", "retains_grad"}  # attributes of its node
-
-
-class Identity(Op):
-    """out = x, at a new place on the tape:  dx = dout"""
-
-    def forward(self, x):
-        return x
-
-    def backward(self, dout):
-        return dout
 
 
 def index_of(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray | None, ...]:
@@ -114,15 +104,13 @@ class InPlaceMethods(Generic[Tensor]):
         return self
 
     def _place_after(self: Tensor, result: Tensor) -> None:
-        """Take a place on the tape after a write of the result to this memory."""
-        if self.base is None and result.requires_grad:
-            self.take_place(self.apply_op(Identity, result).node)
-        elif self.base is None:  # a constant, so that the old value gets gradient zero
-            self.take_place(self.apply_op(SetAt, self, result, index=...).node)
-        else:
-            base = self.base
-            base.take_place(self.apply_op(SetAt, base, result, index=self._index_in_base(), is_checked=True).node)
-            self.follow()
+        """Take a place on the tape after a write of the result to this memory; of a view, let its base take one."""
+        base = self if self.base is None else self.base
+        if base is not self:
+            result = self.apply_op(SetAt, base, result, index=self._index_in_base(), is_checked=True)
+        elif not result.requires_grad:  # set like an item, so that the old value gets gradient zero
+            result = self.apply_op(SetAt, self, result, index=...)
+        base.take_place(result.node)
 
     def find_base(self: Tensor, inputs: Sequence[Any]) -> None:
         """Note of which input this is a view, if of any."""

@@ -14,7 +14,6 @@ from ..autograd.grad_mode import no_grad
 from ..arrays import float_errors
 from ..backend import is_tensor
 from ..drawing.graph import Box, Graph, led_to
-from ..ops.in_place import Identity
 from ..implementations import definition
 from ..observer import Observer
 from ..runner import current, unbroadcast
@@ -146,10 +145,7 @@ class Trace(Observer):
         return self._keep(tensor, "constant" if tensor.node is None else "input")
 
     def _of(self, tensor: Tensor) -> TracedTensor | None:
-        node = tensor.node
-        while isinstance(node, Identity) and node not in self._known:  # a write in place gave it a new node
-            node = node.parents[0]
-        _, known = self._known.get(id(tensor) if node is None else node, (None, None))
+        _, known = self._known.get(id(tensor) if tensor.node is None else tensor.node, (None, None))
         return known
 
     def _keep(self, tensor: Tensor, kind: str) -> TracedTensor:

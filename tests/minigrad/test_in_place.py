@@ -447,7 +447,7 @@ PROGRAMS = [  # r depends on a; z is a constant, and b like a: all of shape (4, 
     "r[1:] += b[:3]; r[2:] += b[:2]; r[1] *= b[0]", "r[:, 0] += b[:, 1]; r[:, 1] /= b[:, 0]", "r[..., 0] += b.sum(-1)",
     "r[::2] *= b[::2]; r[1::2] += b[1::2]", "r[:, None, 0] += b[:, None, 1]", "r[1:] += r[:-1] * 1.0", "r[1:] **= 2.0",
     "r[[0, 1]] += b[[1, 2]]", "r[0] += b[0]; r = r * b; r[0, 1:] += r[1, 1:] * 1.0", "r[r > 2.0] = 0.0", "r[1, :, [1, 0]] *= b[0]",
-    "z[1:] += b[1:]; r = r + z; z[0] += r[0]; r = z", "for t in range(4): z[t] += b[t]; r = r + z[t]", "z += b; r = r * z", "z += 0.5; z *= b; r = r * z",
+    "z[1:] += b[1:]; r = r + z; z[0] += r[0]; r = z", "for t in range(4): z[t] += b[t]; r = r + z[t]", "z += b; r = r * z", "z += 0.5; z *= b; r = r * z", "z += 0.5; z.mul_(other=b); r = r * z",
     "z += 0.5; z.addcmul_(r, b); r = r * z",
     "top, rest = r[:2], r[2:]; rest += b[2:]; top[0] += b[0]; r = top.repeat(2, 1, 1)", "r[3, [1, 2]] = b[0, :2]; z[0, [1, 1, 0]] = 2.0",
     "row = r[1:]; row += b[1:]; r[1:] = row", "row = r.view(-1)[6:12]; row += b[0].reshape(-1); r[1] = row.view(3, 2)",
@@ -563,6 +563,16 @@ def test_a_view_that_learns_is_a_leaf_and_no_view():
     base += leaf(1.0, 2.0).float()
     (row * 3.0).backward(mg.ones(1))
     assert row.is_leaf and row.grad.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("written", [lambda y: y, lambda y: y[:1]])
+def test_a_tensor_keeps_its_dtype_on_the_tape(written):
+    x, w = leaf(1.0, 2.0).detach().float().requires_grad_(), leaf(3.0)
+    y = x * 1.0
+    written(y).add_(w)
+    assert y.dtype == y.grad_fn.dtype == mg.float32
+    (y * y).backward(mg.ones(2))
+    assert w.grad.dtype == mg.float64 and w.grad.item() in (8.0, 8.0 + 10.0)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
