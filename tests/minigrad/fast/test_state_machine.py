@@ -410,7 +410,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("examples", [pytest.param(30, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [pytest.param(60, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
 def test_compiled_steps_live_as_plain_ones(examples, kernels):
     run_state_machine_as_test(Machine, settings=settings(
         max_examples=examples, stateful_step_count=12, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck),
