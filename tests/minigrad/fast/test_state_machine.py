@@ -317,9 +317,10 @@ class Machine(RuleBasedStateMachine):
             mg.set_grad_enabled(True)
         assert not differing(before, self.compiled.state())
 
-    @rule(layout=st.integers(0, 2), times=st.integers(1, 3), mode=st.sampled_from([contextlib.nullcontext] * 3 + MODES))
-    def calls(self, layout, times, mode):
-        for _ in range(times):
+    @rule(layouts=st.tuples(st.integers(0, 2), st.integers(0, 2)), times=st.sampled_from([1, 5]),
+          mode=st.sampled_from([contextlib.nullcontext] * 3 + MODES))
+    def calls(self, layouts, times, mode):
+        for layout in [layouts[0]] * times + [layouts[1]]:
             with mode():
                 self.both(self.given(self.plain.rows, layout))
 
@@ -335,6 +336,8 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: not self.is_hooked)  # else it is refused
     @rule(gradient=st.booleans())
     def calls_with_a_parameter_as_input(self, gradient):
+        for _ in range(5):
+            self.both(self.given(self.plain.rows, 0))
         plain, own = (world.parameters[0] for world in (self.plain, self.compiled))
         if not gradient or plain.grad is None:
             self.number += 1
@@ -410,7 +413,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("examples", [pytest.param(60, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [pytest.param(40, marks=pytest.mark.short), pytest.param(300, marks=pytest.mark.long)])
 def test_compiled_steps_live_as_plain_ones(examples, kernels):
     run_state_machine_as_test(Machine, settings=settings(
         max_examples=examples, stateful_step_count=12, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck),
