@@ -34,8 +34,8 @@ class Observer(Runner):
     def made(self, tensor: Any) -> Any:
         return self._inner.made(tensor)
 
-    def differentiate(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
-        self._inner.differentiate(outputs, inputs)
+    def walk_begins(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+        self._inner.walk_begins(outputs, inputs)
 
     def backward(self, op: Op, dout: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
         return self._inner.backward(op, dout)  # not onto others, to see what each op computes by itself

@@ -76,7 +76,7 @@ class Runner:
         for hook in node.accumulation_hooks:
             hook()
 
-    def differentiate(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+    def walk_begins(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Called before a walk back from these outputs to these inputs, or to the leaves."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

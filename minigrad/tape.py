@@ -17,13 +17,13 @@ from .arrays import float_errors, versions
 
 
 class Node:
-    """Where the gradient of one value arrives; it has the value's shape and dtype, and its age on the tape."""
+    """Where the gradient of one value arrives; it has the value's shape and dtype, and the time when it was made."""
 
     is_leaf: bool = True
     parents: tuple["Node | None", ...] = ()
     grad: Any = None  # the accumulated gradient of a leaf, or of any node after retain_grad()
     retains_grad: bool = False
-    hooks: tuple[Callable[[Any], Any], ...] = ()  # called with the whole gradient before it goes on; may replace it
+    hooks: tuple[Callable[[Any], Any], ...] = ()  # called with the whole gradient before it goes on; what they return does
     accumulation_hooks: tuple[Callable[[], None], ...] = ()  # of a leaf: called after a gradient has been added to `grad`
     name: str | None = None
     traced: Any = None  # what mg.trace has recorded of the value
@@ -47,12 +47,12 @@ class Op(Node):
     """
 
     is_leaf = False
-    saved: Any = ()  # a tuple; None once backward has freed it
+    saved: Any = ()  # a tuple, empty if nothing is kept; None once backward has freed it
     identities: tuple[int | None, ...]  # of the inputs and the output, if something is saved
     options: dict[str, Any]  # of forward
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
-    adds_onto: bool = False  # backward takes what has arrived for the first input so far, as `onto`, and adds to that
+    adds_onto: bool = False  # backward can add the first input's gradient to an array, `onto`; then it returns that one
 
     def forward(self, *arrays: Any, **options: Any) -> Any:
         """The output; see above."""
@@ -87,7 +87,7 @@ class Op(Node):
         if self.saved is None:
             raise RuntimeError(f"Trying to backward through the graph a second time: {self.title} has freed its saved "
                                "arrays. Call backward(retain_graph=True) the first time, or compute the loss again.")
-        if versions.latest > self.order:
+        if versions.latest > self.order:  # something was written to since: one of these?
             versions.check_unchanged(self.title, self.saved, self.order)
         gradients = runner.backward(self, dout, onto)
         if len(gradients) != len(self.parents):
@@ -104,35 +104,36 @@ class Op(Node):
 
 
 def uses(roots: Iterable[Node], within: set[Node] | None = None) -> dict[Node, int]:
-    """For each node below the roots, how often its value is used there. With `within`, only those nodes count."""
+    """For each node that the roots lead to, how many uses of its value do; if only nodes `within` are entered."""
     counts = dict.fromkeys(roots, 0)
-    waiting = list(counts)
-    while waiting:
-        for parent in waiting.pop().parents:
+    unvisited = list(counts)
+    while unvisited:
+        for parent in unvisited.pop().parents:
             if parent in counts:
                 counts[parent] += 1
             elif parent is not None and (within is None or parent in within):
                 counts[parent] = 1
-                waiting.append(parent)
+                unvisited.append(parent)
     return counts
 
 
-def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
+def walk(roots: Mapping[Node, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
          within: set[Node] | None = None) -> None:
-    """Send gradients back from the roots, and accumulate them in the leaves (and where retain_grad() was called).
+    """Send gradients back from the roots, each with its own, and accumulate them in the leaves (and after retain_grad()).
 
-    Each use of a value sends it a part of its gradient, and it passes the sum on once all parts have arrived. With
-    b = a + a and c = a * b, c sends a part to a and one to b, and b, which then has all of its own, sends two more to a.
+    Each use of a value sends it a part of its gradient, and it passes the sum on once all parts have come. With h = x * x
+    and c = h * (h + h), h gets one part from c and two from h + h; had it gone on after the first, x would lack the rest.
+    One array may be a part for several nodes, as those two are: only sums made here are written to.
 
-    With `found`, nothing accumulates: it receives the gradients of all nodes that the walk visits, those `within`.
+    With `found`, no `grad` changes: the gradient of each visited node is put there. Only nodes `within` are visited.
     """
-    waits = uses(roots, within)  # how many parts have yet to arrive at each node
-    sums = dict(roots)  # of the parts that have arrived
-    added: set[Node] = set()  # nodes whose sum was made here: no one else holds that array, so it may be added to
+    waits = uses(roots, within)  # from how many uses of a value nothing has come yet, be it a part or none
+    sums = dict(roots)  # of the parts that have come
+    ours: set[Node] = set()  # nodes whose sum was made here
     ready = [root for root in roots if not waits[root]]
     while ready:
         node = ready.pop()
-        if node in sums:  # else no gradient leads there, and none leads on
+        if node in sums:  # else no gradient has come, and its parents, too, wait for one part fewer
             dout = runner.run_hooks(node, sums.pop(node)) if node.hooks else sums.pop(node)
             if found is not None:
                 found[node] = dout
@@ -140,14 +141,14 @@ def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[
                 runner.accumulate(node, dout)
             if node.is_leaf:
                 continue
-            onto = sums[node.parents[0]] if node.adds_onto and node.parents[0] in added else None
+            onto = sums[node.parents[0]] if node.adds_onto and node.parents[0] in ours else None
             for i, (parent, part) in enumerate(zip(node.parents, node.input_gradients(dout, runner, onto))):
-                if parent in waits and part is not None and part is not onto:
-                    if part.shape != parent.shape or part.dtype is not parent.dtype:
+                if parent in waits and part is not None and part is not onto:  # that is in the sum already
+                    if part.shape != parent.shape or part.dtype is not parent.dtype:  # of which there is one object each
                         part = runner.fit(part, parent, node, i)
                     if parent in sums:
-                        part = runner.add(sums[parent], part, parent in added)
-                        added.add(parent)
+                        part = runner.add(sums[parent], part, parent in ours)
+                        ours.add(parent)
                     sums[parent] = part
             if not retain_graph and node.saved:
                 node.saved = None
@@ -155,7 +156,7 @@ def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[
         for parent in node.parents:
             if parent in waits:
                 waits[parent] -= 1
-                if not waits[parent]:  # leaves go first, so that each has its gradient as soon as it can
+                if not waits[parent]:  # leaves come next, so that each has its gradient as soon as it can
                     ready.insert(len(ready) if parent.is_leaf else top, parent)
 
 

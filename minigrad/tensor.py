@@ -3,7 +3,8 @@
 A Tensor has `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods name an
 operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it on the tape. What an operation computes,
 and its gradient, is in `ops`; what runs it, in runner.py.
-Code that writes to `array` calls `versions.note_write`, which tells the tape; users write to the tensor, or to `x.data`.
+Code that writes to `array` calls `versions.note_write`, for the tape to know that saved arrays have changed; users write
+to the tensor, or to `x.data`.
 """
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from .runner import EAGER, current
 from .tape import Node, Op
 
 blank: Final = object.__new__  # makes an object without calling __init__
-ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
+ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # what backward starts with by default
 
 
 class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
@@ -44,7 +45,7 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
 
     leaf: Node | None = None  # of a leaf that has required a gradient: `node`, which is None while it does not
     base: Tensor | None = None  # of a view: the tensor that has the memory, see ops/in_place.py
-    base_node: Node | None = None  # the place of that when the view took its own
+    base_node: Node | None = None  # the node of `base` when this view took its own from there
 
     def __init__(self, *data: TensorLike, requires_grad: bool = False, dtype: DType = None) -> None:
         given = not_a_shape("Tensor", data)
@@ -80,7 +81,7 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
     @array.setter
     def array(self, array: np.ndarray) -> None:
         self._array, self.base = array, None
-        versions.note_write()  # of no memory, but a cache of keys and values made with the parameters is outdated
+        versions.note_write()  # no memory, but caches made from the old array are outdated
 
     def _values(self) -> np.ndarray:
         """The array, for Python code that reads its values; the runner is told."""
@@ -112,7 +113,7 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
         return self
 
     def become_leaf(self) -> None:
-        """Make this a leaf whose gradient is wanted: it was made with requires_grad=True."""
+        """Make this a leaf whose gradient is wanted."""
         if self._array.dtype.kind != "f":
             raise TypeError(f"only floating point tensors can require gradients, got {self.dtype}")
         if self.leaf is None or (self.leaf.shape, self.leaf.dtype) != (self.shape, self.dtype):
@@ -200,7 +201,7 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
         token = float_errors.ignore()
         try:
             runner = this_thread.runner
-            runner.differentiate((self,), ())
+            runner.walk_begins((self,), ())
             tape.walk({self.node: upstream}, runner, create_graph if retain_graph is None else retain_graph)
         finally:
             float_errors.restore(token)

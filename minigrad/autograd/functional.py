@@ -65,7 +65,7 @@ def grad(
             upstream = output.upstream(gradient, create_graph)
             roots[output.node] = roots[output.node] + upstream if output.node in roots else upstream
         wanted = list(dict.fromkeys(x.node for x in inputs))
-        current().differentiate(outputs, inputs)
+        current().walk_begins(outputs, inputs)
         found = tape.gradients(roots, wanted, current(), create_graph if retain_graph is None else retain_graph)
     of_node = dict(zip(wanted, found))
     results = []

@@ -109,8 +109,8 @@ class Trace(Observer):
             self._keep_gradients(step, op, dout, gradients)
         return gradients
 
-    def differentiate(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
-        super().differentiate(outputs, inputs)
+    def walk_begins(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+        super().walk_begins(outputs, inputs)
         self._walked = []
 
     def _keep_gradients(self, step: Step, op: Op, dout, gradients: tuple[Any, ...]) -> None:

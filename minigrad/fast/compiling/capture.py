@@ -177,7 +177,7 @@ class Capture(Runner):
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
 
-    def differentiate(self, outputs: Sequence, inputs: Sequence) -> None:
+    def walk_begins(self, outputs: Sequence, inputs: Sequence) -> None:
         self.transcript.note("backward", outputs, inputs)
 
     def run_hooks(self, node, gradient) -> None:
