@@ -555,6 +555,26 @@ def test_a_base_may_have_any_strides(shape, strides, offset):
     assert memory[0].ravel().tolist() == [2, 3] and memory.sum() == 5 and w.grad.tolist() == weights[0].ravel().tolist()
 
 
+def test_a_view_follows_its_base_under_no_grad_too():
+    w, base = leaf(3.0), mg.zeros(2, dtype=mg.float64)
+    row, other = base[:1], base[1:]
+    base += w
+    with mg.no_grad():
+        assert row.requires_grad and not row.is_leaf
+        other.backward(mg.ones(1))
+    (row * 2.0).backward(mg.ones(1))
+    assert w.grad.tolist() == [3.0]
+
+
+def test_a_view_of_a_leaf_stays_on_the_tape_while_the_leaf_is_frozen():
+    w = leaf(3.0, 4.0)
+    row = w[:1]
+    w.requires_grad_(False)
+    assert row.requires_grad
+    (row * row).backward(mg.ones(1))
+    assert w.grad.tolist() == [6.0, 0.0]
+
+
 def test_a_view_that_learns_is_a_leaf_and_no_view():
     base = mg.zeros(2)
     row = base[:1].requires_grad_()
