@@ -169,7 +169,7 @@ class IndexingMethods(Generic[Tensor]):
         if basic is not None:
             self[basic][advanced] = value
         elif this_thread.grad_enabled and (self.requires_grad or value.requires_grad):
-            self.write(self.apply_op(SetAt, self, value.to(self.dtype), index=advanced))
+            self.write(self.apply_op(SetAt, self, value, index=advanced))
         else:
             self._array[advanced] = value._array
             versions.note_item_written(self._array, advanced)
