@@ -544,6 +544,14 @@ def test_a_view_of_memory_that_its_base_has_no_longer_is_refused(data):
     assert row.tolist() == [0.0] and not base.requires_grad
 
 
+def test_a_view_that_is_given_other_memory_is_no_view():
+    base = mg.zeros(2)
+    row = base[:1]
+    row.data = mg.ones(1)
+    row += leaf(3.0).float()
+    assert row.tolist() == [4.0] and base.tolist() == [0.0, 0.0] and not base.requires_grad
+
+
 @pytest.mark.parametrize("shape, strides, offset", [((3, 2), (-16, -8), 40), ((3, 1, 2), (8, 24, 24), 0), ((2, 2), (8, 24), 0)])
 def test_a_base_may_have_any_strides(shape, strides, offset):
     memory = np.ndarray(shape, np.float64, np.zeros(6).data, offset, strides)
