@@ -96,6 +96,7 @@ WRITES = {
     "zero_": lambda x: x.zero_(),
     "copy_": lambda x: x.copy_(mg.zeros(2)),
     "[0] =": lambda x: x.__setitem__(0, 5.0),
+    "[[0]] =": lambda x: x.__setitem__([0], 5.0),
     "view().fill_": lambda x: x.view(2, 1).fill_(0.0),
     "detach().add_": lambda x: x.detach().add_(1.0),
     "data[0] =": lambda x: x.data.__setitem__(0, 7.0),
