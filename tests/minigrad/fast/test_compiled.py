@@ -277,6 +277,7 @@ REFUSED = {
     "a parameter's array": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "reads the values"),
     "a parameter's text": (lambda x: x * len(f"{W}"), "reads the values"),
     "an attribute of an input": (lambda x: setattr(x, "uses", 1) or x, "changes the attribute uses of an input"),
+    "a parameter's other data": (lambda x: setattr(W, "data", np.ones(W.shape, np.float32)) or x, "writes to a tensor in place"),
     "list": (lambda x: mg.tensor(x.tolist()), "reads the values"),
     "index": (lambda x: x[(x > 0)], "reads the values"),
     "nonzero": (lambda x: x.nonzero(), "reads the values"),
