@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +63,18 @@ class Dataset(Protocol):
         """What identifies it in a checkpoint: "task", and more for a text."""
 
 
+def loss_and_gradients_of(model: nn.Module, label_smoothing: float, is_divided: bool) -> Callable[..., mg.Tensor]:
+    """The step of a model: it holds nothing but what it needs, as `compile` looks at all that a step can reach."""
+    options = {"label_smoothing": label_smoothing} if label_smoothing else {}
+
+    def loss_and_gradients(divisor: mg.Tensor, *batch: mg.Tensor) -> mg.Tensor:
+        _, loss = model(*batch, **options)
+        (loss / divisor if is_divided else loss).backward()
+        return loss
+
+    return loss_and_gradients
+
+
 class Trainer:
     """A model in training, with its optimiser and batches. `architecture` is its key in ARCHITECTURES, for checkpoints.
     With several `ranks`, each has such a trainer, and all have the same numbers.
@@ -90,14 +102,9 @@ class Trainer:
         self.generator: np.random.Generator = np.random.default_rng(config.seed)
         self.optimizer: nn.optim.Joined = make_optimizer(model, config)
         self._layers = layers_of(model)
-        self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
         self._rounding = mg.autocast("cpu", enabled=self.config.precision == "bfloat16")
-        self._replayed = mg.compile(self._loss_and_gradients)
-
-    def _loss_and_gradients(self, divisor: mg.Tensor, *batch: mg.Tensor) -> mg.Tensor:
-        _, loss = self.model(*batch, **self._options)
-        (loss / divisor if self.config.accumulation * self.ranks.size > 1 else loss).backward()
-        return loss
+        self._loss_and_gradients = mg.compile(
+            loss_and_gradients_of(model, config.label_smoothing, is_divided=config.accumulation * ranks.size > 1))
 
     def train_step(self) -> dict[str, Any]:
         """One update: forward, backward, clipping, optimiser. Returns a row of metrics.jsonl, sometimes with measurements
@@ -137,7 +144,7 @@ class Trainer:
         counted = self._count_targets(own)  # the model returns the mean over these: NaN if there are none, and no gradient
         divisor = mg.tensor(targets / counted if counted else math.inf, dtype=self.model.config.dtype)
         with self._rounding:
-            loss = self._replayed(divisor, *map(mg.tensor, own)).item()
+            loss = self._loss_and_gradients(divisor, *map(mg.tensor, own)).item()
         return counted / targets * loss if counted else 0.0
 
     def _count_targets(self, batch: Sequence[np.ndarray]) -> int:

@@ -19,7 +19,7 @@ RECIPE = TEXT[TEXT.index("**Adding an op**") : TEXT.index("**Kernels.**")]
 FILE, CONTENTS, CASES = "minigrad/ops/activations.py", "minigrad/__init__.py", "tests/cases.py"
 PLACES = {  # {the first word of an edit: (the file that the recipe names, the line before it, how far it is indented)}
     "from": (FILE, "from typing import Generic\n", 0),
-    "class": (FILE, "from .operands import floating\n", 0),
+    "class": (FILE, "from .operands import call, floating\n", 0),
     "def": (FILE, "class ActivationMethods(Generic[Tensor]):\n", 4),
     "squareplus": (CONTENTS, "# activations\n", 0),
     "Case": (CASES, "    Case(activations.Softplus, [normal(3, 4)],", 4),

@@ -9,6 +9,7 @@ import shlex
 import numpy as np
 import pytest
 
+from minigrad.implementations import implementations
 from minigrad.ops.matmul import MLP, MatMul
 from models import TrainingConfig, TransformerConfig, pictures
 from models import checkpoint as checkpoints
@@ -55,7 +56,7 @@ def test_a_resumed_run_keeps_its_precision(run, text_file, precision):
 
 def test_a_run_in_bfloat16_cannot_be_resumed_without_kernels(run, text_file, monkeypatch):
     run("train", "--text", text_file, "--preset", "micro", "--steps", 1, "--precision", "bfloat16", "--out", "r")
-    monkeypatch.setattr(MatMul, "implementation", None)
+    monkeypatch.delitem(implementations, MatMul)
     code, _, err = run("train", "--resume", "r", "--steps", 2)
     assert code == 2 and re.fullmatch("minigrad: error: r: precision bfloat16: [^\n]* need the kernels, but Numba[^\n]*\n", err)
 

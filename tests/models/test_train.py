@@ -15,6 +15,7 @@ import naive
 import naive_models
 import nn
 import nn.functional as F
+from minigrad.implementations import implementations
 from models import Trainer, TrainingConfig, TrainingError, train
 from models.data import IGNORED, mean_loss
 from models.distributed import ALONE, Alone, Ranks
@@ -154,7 +155,7 @@ def test_ten_steps_are_those_of_one_big_batch(ranks, accumulation, sizes, ignori
     def train(ranks: Alone) -> tuple[list[float], list[np.ndarray]]:
         trainer = Trainer(Bigram(), dataset, config, ranks=ranks)
         if not is_compiled:
-            trainer._replayed = trainer._loss_and_gradients
+            trainer._loss_and_gradients = trainer._loss_and_gradients.function
         return trainer.train(), [p.array for p in trainer.model.parameters()]
 
     for found, parameters in Together(ranks).run(train) if ranks > 1 else [train(ALONE)]:
@@ -313,6 +314,6 @@ def test_precision_is_that_of_the_products(make_trainer, monkeypatch):
 def test_precision_without_a_use_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="^precision bfloat16 needs a model in float32, and this one is in float64$"):
         train.precision("bfloat16", "float64")
-    monkeypatch.setattr(mg.ops.matmul.MatMul, "implementation", None)
+    monkeypatch.delitem(implementations, mg.ops.matmul.MatMul)
     with pytest.raises(ValueError, match="^precision bfloat16: autocast: products in bfloat16 need the kernels, but Numba"):
         train.precision("bfloat16", "float32")
