@@ -117,7 +117,7 @@ def uses(roots: Iterable[Node], within: set[Node] | None = None) -> dict[Node, i
     return counts
 
 
-def walk(roots: Mapping[Node, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
+def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[Node, Any] | None = None,
          within: set[Node] | None = None) -> None:
     """Send gradients back from the roots, each with its own, and accumulate them in the leaves (and after retain_grad()).
 
@@ -130,7 +130,7 @@ def walk(roots: Mapping[Node, Any], runner: Any, retain_graph: bool, found: dict
     waits = uses(roots, within)  # from how many uses of a value nothing has come yet, be it a part or none
     sums = dict(roots)  # of the parts that have come
     ours: set[Node] = set()  # nodes whose sum was made here
-    ready = [root for root in roots if not waits[root]]
+    ready: list[Any] = [root for root in roots if not waits[root]]
     while ready:
         node = ready.pop()
         if node in sums:  # else no gradient has come, and its parents, too, wait for one part fewer
