@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import llvmlite.binding
 from llvmlite import ir
 from llvmlite.binding import Linkage, parse_assembly
-from numba import types
+from numba import _dispatcher, types
 from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
@@ -182,10 +182,22 @@ def entry_point(function: Library, signature: tuple) -> int:
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
 
 
+_entries: dict[tuple[CPUDispatcher, bytes], tuple[Callable, bool]] = {}  # by kernel and fingerprint of the arguments
+
+
 def machine_code(function: CPUDispatcher, arguments: Sequence) -> tuple[Callable, bool] | None:
     """The machine code that a kernel's dispatcher calls for these arguments, and whether it takes them as one tuple; None
     if the kernel is not compiled for their types."""
-    kinds = tuple(map(function.typeof_pyval, arguments))
+    key = function, _dispatcher.compute_fingerprint(tuple(arguments))
+    if key not in _entries:
+        found = _of_types(function, tuple(map(function.typeof_pyval, arguments)))  # which takes 0.3 ms
+        if found is None:
+            return None
+        _entries[key] = found
+    return _entries[key]
+
+
+def _of_types(function: CPUDispatcher, kinds: tuple[types.Type, ...]) -> tuple[Callable, bool] | None:
     for signature, compiled in function.overloads.items():
         is_of_tuple = len(signature) == 1 and isinstance(signature[0], types.BaseTuple)  # a function of *arguments
         if (tuple(signature[0].types) if is_of_tuple else signature) == kinds:
