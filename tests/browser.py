@@ -51,7 +51,8 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
     def open(self, path: pathlib.Path) -> None:
-        assert [*self.errors(), *self.requests()] == []  # of the previous page
+        if left := [*self.errors(), *self.requests()]:
+            raise AssertionError(f"the page before {path.name} has left {left}")
         self.driver.get(path.as_uri())
 
     def errors(self) -> list[str]:
@@ -59,9 +60,10 @@ class Browser:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """The addresses requested since the last call, other than files."""
+        """The addresses that pages have requested since the last call, other than files; not what Chromium asks for itself."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        sent = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        urls = [one["request"]["url"] for one in sent if one["documentURL"].startswith(("file:", "blob:"))]
         return [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
 
     def run(self, script: str, *arguments):
