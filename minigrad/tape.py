@@ -7,8 +7,8 @@ used is freed at once, without the garbage collector.
 This file knows no Tensor and no kernel. Gradients are arrays, or anything that adds like arrays; the `runner` that is
 passed to `walk` computes with them, see runner.py.
 """
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ class Op(Node):
     is an input or the output. Ops that combine several primitives are `Fused`, see ops/kinds.py.
     """
 
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
     is_leaf = False
     saved: Any = ()  # a tuple, empty if nothing is kept; None once backward has freed it
     identities: tuple[int | None, ...]  # of the inputs and the output, if something is saved
@@ -53,14 +55,6 @@ class Op(Node):
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     is_in_order: bool = False  # the output is in C order, whatever the layout of the inputs
     adds_onto: bool = False  # backward can add the first input's gradient to an array, `onto`; then it returns that one
-
-    def forward(self, *arrays: Any, **options: Any) -> Any:
-        """The output; see above."""
-        raise NotImplementedError
-
-    def backward(self, dout: Any, *saved: Any, **options: Any) -> Any:
-        """The gradients of the inputs; see above."""
-        raise NotImplementedError
 
     def save(self, *arrays: Any) -> None:
         """Keep for backward the arrays that wanted gradients need; they are freed once backward has run."""
@@ -82,8 +76,8 @@ class Op(Node):
         if self.saved:  # to recognise the inputs and the output among the saved arrays
             self.identities = tuple(map(id, values))
 
-    def input_gradients(self, dout: Any, runner: Any, onto: np.ndarray | None = None) -> tuple[Any, ...]:
-        """One gradient per input, from backward."""
+    def input_gradients(self, dout: Any, runner: Any, retain_graph: bool, onto: Any = None) -> tuple[Any, ...]:
+        """One gradient per input, from backward; unless the graph is retained, what was saved for it is freed."""
         if self.saved is None:
             raise RuntimeError(f"Trying to backward through the graph a second time: {self.title} has freed its saved "
                                "arrays. Call backward(retain_graph=True) the first time, or compute the loss again.")
@@ -92,6 +86,8 @@ class Op(Node):
         gradients = runner.backward(self, dout, onto)
         if len(gradients) != len(self.parents):
             raise RuntimeError(f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs")
+        if self.saved and not retain_graph:
+            self.saved = None
         return gradients
 
     @property
@@ -130,10 +126,10 @@ def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[
     waits = uses(roots, within)  # from how many uses of a value nothing has come yet, be it a part or none
     sums = dict(roots)  # of the parts that have come
     ours: set[Node] = set()  # nodes whose sum was made here
-    ready: list[Any] = [root for root in roots if not waits[root]]
+    ready: list[Any] = list(filterfalse(waits.get, roots))
     while ready:
-        node = ready.pop()
-        if node in sums:  # else no gradient has come, and its parents, too, wait for one part fewer
+        node, top = ready.pop(), len(ready)
+        if node in sums:
             dout = runner.run_hooks(node, sums.pop(node)) if node.hooks else sums.pop(node)
             if found is not None:
                 found[node] = dout
@@ -142,19 +138,18 @@ def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[
             if node.is_leaf:
                 continue
             onto = sums[node.parents[0]] if node.adds_onto and node.parents[0] in ours else None
-            for i, (parent, part) in enumerate(zip(node.parents, node.input_gradients(dout, runner, onto))):
-                if parent in waits and part is not None and part is not onto:  # that is in the sum already
+            parts = node.input_gradients(dout, runner, retain_graph, onto)
+        else:  # no gradient has come, so none goes on
+            parts, onto = [None] * len(node.parents), None
+        for parent, part in zip(node.parents, parts):
+            if parent in waits:
+                if part is not None and part is not onto:  # which has this part already
                     if part.shape != parent.shape or part.dtype is not parent.dtype:  # of which there is one object each
-                        part = runner.fit(part, parent, node, i)
+                        part = runner.fit(part, parent, node)
                     if parent in sums:
                         part = runner.add(sums[parent], part, parent in ours)
                         ours.add(parent)
                     sums[parent] = part
-            if not retain_graph and node.saved:
-                node.saved = None
-        top = len(ready)
-        for parent in node.parents:
-            if parent in waits:
                 waits[parent] -= 1
                 if not waits[parent]:  # leaves come next, so that each has its gradient as soon as it can
                     ready.insert(len(ready) if parent.is_leaf else top, parent)
@@ -167,7 +162,7 @@ def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner: Any, retai
     No `grad` changes, and only nodes that lead to a wanted one are visited.
     """
     leading = set(wanted)
-    for node in sorted(uses(roots), key=operator.attrgetter("order")):  # parents before the nodes made from them
+    for node in sorted(uses(roots), key=lambda node: node.order):  # parents before the nodes made from them
         if not leading.isdisjoint(node.parents):
             leading.add(node)
     found: dict[Node, Any] = {}

@@ -9,7 +9,8 @@ to the tensor, or to `x.data`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,11 @@ from .tape import Node, Op
 
 blank: Final = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # what backward starts with by default
+
+
+def of_the_array(name: str, doc: str) -> Any:
+    """A property that is the array's. It runs no Python code, as an op asks for several."""
+    return property(attrgetter(f"_array.{name}"), doc=doc)
 
 
 class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
@@ -58,20 +64,9 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
         if requires_grad:
             self.become_leaf()
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
-        return self._array.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self._array.ndim
-
-    @property
-    def dtype(self) -> np.dtype:
-        """float32, float64, int64 or bool."""
-        return self._array.dtype
+    shape: tuple[int, ...] = of_the_array("shape", "The length of each axis.")
+    ndim: int = of_the_array("ndim", "The number of axes.")
+    dtype: np.dtype = of_the_array("dtype", "float32, float64, int64 or bool.")
 
     @property
     def array(self) -> np.ndarray:
@@ -209,7 +204,8 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
 
     def upstream(self, gradient: Tensor | None, on_tape: bool = False) -> np.ndarray | Tensor:
         """The checked gradient that backward starts with, by default 1; a Tensor if the walk is on the tape."""
-        self.follow()
+        if self.base is not None:
+            self.follow()
         if self.node is None:
             raise RuntimeError(
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing that this tensor was "
@@ -238,18 +234,22 @@ class Tensor(ops.Methods["Tensor"], Appendix["Tensor"], backend.AnyTensor):
     def apply_op(operation: type[Op], *inputs: Any, **options: Any) -> Tensor:
         """Run an operation on Tensors, arrays, scalars or None; on the tape if one of them requires a gradient."""
         runner = this_thread.runner
-        arrays, wants_gradient = [], False
+        arrays, parents = [], []
         for value in inputs:
             if isinstance(value, Tensor):
-                arrays.append(value._array)
                 if value.base is not None and value.base.node is not value.base_node and this_thread.grad_enabled:
                     value.follow()  # it is a view of what has been written to on the tape
-                wants_gradient = wants_gradient or value.node is not None
+                arrays.append(value._array)
+                parents.append(value.node)
             else:
                 arrays.append(value)
+                parents.append(None)
         op = blank(chosen(operation, arrays) if operation in implementations else operation)
-        if wants_gradient := wants_gradient and this_thread.grad_enabled:
-            op.parents = places_of(inputs, arrays)
+        wants_gradient = this_thread.grad_enabled and parents.count(None) < len(parents)
+        if wants_gradient:
+            op.parents = tuple(parents)
+            if (n := len(arrays)) == 2 and arrays[0] is arrays[1] or n > 2 and len(set(map(id, arrays))) < n:
+                set_apart(arrays, parents)
         token = float_errors.ignore()
         try:
             result = runner.forward(op, inputs, arrays, options)
@@ -303,20 +303,13 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 apply: Final = Tensor.apply_op
 
 
-def places_of(inputs: Sequence[Any], arrays: list[Any]) -> tuple[Any, ...]:
-    """The nodes of an operation's inputs, with None for those without a gradient.
-
-    Saved arrays are recognised by identity. So in `arrays`, views replace one that occurs twice, as in x * x.detach().
-    """
-    if len(inputs) == 1:
-        return (inputs[0].node,)
-    parents = tuple([value.node if isinstance(value, Tensor) else None for value in inputs])
-    if arrays[0] is arrays[1] or len(arrays) > 2 and len(set(map(id, arrays))) < len(arrays):
-        places: dict[int, Node | None] = {}
-        for i, array in enumerate(arrays):
-            if isinstance(array, np.ndarray) and places.setdefault(id(array), parents[i]) is not parents[i]:
-                arrays[i] = array.view()
-    return parents
+def set_apart(arrays: list[Any], parents: list[Node | None]) -> None:
+    """Put a view in place of an array that occurs twice, from different nodes, as in x * x.detach(): saved arrays are
+    recognised by identity."""
+    places: dict[int, Node | None] = {}
+    for i, array in enumerate(arrays):
+        if isinstance(array, np.ndarray) and places.setdefault(id(array), parents[i]) is not parents[i]:
+            arrays[i] = array.view()
 
 
 def _placed(place: Node | None, array: Any) -> Any:

@@ -10,7 +10,7 @@ from ..ops import attention
 from ..ops.attention import default_scale, split_heads
 from ..implementations import implements
 from .kernels import attention as kernels, dropout
-from .kernels.buffers import empty_like
+from .pool import empty_like
 from .matmul import RoundsOperands
 
 

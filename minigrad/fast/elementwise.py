@@ -14,7 +14,7 @@ from ..ops import activations, arithmetic, elementary
 from ..implementations import implements
 from ..tape import Op
 from .kernels import activations as kernels
-from .kernels.buffers import empty_like
+from .pool import empty_like
 from .kernels.elementwise import Formula, ndarray
 from .kernels.recorded import CannotRecord
 from .kernels.thresholds import LARGE, SINGLE_PASS, VECTORISED

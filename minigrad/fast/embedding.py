@@ -2,7 +2,7 @@
 from ..ops import embedding
 from ..implementations import implements
 from .kernels import embedding as kernels
-from .kernels.buffers import empty
+from .pool import empty
 from .kernels.rows import as_rows
 
 

@@ -4,7 +4,7 @@ from ..backend import replaced_by
 from .kernels.adamw import norm
 from .kernels.bfloat16 import is_native as multiplies_bfloat16
 from .kernels.ahead import start as compile_ahead
-from .kernels.buffers import copied, empty
+from .kernels.buffers import copied
 from .kernels.cache import cache_folder
 from .kernels.jit import get_num_threads, set_num_threads
 from .kernels.threads import layer as threading_layer
@@ -13,6 +13,6 @@ from . import (
 )
 from .compiling.compiled import compile
 from .multi_tensor import MultiTensorAdam, MultiTensorMuon, MultiTensorStep
-from .pool import lasting
+from .pool import empty, lasting
 
 replaced_by(empty=empty, lasting=lasting, copied=copied)

@@ -4,7 +4,7 @@ import numpy as np
 from ..ops import layer_norm
 from ..implementations import implements
 from .kernels import layer_norm as kernels
-from .kernels.buffers import empty_like
+from .pool import empty_like
 from .kernels.rows import as_rows
 
 

@@ -115,3 +115,15 @@ class _Own(threading.local):
 
 
 own = _Own()
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array for a result, from this Python thread's pool."""
+    return own.pool.empty(shape, dtype)
+
+
+def empty_like(array: np.ndarray) -> np.ndarray:
+    """An uninitialised, C-contiguous array of this shape and dtype, from this Python thread's pool."""
+    if array.nbytes < SMALL:
+        return np.empty(array.shape, array.dtype)
+    return own.pool.empty(array.shape, array.dtype)

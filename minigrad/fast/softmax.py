@@ -8,7 +8,8 @@ import numpy as np
 
 from ..ops import softmax
 from ..implementations import implements
-from .kernels.buffers import are_contiguous, empty_like, in_order
+from .kernels.buffers import are_contiguous, in_order
+from .pool import empty_like
 from .kernels.rows import as_rows
 from .kernels.softmax import softmax_backward, softmax_forward
 

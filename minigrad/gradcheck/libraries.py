@@ -305,7 +305,7 @@ class Minigrad(Taped):
             for op, dout in zip(saved, arrived):
                 arrays = [array for array in op.saved if isinstance(array, np.ndarray)]
                 dtypes = [parent and parent.dtype for parent in op.parents]
-                back = functools.partial(op.input_gradients, runner=EAGER)
+                back = functools.partial(op.input_gradients, runner=EAGER, retain_graph=True)
                 detail = "" if dout is None else contract(
                     back, np.array(dout), dtypes, arrays, saved[op], record.terms)
                 if detail:

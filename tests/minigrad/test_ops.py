@@ -287,7 +287,7 @@ def test_inputs_stay_and_results_are_private(case):
 def test_backward_stays_in_float32(case):
     out = apply(case.op, *tensors(case, np.float32), **case.options)
     with np.errstate(all="ignore"):  # as the tape does
-        shares = out.node.input_gradients(upstream_of(out), EAGER)  # the tape would convert them
+        shares = out.node.input_gradients(upstream_of(out), EAGER, retain_graph=True)  # the tape would convert them
     assert all(share is None or share.dtype == np.float32 for share in shares)
 
 
@@ -302,7 +302,7 @@ def test_each_input_by_itself(case):
         inputs = [x.requires_grad_(i == j) if isinstance(x, Tensor) else x for j, x in enumerate(tensors(case))]
         out = apply(case.op, *inputs, **case.options)
         if case.op in EXPENSIVE:
-            shares = out.node.input_gradients(upstream_of(out), EAGER)
+            shares = out.node.input_gradients(upstream_of(out), EAGER, retain_graph=True)
             assert all(share is None or share.ndim < 2 for j, share in enumerate(shares) if j != i)
         assert_close(run(case, inputs)[1:], [next(expected)], 1e-12)
 

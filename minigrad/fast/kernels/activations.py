@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from .buffers import empty_like
+from ..pool import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks

@@ -34,7 +34,8 @@ from .attention_passes import (
     softmax_backward, transpose, turn,
 )
 from .bfloat16 import COLUMNS, NEITHER, ROWS
-from .buffers import empty, workspace
+from .buffers import workspace
+from ..pool import empty
 from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import gemm, register
 from .internals import entry_point

@@ -3,20 +3,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..pool import own
-from ..pool import SMALL, aligned
-
-
-def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised array for a result, from this Python thread's pool."""
-    return own.pool.empty(shape, dtype)
-
-
-def empty_like(array: np.ndarray) -> np.ndarray:
-    """An uninitialised, C-contiguous array of this shape and dtype, from this Python thread's pool."""
-    if array.nbytes < SMALL:
-        return np.empty(array.shape, array.dtype)
-    return own.pool.empty(array.shape, array.dtype)
+from ..pool import SMALL, aligned, empty, own
 
 
 def with_strides_of(array: np.ndarray, make: Callable = np.empty) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from .buffers import empty_like
+from ..pool import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ELEMENTS, number_of_blocks

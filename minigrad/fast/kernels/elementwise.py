@@ -17,7 +17,8 @@ from numba.extending import intrinsic
 from numpy import ndarray
 from numpy.lib.stride_tricks import as_strided
 
-from .buffers import empty, in_order
+from .buffers import in_order
+from ..pool import empty
 from .jit import exact, jit, kernel
 from .parallel import parallel_for
 from .recorded import Recorded

@@ -20,8 +20,8 @@ import numpy as np
 from llvmlite import binding, ir
 from numba import types
 
-from ..pool import own
-from .buffers import empty, workspace
+from ..pool import empty, own
+from .buffers import workspace
 from .internals import entry_point
 from .jit import jit, kernel, library, ready, resolved
 from .matrix import (

@@ -7,7 +7,7 @@ merge (x - high) * rstd - low * rstd.
 """
 import numpy as np
 
-from .buffers import empty
+from ..pool import empty
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import (
