@@ -10,7 +10,7 @@ import numpy as np
 from .arguments import described, generator_for, items_of
 from .contract import largest
 from .libraries import array_of, library_of, library_of_value
-from .state import State, all_generators
+from .state import State
 from .subject import function_of
 
 MOVES = (1.0, -1.0, 0.03, 1000.0, -1000.0)  # how far a token is moved, at its own scale: also past saturation
@@ -75,7 +75,7 @@ class Run:
     def __init__(self, fn: Callable[..., Any], tokens: Any, seed: int):
         self.library, self.like, self.seed = library_of(fn, (tokens,)), tokens, seed
         self.fn: Callable[..., Any] = function_of(fn, self.library)
-        self.state, self.array, self.generator = State(self.fn, all_generators()), array_of(tokens), generator_for(seed)
+        self.state, self.array, self.generator = State(self.fn), array_of(tokens), generator_for(seed)
         is_vectors = self.array.dtype.kind == "f" and self.array.ndim > 1
         self.shape: tuple[int, ...] = self.array.shape[:-1] if is_vectors else self.array.shape
         self.size: int = math.prod(self.shape)
@@ -85,7 +85,7 @@ class Run:
 
     def outputs(self, leaves: Any) -> list[Any]:
         """The first tensor or array that fn returns."""
-        self.state.start(self.seed)
+        self.state.begin(self.seed)
         result = self.fn(leaves[0])
         found = [x for x in items_of(result) if isinstance(x, np.ndarray) or library_of_value(x)]
         if not found or tuple(found[0].shape)[: len(self.shape)] != self.shape:

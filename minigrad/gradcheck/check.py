@@ -9,11 +9,11 @@ from .above import consultations
 from .arguments import generator_for
 from .blame import told
 from .differences import (
-    FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, random_direction, step_along,
+    FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, overall, random_direction, step_along,
 )
 from .kinks import judge_kinks
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
-from .side_checks import REPEATABLE, repeats, side_checks
+from .side_checks import repeats, side_checks
 from .subject import Record, Subject
 
 SMALL_INPUT = 256  # up to this many elements, each is moved on its own
@@ -65,13 +65,12 @@ def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]]
         # A function without a name is named after the op that made its output.
         title = subject.title or getattr(getattr(point.tensors[0], "grad_fn", None), "title", "the function")
         sides = differentiate(point, options, generator)
-        is_known = not any(side.has_raised for side in sides) and sides[0].passed
-        reports = check_inputs(point, sides, options, generator, progress) if is_known else []
+        reports = check_inputs(point, sides, options, generator, progress) if len(sides) > 1 else []
         if not reports:
             return GradcheckReport(title, [], sides, [], False, options.seed)
-        failed = [side.name for side in sides if not side.passed]
-        is_wrong = failed or any(report.verdict == FAIL for report in reports)
-        to_ask = consultations(point, reports, options.seed) if is_wrong and REPEATABLE not in failed else []
+        is_wrong = overall([part.verdict for part in (*sides, *reports)]) == FAIL
+        is_asked = is_wrong and not subject.is_random and not point.raised
+        to_ask = consultations(point, reports, options.seed) if is_asked else []
         warnings = [*subject.notes, *varied, *special_points(reports, subject.before, subject.constants)]
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
                  for k, is_known in enumerate(point.is_known) if not is_known]
@@ -81,16 +80,15 @@ def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]]
 
 
 def differentiate(point: Record, options: Options, generator: np.random.Generator) -> list[SideCheck]:
-    """The side checks, once the point has its gradients. Nothing else is checked if the first fails or one has raised."""
-    saved = point.library.saved(point.tensors)
+    """The side checks, once the point has its gradients. If there is only one, nothing else can be checked."""
     first = repeats(point.subject)
     if not first.passed:
         return [first]
     try:
         point.differentiate(generator)
     except Exception as error:  # noqa: BLE001  a backward that raises is wrong
-        return [SideCheck("backward gives gradients", False, told(error), has_raised=True)]
-    return [first, *side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)]
+        return [SideCheck("backward gives gradients", False, told(error))]
+    return [first, *side_checks(point, generator, options.nondet_tol, options.check_undefined_grad)]
 
 
 def check_inputs(point: Record, sides: list[SideCheck], options: Options, generator: np.random.Generator,
@@ -100,13 +98,16 @@ def check_inputs(point: Record, sides: list[SideCheck], options: Options, genera
     try:
         reports = [check_input(point, i, options, generator) for i in progress(range(len(point.names)))]
     except Exception:
-        if all(side.passed for side in sides):
+        if overall([side.verdict for side in sides]) == PASS:
             raise
         return []
-    if not point.is_sum_of_rows():
+    if point.raised:
+        detail = f"backward raises for an upstream of one entry: {point.raised}"
+        sides.append(SideCheck("upstreams of one entry", False, detail, makes_wrong=False))
+    elif not point.subject.is_random and not point.is_sum_of_rows():
         sides.append(SideCheck("linear in the upstream", False, "a dense upstream gives another gradient than its "
                                "entries one by one"))
-    if any(report.verdict != PASS for report in reports):
+    if not point.raised and any(report.verdict != PASS for report in reports):
         judge_kinks(point, reports, KINK_STEP * options.eps, generator)
     if any(np.any(np.isnan(out)) for out in point.outputs):
         for report in reports:  # NaN comes from NaN: that is no mistake
@@ -142,7 +143,7 @@ def check_input(point: Record, i: int, options: Options, generator: np.random.Ge
     leaf = point.subject.leaves[point.names[i]]
     gradient = point.gradients[i].reshape(-1)
     if leaf.size <= SMALL_INPUT and not (options.fast_mode and leaf.size):
-        is_jacobian = point.size <= SMALL_OUTPUT and point.size * leaf.size <= SMALL_JACOBIAN
+        is_jacobian = point.size <= SMALL_OUTPUT and point.size * leaf.size <= SMALL_JACOBIAN and bool(point.jacobians)
         return compare(point, i, units(range(leaf.size), leaf.shape), options, generator, is_jacobian)
     count = options.directions if options.fast_mode else options.directions + 5
     moves = [(f"direction {k}", random_direction(leaf, generator)) for k in range(count)]

@@ -14,7 +14,7 @@ import numpy as np
 from .. import random, tape
 from ..autograd.function import Function
 from ..autograd.functional import grad
-from ..autograd.grad_mode import no_grad, set_grad_enabled
+from ..autograd.grad_mode import is_grad_enabled, no_grad, set_grad_enabled
 from ..creation import tensor
 from ..runner import EAGER, current
 from ..tensor import Tensor, wrap
@@ -144,6 +144,10 @@ class Library:
         """fn(*arguments), with these tensors in place of its parameters."""
         return fn(*arguments)
 
+    def functions(self) -> list[Callable[..., Any]]:
+        """Those of the library's own that run beside the one that is checked."""
+        return []
+
     def has_hooks(self, value: Any) -> bool:
         """Has this tensor or module hooks that change gradients?"""
         return False
@@ -160,11 +164,7 @@ class Library:
         """How often each leaf is used on the tape, if that is known."""
         return [1] * len(leaves)
 
-    def saved(self, outputs: Values) -> Any:
-        """Copies, made before any backward, of what `side_checks` is to find unchanged."""
-        return None
-
-    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
+    def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
         """By name: each returns a sentence on what a backward of this library gets wrong, or "", or None if not run."""
         return {}
 
@@ -182,9 +182,19 @@ class Taped(Library):
 
     needs = "make one with requires_grad=True, of floating-point numbers"
 
-    def __init__(self, recording: Callable[[bool], ContextManager[Any]], grad: Callable[..., Any]):
+    def __init__(self, recording: Callable[[bool], ContextManager[Any]], records: Callable[[], bool],
+                 grad: Callable[..., Any]):
         self.recording = recording
+        self.records = records
         self.grad = grad
+
+    @property
+    def is_recording(self) -> bool:
+        return self.records()
+
+    @is_recording.setter
+    def is_recording(self, mode: bool) -> None:
+        self.recording(mode)
 
     def is_leaf(self, value: Any) -> bool:
         return self.is_tensor(value) and value.requires_grad
@@ -291,16 +301,15 @@ class Minigrad(Taped):
         parents = [parent for node in nodes_below(outputs) if isinstance(node, tape.Op) for parent in node.parents]
         return [parents.count(leaf.node) for leaf in leaves]
 
-    def saved(self, outputs: Values) -> Any:
-        return {op: [a.copy() for a in op.saved if isinstance(a, np.ndarray)]
-                for op in nodes_below(outputs) if isinstance(op, tape.Op)}
+    def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
+        return {"each op keeps the contract": lambda: self.each_op(record)}
 
-    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
-        return {"each op keeps the contract": lambda: self.each_op(record, saved)}
-
-    def each_op(self, record: Any, saved: dict[tape.Op, list[np.ndarray]]) -> str:
+    def each_op(self, record: Any) -> str:
         """For each op on the way."""
-        with no_grad():
+        record.prepare()
+        saved = {op: [a.copy() for a in op.saved if isinstance(a, np.ndarray)]
+                 for op in nodes_below(record.tensors) if isinstance(op, tape.Op)}
+        with no_grad(), record.subject.watched():
             arrived = tape.gradients(roots(record.tensors, record.parts(record.upstream)), list(saved), EAGER, True)
             for op, dout in zip(saved, arrived):
                 arrays = [array for array in op.saved if isinstance(array, np.ndarray)]
@@ -309,7 +318,7 @@ class Minigrad(Taped):
                 detail = "" if dout is None else contract(
                     back, np.array(dout), dtypes, arrays, saved[op], record.terms)
                 if detail:
-                    return f"{op.title}.backward {detail}"
+                    return type(detail)(f"{op.title}.backward {detail}")
         return ""
 
     def drawn(self, array: np.ndarray, dtype: str) -> Any:
@@ -350,7 +359,7 @@ class Torch(Taped):
     package: str = "torch"
 
     def __init__(self, torch: Any):
-        super().__init__(torch.set_grad_enabled, torch.autograd.grad)
+        super().__init__(torch.set_grad_enabled, torch.is_grad_enabled, torch.autograd.grad)
         self.torch = torch
         spare(torch.__file__)
 
@@ -413,7 +422,7 @@ class Torch(Taped):
     def unchecked(self, fn: Callable[..., Any], outputs: Values, leaves: Leaves) -> str:
         return torch_checks.unchecked(self.torch, fn, list(filter(self.is_leaf, outputs)), leaves)
 
-    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
+    def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
         return {} if record.subject.is_backward else torch_checks.checks_of(record)
 
     def converted(self, fn: Any, dtype: str) -> Any:
@@ -541,7 +550,7 @@ class Jax(Library):
 
 
 NUMPY = Library()
-MINIGRAD = Minigrad(set_grad_enabled, grad)
+MINIGRAD = Minigrad(set_grad_enabled, is_grad_enabled, grad)
 
 
 @functools.cache

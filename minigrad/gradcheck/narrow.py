@@ -17,7 +17,7 @@ from .contract import CANCELLED, largest
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .libraries import Library
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, vacuous
-from .side_checks import repeats, rough_checks
+from .side_checks import repeats, side_checks
 from .subject import Given, Record, Subject
 
 SURE = 8  # roundings by which a right gradient may be off
@@ -54,7 +54,7 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
         reports = [by_wide_steps(point, i, library, narrow.likes[i], generator) for i in range(len(narrow.leaves))]
         note = (f"{found}; compared with differences of {dtype} at wide steps, an error of less than "
                 f"{max(map(noticed, reports)):.3g}% may go unnoticed")
-        sides = [first] + rough_checks(point)
+        sides = [first, *side_checks(point, generator, is_exact=False)]
         notes = [*narrow.notes, note]
         return GradcheckReport(f"{narrow.title} in {dtype}", reports, sides, notes, vacuous(reports), options.seed)
 

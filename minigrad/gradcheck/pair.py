@@ -60,6 +60,9 @@ class Pair(Library):
         self.last = arguments, kept, list(map(np.asarray, outputs))
         return self.last[-1]
 
+    def functions(self) -> list[Callable[..., Any]]:
+        return [self.backward]
+
     def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
         values = function(leaves)
         arguments, kept, outputs = self.last
@@ -90,18 +93,18 @@ class Pair(Library):
         return len(kinds) == 2 and all(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
                                        for kind in kinds)
 
-    def saved(self, tensors: Values) -> Any:
-        arrays = [x for x in items_of(self.last[1]) if isinstance(x, np.ndarray)]
-        return arrays, [x.copy() for x in arrays]
+    def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
+        return {"each op keeps the contract": lambda: self.contract(record)}
 
-    def side_checks(self, record: Any, saved: Any) -> dict[str, Callable[[], str | None]]:
-        return {"each op keeps the contract": lambda: self.contract(record, *saved)}
-
-    def contract(self, record: Any, arrays: Sequence[np.ndarray], before: Sequence[np.ndarray]) -> str:
+    def contract(self, record: Any) -> str:
         if len(record.tensors) > 1:
             return ""
+        if not record.subject.is_repeatable:
+            record.record()
+        arrays = [x for x in items_of(self.last[1]) if isinstance(x, np.ndarray)]
+        before = [x.copy() for x in arrays]
         (dout,) = record.parts(record.upstream)
         dout = dout.astype(record.tensors[0].dtype)
-        detail = contract(lambda dout: record.pullback([dout]), dout, [dout.dtype] * len(record.leaves), arrays, before,
+        detail = contract(lambda dout: record.pulled([dout]), dout, [dout.dtype] * len(record.leaves), arrays, before,
                           record.terms)
-        return f"{self.title(title_of(self.forward))}.backward {detail}" if detail else ""
+        return type(detail)(f"{self.title(title_of(self.forward))}.backward {detail}") if detail else ""

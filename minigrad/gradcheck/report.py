@@ -113,13 +113,17 @@ class InputReport:
 
 @dataclass
 class SideCheck:
-    """Something that a right backward must do apart from giving the right numbers."""
+    """Something else than the numbers of one backward. What is found there makes numbers wrong in use, or is a remark."""
 
     name: str
     passed: bool
     detail: str = ""
-    has_raised: bool = False
+    makes_wrong: bool = True
     was_run: bool = True  # False where it does not apply or cannot run; it is no failure then
+
+    @property
+    def verdict(self) -> str:
+        return FAIL if self.makes_wrong and not self.passed else PASS
 
 
 @dataclass(repr=False)
@@ -148,8 +152,12 @@ class GradcheckReport:
 
     @property
     def verdict(self) -> str:
-        sides = [PASS if check.passed else FAIL for check in self.side_checks]
-        return overall([report.verdict for report in self.inputs] + sides + [PASS])
+        return overall([part.verdict for part in (*self.inputs, *self.side_checks)] + [PASS])
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was noticed, and makes no number wrong."""
+        return [check.detail for check in self.side_checks if not (check.passed or check.makes_wrong)]
 
     def __bool__(self) -> bool:
         return self.verdict == PASS
@@ -166,11 +174,13 @@ class GradcheckReport:
             header = ["input", "shape", "checked", "error", "backward", self.inputs[0].reference, "ratio", "verdict"]
             lines += table([header] + [self._row(report) for report in self.inputs])
         lines += [f"  {line}" for report in self.inputs for line in report.explain()]
-        failed = [check for check in self.side_checks if not check.passed]
+        failed = [check for check in self.side_checks if check.verdict == FAIL]
         lines += [f"  {check.name}: FAIL: {check.detail}" for check in failed]
+        lines += [f"  {'the numbers are right; but' if self.is_proof else 'besides:'} {remark}" for remark in self.remarks]
         if self.side_checks and not failed:
             ran = sum(check.was_run for check in self.side_checks)
-            lines.append(f"  side checks: all {ran} {'' if ran == len(self.side_checks) else 'that apply '}pass")
+            count = f"{ran - len(self.remarks)} of" if self.remarks else "all"
+            lines.append(f"  side checks: {count} {ran} {'' if ran == len(self.side_checks) else 'that apply '}pass")
         if self.diagnosis is not None and self.diagnosis.sentence:
             lines.append(f"  diagnosis: {self.diagnosis.mistake or self.diagnosis}")
         head = "proves nothing" if self.is_vacuous else "note"
@@ -196,8 +206,8 @@ class GradcheckReport:
             "inputs": [{"name": entry.name, "shape": list(entry.shape), "checked": entry.checked, "verdict": entry.verdict,
                         "error": entry.error if np.isfinite(entry.error) else None, "explanation": entry.explain()}
                        for entry in self.inputs],
-            "side_checks": [{"name": check.name, "passed": check.passed, "detail": check.detail}
-                            for check in self.side_checks if check.was_run],
+            "side_checks": [{"name": check.name, "passed": check.passed, "detail": check.detail,
+                             "makes_wrong": check.makes_wrong} for check in self.side_checks if check.was_run],
             "side_checks_not_run": [check.name for check in self.side_checks if not check.was_run],
             "diagnosis": None if known is None else {"names": list(known.names), "mistake": known.mistake,
                                                      "facts": list(known.facts)},

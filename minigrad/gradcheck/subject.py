@@ -10,6 +10,7 @@ from .arguments import (
     as_inputs, by_name, described, flat, input_names, is_by_name, items_of, mapped, same_bits, split, title_of,
     unused,
 )
+from .blame import told
 from .contract import CANCELLED
 from .libraries import MINIGRAD, Library, library_of, library_of_value
 from .pair import Pair
@@ -45,7 +46,7 @@ class Subject:
         self.items: list[Any] = items_of([mapped(x, self.made, name) for x, name in zip(inputs, input_names(fn, inputs))])
         self.arguments += [(name, self.leaves[name]) for name in self.parameters]
         self.function: Callable[..., Any] = library.repeated(self.call)
-        self.state: State = State(fn, library.generators())
+        self.state: State = State(fn, *library.functions(), *filter(callable, items_of(inputs)))
         self.refuse_unfit()
         self.before: list[np.ndarray] = [array.copy() for array in self.arrays()]
 
@@ -92,7 +93,7 @@ class Subject:
     def call(self, leaves: Sequence[Any], items: Sequence[Any] | None = None, seed: int | None = None) -> list[Any]:
         """The library's own outputs. All calls draw the same random numbers, except those with a `seed`; `items` replace
         the inputs that are no leaves."""
-        self.state.restore() if seed is None else self.state.start(seed)
+        self.state.begin(seed)
         remaining = iter(leaves)
         parameters = {name: next(remaining) for name in self.parameters}
         values = iter([next(remaining) if item is LEAF else self.restored(item, given)
@@ -128,6 +129,9 @@ class Subject:
         return again
 
     is_backward = False
+    is_repeatable = False  # does another backward of the same recording give the same? Else each gets its own
+    is_random = False  # do backwards differ even then?
+    touched = ""  # a leaf or constant that a backward has changed
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
@@ -140,11 +144,21 @@ class Subject:
             self.before = before
             self.restore()
 
-    def restore(self) -> None:
-        """Restore leaves and constants to what they were at the beginning."""
-        for array, before in zip(self.arrays(), self.before):
-            if not same_bits(array, before):  # so that read-only arrays are not written to
-                array[...] = before
+    def restore(self, before: Sequence[np.ndarray] | None = None) -> None:
+        """Restore leaves and constants to what they were at the beginning, or `before`."""
+        for array, old in zip(self.arrays(), self.before if before is None else before):
+            if not same_bits(array, old):  # so that read-only arrays are not written to
+                array[...] = old
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Leaves and constants that a backward changes inside are noted, and put back."""
+        before = [array.copy() for array in self.arrays()]
+        try:
+            yield
+        finally:
+            self.touched = self.touched or self.changed(before)
+            self.restore(before)
 
     def vary(self, generator: np.random.Generator) -> list[str]:
         """Add random numbers to parameters that are one number everywhere, as those of a new norm are, which hides
@@ -159,10 +173,10 @@ class Subject:
             self.before = [array.copy() for array in self.arrays()]
         return found
 
-    def changed(self) -> str:
-        """Which leaf or constant has been changed? "" if none."""
-        arrays = zip([*self.leaves, *self.constants], self.arrays(), self.before)
-        return next((f"{name} has been changed" for name, array, before in arrays if not same_bits(array, before)), "")
+    def changed(self, before: Sequence[np.ndarray]) -> str:
+        """Which leaf or constant has been changed since `before`? "" if none."""
+        arrays = zip([*self.leaves, *self.constants], self.arrays(), before)
+        return next((f"{name} has been changed" for name, array, old in arrays if not same_bits(array, old)), "")
 
     def move(self, generator: np.random.Generator, upward: bool) -> None:
         """Go to a point nearby, to get away from kinks. Infinities stay where they are."""
@@ -183,8 +197,7 @@ class Record:
     def __init__(self, subject: Subject):
         self.subject, self.library = subject, subject.library
         self.names: list[str] = list(subject.leaves)
-        self.leaves: list[Any] = subject.tensors()
-        self.tensors, self.pullback = self.library.record(subject.function, self.leaves)
+        self.record()
         self.outputs: list[np.ndarray] = [self.library.array(out).astype(np.float64) for out in self.tensors]
         self.is_known: list[bool] = list(map(self.library.is_leaf, self.tensors))  # can the library differentiate it?
         self.size: int = sum(out.size for out in self.outputs)
@@ -192,6 +205,19 @@ class Record:
         if note and note not in subject.notes:
             subject.notes.append(note)
         self._jacobians: list[np.ndarray] | None = None
+        self.raised: str = ""  # what backward says to the upstreams that the Jacobian takes
+
+    def record(self) -> None:
+        """Call the function where its leaves are now."""
+        self.leaves: list[Any] = self.subject.tensors()
+        self.tensors, self.pullback = self.library.record(self.subject.function, self.leaves)
+        self.is_spent: bool = False  # has a backward run?
+
+    def prepare(self) -> None:
+        """Record again unless a backward may run on what there is: one may have written to what forward kept."""
+        if self.is_spent and not self.subject.is_repeatable:
+            self.record()
+        self.is_spent = True
 
     def differentiate(self, generator: np.random.Generator, digits: int | None = None) -> "Record":
         """Set a random `upstream`, and `gradients` from backward. Where an output is infinite, as masked scores are, the
@@ -208,7 +234,21 @@ class Record:
 
     def arriving(self, upstream: np.ndarray) -> list[np.ndarray | None]:
         """The gradient of sum(outputs * upstream) for each leaf; None where none arrives."""
-        return self.pullback(self.parts(upstream))
+        return self.pulled(self.parts(upstream))
+
+    def pulled(self, upstreams: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+        """The same, from an upstream for each output, which lies in memory as it is given."""
+        self.prepare()
+        with self.subject.watched():
+            return self.pullback(upstreams)
+
+    def again(self) -> list[np.ndarray]:
+        """Another backward of the same recording."""
+        self.subject.is_repeatable = True
+        try:
+            return self.backward(self.upstream)
+        finally:
+            self.subject.is_repeatable = False
 
     def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
         """A gradient for each leaf, zeros if none arrived."""
@@ -229,14 +269,18 @@ class Record:
 
     @property
     def jacobians(self) -> list[np.ndarray]:
-        """For each leaf, (all outputs, elements)."""
+        """For each leaf, (all outputs, elements); none if backward raises."""
         if self._jacobians is None:
-            self._jacobians = self.rows(range(self.size))
+            try:
+                self._jacobians = self.rows(range(self.size))
+            except Exception as error:  # noqa: BLE001
+                self._jacobians, self.raised = [], told(error)
         return self._jacobians
 
     @functools.cached_property
     def terms(self) -> float:
         """The largest number on the way back: where gradients cancel, about 1e-16 of it remains."""
+        self.prepare()
         return self.library.terms(self.tensors, self.parts(self.upstream))
 
     def refuse_infinities(self) -> None:
@@ -251,7 +295,7 @@ class Record:
 
     def is_sum_of_rows(self) -> bool:
         """Do the Jacobian's rows, if they have been computed, add up to backward(upstream)?"""
-        return self._jacobians is None or not self.is_finite() or all(
+        return not self._jacobians or not self.is_finite() or all(
             np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
                         atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + CANCELLED * self.terms)
             for jacobian, gradient in zip(self._jacobians, self.gradients)

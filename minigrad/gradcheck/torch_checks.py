@@ -2,6 +2,7 @@
 
 A check returns what is wrong, "" if nothing is, and None where it does not apply or cannot run.
 """
+import contextlib
 import functools
 import inspect
 import itertools
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .blame import told
-from .contract import CANCELLED, RELATIVE, difference
+from .contract import CANCELLED, RELATIVE, Remark, difference
 
 MANY = 8  # of more inputs, only the first are tried one by one
 STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
@@ -60,8 +61,15 @@ class Case:
     def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
                  ) -> list[np.ndarray]:
         """The gradients as arrays, zeros where none arrives."""
-        return [np.zeros(tuple(leaf.shape)) if g is None else self.subject.library.array(g)
-                for leaf, g in zip(leaves, self.gradients(outputs, leaves, upstreams))]
+        return list(map(self.numbers, leaves, self.gradients(outputs, leaves, upstreams)))
+
+    def numbers(self, leaf: Any, gradient: Any) -> np.ndarray:
+        return np.zeros(tuple(leaf.shape)) if gradient is None else self.subject.library.array(gradient)
+
+    def fresh(self, upstreams: Sequence[Any] | None = None, only: Sequence[int] | None = None) -> list[np.ndarray]:
+        """The gradients from a call of its own: no backward has run before that may have written to what it kept."""
+        leaves = self.leaves(only)
+        return self.backward(self.call(leaves), leaves, upstreams)
 
     def nearly_equal(self, a: Any, b: Any) -> bool:
         return a.shape == b.shape and self.torch.allclose(a, b, rtol=RELATIVE, atol=1e-12, equal_nan=True)
@@ -136,13 +144,11 @@ def keeps_the_upstream(case: Case) -> str:
 
 
 def takes_any_layout(case: Case) -> str:
-    leaves = case.leaves()
-    outputs = case.call(leaves)
     for name, lay_out in OF_UPSTREAMS.items():
         laid_out = [lay_out(u.clone()) for u in case.upstreams]
-        expected = case.backward(outputs, leaves, [u.clone(memory_format=case.torch.contiguous_format) for u in laid_out])
+        expected = case.fresh([u.clone(memory_format=case.torch.contiguous_format) for u in laid_out])
         try:
-            got = case.backward(outputs, leaves, laid_out)
+            got = case.fresh(laid_out)
         except Exception as error:  # noqa: BLE001
             return f"backward raises if the upstream gradient is {name}: {told(error)}"
         if detail := case.differs(got, expected):
@@ -185,8 +191,8 @@ def takes_inputs_of_any_layout(case: Case) -> str | None:
         leaves = [lay_out(leaf).requires_grad_() for leaf in case.leaves(only=[])]
         plain = [leaf.detach().clone(memory_format=case.torch.contiguous_format).requires_grad_() for leaf in leaves]
         try:
-            outputs, expected = case.call(leaves), case.call(plain)
-            right = case.backward(expected, plain)
+            expected = case.call(plain)
+            right, outputs = case.backward(expected, plain), case.call(leaves)
         except Exception:  # noqa: BLE001
             continue
         if not all(map(case.nearly_equal, outputs, expected)):
@@ -205,9 +211,8 @@ def gives_each_input_alone(case: Case) -> str | None:
     if len(case.arrays) < 2:
         return None
     for i, name in list(enumerate(case.names))[:MANY]:
-        leaves = case.leaves(only=[i])
         try:
-            got = case.backward(case.call(leaves), leaves)[i]
+            got = case.fresh(only=[i])[i]
         except Exception as error:  # noqa: BLE001
             return f"backward raises if only {name} requires a gradient: {told(error)}; see ctx.needs_input_grad"
         if detail := case.differs([got if j == i else g for j, g in enumerate(case.expected)]):
@@ -216,39 +221,51 @@ def gives_each_input_alone(case: Case) -> str | None:
 
 
 def gives_each_output_alone(case: Case) -> str | None:
-    leaves = case.leaves()
     total = [np.zeros(array.shape) for array in case.arrays]
     if len(case.upstreams) == 1:
         return None
-    for k, out in enumerate(case.call(leaves)):
+    for k, upstream in enumerate(case.upstreams):
+        leaves = case.leaves()
+        out = case.call(leaves)[k]
         try:
-            total = [a + b for a, b in zip(total, case.backward([out], leaves, [case.upstreams[k].clone()]))]
+            total = [a + b for a, b in zip(total, case.backward([out], leaves, [upstream.clone()]))]
         except Exception as error:  # noqa: BLE001
-            return f"backward raises if only output {k} is used, and others' upstreams are zero or None: {told(error)}"
+            return Remark(f"backward raises if only output {k} is used, and others' upstreams are zero or None: "
+                          f"{told(error)}")
     detail = case.differs(total)
     return f"another gradient if outputs are used one by one: {detail}" if detail else ""
 
 
 def keeps_calls_apart(case: Case) -> str | None:
     """Something saved on the class instead of ctx is that of the last call, and so is memory that is used again."""
-    leaves = case.leaves()
-    outputs = case.call(leaves)
-    tensors = [*outputs, *(g.to_dense() for g in case.gradients(outputs, leaves) if g is not None)]
-    before = [tensor.detach().clone() for tensor in tensors]
+    leaves, others = case.leaves(), case.leaves()
     with case.torch.no_grad():
-        others = [(leaf * 0.9).requires_grad_() for leaf in leaves]
+        for other in others:
+            other.mul_(0.9)
+    outputs = case.call(leaves)
+    before = [out.detach().clone() for out in outputs]
     try:
-        case.backward(case.call(others, seed=1), others)
+        of_others = case.call(others, seed=1)
+        case.backward(of_others, others)
     except Exception:  # noqa: BLE001  the function may not be defined there
         return None
-    case.backward(outputs, leaves, [-u for u in case.upstreams])
-    for k, (tensor, values) in enumerate(zip(tensors, before)):
-        if not case.nearly_equal(tensor, values):
-            what = f"call overwrites the first one's output {k}" if k < len(outputs) else (
-                "backward overwrites the first one's gradients")
-            return f"a second {what}: return new memory"
-    detail = case.differs(case.backward(outputs, leaves))
-    return f"another gradient after a second call: {detail}; keep what backward needs in ctx" if detail else ""
+    for k, (out, values) in enumerate(zip(outputs, before)):
+        if not case.nearly_equal(out, values):
+            return f"a second call overwrites the first one's output {k}: return new memory"
+    try:
+        found = case.gradients(outputs, leaves)
+    except Exception as error:  # noqa: BLE001
+        return f"backward raises after a second call: {told(error)}; keep what backward needs in ctx"
+    if detail := case.differs(list(map(case.numbers, leaves, found))):
+        return f"another gradient after a second call: {detail}; keep what backward needs in ctx"
+    gradients = [g.to_dense() for g in found if g is not None]
+    before = [g.clone() for g in gradients]
+    for again in (lambda: case.gradients(outputs, leaves, [-u for u in case.upstreams]), lambda: case.fresh(
+            [-u for u in case.upstreams])):
+        with contextlib.suppress(Exception):  # a second backward may be refused
+            again()
+    are_kept = all(map(case.nearly_equal, gradients, before))
+    return "" if are_kept else "a second backward overwrites the first one's gradients: return new memory"
 
 
 def gives_no_none(case: Case) -> str | None:
@@ -318,12 +335,9 @@ def wrong_slopes(value: Callable[[list[np.ndarray]], float], arrays: Sequence[np
 def takes_sizes_of_1_and_0(case: Case) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = None
-        for shorter in shortened(case.names, case.arrays, case.subject.items):
-            if detail := wrong_at_size(case, shorter):
-                return detail
-            found = detail if found is None else found
-        return found
+        found = [wrong_at_size(case, shorter) for shorter in shortened(case.names, case.arrays, case.subject.items)]
+    ran = [detail for detail in found if detail is not None]
+    return max(ran, key=lambda detail: (bool(detail), not isinstance(detail, Remark)), default=None)
 
 
 def wrong_at_size(case: Case, shorter: Shorter) -> str | None:
@@ -341,7 +355,7 @@ def wrong_at_size(case: Case, shorter: Shorter) -> str | None:
     try:
         got = case.backward(outputs, leaves, [u.clone() for u in upstreams])
     except Exception as error:  # noqa: BLE001
-        return f"backward raises if {where}: {told(error)}"
+        return Remark(f"backward raises if {where}: {told(error)}")
     wrong = wrong_slopes(functools.partial(case.value, values, upstreams), arrays, got)
     names = [case.names[i] for i in sorted(wrong and wrong - case.wrong_at_full_size)]
     return f"a wrong gradient if {where}: {'; '.join(f'the slope by {name} differs' for name in names)}" if names else ""
