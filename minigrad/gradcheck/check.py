@@ -68,7 +68,7 @@ def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]]
         reports = check_inputs(point, sides, options, generator, progress) if len(sides) > 1 else []
         if not reports:
             return GradcheckReport(title, [], sides, [], False, options.seed)
-        is_wrong = overall([part.verdict for part in (*sides, *reports)]) == FAIL
+        is_wrong = FAIL in [*(side.verdict for side in sides), *(report.verdict for report in reports)]
         is_asked = is_wrong and not subject.is_random and not point.raised
         to_ask = consultations(point, reports, options.seed) if is_asked else []
         warnings = [*subject.notes, *varied, *special_points(reports, subject.before, subject.constants)]

@@ -41,6 +41,7 @@ class Library:
     """NumPy: arrays, which have no gradients. The others say what differs."""
 
     name: str = "NumPy"
+    package: str = "numpy"
     copies: bool = True  # does each call get copies of inputs that are no leaves? Else they are watched
     needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
 

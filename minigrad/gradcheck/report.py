@@ -152,7 +152,8 @@ class GradcheckReport:
 
     @property
     def verdict(self) -> str:
-        return overall([part.verdict for part in (*self.inputs, *self.side_checks)] + [PASS])
+        sides = [check.verdict for check in self.side_checks]
+        return overall([report.verdict for report in self.inputs] + sides + [PASS])
 
     @property
     def remarks(self) -> list[str]:
