@@ -45,10 +45,10 @@ class Runner:
             gradient = hook(gradient)
         return gradient
 
-    def fit(self, gradient: Any, parent: Node, op: Op) -> Any:
-        """The gradient of op's input in the shape and dtype of that input's node, parent."""
+    def fit(self, gradient: Any, parent: Node, op: Op, i: int) -> Any:
+        """The gradient of op's input i in the shape and dtype of that input's node, parent."""
         if gradient.shape != parent.shape:
-            gradient = self.call(unbroadcast, gradient, parent.shape, f"{op.title}, input {op.parents.index(parent)}")
+            gradient = self.call(unbroadcast, gradient, parent.shape, f"{op.title}, input {i}")
         return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
 
     def add(self, total: Any, gradient: Any, in_place: bool) -> Any:

@@ -141,11 +141,11 @@ def walk(roots: Mapping[Any, Any], runner: Any, retain_graph: bool, found: dict[
             parts = node.input_gradients(dout, runner, retain_graph, onto)
         else:  # no gradient has come, so none goes on
             parts, onto = [None] * len(node.parents), None
-        for parent, part in zip(node.parents, parts):
+        for i, (parent, part) in enumerate(zip(node.parents, parts)):
             if parent in waits:
                 if part is not None and part is not onto:  # which has this part already
                     if part.shape != parent.shape or part.dtype is not parent.dtype:  # of which there is one object each
-                        part = runner.fit(part, parent, node)
+                        part = runner.fit(part, parent, node, i)
                     if parent in sums:
                         part = runner.add(sums[parent], part, parent in ours)
                         ours.add(parent)
