@@ -17,6 +17,7 @@ PACKAGES = "minigrad.packages"
 FOLDER = os.path.dirname(os.path.realpath(__file__))
 BESIDE = os.path.dirname(FOLDER)
 LIBRARIES = {"minigrad"}  # their code is not the user's; one that is built on minigrad adds itself
+COMPILED: set[str] = set()  # packages that compile a step of their own: they are the user's, even if they are installed
 
 
 @functools.cache
@@ -27,6 +28,24 @@ def registered(group: str) -> dict[str, str]:
     lines = checkout.get("options.entry_points", group, fallback="").strip().splitlines()
     found = dict(line.replace(" ", "").split("=") for line in lines)
     return found | {point.name: point.value for point in metadata.entry_points(group=group)}
+
+
+@functools.cache
+def is_users(module: str | None) -> bool:
+    """Is a module of this name the user's: neither Python's, nor NumPy's, nor one of `LIBRARIES`, nor installed?"""
+    package = str(module).partition(".")[0]
+    if package in {"numpy", "numba", *LIBRARIES} or package in sys.stdlib_module_names:
+        return False
+    file = str(getattr(sys.modules.get(package), "__file__", None))
+    return package in COMPILED | {"__main__"} or not ("site-packages" in file or "dist-packages" in file)
+
+
+def users_line() -> tuple[str, int]:
+    """The file and line of the user's code that is running."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and not is_users(frame.f_globals.get("__name__")):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def reached(module: str, name: str) -> Any:

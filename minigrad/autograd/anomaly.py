@@ -1,6 +1,5 @@
 """Where did the first NaN or infinity come from? `detect_anomaly` watches every operation, forward and backward."""
-import os
-import traceback
+import linecache
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from ..backend import is_tensor
 from ..observer import Observer
-from ..packages import BESIDE, LIBRARIES
+from ..packages import users_line
 
 
 class detect_anomaly(Observer):
@@ -69,9 +68,6 @@ def _checksum(value: Any) -> int | None:
 
 
 def _user_line() -> str:
-    """The innermost line of the program outside of this library."""
-    inside = tuple(os.path.join(BESIDE, name, "") for name in LIBRARIES)
-    for frame in reversed(traceback.extract_stack()):
-        if not frame.filename.startswith(inside):
-            return f"{frame.filename}:{frame.lineno}: {frame.line}"
-    return "an unknown place"
+    """The innermost line of the program outside of libraries."""
+    file, line = users_line()
+    return f"{file}:{line}: {linecache.getline(file, line).strip()}"

@@ -12,7 +12,7 @@ from ..fast import compile_ahead  # compile_ahead(): let other processes compile
 from ..fast import multiplies_bfloat16  # multiplies_bfloat16(): does the processor do autocast's products at once?
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import threading_layer  # threading_layer(): what runs parallel kernels
-from ..fast.compiling.reached import each  # each(nest, function): the same tuples, lists and dicts, of function(item)
+from ..fast.nests import each  # each(nest, function): the same tuples, lists and dicts, of function(item)
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype

@@ -10,7 +10,7 @@ import numpy as np
 from ..per_thread import this_thread
 from ..runner import EAGER, Runner
 from ..tensor import Tensor
-from .compiling.reached import each
+from .nests import each
 
 MultiTensorAdam = MultiTensorMuon = MultiTensorStep = None  # optimizers step one parameter at a time
 

@@ -1,52 +1,48 @@
 """Capturing a step: which functions it calls on which arrays, so that a replay can call them again without the tape.
 
-`minigrad.compile` (compiled.py) captures and replays. While a step is captured, `Capture` is the thread's runner, so the
-engine hands it every computation:
+`minigrad.compile` (compiled.py) decides when to capture and when to replay. While a step is captured, `Capture` is the
+thread's runner, so the engine hands it every computation:
 
 - an op that is `by_kernels` is captured as the kernels that it launches, forward and backward;
-- any other op as its `forward` and `backward`, which a replay calls, copying the results into the captured memory;
-- sums on the tape, and other functions of arrays, as calls of these functions;
+- any other op as its `forward` and `backward`, and other functions as themselves: a replay calls them, and copies results;
 - what is opaque, such as an optimizer's step, as a call of the whole, Python included, in its precision and grad mode.
 
-Results lie in the capture's own pool and are freed as usual, so memory is reused within the step; captured calls refer to
-it by address only. What outlives the step is copied out: results at once, gradients when somebody looks at them (see
-`_Arrival`). What Python does with values cannot be replayed, so the step sees `CapturedTensor`s, which show none. All calls
-are also noted in a `Transcript`, for comparison with what Python does another time.
+Results lie in the capture's own pool, and captured calls refer to it by address only, so memory is reused within the step.
+What outlives the step is copied: results at once, gradients when somebody looks at them (see `_Arrival`). What Python does
+with values cannot be replayed, so the step sees `CapturedTensor`s, which show none. All calls are noted in a `Transcript`.
 """
 import contextlib
 import functools
+import itertools
+import operator
 import types
 import weakref
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
 from ... import random
-from ...arrays.versions import tick
+from ...arrays import float_errors
+from ...arrays.versions import owner, tick
 from ...backend import is_tensor
 from ...per_thread import Block, this_thread
-from ...replays import READS, SWITCHES, WRITES
+from ...replays import READS, SWITCHES, WRITES, changes
 from ...runner import EAGER, Runner
 from ...tensor import Tensor
 from ..autocast import precision
 from ..elementwise import formulas_of
-from ..kernels.buffers import with_strides_of
-from ..kernels.buffers import are_contiguous
+from ..kernels.buffers import are_contiguous, with_strides_of
 from ..kernels.jit import resolved
 from ..kernels.elementwise import are_alike
 from ..pool import Pool, own
-from .reached import Reached, Snapshot
-from .transcript import Transcript, outside
+from .reached import Reached, Snapshot, same
+from .transcript import Transcript
 
 INSTEAD = {  # what to do instead of what a step may not do
+    READS: "return the tensor and look at it outside, or don't compile this step",
     WRITES: "make a new tensor, or don't compile this step",
-    "reads a gradient in Python": "read it outside (an optimizer with max_grad_norm clips inside its step)",
-    "registers a hook": "register it outside",
-    "enters or leaves textbook()": "enter it outside",
-    "observes operations (detect_anomaly, count_flops, trace)": "observe the whole step, from outside",
-    "draws from the generator in Python": "draw with minigrad's functions, or outside",
-    "looks at the generator's state": "look at it outside",
 }
+OUTSIDE = "do that outside, or don't compile this step"
 
 
 class Refused(RuntimeError):
@@ -56,12 +52,9 @@ class Refused(RuntimeError):
 class CapturedTensor(Tensor):
     """A Tensor of a step that is being captured: it has a shape, a dtype and a place on the tape, but shows no values."""
 
-    @classmethod
-    def of(cls, array: np.ndarray, node, capture: "Capture") -> "CapturedTensor":
-        tensor = cls.__new__(cls)
-        tensor.node, tensor._memory, tensor._capture = node, array, capture
-        tensor.number = capture.transcript.number(array)
-        return tensor
+    def __init__(self, array: np.ndarray, node: Any, capture: "Capture"):
+        self.node, self._memory, self._capture = node, array, capture
+        self.number = capture.transcript.number(array)
 
     @property
     def _array(self) -> np.ndarray:
@@ -73,36 +66,32 @@ class CapturedTensor(Tensor):
 
     @property
     def array(self) -> np.ndarray:
-        self._capture.refuse_read(self)
+        self._capture.notice(READS, self)
 
     shape = property(lambda self: self._memory.shape)
     ndim = property(lambda self: self._memory.ndim)
     dtype = property(lambda self: self._memory.dtype)
+    _repr_html_ = None  # it has no numbers to show
 
     def __repr__(self) -> str:
         return f"CapturedTensor(shape={self._memory.shape}, dtype={self._memory.dtype})"
-
-    _repr_html_ = None  # it has no numbers to show
 
 
 class Capture(Runner):
     """The calls of a step in order, as (function, arguments), and the pool that holds their results."""
 
-    def __init__(self, reached: Reached | None = None, pool: Pool | None = None):
-        self.reached = reached or Snapshot()
-        self.pool = pool or Pool(keeps_all=True)
+    def __init__(self, reached: Reached | None = None, pool: Pool | None = None, arrays: Sequence[np.ndarray] = ()):
+        self.reached, self.pool = reached or Snapshot(), pool or Pool(keeps_all=True)
+        self.arrays = list(map(self.kept, arrays))  # of the inputs
         self.transcript = Transcript(tick())
         self.undo = Snapshot().add(random.generator(), "the generator")
-        self.opaque_arguments: list = []
         self.modes = {name: getattr(this_thread, name) for name in ("rounds_products", "grad_enabled")}  # at first
-        self.inputs: list[CapturedTensor] = []
         self.changed: list[str] = []  # names of what Python changed of `reached`
         self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
         self.opening = 0  # the number of opaque calls before anything is computed
         self.arrivals: list[_Arrival] = []
         self.launches = weakref.WeakKeyDictionary()  # by op applied here: does a replay only launch its kernels?
-        self.is_differentiated = False  # has a gradient arrived at a leaf?
         self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node they had
 
     def __enter__(self) -> "Capture":
@@ -113,16 +102,23 @@ class Capture(Runner):
         own.pool, this_thread.runner = self._pool_before, EAGER
 
     @contextlib.contextmanager
-    def _suspended(self):
-        """As in a replay: nothing is captured, and memory comes from the thread's own pool."""
-        own.pool, this_thread.runner = self._pool_before, EAGER
+    def _switched(self, *state: Any):
+        """Inside, this pool and runner work, and this function sees launches of kernels. A step that goes on after an error
+        from there may depend on values."""
+        own.pool, this_thread.runner, own.observe_launch = state
         try:
             yield
         except Exception as error:
-            self._refuse_to_catch(error)
+            self.refusal = self.refusal or Refused(
+                f"compile: this step catches an error ({type(error).__name__}: {error}), and would be replayed as if it "
+                "came in each call; check the inputs outside, test shapes with an if, or don't compile this step")
             raise
         finally:
-            own.pool, this_thread.runner = self.pool, self
+            own.pool, this_thread.runner, own.observe_launch = self.pool, self, None
+
+    def _suspended(self):
+        """As in a replay: nothing is captured, and memory comes from the thread's own pool."""
+        return self._switched(self._pool_before, EAGER, None)
 
     @contextlib.contextmanager
     def _replayed(self):
@@ -138,70 +134,67 @@ class Capture(Runner):
         for value in inputs:
             self.array_of(value)
         self.transcript.note(op.title, inputs, options, *getattr(op, "described", tuple)())
-        self.launches[op] = _is_by_kernels(op, arrays)
+        by_kernels = self.launches[op] = _is_by_kernels(op, arrays)
         has_backward = this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)
-        out = self._forward(op, arrays, options, has_backward)
+        forward = functools.partial(op.forward, **options)
+        with self._switched(self.pool, self, self.note) if by_kernels else self._suspended():
+            out = forward(*arrays)
+        if not by_kernels:
+            out = self._computed(out, forward, arrays, getattr(op, "is_fixed", True) and not (has_backward and op.saved))
         if not has_backward:
             op.saved = ()  # no backward will need these, but the capture keeps the op alive
         return out
 
     def made(self, tensor: Tensor) -> CapturedTensor:
-        return CapturedTensor.of(tensor._array, tensor.node, self)
+        return CapturedTensor(tensor._array, tensor.node, self)
 
     def backward(self, op, dout: np.ndarray, onto: np.ndarray | None = None) -> tuple:
         if is_tensor(dout):
-            self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
+            self.refuse("calls backward with create_graph=True")
         if op not in self.launches:
-            self._refuse(f"compile: backward reaches {op.title}, which made a tensor of shape {op.shape} outside this "
-                         "step; compute that inside, or pass it as an input, detached")
+            self.refuse(f"goes back to {op.title}, which made a tensor of shape {op.shape} outside this step",
+                        "compute that inside, or pass it as an input, detached")
         self.transcript.note(f"backward of {op.title}", onto is not None)
-        gradients = self._backward(op, dout, {} if onto is None else {"onto": onto})
+        options = {} if onto is None else {"onto": onto}
+        by_kernels = self.launches[op] and dout.flags.carray and dout.size
+        with self._switched(self.pool, self, self.note) if by_kernels else self._suspended():
+            found = op.backward(dout, *op.saved, **options)
+        gradients = found if type(found) is tuple else (found,)
+        if not by_kernels:
+            gradients = self._computed_back(gradients, op, dout, options)
         for gradient in gradients:
             if gradient is not None:
                 self.transcript.own(gradient)
         return gradients
 
-    def _backward(self, op, dout: np.ndarray, options: dict) -> tuple:
-        if self.launches[op] and dout.flags.carray and dout.size:
-            return _as_tuple(self._by_launches(op.backward, (dout, *op.saved), options))
-        with self._suspended():
-            gradients = _as_tuple(op.backward(dout, *op.saved, **options))
-        gradients = [None if g is None else np.asarray(g) for g in gradients]
-        are_views = [g is not None and _is_fixed(op) and _is_view(g, [dout, *options.values()]) for g in gradients]
-        gradients = [g if g is None or is_view else self.kept(g) for g, is_view in zip(gradients, are_views)]
-        targets = [ABSENT if g is None else VIEW if is_view else self.lent(g) for g, is_view in zip(gradients, are_views)]
-        saved = tuple(map(self.lent, op.saved)) if self.launches[op] else None
-        if not options and all(target is ABSENT or target is VIEW for target in targets):
-            return tuple(gradients)  # always views of the same memory
-        options = {name: self.lent(array) for name, array in options.items()}
-        self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
-        return tuple(gradients)
+    def _computed_back(self, gradients: tuple, op, dout: np.ndarray, options: dict) -> tuple:
+        """Gradients for which each replay calls op.backward, copied into the pool; but views stay what they are."""
+        viewed = [dout, *options.values()] if getattr(op, "is_fixed", True) else []
+        gradients = tuple(g if g is None or _is_view(g, viewed) else self.kept(np.asarray(g)) for g in gradients)
+        targets = [g if g is None else VIEW if _is_view(g, viewed) else self.lent(g) for g in gradients]
+        if options or any(isinstance(target, np.ndarray) for target in targets):
+            saved = tuple(map(self.lent, op.saved)) if self.launches[op] else None
+            options = {name: self.lent(array) for name, array in options.items()}
+            self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
+        return gradients
 
     def walk_begins(self, outputs: Sequence, inputs: Sequence) -> None:
         self.transcript.note("backward", outputs, inputs)
 
     def run_hooks(self, node, gradient) -> None:
-        self._refuse(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
-                     "what you want to see, or don't compile this step")
+        self.refuse(f"calls a hook of a tensor of shape {node.shape}", "return what you want to see")
 
     def accumulate(self, node, gradient: np.ndarray) -> None:
         if node.retains_grad:
-            self._refuse(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
-                         "ignore; return what you want to see, or don't compile this step")
-        self.is_differentiated = True
-        self.transcript.note("accumulate", outside(node, f"the gradient of a tensor of shape {node.shape}")
-                             if node.order < self.transcript.began else node.shape)
+            self.refuse(f"calls retain_grad() on a tensor of shape {node.shape}", "return what you want to see")
+        self.transcript.note("accumulate", node, node.shape)
         self.undo.add(node, "a leaf")
-        arrival = self._arrival(node, gradient)
-        with self._suspended() if node.grad is None and not node.accumulation_hooks else self._replayed():
-            arrival()
-
-    def _arrival(self, node, gradient: np.ndarray) -> "_Arrival":
         memory = gradient if gradient.flags.carray else np.empty(gradient.shape, gradient.dtype)
         arrival = _Arrival(node, gradient if memory is gradient else self.lent(gradient), memory)
         self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
-        return arrival
+        with self._replayed() if node.accumulation_hooks or is_tensor(node.grad) else self._suspended():
+            arrival()
 
     def call(self, function: Callable, *arguments) -> np.ndarray:
         with self._suspended():
@@ -209,7 +202,11 @@ class Capture(Runner):
         if any(result is value for value in arguments):  # in place
             self.note(function, arguments)
             return result
-        if _is_view(result, arguments):
+        return self._computed(result, function, arguments)
+
+    def _computed(self, result: Any, function: Callable, arguments: Sequence, may_be_view: bool = True) -> np.ndarray:
+        """The result of a function that each replay calls, copied into the pool; but a view stays what it is."""
+        if may_be_view and _is_view(result, arguments):
             return result
         result = self.kept(np.asarray(result))
         self.note(_call_into, (result, function, *arguments))
@@ -227,44 +224,32 @@ class Capture(Runner):
         self.transcript.note(function.__qualname__, arguments, options, precision())
         for value in (*arguments, *options.values()):
             self.undo.add(value, "an argument")
-            if not any(value is known for known in self.opaque_arguments):
-                self.opaque_arguments.append(value)
         if len(self.calls) == self.opening:
             self.opening += 1
         called = functools.partial(function, **options) if options else function
-        self.calls.append((self._in_present_mode(called), arguments))
+        for name, at_first in self.modes.items():  # in which replays are
+            if (now := getattr(this_thread, name)) != at_first:
+                called = Block(name, now)(called)
+        self.calls.append((called, arguments))
         with self._replayed():
             return function(*arguments, **options)
 
     def notice(self, deed: str, tensor: Tensor | None = None, instead: str | None = None) -> None:
-        """Refuse what a replay would not do."""
+        instead = instead or INSTEAD.get(deed, OUTSIDE)
         if deed == READS:
-            self.refuse_read(tensor)
+            deed = (f"reads the values of a tensor of shape {tensor.shape} in Python (as item(), bool(), numpy() or an "
+                    "index do), or writes to it in place")
         if deed == SWITCHES:
-            is_input = any(tensor is given for given in self.inputs)
-            if not is_input and (type(tensor) is CapturedTensor or not self.transcript.is_from_outside(tensor)):
-                return
-            deed, instead = f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside"
-        instead = instead or INSTEAD.get(deed, "don't compile this step")
-        self._refuse(f"compile: this step {deed}, which a replay would not do; {instead}")
+            number = getattr(tensor, "number", None)
+            if number > len(self.arrays) if number else not self.transcript.is_from_outside(tensor.node):
+                return  # the step has made it
+            deed = f"changes whether a tensor of shape {tensor.shape} requires a gradient"
+        self.refuse(deed, instead)
 
-    def refuse_read(self, tensor: Tensor) -> None:
-        self._refuse(
-            f"compile: this step reads the values of a tensor of shape {tensor.shape} in Python (as item(), bool(), "
-            "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
-            "outside, or don't compile this step"
-        )
-
-    def _refuse(self, message: str) -> None:
+    def refuse(self, deed: str, instead: str = OUTSIDE) -> None:
         """Refuse for good: the step may catch the exception, so it is kept."""
-        self.refusal = self.refusal or Refused(message)
+        self.refusal = self.refusal or Refused(f"compile: this step {deed}, which a replay would not do; {instead}")
         raise self.refusal
-
-    def _refuse_to_catch(self, error: Exception) -> None:
-        """Refuse a step that goes on after an error: it may depend on values."""
-        self.refusal = self.refusal or Refused(
-            f"compile: this step catches an error ({type(error).__name__}: {error}), and would be replayed as if it came "
-            "in each call; check the inputs outside, test shapes with an if, or don't compile this step")
 
     # ------------------------------------------------------------------------------------------------ how it works
 
@@ -277,14 +262,6 @@ class Capture(Runner):
             self.sources.setdefault(id(value), (value, value._array, value.node))
         return value._array
 
-    def _in_present_mode(self, function: Callable) -> Callable:
-        """The function in this thread's precision and grad mode. A replay is in the mode in which the step began."""
-        for name, at_first in self.modes.items():
-            now = getattr(this_thread, name)
-            if now != at_first:
-                function = Block(name, now)(function)
-        return function
-
     def lent(self, value: Any) -> Any:
         """The array, or a tuple of arrays, for a captured call: memory of the pool is not kept alive by it."""
         if type(value) is tuple:
@@ -294,7 +271,6 @@ class Capture(Runner):
         return value
 
     def note(self, function: Callable, arguments: Sequence) -> None:
-        """Capture a call on these arrays."""
         self.calls.append(resolved(function, tuple(map(self.lent, arguments))))
 
     def kept(self, array: np.ndarray) -> np.ndarray:
@@ -303,38 +279,74 @@ class Capture(Runner):
         copy[...] = array
         return copy
 
-    def _forward(self, op, arrays: Sequence, options: dict, has_backward: bool) -> np.ndarray:
-        if self.launches[op]:
-            return self._by_launches(op.forward, arrays, options)
-        with self._suspended():
-            out = op.forward(*arrays, **options)
-        is_view = _is_fixed(op) and _is_view(out, arrays)
-        if is_view and not (has_backward and op.saved):
-            return out
-        out = out if is_view else self.kept(np.asarray(out))
-        forward, lent = functools.partial(op.forward, **options), list(map(self.lent, arrays))
-        self.calls.append((forward, lent) if is_view else (_call_into, (self.lent(out), forward, *lent)))
-        return out
+    # ------------------------------------------------------------------------------------------------ as a replay
 
-    def _by_launches(self, function: Callable, arguments: Sequence, options: dict) -> Any:
-        """function(*arguments, **options), captured as the kernels that it launches."""
-        own.observe_launch = self.note
-        try:
-            return function(*arguments, **options)
-        except Exception as error:
-            self._refuse_to_catch(error)
-            raise
-        finally:
-            own.observe_launch = None
+    def result(self, value: Any) -> Any:
+        """The array of what the step returns."""
+        if value is not None and not is_tensor(value):
+            self.refuse(f"returns {type(value).__name__}", "return Tensors, in tuples, lists or dicts, or None")
+        if value is not None and value.requires_grad and not self.arrivals:
+            self.refuse("returns a tensor on the tape, but calls no backward", "call it, or compute under no_grad()")
+        return self.array_of(value)
+
+    def ends(self, inputs: Sequence[Tensor], results: Any, call: int) -> None:
+        """The step has returned these arrays for these inputs: from now on it can be replayed."""
+        self.results, self.count, self.call = results, 1, call  # of calls since the capture; of all, when Python last ran
+        self.generation = changes()  # counting modules that the step itself makes
+        firsts = [value for place in self.reached.variables for value in place.first.values()]
+        self._values = [now if same(first, now) else first for first, now in zip(firsts, self._variables())]  # by threads
+        for value in self._values:
+            self.array_of(value)  # of a Tensor the step may look at the shape, which no op reads
+        memories = [owner(value) for value in self.undo.values.values() if isinstance(value, np.ndarray)]
+        self._written = {id(memory): weakref.ref(memory) for memory in memories}  # by opaque calls and hooks
+        self.check(inputs)
+        self.undo = Snapshot()  # it held copies of all that the step changes
+
+    def _variables(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable([place.read().values() for place in self.reached.variables])
+
+    def is_current(self) -> bool:
+        """Is everything as it was when the step was captured?"""
+        if self.generation != changes() or not all(map(operator.is_, self._variables(), self._values)):
+            return False
+        for tensor, array, node in self.sources.values():
+            if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:
+                return False
+        return True
+
+    def check(self, inputs: Sequence[Tensor]) -> None:
+        """Refuse an input if the step may write to its memory before reading it: through an optimizer, hook or gradient."""
+        for array in (tensor._array for tensor in inputs):
+            memory = owner(array)
+            gradients = [arrival.node.grad for arrival in (self.arrivals if array.dtype.kind == "f" else ())]
+            if (self._written.get(id(memory), lambda: None)() is memory
+                    or any(isinstance(grad, Tensor) and owner(grad._array) is memory for grad in gradients)):
+                raise Refused(f"compile: an input of shape {array.shape} shares memory with a tensor or gradient to which "
+                              "this step writes; pass a copy, as clone() makes, or don't compile this step")
+
+    @float_errors.ignored
+    def replay(self, inputs: Sequence[Tensor]) -> Any:
+        """The results of the step for these inputs, as arrays that the next replay overwrites."""
+        for array, tensor in zip(self.arrays, inputs):
+            array[...] = tensor.array
+        calls = iter(self.calls)
+        for function, arguments in itertools.islice(calls, self.opening):  # they may clear gradients
+            function(*arguments)
+        self.leave()
+        for function, arguments in calls:
+            function(*arguments)
+        return self.results
+
+    def leave(self) -> None:
+        """Move gradients away from where the step is about to write."""
+        for arrival in self.arrivals:
+            arrival.leave()
 
 
 class _Arrival:
-    """A gradient arrives at a leaf. Each replay computes it in the same memory, or copies it to one place if the step
-    reuses that memory, so an optimizer need not look up where gradients are.
-
-    The memory is only lent to the leaf: `Tensor.grad` gives users a copy, and what the leaf still holds when the next
-    replay begins is copied then (`leave`).
-    """
+    """A gradient arrives at a leaf, in each replay in the same memory, to which it is copied if the step reuses its own: an
+    optimizer need not look up where gradients are. The memory is only lent: `Tensor.grad` gives users a copy, and what the
+    leaf still holds when the next replay begins is copied then (`leave`)."""
 
     __slots__ = ("gradient", "memory", "node")  # one per parameter, called in each replay
 
@@ -358,22 +370,13 @@ class _Arrival:
             self.node.grad = self.memory.copy()
 
 
-ABSENT, VIEW = object(), object()  # a gradient that is None, or is a view of memory that is written anyway
+VIEW = object()  # in place of memory for a gradient that is a view of other memory
 
 
 def _is_by_kernels(op, arrays: Sequence) -> bool:
     """Do kernels alone compute these inputs, forward and backward? Not if some must be copied first, or are empty."""
     by_formulas = () if this_thread.is_textbook else formulas_of(type(op))
     return are_alike(arrays, *by_formulas) if by_formulas else getattr(op, "by_kernels", False) and are_contiguous(arrays)
-
-
-def _as_tuple(gradients: Any) -> tuple:
-    return gradients if type(gradients) is tuple else (gradients,)
-
-
-def _is_fixed(op) -> bool:
-    """Does the op make the same calls each time? A user's Function may not."""
-    return getattr(op, "is_fixed", True)
 
 
 def _is_view(result: Any, arguments: Sequence) -> bool:
@@ -391,11 +394,11 @@ def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
 
 
 def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray, options: dict) -> None:
-    gradients = op.backward(dout, *(op.saved if saved is None else saved), **options)
-    for target, gradient in zip(targets, _as_tuple(gradients)):
-        if (target is ABSENT) != (gradient is None):
+    found = op.backward(dout, *(op.saved if saved is None else saved), **options)
+    for target, gradient in zip(targets, found if type(found) is tuple else (found,)):
+        if (target is None) != (gradient is None):
             came = "no gradient" if gradient is None else "a gradient"
             raise RuntimeError(f"compile: {op.title}.backward returns {came} where it did not when the step was captured; "
                                "return zeros, or don't compile this step")
-        if target is not ABSENT and target is not VIEW:
+        if isinstance(target, np.ndarray):
             target[...] = gradient

@@ -1,31 +1,22 @@
-"""A step captured once and replayed: the same kernels on the same memory, without the tape and without layers.
+"""A step captured once and replayed (capture.py): the same kernels on the same memory, without the tape and without layers.
 
-What a replay cannot follow is refused when the step is captured, or constant. Before each replay, Tensors, modules and
-variables are compared with what they were (reached.py). Ever more rarely, Python runs the step again, and is compared with
-what it did before, call by call (transcript.py).
+Before each replay, Tensors, modules and variables are compared with what they were (reached.py). Ever more rarely, Python
+runs the step again, and is compared with what it did before, call by call (transcript.py).
 """
 import functools
-import itertools
-import operator
 import types
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
-import numpy as np
-
-from ...arrays import float_errors
-from ...arrays.versions import owner
 from ...per_thread import this_thread
-from ...replays import changes
 from ...runner import EAGER
 from ...tensor import Tensor, wrap
 from ..kernels import ahead
-from ..kernels.buffers import with_strides_of
 from ..kernels.jit import get_num_threads
 from ..pool import Pool
 from .capture import Capture, CapturedTensor, Refused
-from .reached import MISSING, Reached, each
+from ..nests import each
+from .reached import MISSING, Reached
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -59,6 +50,7 @@ def compile(
       something else than was captured, a RuntimeError names it, and since when. With `check` it makes every call.
     - What no replay would do is refused when Python runs, with nothing changed: setting a variable or what it holds,
       reading a value (item(), an if), writing in place, hooks, create_graph, reading what an optimizer or scheduler keeps.
+      So is an input that shares memory with what the step writes to: a gradient, a parameter that is trained.
     - Prints and other effects outside happen only when Python runs.
 
     `constants()` of the result lists what was taken as constant; `forget()` drops all captures. PyTorch's other keywords
@@ -99,14 +91,8 @@ class Compiled(Generic[Arguments, Result]):
         self.function: Callable[Arguments, Result] = function
         self.check: bool = check
         self.calls: int = 0
-        self._captured: dict[tuple[Any, ...], _Captured] = {}
-        self._of_classes: dict[type, Compiled] = {}  # as a class method
+        self._captured: dict[tuple[Any, ...], Capture] = {}
         functools.update_wrapper(self, function)
-        self._kept_as: str = f"{getattr(self, '__qualname__', '')}, compiled"  # in the objects of which it is a method
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        """Called in a class body. A base class may have the same name, but it has fewer bases."""
-        self._kept_as = f"{owner.__qualname__}.{name}, compiled, {len(owner.__mro__)}"
 
     def __get__(self, owner: Any, kind: type | None = None) -> "Compiled[..., Result]":
         """The step as a method: each object keeps its own compiled step."""
@@ -114,12 +100,10 @@ class Compiled(Generic[Arguments, Result]):
             return self
         if this_thread.runner is not EAGER:  # inside a step that is being captured, which may not change the object
             return self.function.__get__(owner, kind)
-        own = getattr(owner, "__dict__", None)
-        is_class = isinstance(owner, type)
-        if type(own) is not dict and not is_class:
-            raise TypeError(f"compile: {type(owner).__name__} has __slots__ and no __dict__, in which an object keeps its "
-                            "own compiled method; add \"__dict__\" to them, or compile a function")
-        steps, key = (self._of_classes, owner) if is_class else (own, self._kept_as)
+        steps, key = getattr(owner, "__dict__", None), f"compiled {id(self)}"
+        if type(steps) is not dict:
+            raise TypeError(f"compile: {type(owner).__name__} has no __dict__ of its own, in which an object keeps its "
+                            "compiled method; add \"__dict__\" to its __slots__, or compile a function")
         method = self.function.__get__(owner, kind)
         if key not in steps or steps[key].function != method:  # a copied object has the original's
             steps[key] = Compiled(method, self.check)
@@ -131,42 +115,62 @@ class Compiled(Generic[Arguments, Result]):
         if named:
             raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")
         self.calls += 1
-        key = (*map(_form, inputs), *first_places(inputs), this_thread.identity, *_modes())
+        ids = list(map(id, inputs))
+        key = (*map(_form, inputs), *map(ids.index, ids), this_thread.identity, *_modes())
         known = self._captured.get(key)
         is_current = known is not None and known.is_current()
         if is_current:
-            if known.may_write_to(inputs):
-                return each(self.function(*inputs), _off_the_tape)
+            known.check(inputs)
             known.count += 1
             if not self.check and known.count != 3 and known.count & known.count - 1:
-                return known.replay(inputs)
+                return copied(known.replay(inputs))
         return self._run(inputs, key, known, is_current)
 
-    def _run(self, inputs: Sequence[Tensor], key: tuple[Any, ...], known: "_Captured | None", is_current: bool) -> Any:
+    def _run(self, inputs: Sequence[Tensor], key: tuple[Any, ...], known: Capture | None, is_current: bool) -> Any:
         """Python makes this call. RuntimeError if what is known is current, and Python does something else."""
         ahead.start()
-        changed = [] if known is None else known.reached.changes()
         if known is not None:
             known.leave()
             self._captured.pop(key, None)  # another thread may have removed it
-        result, new = captured(self, inputs, Pool(keeps_all=True) if known is None else known.pool)
-        if new is not None:
-            self._captured[key] = new
-            for oldest in list(self._captured)[:-MOST_CAPTURED]:
-                self._captured.pop(oldest, None)
-        if new is None or known is None:
-            return result
-        difference = new.transcript.difference(known.transcript)
-        if difference is None:  # nothing relevant has changed
+        new = self._captured[key] = self._capture(inputs, None if known is None else known.pool)
+        for oldest in list(self._captured)[:-MOST_CAPTURED]:
+            self._captured.pop(oldest, None)
+        difference = known and new.transcript.difference(known.transcript)
+        if known and not difference:  # nothing relevant has changed
             new.count = known.count + (not is_current)
-        elif is_current:
+        elif known and is_current:
             self.forget()  # other shapes and threads took the same as constant
+            changed = known.reached.changes()
             because = f" ({', '.join(changed[:3])} changed)" if changed else ""
             wrong = f"; replays since call {known.call + 1} may have been wrong" if self.calls - known.call > 1 else ""
             raise RuntimeError(f"compile: at call {self.calls} this step did something else than was captured: {difference}"
                                f"{because}{wrong}. Python made this call; pass what changes as an input, or don't compile "
                                "this step")
-        return result
+        return copied(new.results)
+
+    def _capture(self, inputs: Sequence[Tensor], pool: Pool | None) -> Capture:
+        """`Refused`, with nothing changed, if a replay would not do the same as the step."""
+        modes, step = _modes(), Capture(Reached(self.function), pool, [x.array for x in inputs])
+        try:
+            with step:
+                tensors = {id(x): CapturedTensor(array, None, step) for x, array in zip(inputs, step.arrays)}
+                results = self.function(*[tensors[id(x)] for x in inputs])
+                step.transcript.note("return", results, where="at its end")
+                results = each(results, step.result)
+            if step.refusal is not None:  # the step has caught it
+                raise step.refusal
+            changed = step.changed + step.reached.changes()
+            if _modes() != modes:
+                changed.append("the grad mode, the precision or the number of threads")
+            if changed:
+                step.refuse(f"changes {', '.join(dict.fromkeys(changed))}",
+                            "change it outside, pass it as an input, or don't compile this step")
+            step.ends(inputs, results, self.calls)
+        except Refused:
+            step.undo.restore()
+            step.reached.restore()
+            raise
+        return step
 
     def forget(self) -> None:
         """Capture again at the next call."""
@@ -184,7 +188,7 @@ class Compiled(Generic[Arguments, Result]):
         if not self._captured:
             return []
         *_, last = self._captured.values()
-        variables = {place.name_of(key): value for place in last.reached.variables() for key, value in place.first.items()}
+        variables = {place.name_of(key): value for place in last.reached.variables for key, value in place.first.items()}
         variables = [Constant(name, "", value) for name, value in variables.items()
                      if value is not MISSING and not callable(value) and not isinstance(value, types.ModuleType)]
         return variables + [Constant(*constant) for constant in last.transcript.constants()]
@@ -212,140 +216,6 @@ def _modes() -> tuple[int, bool, bool, bool]:
     return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook, this_thread.rounds_products
 
 
-class _Captured:
-    """A captured step with the arrays of its inputs and results."""
-
-    def __init__(self, step: Capture, inputs: Sequence[np.ndarray], results: Any, call: int):
-        self.pool, self.arrivals, self.sources = step.pool, step.arrivals, list(step.sources.values())
-        self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
-        self.inputs, self.results = inputs, results
-        self.reached, self.transcript = step.reached, step.transcript
-        self.peeks = [place.peek for place in self.reached.variables()]
-        self.values = list(self._variables())
-        self.generation = changes()  # counting modules that the step itself makes
-        self.count, self.call = 1, call  # of calls since the capture; of all calls when Python last ran
-        written = [array for _, array, _ in self.sources]  # by optimizers, which also write to what they keep, or hooks
-        self.has_opaque_calls = bool(step.opaque_arguments)
-        for value in step.opaque_arguments:
-            each(getattr(value, "state", None), written.append)
-        owners = [owner(array) for array in written if isinstance(array, np.ndarray)]
-        self.written = {id(array): weakref.ref(array) for array in owners}
-
-    def _variables(self) -> Iterable[Any]:
-        return itertools.chain.from_iterable(map(operator.call, self.peeks))
-
-    def is_current(self) -> bool:
-        """Is everything as it was when the step was captured?"""
-        if self.generation != changes() or not all(map(operator.is_, self._variables(), self.values)):
-            return False
-        for tensor, array, node in self.sources:
-            if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:
-                return False
-        return True
-
-    def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
-        """Might the step write to an input's memory, through a tensor from outside, before it reads the input?"""
-        for array in (tensor._array for tensor in inputs):
-            is_known = self.written.get(id(owner(array)), lambda: None)() is owner(array)
-            if is_known and (self.has_opaque_calls or self.has_hooks()):
-                return True
-            for arrival in self.arrivals if array.dtype.kind == "f" else ():  # integers are no gradients
-                gradient = arrival.node.grad
-                if isinstance(gradient, Tensor) and np.may_share_memory(array, gradient._array):
-                    return True
-        return False
-
-    def has_hooks(self) -> bool:
-        return any(arrival.node.accumulation_hooks for arrival in self.arrivals)
-
-    @float_errors.ignored
-    def replay(self, inputs: Sequence[Tensor]) -> Any:
-        for array, tensor in zip(self.inputs, inputs):
-            array[...] = tensor.array
-        for function, arguments in self.opening:  # they may clear gradients
-            function(*arguments)
-        self.leave()
-        for function, arguments in self.calls:
-            function(*arguments)
-        return copied(self.results)
-
-    def leave(self) -> None:
-        """Move gradients away from where the step is about to write."""
-        for arrival in self.arrivals:
-            arrival.leave()
-
-
-def captured(compiled: Compiled, inputs: Sequence[Tensor], pool: Pool) -> tuple[Any, _Captured | None]:
-    """A step's results and its capture; no capture if the step may have written to the inputs.
-
-    If a replay would not do the same: `Refused`, with nothing changed."""
-    arrays = [with_strides_of(x.array) for x in inputs]
-    for array, x in zip(arrays, inputs):
-        array[...] = x.array
-    function, modes, reached = compiled.function, _modes(), Reached(compiled.function)
-    step = Capture(reached, pool)
-    try:
-        with step:
-            tensors = [CapturedTensor.of(array, None, step) for array in arrays]
-            tensors = step.inputs = [tensors[i] for i in first_places(inputs) or range(len(tensors))]
-            own = vars(tensors[0]).keys() | {"leaf"} if tensors else set()
-            results = function(*tensors)
-            step.transcript.ends(results)
-            results = each(results, lambda value: _array_of(value, step))
-        if step.refusal is not None:  # the step has caught it
-            raise step.refusal
-        changed = step.changed + reached.changes()
-        changed += [f"the attribute {name} of an input" for tensor in tensors for name in vars(tensor).keys() - own]
-        if _modes() != modes:
-            changed.append("the grad mode, the precision or the number of threads")
-        if changed:
-            raise Refused(f"compile: this step changes {', '.join(dict.fromkeys(changed))}, which a replay would not; "
-                          "change it outside, pass it as an input, or don't compile this step")
-        for value in (value for place in reached.variables() for value in place.first.values()):
-            step.array_of(value)  # of a Tensor the step may look at the shape, which no op reads
-        known = _Captured(step, arrays, results, compiled.calls)
-        if not known.may_write_to(inputs):
-            return copied(results), known
-        if known.has_hooks():  # which would be called twice
-            raise Refused("compile: an input shares memory with a tensor or gradient of this step, whose hooks may write "
-                          "there; pass a copy, as clone() makes")
-    except Refused:
-        step.undo.restore()
-        reached.restore()
-        raise
-    finally:
-        step.inputs = []  # they refer to the step
-    step.undo.restore()  # it has read copies: run it again on the inputs themselves
-    return each(function(*inputs), _off_the_tape), None
-
-
-def first_places(inputs: Sequence[Tensor]) -> list[int]:
-    """For each input the index of its first occurrence; empty if all differ."""
-    ids = list(map(id, inputs))
-    return list(map(ids.index, ids)) if len(set(ids)) < len(ids) else []
-
-
-class NoTensors(Refused, TypeError):
-    """A step returned something other than Tensors."""
-
-
-def _array_of(value: Any, step: Capture) -> np.ndarray | None:
-    """The array of a Tensor that a step returned."""
-    if value is None:
-        return None
-    if not isinstance(value, Tensor):
-        raise NoTensors("compile: a compiled step returns Tensors, in tuples, lists or dicts, or None, "
-                        f"got {type(value).__name__}")
-    if value.requires_grad and not step.is_differentiated:
-        raise Refused("compile: a replay's results are off the tape, and this step calls no backward(); call it inside, "
-                      "or compute under no_grad()")
-    return step.array_of(value)
-
-
-def _off_the_tape(value: Tensor | None) -> Tensor | None:
-    return None if value is None else copied(value.array)
-
-
 def copied(results: Any) -> Any:
-    """Copies of the results, as Tensors."""
+    """Copies of arrays, as Tensors."""
     return each(results, lambda array: None if array is None else wrap(array.copy(order="K")))

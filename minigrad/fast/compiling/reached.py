@@ -6,11 +6,12 @@ step, so that a step which changes it is refused, and set back, and an error can
 import collections
 import dis
 import functools
-import itertools
+import gc
 import math
 import pickle
 import random
 import sys
+import threading
 import types
 from collections.abc import Callable, Collection
 from typing import Any
@@ -18,14 +19,20 @@ from typing import Any
 import numpy as np
 
 from ...backend import is_tensor
-from ...packages import LIBRARIES
+from ...packages import COMPILED, LIBRARIES, is_users
 from ...runner import Runner
 from ...tape import Op
 
-COMPILED: set[str] = set()  # packages that compile a step of their own: they are the user's, even if they are installed
 SIMPLE = int, float, complex, str, bytes, types.NoneType, types.EllipsisType, range, slice, np.generic, np.dtype
-EQUAL = {int, float, str, bytes, bool}  # compared by value, others by identity
 MISSING = object()  # the value of a variable that is not there
+LEADS: dict[type, tuple[str, ...]] = {  # functions, and the attributes in which they lead to other values
+    types.FunctionType: ("__code__", "__closure__", "__defaults__", "__kwdefaults__"), property: ("fget",),
+    types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"),
+    staticmethod: ("__func__",), classmethod: ("__func__",), functools.cached_property: ("func",),
+    types.BuiltinFunctionType: ("__self__", "__name__"), types.MethodWrapperType: ("__self__", "__name__"),
+    np.random.Generator: ("bit_generator",),
+}
+BY_OTHER_NAMES = {"getattr", "setattr", "delattr", "vars", "globals", "exec", "eval", "__dict__", "__setattr__"}
 
 
 def is_a(value: Any, kinds: Any) -> bool:
@@ -33,66 +40,53 @@ def is_a(value: Any, kinds: Any) -> bool:
     return issubclass(type(value), kinds)
 
 
-def is_users(module: str | None) -> bool:
-    """Is a module of this name the user's: neither Python's, nor NumPy's, nor one of `LIBRARIES`, nor installed?"""
-    package = str(module).partition(".")[0]
-    file = getattr(sys.modules.get(package), "__file__", None) if package != "__main__" else None
-    is_installed = package not in COMPILED and ("site-packages" in str(file) or "dist-packages" in str(file))
-    return not (is_installed or package in {"numpy", "numba", *LIBRARIES} or package in sys.stdlib_module_names)
-
-
 def same(a: Any, b: Any) -> bool:
-    """Are these the same object, or equal numbers or strings?"""
-    return a is b or (type(a) is type(b) and type(a) in EQUAL and a == b
-                      and (type(a) is not float or math.copysign(1, a) == math.copysign(1, b)))
+    """Are these the same object, or equal numbers or strings? 0.0 and -0.0 are not."""
+    return a is b or type(a) is type(b) and type(a) in (int, float, str, bytes) and a == b and bool(a or repr(a) == repr(b))
 
 
-def each(nest: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply the function to everything in nested tuples, named tuples, lists and dicts, keeping the structure."""
-    if type(nest) in (dict, collections.OrderedDict):
-        return type(nest)((key, each(value, function)) for key, value in nest.items())
-    if type(nest) in (tuple, list):
-        return type(nest)(each(value, function) for value in nest)
-    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return type(nest)(*[each(value, function) for value in nest])
-    return function(nest)
+def row_of(value: Any, table: dict) -> Any:
+    """The row of its type, or of the type's nearest base."""
+    return next((table[kind] for kind in type(value).__mro__ if kind in table), None)
+
+
+def leads(value: Any) -> list[Any] | None:
+    """The values to which a function leads; None if it is none."""
+    if is_a(value, types.CellType):
+        return [contents(value)]
+    names = row_of(value, LEADS)
+    return None if names is None else [getattr(value, name) for name in names]
 
 
 class Place:
-    """Variables, or what a value holds, by key: how to read and to write them, their names, and what was there, at first
-    and at the last look. Of variables `peek` reads the values alone, in less time."""
+    """Variables and attributes, which are `put` back one by one, or what a value holds, which is refilled: what was there,
+    by key, at first and at the last look."""
 
-    def __init__(self, read: Callable, write: Callable, name_of: Callable[[Any], str], peek: Callable | None = None):
-        self.read, self.write, self.name_of, self.peek = read, write, name_of, peek
+    def __init__(self, read: Callable, name_of: Callable[[Any], str], put: Callable | None = None,
+                 refill: Callable | None = None):
+        self.read, self.name_of, self.put, self.refill = read, name_of, put, refill
         self.first = self.latest = read()
 
-    def changes(self, before: dict) -> list[str]:
-        """The names of what differs from before."""
+    def changed(self, before: dict) -> list:
+        """The keys of what differs from before."""
         now = self.read()
-        keys = [key for key in {**before, **now} if not same(now.get(key, MISSING), before.get(key, MISSING))]
-        return [self.name_of(key) for key in keys or (key for key, old in zip(now, before) if not same(key, old))]
+        return [key for key in {**before, **now} if not same(now.get(key, MISSING), before.get(key, MISSING))]
 
 
 class Snapshot:
-    """Values with all that they hold, as they are now: containers, arrays, objects, random generators.
-
-    >>> options = {"lr": 0.1, "moment": np.zeros(2)}
-    >>> snapshot = Snapshot().add(options, "options")
-    >>> options["lr"] = 0.2; options["moment"] += 1
-    >>> snapshot.changes()
-    ["options['lr']", "options['moment']"]
-    >>> snapshot.restore()
-    >>> options
-    {'lr': 0.1, 'moment': array([0., 0.])}
-    """
+    """Values with all that they hold, as they are now: containers, arrays, objects, random generators."""
 
     most: float = math.inf  # values
     largest: float = math.inf  # bytes of one of them
+    opens_tensors: bool = True  # and what else minigrad looks after itself
 
     def __init__(self) -> None:
         self.places: list[Place] = []
+        self.variables: list[Place] = []  # some of these
         self.values: dict[int, Any] = {}  # all that are held, by id
         self._names = {"__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__", "forward"}  # in code
+        self._written: set[str] = set()  # names to which this code writes
+        self._is_alone = threading.active_count() == 1  # at first: a thread may end while the step runs
         self._owners: list[tuple] = []  # of named attributes: these, its name, are they variables?, those looked at
         self._waiting: collections.deque[tuple[Any, str]] = collections.deque()
 
@@ -113,50 +107,49 @@ class Snapshot:
 
     def changes(self) -> list[str]:
         """The names of what has changed since the last look."""
-        return [name for place in self.places for name in place.changes(place.latest)]
+        return [place.name_of(key) for place in self.places for key in self._own(place, place.changed(place.latest))]
 
     def restore(self) -> None:
         """Set everything back."""
         for place in self.places:
-            if place.changes(place.first):
-                place.write(place.first)
+            keys = self._own(place, place.changed(place.first))
+            if keys and place.refill:
+                place.refill(place.first)
+            for key in keys if place.put else ():
+                place.put(key, place.first.get(key, MISSING))
 
-    def variables(self) -> list[Place]:
-        return [place for place in self.places if place.peek]
+    def _own(self, place: Place, keys: list) -> list:
+        """Those that the step may have changed: beside other threads, of variables and attributes what its code writes."""
+        if self._is_alone or not place.put or self._names & BY_OTHER_NAMES:
+            return keys
+        return [key for key in keys if key in self._written]
 
     def opens(self, value: Any) -> bool:
         """Does it look at this object's attributes?"""
-        bases = {base.__module__.partition(".")[0] for base in type(value).__mro__}
-        is_known = is_users(type(value).__module__) or not bases.isdisjoint(LIBRARIES)
-        return is_known and not is_a(value, (Op, Runner))
-
-    # ------------------------------------------------------------------------------------------------ how it looks
+        kind = type(value)
+        if is_users(kind.__module__) or hasattr(kind, "named_parameters") or kind is types.SimpleNamespace:
+            return self.opens_tensors or not is_tensor(value)
+        is_ours = any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__)
+        return self.opens_tensors and is_ours and not is_a(value, (Op, Runner))
 
     def _follow(self, value: Any, name: str) -> None:
-        if is_a(value, types.FunctionType):
+        kind = type(value)
+        row = row_of(value, HOLDERS)
+        if row is not None:
+            read, refill, are_items = row
+            if sys.getsizeof(value) + getattr(value, "nbytes", 0) <= self.largest:
+                self._hold(lambda: read(value), lambda key: f"{name}[{key!r}]" if are_items and is_a(key, SIMPLE) else name,
+                           refill=functools.partial(refill, value))
+        elif issubclass(kind, types.FunctionType):
             self._function(value, name)
-        elif is_a(value, types.MethodType):
-            owner = name.rpartition(".")[0] or "self"
-            self._waiting += (value.__func__, name), (value.__self__, owner)
-            self._owners.append((dict_of(value.__self__), owner, is_users(type(value.__self__).__module__), set()))
-        elif is_a(value, types.ModuleType):
+        elif issubclass(kind, types.MethodType):
+            owner, name = value.__self__, name.rpartition(".")[0] or "self"
+            self._owners.append((getattr(owner, "__dict__", {}), name, is_users(type(owner).__module__), set()))
+        elif issubclass(kind, types.ModuleType):
             self._owners.append((vars(value), name, is_users(value.__name__), set()))
-        elif is_a(value, (staticmethod, classmethod, property, functools.cached_property)):
-            self._waiting += ((getattr(value, key, None), name) for key in ("__func__", "fget", "func"))
-        elif is_a(value, functools.partial):
-            self._waiting += (value.func, name), (value.args, name), (value.keywords, name)
-        elif is_a(value, (types.BuiltinFunctionType, types.MethodWrapperType)):  # such as random.random
-            if not is_a(value.__self__, (types.ModuleType, type, type(None))):
-                self._waiting.append((value.__self__, name))
-        elif is_a(value, np.random.Generator):
-            self._waiting.append((value.bit_generator, name))
-        elif row := next((row for row in HOLDERS if is_a(value, row[0])), None):
-            _, size, read, write = row
-            if size(value) <= self.largest:
-                self._holds(functools.partial(read, value), functools.partial(write, value),
-                            lambda key: f"{name}[{key!r}]" if is_a(key, SIMPLE) and size is pointers else name)
-        elif is_users(value.__module__) if is_a(value, type) else self.opens(value):
+        elif is_users(value.__module__) if issubclass(kind, type) else self.opens(value):
             self._attributes(value, name)
+        self._waiting += ((found, name) for found in leads(value) or ())
 
     def _named(self) -> bool:
         """Let wait what code that was found since names: variables, and methods. Is there anything?"""
@@ -164,103 +157,73 @@ class Snapshot:
             keys = self._names & own.keys() - done
             done |= keys
             if are_variables:
-                self._scope(own, keys, f"{name}.")
+                self._scope(*items(own, keys), f"{name}.")
             self._waiting += ((own[key], f"{name}.{key}") for key in keys)
         return bool(self._waiting)
 
-    def _holds(self, read: Callable, write: Callable, name_of: Callable[[Any], str], peek: Callable | None = None) -> None:
-        self.places.append(Place(read, write, name_of, peek))
-        self._waiting += ((item, name_of(key)) for key, item in self.places[-1].first.items())
+    def _hold(self, *how: Any, **options: Any) -> Place:
+        self.places.append(place := Place(*how, **options))
+        self._waiting += ((item, place.name_of(key)) for key, item in place.first.items())
+        return place
 
     def _attributes(self, value: Any, name: str) -> None:
-        read, write = functools.partial(attributes, value), functools.partial(put_attributes, value)
-        self._holds(read, write, lambda key: f"{name}.{key}")
+        self._hold(lambda: attributes(value), lambda key: f"{name}.{key}", functools.partial(put_attribute, value))
         if is_a(value, type):
             self._owners.append((vars(value), name, False, set()))
         elif not is_a(value, types.FunctionType):
-            self._waiting += ((base, base.__name__) for base in type(value).__mro__)
+            self._waiting += ((base, base.__name__) for base in type(value).__mro__ if is_users(base.__module__))
 
-    def _variables(self, keys: Collection[str], peek: Callable, put: Callable, prefix: str = "") -> None:
-        def write(before: dict[str, Any]) -> None:
-            for key, value in before.items():
-                put(key, value)
-
-        if keys:
-            self._holds(lambda: dict(zip(keys, peek())), write, lambda key: prefix + key, peek)
-
-    def _scope(self, scope: dict[str, Any], keys: set[str], prefix: str = "") -> None:
-        def put(key: str, value: Any) -> None:
-            scope.pop(key, None) if value is MISSING else scope.update({key: value})
-
-        self._variables(keys, lambda: map(scope.get, keys, itertools.repeat(MISSING)), put, prefix)
+    def _scope(self, read: Callable, put: Callable, prefix: str = "") -> None:
+        if (place := self._hold(read, lambda key: prefix + key, put)).first:
+            self.variables.append(place)
 
     def _function(self, function: types.FunctionType, name: str) -> None:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-        self._variables(cells, lambda: map(contents, cells.values()), lambda key, value: fill(cells[key], value))
+        self._scope(lambda: {key: contents(cell) for key, cell in cells.items()},
+                    lambda key, value: None if value is MISSING else setattr(cells[key], "cell_contents", value))
         if is_users(function.__globals__.get("__name__")):  # a library's may hold one of the user's, as a decorator does
-            codes = codes_in(function.__code__)
-            self._names.update(*[code.co_names for code in codes])
-            self._scope(function.__globals__, set().union(*map(globals_in, codes)))
-            self._waiting += (function.__defaults__, name), (function.__kwdefaults__, name)
+            names, variables, written = named_in(function.__code__)
+            self._names |= names
+            self._written |= written
+            self._scope(*items(function.__globals__, variables))
             self._attributes(function, name)
 
 
 class Reached(Snapshot):
-    """What a function's code can reach, except what minigrad looks after itself: Tensors, optimizers, its generators.
+    """What a function's code can reach, except what minigrad looks after itself: Tensors, optimizers, its generators."""
 
-    >>> __name__, scale, config = "a_file_of_the_user", 2.0, {"eps": 1e-5}
-    >>> reached = Reached(lambda x: x * scale + config["eps"])
-    >>> scale, config["eps"] = 3.0, 1e-6
-    >>> sorted(reached.changes())
-    ["config['eps']", 'scale']
-    """
-
-    most, largest = 10_000, 1 << 20
+    most, largest, opens_tensors = 10_000, 1 << 20, False
 
     def __init__(self, function: Callable):
         super().__init__()
-        is_plain = is_a(function, (types.FunctionType, types.MethodType, functools.partial))
-        COMPILED.add(str(getattr(function, "__module__", "")).partition(".")[0])
-        self.add(function if is_plain else types.MethodType(type(function).__call__, function),
-                 getattr(function, "__name__", type(function).__name__))
+        package = str(getattr(function, "__module__", "")).partition(".")[0]
+        if package not in COMPILED:
+            COMPILED.add(package)
+            is_users.cache_clear()
+        name = getattr(function, "__name__", type(function).__name__)
+        self.add(function if leads(function) else types.MethodType(type(function).__call__, function), name)
 
-    def opens(self, value: Any) -> bool:
-        kind = type(value)
-        is_module = hasattr(kind, "named_parameters")
-        return not is_tensor(value) and (is_module or is_users(kind.__module__) or kind is types.SimpleNamespace)
+
+@functools.lru_cache(4096)
+def named_in(code: types.CodeType) -> tuple[set[str], ...]:
+    """What code, and functions inside it, names: all names; those of globals; and those that it writes to.
+    (`co_names` has attributes, too: `optimizer.step` is no variable `step`.)"""
+    named = [(step.opname, step.argval) for step in dis.get_instructions(code) if is_a(step.argval, str)]
+    variables = {name for kind, name in named if kind.endswith("_GLOBAL")}
+    variables |= {text for text in code.co_consts if "globals" in variables and is_a(text, str)}
+    written = {name for kind, name in named if kind.startswith(("STORE_", "DELETE_"))}
+    inside = [named_in(part) for part in code.co_consts if is_a(part, types.CodeType)]
+    return tuple(set().union(*sets) for sets in zip((set(code.co_names), variables, written), *inside))
 
 
 def contents(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # still empty, as in a function that refers to itself
-        return MISSING
+    return next(iter(gc.get_referents(cell)), MISSING)  # it may still be empty
 
 
-def fill(cell: types.CellType, value: Any) -> None:
-    if value is MISSING:
-        del cell.cell_contents
-    else:
-        cell.cell_contents = value
-
-
-def codes_in(code: types.CodeType) -> list[types.CodeType]:
-    """The code, and that of functions inside it."""
-    return [code, *(part for inner in code.co_consts if is_a(inner, types.CodeType) for part in codes_in(inner))]
-
-
-def globals_in(code: types.CodeType) -> set[str]:
-    """The globals that code names. (`co_names` has attributes, too: `optimizer.step` is no variable `step`.)"""
-    named = {load.argval for load in dis.get_instructions(code) if load.opname.endswith("_GLOBAL")}
-    return named | {text for text in code.co_consts if is_a(text, str)} if "globals" in named else named
-
-
-def dict_of(value: Any) -> dict[str, Any]:
-    """An object's `__dict__`, found without the user's code."""
-    try:
-        return object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
+def items(own: dict[str, Any], keys: Collection[str]) -> tuple[Callable, Callable]:
+    """How to read and to put back these items of a dict."""
+    return (lambda: {key: own.get(key, MISSING) for key in keys},
+            lambda key, value: own.pop(key) if value is MISSING else own.update({key: value}))
 
 
 def attributes(value: Any) -> dict[str, Any]:
@@ -269,26 +232,18 @@ def attributes(value: Any) -> dict[str, Any]:
         return {key: part for key, part in vars(value).items() if not callable(part)}
     slots = (key for base in type(value).__mro__ if is_users(base.__module__) for key, part in vars(base).items()
              if is_a(part, types.MemberDescriptorType))
-    return {**dict_of(value), **{key: getattr(value, key) for key in slots if hasattr(value, key)}}
+    return {**getattr(value, "__dict__", {}), **{key: getattr(value, key) for key in slots if hasattr(value, key)}}
 
 
-def put_attributes(value: Any, before: dict[str, Any]) -> None:
-    kind, now = type if is_a(value, type) else object, attributes(value)
-    for key in now.keys() - before.keys():
-        kind.__delattr__(value, key)
-    for key, part in before.items():
-        if now.get(key, MISSING) is not part:
-            kind.__setattr__(value, key, part)
+def put_attribute(value: Any, key: str, part: Any) -> None:
+    kind = type if is_a(value, type) else object
+    kind.__delattr__(value, key) if part is MISSING else kind.__setattr__(value, key, part)
 
 
 def refill(value: Any, before: dict) -> None:
     """Put former contents back into a container."""
     value.clear()
-    if is_a(value, dict):
-        for key, item in before.items():
-            value[key] = item
-    else:
-        (value.update if is_a(value, set) else value.extend)(before.values())
+    (value.extend if hasattr(value, "extend") else value.update)(before if is_a(value, dict) else before.values())
 
 
 def refill_array(array: np.ndarray, before: dict) -> None:
@@ -296,24 +251,12 @@ def refill_array(array: np.ndarray, before: dict) -> None:
         array[...] = np.frombuffer(before[""], array.dtype).reshape(array.shape)
 
 
-def pointers(container: Any) -> int:
-    return 8 * len(container)
-
-
-def nothing(*_: Any) -> int:
-    return 0
-
-
-HOLDERS: list[tuple] = [  # types; the size of a value; what it holds, by key; how to put that back
-    (dict, pointers, dict, refill),
-    ((list, collections.deque), pointers, lambda value: dict(enumerate(value)), refill),
-    ((tuple, frozenset), pointers, lambda value: dict(enumerate(value)), nothing),
-    (set, pointers, lambda value: dict(zip(value, value)), refill),
-    (np.ndarray, lambda array: array.nbytes,
-     lambda array: {"": b"" if array.dtype.hasobject else array.tobytes()}, refill_array),
-    ((random.Random, np.random.RandomState, np.random.BitGenerator), nothing,
-     lambda value: {"": pickle.dumps(value.__getstate__())},
-     lambda value, before: value.__setstate__(pickle.loads(before[""]))),
-    (type(functools.lru_cache(len)), nothing, lambda value: {"": value.cache_info().misses},
-     lambda value, before: value.cache_clear()),
-]
+BY_INDEX = (lambda value: dict(enumerate(value))), refill, True
+FIXED = (lambda value: dict(enumerate(value))), (lambda *_: None), True
+AS_STATE = (lambda value: {"": pickle.dumps(value.__getstate__())},
+            lambda value, before: value.__setstate__(pickle.loads(before[""])), False)
+HOLDERS: dict[type, tuple] = {  # what a value of this type holds, by key; how to refill it; are these items?
+    dict: (dict, refill, True), list: BY_INDEX, collections.deque: BY_INDEX, set: BY_INDEX, tuple: FIXED, frozenset: FIXED,
+    np.ndarray: (lambda array: {"": b"" if array.dtype.hasobject else array.tobytes()}, refill_array, False),
+    random.Random: AS_STATE, np.random.RandomState: AS_STATE, np.random.BitGenerator: AS_STATE,
+}

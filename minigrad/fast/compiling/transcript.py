@@ -1,53 +1,22 @@
 """What a step did, call by call, for comparison with what it does another time.
 
-Each call has a title, the user's line that made it, and its arguments:
-
-- what the step itself made, by number: the values may differ each time, but not where they come from;
-- Tensors from outside, by identity: they are read again each time;
-- everything else by value, since a replay takes it as constant: numbers, options, arrays made in Python, functions.
+Each call has a title, the user's line that made it, and its arguments: what the step itself made, by number, as values may
+differ each time, but not where they come from; Tensors and other objects from outside, by identity; and all else by value,
+since a replay takes it as constant: numbers, options, arrays made in Python, functions.
 """
-import functools
-import sys
-import types
+import itertools
 import weakref
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy as np
 
 from ...arrays.versions import owner
 from ...autograd.function import Run
 from ...backend import is_tensor
+from ...packages import users_line
 from ...random import Generator
-from .reached import SIMPLE, is_users
-
-NUMBERS = float, complex, np.generic  # compared bit by bit
-PARTS = {  # by which functions are compared
-    functools.partial: ("func", "args", "keywords"), types.FunctionType: ("__code__", "__closure__", "__defaults__"),
-    types.CellType: ("cell_contents",), types.MethodType: ("__func__", "__self__"),
-    staticmethod: ("__func__",), classmethod: ("__func__",), Run: ("function", "inputs", "numbers"),
-}
-
-
-class ByIdentity(NamedTuple):
-    """Compared by identity: a tensor that the step made by its number, anything else by its id; and how it is shown."""
-
-    identity: Any
-    shown: str
-
-    def __repr__(self) -> str:
-        return self.shown
-
-
-class ByValue(NamedTuple):
-    """An array made in Python, or outside the step: compared by value."""
-
-    array: np.ndarray
-
-    def __eq__(self, other: Any) -> bool:
-        return type(other) is ByValue and (self.array is other.array or same_bits(self.array, other.array))
-
-    def __repr__(self) -> str:
-        return np.array2string(self.array, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
+from ...tape import Node
+from .reached import SIMPLE, leads
 
 
 class Call(NamedTuple):
@@ -55,7 +24,7 @@ class Call(NamedTuple):
 
     title: str
     where: str  # the user's line, as "file:line"
-    given: tuple  # its arguments
+    given: tuple  # its arguments, all in one row: numbers, texts and arrays
 
     def __str__(self) -> str:
         return f"{self.title} ({self.where})"
@@ -81,102 +50,63 @@ class Transcript:
         memory = owner(array)
         self._memories[id(memory)] = weakref.ref(memory)
 
-    def note(self, title: str, *given: Any) -> None:
-        self.calls.append(Call(title, users_line(), tuple(map(self._fact, given))))
-
-    def ends(self, results: Any) -> None:
-        """The step returned these."""
-        self.calls.append(Call("return", "at its end", (self._fact(results),)))
+    def note(self, title: str, *given: Any, where: str | None = None) -> None:
+        self.calls.append(Call(title, where or "{}:{}".format(*users_line()), tuple(_flat(map(self._fact, given)))))
 
     def _fact(self, value: Any) -> Any:
         """What of an argument is compared."""
-        if isinstance(value, SIMPLE):
-            return value
+        kind = getattr(value, "co_qualname", type(value).__qualname__)
         if is_tensor(value):
             if hasattr(value, "number"):
-                return made(value.number)
-            if value.node is None or not self.is_from_outside(value):
-                return self._fact(value._array)
-            return outside(value, f"a tensor of shape {value.shape}")
+                return f"tensor {value.number} of those that it made"
+            kind = f"a tensor of shape {value.shape}"
+            value = value._array if value.node is None or not self.is_from_outside(value.node) else value
         if isinstance(value, np.ndarray):
             memory = self._memories.get(id(owner(value)), lambda: None)
-            return made(0) if memory() is owner(value) else ByValue(value)
-        if isinstance(value, types.CodeType):
-            return ByIdentity(value, f"the function {value.co_qualname}")
-        parts = next((names for kind, names in PARTS.items() if isinstance(value, kind)), None)
-        if parts is not None:
-            return tuple(self._fact(getattr(value, name)) for name in parts)
+            return "an array that it made" if memory() is owner(value) else value
+        if isinstance(value, SIMPLE):
+            return value
+        parts = [value.function, value.inputs, value.numbers] if isinstance(value, Run) else leads(value)
         if isinstance(value, type):
-            return value.__qualname__, *[self._fact(part) for part in vars(value).values() if callable(part)]
-        if isinstance(value, (tuple, list, dict)):
-            items = value.items() if isinstance(value, dict) else value
-            return type(value).__name__, *map(self._fact, items)
-        is_new = isinstance(value, Generator) and not self.is_from_outside(value)
-        return type(value).__qualname__ if is_new else outside(value, type(value).__qualname__)
+            parts = [kind, value.__qualname__, *filter(callable, vars(value).values())]
+        elif isinstance(value, (tuple, list, dict)):
+            parts = [f"{kind} of {len(value)}", *(value.items() if isinstance(value, dict) else value)]
+        if parts is not None:
+            return tuple(map(self._fact, parts))
+        return f"another object ({kind} at {id(value):#x})" if self.is_from_outside(value) else kind
 
     def is_from_outside(self, value: Any) -> bool:
-        """Did this Tensor or Generator exist before the step began?"""
-        if isinstance(value, Generator):
-            return value.made <= self.began
-        return value.node is None or value.node.order <= self.began  # of a constant, it is not known
+        """Did this exist before the step began? Of most objects it is not known."""
+        return (value.made if isinstance(value, Generator) else value.order if isinstance(value, Node) else 0) <= self.began
 
     def difference(self, before: "Transcript") -> str | None:
         """How this step differs from an earlier one, in words; None if it does not."""
-        for now, then in zip(self.calls, before.calls):
+        for now, then in itertools.zip_longest(self.calls, before.calls, fillvalue=Call("nothing", "at its end", ())):
             if now.title != then.title:
                 return f"it called {now}, where it had called {then}"
-            if pair := _different(now.given, then.given):
-                return "it gave {} {!r}, where it had given {!r}".format(now, *pair)
-        more, fewer = (now, then) = self.calls[len(before.calls) :], before.calls[len(self.calls) :]
-        if more:
-            return f"it called {now[0]}, which it did not when it was captured"
-        return f"it did not call {then[0]}, which it did when it was captured" if fewer else None
+            for a, b in itertools.zip_longest(now.given, then.given):
+                if not are_same(a, b):
+                    return f"it gave {now} {_shown(a)}, where it had given {_shown(b)}"
+        return None
 
     def constants(self) -> list[tuple[str, str, Any]]:
         """(title of the call, where, value) for numbers and arrays that a replay does not compute again."""
-        found = []
-        for call in self.calls:
-            found += [(call.title, call.where, getattr(fact, "array", fact)) for fact in _leaves(call.given)
-                      if isinstance(fact, (*NUMBERS, int, ByValue)) and not isinstance(fact, bool)]
-        return found
+        return [(call.title, call.where, fact) for call in self.calls for fact in call.given
+                if isinstance(fact, (int, float, complex, np.generic, np.ndarray)) and not isinstance(fact, bool)]
 
 
-def users_line() -> str:
-    """The line of the user's code that is running, as "file:line"."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and not is_users(frame.f_globals.get("__name__")):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+def are_same(a: Any, b: Any) -> bool:
+    """Are these the same, bit by bit?"""
+    if type(a) is type(b) is np.ndarray and a is not b:
+        return (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes())
+    return a is b or type(a) is type(b) and repr(a) == repr(b)  # so that NaN is NaN, and 0 is not -0
 
 
-def made(number: int) -> ByIdentity:
-    """The n-th tensor that the step made; 0 for an array that it made."""
-    return ByIdentity(number, f"tensor {number} of those that it made")
+def _shown(fact: Any) -> str:
+    is_array = isinstance(fact, np.ndarray)
+    return np.array2string(fact, threshold=8, edgeitems=2, separator=", ").replace("\n", "") if is_array else str(fact)
 
 
-def outside(value: Any, kind: str) -> ByIdentity:
-    """A Tensor or other object that the step did not make."""
-    return ByIdentity((id(value),), f"another object ({kind})")
-
-
-def _different(a: Any, b: Any) -> tuple[Any, Any] | None:
-    """The first pair of facts that differ."""
-    if type(a) is type(b) is tuple and len(a) == len(b):
-        return next(filter(None, map(_different, a, b)), None)
-    if isinstance(a, NUMBERS) and type(a) is type(b):
-        is_same = same_bits(np.asarray(a), np.asarray(b))
-    else:
-        is_same = type(a) is type(b) and a == b
-    return None if is_same else (a, b)
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
-
-
-def _leaves(facts: Sequence) -> Iterator:
+def _flat(facts: Iterable) -> Iterator:
     for fact in facts:
-        if type(fact) is tuple:
-            yield from _leaves(fact)
-        else:
-            yield fact
+        yield from _flat(fact) if type(fact) is tuple else (fact,)
