@@ -332,6 +332,12 @@ def test_a_mistake_in_a_step_gives_the_same_error_as_without_compile():
         mg.compile(lambda x: x + mg.zeros(5))(mg.zeros(2))
 
 
+def test_inputs_of_two_layouts_are_captured_apart():
+    step = mg.compile(lambda x: x + 1)
+    for x in (mg.ones(3, 4), mg.ones(4, 3).T) * 6:
+        assert step(x).stride() == x.stride()
+
+
 def test_inputs_and_results_are_tensors():
     with pytest.raises(TypeError, match="takes Tensors, got float"):
         mg.compile(lambda x: x)(1.0)
