@@ -12,7 +12,7 @@ from .differences import (
     FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, overall, random_direction, step_along,
 )
 from .kinks import judge_kinks
-from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
+from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
 from .side_checks import repeats, side_checks
 from .subject import Record, Subject
 
@@ -24,7 +24,6 @@ RETRIES = 4  # points nearby to try if the given one has kinks
 KINK_STEP = 1e-3  # times eps: the step at which the slopes of a kink's sides are taken
 BACKWARD_ROUNDING = 1e-11  # backward's error, relative to the terms that add up to a derivative
 NOTHING = 1e-13  # relative to the largest derivative: as much is lost in 1 + erf(x), where x is far below 0
-LOST = 1e-12  # where all derivatives are smaller, values may have no digits left: those of 1 + erf(x) again
 TINY = 1e-9  # errors up to this size may be rounding: how much of it backward has is then measured
 NEIGHBOURS = 4  # points nearby that show it
 NEARBY = 1e-13  # times x: how far away they are
@@ -71,7 +70,7 @@ def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]]
         is_wrong = FAIL in [*(side.verdict for side in sides), *(report.verdict for report in reports)]
         is_asked = is_wrong and not subject.is_random and not point.raised
         to_ask = consultations(point, reports, options.seed) if is_asked else []
-        warnings = [*subject.notes, *varied, *special_points(reports, subject.before, subject.constants)]
+        warnings = [*subject.notes, *varied, *special_points(reports, subject.before, subject.constants, point.outputs)]
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or it depends on no input"
                  for k, is_known in enumerate(point.is_known) if not is_known]
     warnings += [f"output {k} is NaN in {lost} of {out.size} places, where nothing can be checked"
@@ -129,7 +128,8 @@ def judge_nearby(point: Record, reports: list[InputReport], options: Options, ge
         for i in open_inputs if nearby.is_finite() or not point.is_finite() else ():  # else it left the domain
             again = check_input(nearby, i, options, generator)
             if again.verdict != INCONCLUSIVE:
-                again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
+                place = reports[i].worst or (0, 0)
+                again.notes = [f"{again.name}: judged at a point nearby; at the given one {reports[i].why_open(*place)}"]
                 reports[i] = again
         subject.restore()
 
@@ -207,8 +207,9 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
     if np.all(np.maximum(np.abs(analytic), np.abs(numeric)) <= LOST):
         verdicts[verdicts == FAIL] = INCONCLUSIVE
     sizes = {f"dim {d} of {name}": n for d, n in enumerate(leaf.shape)}
-    sizes |= {f"dim {d} of the output": n for out in point.outputs[:1] for d, n in enumerate(out.shape)}
-    sizes |= {f"the size of {name}": leaf.size}
+    sizes |= {f"dim {d} of the output": n for out in point.outputs[:1] for d, n in enumerate(out.shape)
+              if leaf.shape[d:d + 1] != (n,)}  # else it is the same size under two names
+    sizes |= {f"the size of {name}": leaf.size} if leaf.ndim > 1 else {}
     labels = [label for label, _ in moves]
     checked = f"{len(rows)} x {len(moves)} derivatives" if is_jacobian else described(labels, leaf.size)
     return InputReport(name, leaf.shape, analytic, numeric, bound, verdicts, rows, labels, checked, sizes)

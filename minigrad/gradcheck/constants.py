@@ -43,7 +43,7 @@ def name_constant(ratio: float, sizes: dict[str, int]) -> str:
     >>> name_constant(-math.sqrt(5), {"dim 0 of the output": 5})
     '-sqrt(N) with N = 5 (dim 0 of the output)'
     """
-    return ", or ".join(names_of_constant([ratio], [sizes])[:3])
+    return "the wrong sign" if same(ratio, -1.0) else ", or ".join(names_of_constant([ratio], [sizes])[:3])
 
 
 def names_of_constant(ratios: Sequence[float], sizes: Sequence[Mapping[str, float]]) -> list[str]:
@@ -60,18 +60,20 @@ def names_of_constant(ratios: Sequence[float], sizes: Sequence[Mapping[str, floa
     names = [sign + name for name, number in NUMBERS.items() if all(same(value, number) for value in values)]
     labels = {label: [found[label] for found in sizes] for label in sizes[0] if all(label in found for found in sizes)}
     for name, made_of in (MADE_OF_SIZE | MADE_OF_PROBABILITY).items():
-        fitting = (label for label, of_label in labels.items()
+        fitting = [label for label, of_label in labels.items()
                    if (max(of_label) > 1 if name in MADE_OF_SIZE else max(of_label) < 1)
-                   and all(same(value, made_of(n)) for value, n in zip(values, of_label)))
-        names += [described(sign + name, label, labels[label]) for label in fitting][:1]
+                   and all(same(value, made_of(n)) for value, n in zip(values, of_label))]
+        names += [described(sign + name, fitting, labels[fitting[0]])] if fitting else []
     return names
 
 
-def described(name: str, label: str, sizes: list[float]) -> str:
-    """The name with its letter explained or replaced."""
+def described(name: str, labels: list[str], sizes: list[float]) -> str:
+    """The name with its letter explained or replaced. Which one it is of several sizes that are the same, nobody knows."""
     if max(sizes) < 1:
-        return name.replace("p", label)
-    return f"{name} with N = {sizes[0]} ({label})" if min(sizes) == max(sizes) else f"{name}, N = {label}"
+        return name.replace("p", labels[0])
+    if min(sizes) < max(sizes):
+        return f"{name}, N = {labels[0]}"
+    return f"{name} with N = {sizes[0]} ({labels[0] if len(labels) == 1 else 'several sizes'})"
 
 
 def same(a: float, b: float) -> bool:

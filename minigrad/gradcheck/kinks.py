@@ -58,6 +58,7 @@ def judge_kinks(point: Record, reports: list[InputReport], h: float, generator: 
     slopes = slopes_around(point.subject, h, generator)
     for report in reports:
         rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
+        report.is_bent = rows
         report.verdicts[rows] = np.where(report.verdicts[rows] == FAIL, INCONCLUSIVE, report.verdicts[rows])
     chosen = generator.permutation(np.flatnonzero(slopes.is_bent))[:ROWS]
     wrong = chosen[is_outside(point, slopes, chosen)] if len(chosen) else chosen

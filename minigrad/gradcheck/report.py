@@ -11,6 +11,8 @@ from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, largest_finite, overall
 
 PROJECTED = "sum(output * upstream)"  # the single number whose gradient is backward(upstream)
+EXPLAINED = 1e-2  # of an error: what a factor may leave of it
+LOST = 1e-12  # where all derivatives are smaller, values may have no digits left: those of 1 + erf(x) far below 0
 FEW_LINES = 3  # the most rows or columns of a Jacobian that are named
 
 
@@ -33,6 +35,7 @@ class InputReport:
     sizes: dict[str, int] = field(default_factory=dict)  # that a wrong factor may consist of
     notes: list[str] = field(default_factory=list)
     reference: str = "differences"
+    is_bent: np.ndarray | bool = False  # which rows have a kink here
 
     @property
     def verdict(self) -> str:
@@ -61,8 +64,12 @@ class InputReport:
 
     @property
     def ratio(self) -> float | None:
-        """analytic / numeric if it is the same for all elements."""
-        return constant_ratio(self.analytic, self.numeric)
+        """analytic / numeric if it is the same for all elements, and explains the error if there is one."""
+        ratio = constant_ratio(self.analytic, self.numeric)
+        if ratio is None or self.verdict == PASS:
+            return ratio
+        left = np.max(np.abs(self.analytic - ratio * self.numeric))
+        return ratio if left <= EXPLAINED * np.max(np.abs(self.analytic - self.numeric)) else None
 
     def explain(self) -> list[str]:
         """What is wrong, in sentences."""
@@ -75,11 +82,23 @@ class InputReport:
             f"d {self.rows[row]} / d {self.name}" + (f" along {label}" if label.startswith("direction") else label)
             + f": backward gives {self.analytic[row, column]:.9g}, {self.reference} {self.numeric[row, column]:.9g} +- "
             f"{self.bound[row, column]:.1g}; {n_wrong} of {self.analytic.size} derivatives "
-            + ("are wrong" if self.verdict == FAIL else "could not be judged: a kink or a jump here, or noise")
+            + ("are wrong" if self.verdict == FAIL else f"could not be judged: {self.why_open(row, column)}")
         ]
         if self.verdict == FAIL:
             lines += self.diagnosis()
         return lines + self.notes
+
+    def why_open(self, row: int, column: int) -> str:
+        """Why it is not known whether a derivative is right."""
+        analytic, numeric, bound = self.analytic[row, column], self.numeric[row, column], self.bound[row, column]
+        if not np.isfinite(numeric):
+            return "the function is not finite there"
+        if np.all(np.broadcast_to(self.is_bent, len(self.rows))[row]):
+            return "there is a kink, or noise"
+        if max(abs(analytic), abs(numeric)) <= LOST:
+            return "numbers this small may be rounding"
+        is_open = not abs(analytic - numeric) > bound
+        return "differences do not settle: noise, or a jump" if is_open else "other steps do not confirm the error"
 
     def __repr__(self) -> str:
         head = f"{self.name} {self.shape}, {self.checked}: {self.verdict.upper()}, error {self.error:.0e}"
@@ -90,7 +109,8 @@ class InputReport:
         ratio = self.ratio
         if ratio is not None:
             name = name_constant(ratio, self.sizes)
-            return [f"backward / {self.reference} is {ratio:.6g} everywhere" + (f": {name}" if name else "")]
+            number = f"{ratio:.6g}" if abs(ratio - 1) > 1e-4 else f"{ratio:.12g}"
+            return [f"backward / {self.reference} is {number} everywhere" + (f": {name}" if name else "")]
         is_jacobian = len(self.rows) > 1 and not self.columns[0].startswith("direction")
         return self.places() if is_jacobian else []
 
@@ -101,7 +121,7 @@ class InputReport:
             is_off = ~np.eye(len(is_wrong), dtype=bool)
             if not np.any(self.analytic[is_off]) and np.any(is_wrong[is_off]):
                 return ["backward has only the diagonal of the Jacobian, as if each output depended on its own input alone"]
-            if not np.any(is_wrong[is_off]):
+            if not np.any(is_wrong[is_off]) and np.any(self.numeric[is_off]):
                 return ["only the diagonal of the Jacobian is wrong"]
         lines = []
         for labels, wrong, form in ((self.rows, np.any(is_wrong, 1), "only derivatives of {} are wrong"),
@@ -282,7 +302,8 @@ def is_zero(report: InputReport) -> bool:
     return report.verdict == PASS and bool(np.all(np.abs(report.numeric) <= 10 * report.bound))
 
 
-def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: dict[str, np.ndarray]) -> list[str]:
+def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: dict[str, np.ndarray],
+                   outputs: list[np.ndarray]) -> list[str]:
     """What these inputs cannot show."""
     found = []
     for report, array in zip(reports, arrays):
@@ -291,8 +312,8 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
         elif is_zero(report):
             found.append(f"the true gradient of {report.name} is zero: the function does not depend on it, or a sum "
                          "over a softmax or a norm cancels it; weight the outputs with random numbers")
-        else:
-            found += [f"{report.name} {reason}" for reason in special(array)]
+        elif report.verdict == PASS:
+            found += [f"{report.name} {reason}" for reason in special(array, outputs)]
     for name, ids in constants.items():
         if ids.dtype.kind == "f":
             found.append(f"{name} requires no gradient, so none was checked")
@@ -304,18 +325,18 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
     return found
 
 
-def special(array: np.ndarray) -> list[str]:
+def special(array: np.ndarray, outputs: list[np.ndarray]) -> list[str]:
     """Why an input is so special that mistakes may go unnoticed."""
     if array.size == 1:
-        return ["has one element: sums, axes and transposes are not tested"] if array.ndim else []
+        return ["has one element: that its axes are taken in order is not tested"] if array.ndim else []
     if np.all(array == array.flat[0]):
         return [f"is {array.flat[0]:g} everywhere: a lost factor, axis or transpose may go unnoticed"]
     reasons = []
     if array.ndim >= 2:
-        if array.shape[-2] == 1 and array.ndim >= 3:
+        if array.shape[-2] == 1 and array.ndim >= 3 and all(out.shape[:-1] == array.shape[:-1] for out in outputs):
             reasons.append("is one token (its last axis but one has length 1): nothing between tokens is tested")
         elif array.shape[-2] > 1 and np.all(array == array[..., :1, :]):
             reasons.append("has equal rows: nothing between rows is tested")
-        if array.shape[-1] == array.shape[-2] and np.array_equal(array, np.swapaxes(array, -1, -2)):
-            reasons.append("is symmetric: a missing transpose goes unnoticed")
+        if array.shape[-1] == array.shape[-2] > 1 and np.array_equal(array, np.swapaxes(array, -1, -2)):
+            reasons.append("is symmetric: that its transpose stands for it, or it for its transpose, goes unnoticed")
     return reasons

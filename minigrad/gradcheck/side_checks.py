@@ -14,6 +14,7 @@ EXACT = 1e-11  # for powers of two, which change no digit, unless logarithms are
 FACTORS = -1.0, 2.0**10, 2.0**-10  # of upstreams, which are of size 1 otherwise
 SMALL = 1e-6  # relative to the gradients of an upstream of size 1: an error that an absolute tolerance explains
 REPEATABLE = "backward twice gives the same"
+FEW_BITS = 2.0**12  # a number of at most 12 binary digits is one in float32, too
 SAME = ""  # a check returns a sentence on what is wrong, or this; None where it does not apply or cannot run
 
 
@@ -151,13 +152,14 @@ def recorded(point: Record) -> str | None:
 def full_precision(point: Record) -> str:
     """Random float64 numbers that float32 can all hold exactly have been through float32.
 
-    What remains of a gradient that cancels to zero also has few digits, but proves nothing.
+    What remains of a gradient that cancels to zero has few digits, as ones and clipped numbers have: that proves nothing.
     """
     largest = max((np.max(np.abs(g), initial=0.0) for g in point.gradients), default=0.0)
     for name, gradient in zip(point.names, point.gradients):
         nonzero = gradient[gradient != 0]
         is_rest = np.max(np.abs(nonzero), initial=0.0) <= CANCELLED * max(largest, point.terms)
-        if nonzero.size and not is_rest and np.all(nonzero == nonzero.astype(np.float32)):
+        is_long = np.frexp(nonzero)[0] * FEW_BITS % 1 != 0
+        if np.any(is_long) and not is_rest and np.all(nonzero == nonzero.astype(np.float32)):
             detail = f"{name}: the gradient has been rounded to float32"
             values = flat(point.outputs)
             return Remark(f"{detail}, as the output is") if np.all(values == values.astype(np.float32)) else detail

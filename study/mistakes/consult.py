@@ -45,8 +45,8 @@ class Consultation:
         found = diagnose_numbers(self.evidence, self.routine, self.tolerance)
         subject = f"{self.output or 'this'} is {self.function}" if found and self.function else self.output
         said = "mistakes" if found else "facts"
-        sentences = getattr(found, said)
-        if not (subject and sentences):
+        sentences = getattr(found, said) or ("its gradient is wrong",)
+        if not subject or found.is_right:
             return found
         return replace(found, **{said: (f"{subject}: {sentences[0]}", *sentences[1:])})
 

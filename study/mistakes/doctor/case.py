@@ -12,6 +12,7 @@ from .routine import Known, Routine
 EXACT = 1e-9  # of a result's largest number: how far apart the same numbers may be, computed in different ways
 ENOUGH, FEW = 12, 3  # at most one input in FEW is passed over, and only if at least ENOUGH wrong numbers are explained
 FINITE = 6  # fewer finite numbers count as none
+CHANCE = 1e-3  # a pattern that is at least as likely is not told
 NOT_NUMBERS = np.array(math.nan)
 
 Numbers = dict[str, np.ndarray | None]  # results by name; None for what is not returned
@@ -170,6 +171,21 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
     """The largest difference between finite numbers, relative to b's largest."""
     apart = np.abs(a - b)
     return float(np.max(apart, initial=0.0, where=np.isfinite(apart)) / np.max(np.abs(b), initial=1e-300))
+
+
+def by_chance(part: np.ndarray, wrong: np.ndarray) -> float:
+    """How likely are as many wrong numbers, if they are anywhere, to be all in this part?
+
+    Numbers along an axis along which the part does not change are taken to go wrong together.
+    """
+    along = tuple(axis for axis in range(part.ndim) if np.all(part == part.take([0], axis)))
+    among, count = np.any(part, along), int(np.sum(np.any(wrong, along)))
+    return math.comb(int(np.sum(among)), count) / math.comb(among.size, count)
+
+
+def point_of(seen: Seen) -> bytes:
+    """The same for the same inputs. A new upstream is not a new input."""
+    return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays_of(seen.inputs).values())
 
 
 def volume(seen: Seen) -> int:

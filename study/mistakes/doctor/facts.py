@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from .case import NOT_NUMBERS, Case, Seen, arrays_of, distance
+from .case import CHANCE, NOT_NUMBERS, Case, Seen, arrays_of, by_chance, distance, point_of
 from .relations import listed, sentence
 
 LARGE = 10.0
+FEW_POINTS = 3  # what fewer inputs have in common, or differ in, says nothing; a single check has a table of its own
 
 Inputs = dict[str, Any]
 
@@ -35,6 +36,8 @@ ON_INPUTS: dict[str, Callable[[Inputs], bool]] = {  # what the inputs on which s
 
 def common(inputs: Sequence[Inputs], is_so: Sequence[bool]) -> str:
     """"exactly those with repeated ids", if that tells the inputs on which something is so from the others; else ""."""
+    if min(sum(is_so), len(is_so) - sum(is_so)) < 2:
+        return ""  # one input has something of its own in any case
     return next((f"exactly those {text}" for text, holds in ON_INPUTS.items()
                  if not all(is_so) and [bool(holds(one)) for one in inputs] == list(is_so)), "")
 
@@ -85,7 +88,7 @@ def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
     if len(case.results) > 1:
         lines.append(", ".join(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {word}"
                                for names, word in ((case.wrong, "wrong"), (right, "right")) if names))
-    lines += grouped({name: on_which_inputs(case, name) for name in case.wrong})
+    lines += grouped({name: on_which_inputs(case, name) for name in case.wrong if name not in explained})
     for name in case.wrong:
         if name not in explained:
             lines += form_of(case, name) or filter(None, [where(case, name), not_finite(case, name),
@@ -101,12 +104,12 @@ def grouped(predicates: dict[str, str]) -> list[str]:
 
 def on_which_inputs(case: Case, name: str) -> str:
     """"{is} wrong on 3 of 12 inputs: exactly those with repeated ids", or "" if it is wrong on all."""
-    seen = case.pieces(name)
-    is_wrong = [name in item.wrong for item in seen]
-    if all(is_wrong):
+    points = {point_of(seen): seen.inputs for seen in case.pieces(name)}
+    wrong_at = {point_of(seen) for seen in case.seen if name in seen.wrong}
+    if len(points) < FEW_POINTS or len(wrong_at) == len(points):
         return ""
-    those = common([item.inputs for item in seen], is_wrong)
-    return f"{{is}} wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": {those}" if those else "")
+    those = common([*points.values()], [point in wrong_at for point in points])
+    return f"{{is}} wrong on {len(wrong_at)} of {len(points)} inputs" + (f": {those}" if those else "")
 
 
 def form_of(case: Case, name: str) -> list[str]:
@@ -123,18 +126,18 @@ def form_of(case: Case, name: str) -> list[str]:
 
 
 def where(case: Case, name: str) -> str:
-    """The smallest part of a result that contains everything wrong in it, on all inputs."""
-    shares: dict[str, list[float]] = {}
-    wrong_on = [seen for seen in case.seen if name in seen.wrong]
-    for seen in wrong_on:
-        wrong = seen.wrong[name]
-        for text, part in places(seen, wrong.shape):
-            if not np.any(wrong & ~part):
-                shares.setdefault(text, []).append(np.sum(part) / part.size)
-    shares = {text: parts for text, parts in shares.items() if len(parts) == len(wrong_on) and min(parts) < 1}
-    if not shares:
-        return ""
-    return f"{name} is wrong only {min(shares, key=lambda text: float(np.mean(shares[text])))}"
+    """The least likely part of a result that contains everything wrong in it, on all inputs."""
+    wrong_at: dict[bytes, tuple[Seen, np.ndarray]] = {}  # of all upstreams together: they leave the parts as they are
+    for seen in case.seen:
+        if name in seen.wrong:
+            _, before = wrong_at.get(point_of(seen), (seen, np.zeros_like(seen.wrong[name])))
+            wrong_at[point_of(seen)] = seen, before | seen.wrong[name]
+    chances: dict[str, float] = {}
+    for k, (seen, wrong) in enumerate(wrong_at.values()):
+        chances = {text: chances.get(text, 1.0) * by_chance(part, wrong) for text, part in places(seen, wrong.shape)
+                   if not np.any(wrong & ~part) and (not k or text in chances)}
+    best = min(chances, key=lambda text: chances[text], default="")
+    return f"{name} is wrong only {best}" if best and chances[best] < CHANCE else ""
 
 
 def not_finite(case: Case, name: str) -> str:
@@ -183,6 +186,8 @@ def shortest(array: np.ndarray) -> int:
 
 
 def how_far(case: Case, name: str) -> str:
+    if len({point_of(seen) for seen in case.pieces(name)}) < FEW_POINTS:
+        return ""
     distances = (distance(seen.given[name], seen.right[name]) for seen in case.seen if name in seen.wrong)
     off = max((far for far in distances if far < 1e6), default=0.0)  # it is more where the right one is zero
     size = f"{off:.0f} times" if off > 10 else f"{off:.0%} of" if off > 0.01 else f"{off:.0e} of"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .as_if import AS_IF
-from .case import EXACT, Case, arrays_of
+from .case import EXACT, Case, arrays_of, point_of
 from .diagnosis import Diagnosis, Evidence
 from .facts import facts_of
 from .relations import COMPOSING, RELATIONS, Relation, is_multiplied, listed, sentence
@@ -219,12 +219,11 @@ def is_enough(case: Case, names: list[str]) -> bool:
 
 
 def shown_by(case: Case, names: list[str]) -> tuple[int, int]:
-    """On how many inputs any of these results is wrong, and how many numbers are. A new upstream is not a new input."""
+    """On how many inputs any of these results is wrong, and how many numbers are."""
     numbers: dict[bytes, int] = {}
     for seen in case.seen:
         wrong = sum(int(np.sum(seen.wrong[name])) for name in names if name in seen.wrong)
-        point = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays_of(seen.inputs).values())
-        numbers[point] = max(numbers.get(point, 0), wrong)
+        numbers[point_of(seen)] = max(numbers.get(point_of(seen), 0), wrong)
     return sum(n > 0 for n in numbers.values()), sum(numbers.values())
 
 

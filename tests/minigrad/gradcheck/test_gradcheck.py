@@ -160,7 +160,8 @@ REPORTS = {  # what is checked, the verdict, and what the report says
     "entries, to report a failure": (wrong_by(1.001), normal(40, 50), {}, "fail", "256 entries"),
     "few directions": (wrong_by(1.0), normal(40, 50), dict(fast_mode=True), "pass", "3 directions"),
     "few directions, to report a failure": (wrong_by(1.001), X, dict(fast_mode=True), "fail", "3 directions"),
-    "a point nearby": (lambda x: x.relu(), leaf([0.0, 1.0, -1.0]), {}, "pass", "judged at a point nearby"),
+    "a point nearby": (lambda x: x.relu(), leaf([0.0, 1.0, -1.0]), {}, "pass",
+                       "judged at a point nearby; at the given one there is a kink, or noise"),
     "a kink in fast mode": (WRONG["kink of many"][0], ZEROS, dict(fast_mode=True), "fail", "not between the slopes"),
     "noise": (lambda x: (x + 1e9) - 1e9, X, {}, "inconclusive", "could not be judged"),
     "digits that are lost": (lambda x: 1 + x.erf(), leaf(-5.7), {}, "inconclusive", "could not be judged"),
@@ -179,7 +180,32 @@ REPORTS = {  # what is checked, the verdict, and what the report says
                  "only derivatives by x[3] are wrong"),
     "the diagonal": (function(lambda x: x.cumsum(-1), lambda d, x: summed_back(d) + d), normal(5), {}, "fail",
                      "only the diagonal of the Jacobian is wrong"),
+    "a small factor": (wrong_by(1 + 1e-7), X, {}, "fail", "is 1.0000001 everywhere"),
+    "the sign": (wrong_by(-1.0), X, {}, "fail", "is -1 everywhere: the wrong sign"),
+    "several sizes": (wrong_by(0.25), normal(4, 4), {}, "fail", "1/N with N = 4 (several sizes)"),
+    "lost digits": (lambda x: 1 + x.erf(), leaf(-5.7), {}, "inconclusive", "numbers this small may be rounding"),
 }
+UNSAID = {  # what is checked, the verdict, and what would not be true of it
+    "a factor": (function(np.exp, lambda d, x: (d + 1e-7 * d[::-1]) * np.exp(x)), normal(3, 4), "fail", "everywhere"),
+    "only the diagonal": (function(np.exp, lambda d, x: d * x), normal(3), "fail", "diagonal"),
+    "a missing transpose": (function(lambda x: x @ x, lambda d, x: d @ x), leaf(np.eye(3) + 1), "fail", "symmetric"),
+    "a token": (lambda x, b: x * b, (normal(2, 3, 4), normal(2, 1, 4)), "pass", "token"),
+    "a transpose of nothing": (lambda x, b: x * b, (normal(2, 4, 1, 1), normal(1, 4, 1, 1)), "pass", "symmetric"),
+    "sums": (lambda x, b: x * b, (X, normal(1)), "pass", "sums"),
+    "rounding of clipped numbers": (function(lambda x: x, lambda d, x: np.clip(d, -1e-3, 1e-3)), normal(3), "fail", "float32"),
+    "a kink": (lambda x: 1 + x.erf(), leaf(-5.7), "inconclusive", "kink"),
+    "several inputs": (function(np.sin, lambda d, x: d * np.where(x == x.max(), x, np.cos(x))), normal(3, 4), "fail", "inputs"),
+    "how far elsewhere": (function(np.sin, lambda d, x: d * np.cos(x + 0.01)), normal(3, 4), "fail", "off by up to"),
+}
+
+
+def test_what_is_not_true_is_not_said():
+    def is_unsaid(name, row):
+        checked, inputs, verdict, unsaid = row
+        report = gradcheck_report(checked, inputs)
+        assert report.verdict == verdict and unsaid not in str(report), report
+
+    each(UNSAID, is_unsaid)
 
 
 def test_what_the_report_says():

@@ -340,7 +340,7 @@ def test_only_the_diagonal_of_the_jacobian():
 
 def masked_inputs():
     generator = np.random.default_rng(2)
-    for shape in ((3, 3), (3, 4), (5, 4), (2, 2)):
+    for shape in ((3, 3), (3, 4), (5, 4), (2, 2)) * 2:
         x, mask = generator.normal(size=shape) * np.where(shape[0] == 5, 30, 1), generator.random(shape) < 0.6
         mask[0, :2] = True, False
         yield dict(dout=generator.normal(size=shape), x=x, mask=mask, ids=generator.permutation(shape[0] - 1))
@@ -361,10 +361,11 @@ FACTS = {  # name: (where dx is wrong, what is said)
     "first column": (lambda x, mask, ids: np.arange(x.shape[1]) == 0, "dx is wrong only in its first column"),
     "negative": (lambda x, mask, ids: x < 0, "dx is wrong only where x is negative"),
     "large": (lambda x, mask, ids: np.abs(x) > 10, "dx is wrong only where x is beyond 10"),
-    "on large inputs": (lambda x, mask, ids: np.abs(x).max() > 10, "on 1 of 4 inputs: exactly those with numbers beyond 10"),
-    "not square": (lambda x, mask, ids: x.shape[0] != x.shape[1], "on 2 of 4 inputs: exactly those that are not square"),
+    "on large inputs": (lambda x, mask, ids: np.abs(x).max() > 10, "on 2 of 8 inputs: exactly those with numbers beyond 10"),
+    "not square": (lambda x, mask, ids: x.shape[0] != x.shape[1], "on 4 of 8 inputs: exactly those that are not square"),
     "rows that ids lack": (lambda x, mask, ids: np.arange(len(x))[:, None] > ids.max(), "dx is wrong only in its last row"),
     "everywhere": (lambda x, mask, ids: x == x, "dx is off by up to"),
+    "one number": (lambda x, mask, ids: (x == x.max()) & (len(x) == 5), "on 2 of 8 inputs: exactly those with numbers beyond 10; dx is off by"),
 }
 OFF_BY = {  # what is said: wrong numbers for dout * x
     "dx is right up to a factor for all of it, another one for each input": lambda dout, x: dout * x * np.exp(x.sum()),
@@ -542,7 +543,7 @@ TWO = {  # a backward of softmax and logsumexp, and its diagnosis
     "in the first": (lambda p, dp, dsum: p * (dp + dsum), "output 0 is softmax: the sum over the row is missing"),
     "in the second": (lambda p, dp, dsum: p * (dp - rowsum(p * dp) - dsum), "output 1 is logsumexp: dx has the wrong sign"),
     "the second is lost": (lambda p, dp, dsum: p * (dp - rowsum(p * dp)), "output 1 is logsumexp: dx is zero everywhere"),
-    "unknown": (lambda p, dp, dsum: p * (dp - rowsum(p * dp)) + (3 * p).sin() * dsum, "output 1: dx is off by up to"),
+    "unknown": (lambda p, dp, dsum: p * (dp - rowsum(p * dp)) + (3 * p).sin() * dsum, "output 1: its gradient is wrong"),
 }
 
 
