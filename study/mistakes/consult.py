@@ -177,7 +177,8 @@ def is_whole(report: InputReport, point: Record) -> bool:
 
 def evidence_of(routine: Routine, seen: Observation, gradients: dict[str, np.ndarray]) -> Evidence:
     inputs = {"dout": seen.dout, **seen.arguments}
-    return Evidence(inputs, routine.run(inputs), {gradient_of(name): gradient for name, gradient in gradients.items()})
+    return Evidence(inputs, routine.run(inputs), {gradient_of(name): gradient for name, gradient in gradients.items()},
+                    seen.output)
 
 
 def gradient_of(name: str) -> str:

@@ -26,6 +26,7 @@ class Seen:
     right: Numbers
     given: Numbers
     wrong: dict[str, np.ndarray]  # which numbers are wrong, by the names of the results that are
+    output: np.ndarray | None
 
 
 Expected = Callable[[Seen], np.ndarray | None]
@@ -51,7 +52,8 @@ class Case:
         right = {name: as_numbers(item.right[name]) for name in item.given}
         given = {name: as_numbers(value) for name, value in item.given.items()}
         wrong = {name: ~self.agreement(given[name], right[name]) for name in given}
-        return Seen(item.inputs, right, given, {name: places for name, places in wrong.items() if np.any(places)})
+        return Seen(item.inputs, right, given, {name: places for name, places in wrong.items() if np.any(places)},
+                    item.output)
 
     def pieces(self, name: str) -> list[Seen]:
         """The evidence in which a result with this name was given."""
@@ -186,6 +188,14 @@ def by_chance(part: np.ndarray, wrong: np.ndarray) -> float:
 def point_of(seen: Seen) -> bytes:
     """The same for the same inputs. A new upstream is not a new input."""
     return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays_of(seen.inputs).values())
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Can it be broadcast to the wanted one?"""
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 def volume(seen: Seen) -> int:

@@ -15,6 +15,7 @@ class Evidence:
     inputs: dict[str, Any]  # {"dout": ..., "x": ...}
     right: dict[str, np.ndarray]  # {"dx": ...}
     given: dict[str, np.ndarray | None]  # the same names; of any shape, or None if None was returned
+    output: np.ndarray | None = None  # of the function, where the formulas may be said that would be right
 
 
 @dataclass(frozen=True)

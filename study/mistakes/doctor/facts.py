@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import CHANCE, NOT_NUMBERS, Case, Seen, arrays_of, by_chance, distance, point_of
+from .case import CHANCE, NOT_NUMBERS, Case, Seen, arrays_of, by_chance, distance, fits, point_of
 from .relations import listed, sentence
 
 LARGE = 10.0
@@ -72,13 +72,6 @@ def places(seen: Seen, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray
             counts = np.bincount(array.reshape(-1), minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
             yield f"in rows that occur in {name} more than once", np.broadcast_to(counts > 1, shape)
             yield f"in rows that do not occur in {name}", np.broadcast_to(counts == 0, shape)
-
-
-def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, wanted) == wanted
-    except ValueError:
-        return False
 
 
 def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from .as_if import AS_IF
 from .case import EXACT, Case, arrays_of, point_of
 from .diagnosis import Diagnosis, Evidence
 from .facts import facts_of
-from .relations import COMPOSING, RELATIONS, Relation, is_multiplied, listed, sentence
+from .relations import COMPOSING, FORMULAS, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
 FEW_NUMBERS = 6  # fewer from one input, or fewer than half as many from several, may agree by chance
@@ -50,7 +50,7 @@ def diagnose_numbers(
         if not case.wrong:
             return Diagnosis(is_right=True)
         found = found_for(case, is_one) if is_one else explained(case)
-        found = {name: why for name, why in found.items() if is_enough(case, [n for n in found if found[n] == why])}
+        found = {name: why for name, why in found.items() if is_enough(case, [n for n in found if found[n] == why], why)}
         if not found:
             return Diagnosis(facts=facts_of(case, ()))
         names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
@@ -212,10 +212,11 @@ def of_one_shape(case: Case, found: dict[str, Explanation]) -> list[str]:
             for name, factor in factors.items() if factor and " N = " in factor]
 
 
-def is_enough(case: Case, names: list[str]) -> bool:
-    """Are there enough wrong numbers to rule out that an explanation agrees by chance?"""
+def is_enough(case: Case, names: list[str], why: Explanation) -> bool:
+    """Are there enough wrong numbers to rule out that an explanation agrees by chance? Formulas say each digit of each."""
     inputs, numbers = shown_by(case, names)
-    return numbers >= FEW_NUMBERS or inputs > 1 and numbers >= FEW_NUMBERS // 2
+    is_formula = any(why.relation == relation.name for relation in FORMULAS)
+    return numbers >= FEW_NUMBERS or (inputs > 1 or is_formula) and numbers >= FEW_NUMBERS // 2
 
 
 def shown_by(case: Case, names: list[str]) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """From numbers to the mistake: known ones are named, others are described, and nothing is made up."""
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -576,6 +577,38 @@ class Chosen(mg.Function):
     @staticmethod
     def backward(ctx, dout):
         return 2 * mg.vjp(ctx.function, ctx.saved_tensors[0], dout)[1], None
+
+
+MENDED = {  # what is said: a forward in NumPy that keeps its inputs, a wrong backward, and the inputs' shapes
+    "dx is dout @ w, and should be dout @ w.T": (
+        lambda x, w, b: x @ w + b, lambda dout, x, w, b: (dout @ w, x.T @ dout, dout.sum(0)), [(5, 3), (3, 3), (3,)]),
+    "dw is transposed": (
+        lambda w, x: x @ w, lambda dout, w, x: (dout.T @ x, dout @ w.T), [(3, 3), (5, 3)]),
+    "dx is dout * x, and should be dout * cos(x)": (lambda x: np.sin(x), lambda dout, x: dout * x, [(3, 4)]),
+    "this is broadcast_mul: dx is dout, and should be dout * b": (lambda x, b: x * b, lambda dout, x, b: (dout, (dout * x).sum(0)), [(3, 4), (4,)]),
+    "dx is right if multiplied by gamma": (
+        lambda x, gamma: x**3 * gamma, lambda dout, x, gamma: (3 * x**2 * dout, (dout * x**3).sum(0)), [(3, 4), (4,)]),
+    "dx is right if divided by output[..., None]": (
+        lambda x: np.sqrt((x**4).sum(-1)), lambda dout, x: dout[:, None] * 2 * x**3, [(3, 4)]),
+    "dx is right if its mean over axis 0 is subtracted": (
+        lambda x: (x - x.mean(0)) ** 3, lambda dout, x: 3 * (x - x.mean(0)) ** 2 * dout, [(6, 4)]),
+    "dx is right if multiplied by keep": (
+        lambda x, keep: x**3 * keep, lambda dout, x, keep: 3 * x**2 * dout, [(3, 4), np.eye(3, 4) > 0]),
+    "dgamma is (dout * x).sum(0), and should be (dout * x * x**2).sum(0)": (
+        lambda x, gamma: x**3 * gamma, lambda dout, x, gamma: (3 * x**2 * dout * gamma, (dout * x).sum(0)), [(3, 4), (4,)]),
+}
+
+
+def test_what_would_be_right_is_said_in_the_names_of_the_inputs():
+    def is_said(said, row):
+        forward, backward, shapes = row
+        generator = np.random.default_rng(0)
+        inputs = [shape if isinstance(shape, np.ndarray) else generator.normal(size=shape) for shape in shapes]
+        keeping = functools.wraps(forward)(lambda *x: (forward(*x), x))
+        report = gradcheck_report((keeping, lambda dout, x: backward(dout, *x)), inputs)
+        assert report.verdict == "fail" and f"diagnosis: {said}" in str(report), report
+
+    each(MENDED, is_said)
 
 
 CHOSEN_BY_PLACE = {  # what a function would be if it chose by size: the function, which does not, and numbers of one order
