@@ -52,7 +52,7 @@ def at_weights(browser: Browser) -> None:
 def take(browser: Browser, page: pages.Page, touch: Callable[[Browser], None], name: str) -> None:
     """The page after it was touched, wide and narrow."""
     with tempfile.TemporaryDirectory() as folder:
-        path = write(page.trace, pathlib.Path(folder) / "page.html", extras=page.extras)
+        path = write(page.trace, pathlib.Path(folder) / "page.html", extras=page.extras, backwards=page.backwards)
         browser.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         for size, height in HEIGHTS.items():
             browser.resize(size)

@@ -80,6 +80,11 @@ def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable[..., Any] = 
     return make(shape, dtype)
 
 
+def zeros(shape: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+    """An array of zeros, of the kind of x."""
+    return np.zeros(shape, x.dtype, like=None if isinstance(x, np.generic) else x)
+
+
 @replaceable
 def copied(x: np.ndarray) -> np.ndarray:
     """A copy in C order.
@@ -122,7 +127,8 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
     """
     wide = np.float64 if x.dtype.kind == "f" else None
     total: Any = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=wide)  # type: ignore[call-overload]
-    return np.asarray(total, x.dtype if wide else None)
+    total = np.asarray(total) if isinstance(total, np.generic) else total
+    return total.astype(x.dtype, copy=False) if wide else total
 
 
 @replaceable

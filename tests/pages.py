@@ -49,8 +49,8 @@ def extras_of(t: int, d: int) -> dict:
                 {"label": "as it was", "sets": []}, {"label": "none", "sets": [mask_set(np.ones((t, t), bool))]}]},
             {"name": "scale", "label": "Scale", "number": {"step": "scores", "input": 1, "value": 1 / math.sqrt(d)}},
         ],
-        "mistakes": [{"name": name, "title": name, "sentence": "It is wrong.", "check": "FAIL\n  of it", **wrong}
-                     for name, wrong in mistakes(t, d).items()],
+        "mistakes": [{"name": name, "title": name, "sentence": "It is wrong.", "check": "FAIL\n  of it", "steps": [*wrong]}
+                     for name, wrong in backwards(t, d).items()],
         "shares": [{"tensor": "scores", "through": [{"label": "all", "tensor": "masked_scores"}]}],
     }
 
@@ -59,13 +59,21 @@ def mask_set(mask: np.ndarray) -> dict:
     return {"step": "masked_scores", "option": "condition", "value": mask}
 
 
-def mistakes(t: int, d: int) -> dict[str, dict]:
-    """Mutants of study/mistakes/attention.py as mistakes of the page: one of each kind."""
+def backwards(t: int, d: int) -> dict[str, dict]:
+    """Mistakes of the page: one of each kind."""
+    def ahead(at):
+        e = np.exp(np.where(np.tri(t, k=1, dtype=bool), at.values["scores"], -np.inf))
+        return e / np.sum(e, axis=-1, keepdims=True)
+
+    def of_weights(at, dout, p):
+        p = ahead(at)
+        return p * (dout - np.sum(dout * p, axis=-1, keepdims=True))
+
     return {
-        "no scale in dq": {"steps": {"products": {"rule": "times", "input": 0, "factor": math.sqrt(d)}}},
-        "no rowsum": {"steps": {"weights": {"rule": "softmax: no rowsum"}}},
-        "rowsum averaged": {"steps": {"weights": {"rule": "softmax: mean"}}},
-        "dv without transpose": {"steps": {"output": {"rule": "matmul: a not transposed"}}},
-        "mask sees one ahead": {"recomputes": [mask_set(np.tri(t, k=1, dtype=bool))]},
-        "dk and dv exchanged": {"exchanges": {"v": "k", "k": "v"}},
+        "no scale in dq": {"products": lambda at, dout, q, k: (at.right[0] * math.sqrt(d), at.right[1])},
+        "no rowsum": {"weights": lambda at, dout, p: p * dout},
+        "rowsum averaged": {"weights": lambda at, dout, p: p * (dout - np.mean(dout * p, axis=-1, keepdims=True))},
+        "dv without transpose": {"output": lambda at, dout, p, v: (at.right[0], p @ dout)},
+        "mask sees one ahead": {"weights": of_weights, "output": lambda at, dout, p, v: (at.right[0], ahead(at).T @ dout)},
+        "dq and dk exchanged": {"products": lambda at, dout, q, k: (at.right[1].T, at.right[0].T)},
     }

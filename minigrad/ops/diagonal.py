@@ -6,6 +6,7 @@ from typing import Generic
 import numpy as np
 
 from ..arrays.annotations import Tensor
+from .. import backend
 from ..backend import in_order
 from .kinds import View
 from ..tape import Op
@@ -29,7 +30,7 @@ class FromDiagonal(Op):
 
     def forward(self, x, *, offset, shape):
         self.offset = offset
-        out = np.zeros(shape, x.dtype)
+        out = backend.zeros(shape, x)
         diagonal(out, offset)[...] = x
         return out
 

@@ -5,6 +5,7 @@ readers; its code may use another form that keeps more digits.
 """
 from __future__ import annotations
 
+import functools
 import math
 from typing import Callable, ClassVar, Generic, TypeVar
 
@@ -79,15 +80,18 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def erf(x):
-    """2/sqrt(pi) * integral of e^(-t^2) from 0 to x"""
-    return np.vectorize(math.erf, otypes=[x.dtype])(in_order(x))
+def each_number(function: Callable[[float], float]) -> Callable:
+    """A function of a number as one of arrays."""
+    of_arrays = np.frompyfunc(function, 1, 1)
+
+    @functools.wraps(function)
+    def each(x): return of_arrays(in_order(x)[..., None])[..., 0].astype(x.dtype)  # also of 0 dimensions
+
+    return each
 
 
-def erfc(x):
-    """1 - erf x, to the last digit even where erf x is nearly 1"""
-    return np.vectorize(math.erfc, otypes=[x.dtype])(in_order(x))
-
+erf = each_number(math.erf)  # 2/sqrt(pi) * integral of e^(-t^2) from 0 to x
+erfc = each_number(math.erfc)  # 1 - erf x, to the last digit even where erf x is nearly 1
 
 Exp = elementary("out = e^x:  dx = dout * out", np.exp, lambda dout, out: dout * out, saves="out")
 Log = elementary("out = log x:  dx = dout / x", np.log, lambda dout, x: dout / x)

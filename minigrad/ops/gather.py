@@ -33,7 +33,7 @@ class ScatterAdd(Op):
 
     def forward(self, x, onto=None, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
-        out = started(onto, shape, x.dtype)
+        out = started(onto, shape, x)
         add_at(out, along(dim, indices), x)
         return out
 

@@ -68,7 +68,7 @@ class AddAt(Op):
 
     def forward(self, x, onto=None, *, index, shape):
         self.index = index
-        out = started(onto, shape, x.dtype)
+        out = started(onto, shape, x)
         add_at(out, index, x)
         return out
 
@@ -82,9 +82,9 @@ def passed_on(dout):
     return dout if is_tensor(dout) else backend.copied(dout)
 
 
-def started(onto: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The array to add to: a copy, or zeros."""
-    return np.zeros(shape, dtype) if onto is None else backend.copied(onto)
+def started(onto: np.ndarray | None, shape: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+    """The array to add x to: a copy, or zeros."""
+    return backend.zeros(shape, x) if onto is None else backend.copied(onto)
 
 
 OCCURS_TWICE = "setting items: an index occurs twice, so the gradient would be undefined"

@@ -6,7 +6,6 @@ import numpy as np
 from .kinds import Fused
 from .comparison import Clamp
 from .reduce import Norm, Sum, column_sum, row_mean
-from .statistics import centred
 from .operands import call
 
 
@@ -31,7 +30,10 @@ class LayerNorm(Fused):
     saves_inputs = True
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
-        c = centred(x.astype(np.float64), axis=-1)  # 1
+        wide = x.astype(np.float64)
+        mean = row_mean(wide)  # 1
+        c = wide - mean
+        c = c - row_mean(c)  # what the rounding of the mean has left
         rstd = 1 / np.sqrt(row_mean(c * c) + eps)  # 2
         x_hat, rstd = (c * rstd).astype(x.dtype), rstd.astype(x.dtype)  # 3
         out = x_hat if weight is None else x_hat * weight  # 4
@@ -62,7 +64,8 @@ class RMSNorm(Fused):
 
     def forward(self, x, weight=None, *, eps=1e-5):
         wide = x.astype(np.float64)
-        rrms = 1 / np.sqrt(row_mean(wide * wide) + eps)  # 1
+        mean_square = row_mean(wide * wide)
+        rrms = 1 / np.sqrt(mean_square + eps)  # 1
         x_hat, rrms = (wide * rrms).astype(x.dtype), rrms.astype(x.dtype)  # 2
         self.save(x, weight, x_hat, rrms)
         return x_hat if weight is None else x_hat * weight

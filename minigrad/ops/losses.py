@@ -46,7 +46,8 @@ class CrossEntropy(Fused):
     def backward(self, dout, x):
         wanted = np.full(x.shape, self.smoothing / max(x.shape[-1], 1), x.dtype)
         wanted[self.is_target] += 1 - self.smoothing
-        dx = (call(Softmax, x, dim=-1) - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
+        probabilities = call(Softmax, x, dim=-1)
+        dx = (probabilities - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
         return np.where(self.is_counted[:, None], dx, 0.0)  # not a product: 0 * inf would be NaN
 
 
@@ -78,11 +79,11 @@ class NegativeLogLikelihood(Op):
         self.chosen = np.arange(len(targets)), np.where(self.is_counted, targets, 0)  # of rows that don't count, class 0
         self.x_shape, self.divisor = x.shape, divisor(self.is_counted, reduction, x.dtype)
         losses = np.where(self.is_counted, -x[self.chosen], 0.0)
-        return losses if reduction == "none" else np.asarray(losses.sum(dtype=np.float64) / self.divisor, x.dtype)
+        return losses if reduction == "none" else backend.sum(losses) / self.divisor
 
     def backward(self, dout):
         share = np.where(self.is_counted, -dout / self.divisor, 0.0)  # not a product: 0 * inf would be NaN
-        return call(SetAt, np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True)
+        return call(SetAt, backend.zeros(self.x_shape, dout), share, index=self.chosen, is_checked=True)
 
 
 def divisor(is_counted: np.ndarray, reduction: str, dtype: np.dtype):

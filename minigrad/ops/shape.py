@@ -101,8 +101,7 @@ class Pad(Op):
 
     def forward(self, x, *, index, shape, value):
         self.index = index
-        out = backend.empty(shape, x.dtype)
-        out[...] = np.asarray(value).astype(x.dtype)
+        out = np.full(shape, value, x.dtype, like=x)
         out[(*index, ...)] = x
         return out
 

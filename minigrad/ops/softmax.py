@@ -39,7 +39,8 @@ class Softmax(Fused):
         return out
 
     def backward(self, dout, out):
-        return out * (dout - call(Sum, dout * out, axis=self.dim, keepdims=True))
+        total = call(Sum, dout * out, axis=self.dim, keepdims=True)  # every output depends on every input of its row
+        return out * (dout - total)
 
 
 class LogSoftmax(Fused):

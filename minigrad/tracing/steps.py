@@ -45,6 +45,9 @@ class Step:
     options: dict[str, Any]
     output: TracedTensor
     gradients: list[np.ndarray | None] = field(default_factory=list)  # empty if no backward ran
+    kind: type[Op] = Op  # what ran
+    shapes: tuple[tuple[int, ...], ...] = ()  # of what it ran on; a product may have taken over reshapes
+    shape: tuple[int, ...] = ()  # of what it returned
 
     def __repr__(self) -> str:
         return f"<{self.output.name} = {_call(self)}>"

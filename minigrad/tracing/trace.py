@@ -92,7 +92,8 @@ class Trace(Observer):
             op, inputs, options = self._running
             self._running = None
             output = self._keep(tensor, "result")
-            step = Step(op.title, *formula(type(op)), inputs, options, output)
+            step = Step(op.title, *formula(type(op)), inputs, options, output, kind=type(op),
+                        shapes=tuple(map(np.shape, inputs)), shape=output.shape)
             self.steps.append(step)
             self._step_of[op] = step
             self._calls[step] = self._naming.expect(output, sys._getframe(1))
@@ -200,12 +201,12 @@ class Trace(Observer):
         An existing file is replaced only if it is such a page, or with `overwrite`; else FileExistsError. ValueError if the
         trace has more numbers than a page shows.
         """
-        return page.write(self.as_dict(), path, extras={"title": title} if title else {}, overwrite=overwrite)
+        return page.write(self, path, extras={"title": title} if title else {}, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         """The page in a frame, for a notebook; the table, if the trace is too large for a page."""
         try:
-            content = page.html(self.as_dict())
+            content = page.html(self)
         except ValueError:
             return f"<pre>{html.escape(self.table())}</pre>"
         style = "width: 100%; height: 40em; border: 0"

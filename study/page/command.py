@@ -20,7 +20,6 @@ OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
 APART = [  # flags that exclude each other, and why
     ("input", "checkpoint", "both give the numbers"),
     ("block", "checkpoint", "of a trained model, the page shows heads"),
-    ("block", "tiles", "tiles show attention alone"),
     ("checkpoint", "key_value_heads", "each head of a model comes with the keys and values that it reads"),
     ("checkpoint", "rotary", "queries and keys have the model's own positions"),
     ("checkpoint", "dropout", "the gradient that arrives is that of the model without dropout"),
@@ -43,7 +42,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--block", metavar="PLACEMENT", nargs="?", const="pre", choices=PLACEMENTS,
                         help=f"a whole block, with norms placed as in {', '.join(PLACEMENTS)} (default: pre)")
     parser.add_argument("--norm", choices=NORMS, help=f"with --block: {' or '.join(NORMS)} (default: {NORMS[0]})")
-    parser.add_argument("--tiles", type=int, metavar="N", help="flash attention's backward, in tiles of N queries and keys")
     parser.add_argument("--heads", type=int, metavar="N", help="several heads; with --checkpoint: from --head on")
     parser.add_argument("--key-value-heads", type=int, metavar="N", help="heads of keys and values, which groups share")
     parser.add_argument("--rotary", action="store_true", help="rotate queries and keys by their positions")
@@ -79,7 +77,7 @@ def write_page(given: dict, path: pathlib.Path) -> None:
     try:
         with saying("working out the page"):
             page = page_of(given)
-        write(page.trace, path, extras=page.extras, overwrite="force" in given)
+        write(page.trace, path, extras=page.extras, backwards=page.backwards, overwrite="force" in given)
     except ValueError as error:
         raise UsageError(error) from None
 
@@ -91,9 +89,6 @@ def page_of(given: dict) -> pages.Page:
     numbers, titled = numbers_of(given), story(given) if "checkpoint" in given else ()
     if "block" in given:
         page = pages.page_of_block(numbers)
-    elif "tiles" in given:
-        check_whole("--tiles", given["tiles"], most=max(numbers.tokens))
-        page = pages.page_of_tiles(numbers, given["tiles"], *titled)
     else:
         page = pages.page_of_head(numbers, *titled)
     if "station" not in given:

@@ -66,20 +66,7 @@ WEIGHTS = step(
      "less the row sum `r_i = sum_k dP_ik P_ik`.",
      "So a score's gradient is positive where `dP_ij` is above the row's weighted mean of `dP`, and negative below. Each "
      "row of `dS` sums to 0. Where the mask hides a score, `P_ij = 0`, so `dS_ij = 0`."),
-    joins=("masked_scores",), derives={"row_sum": "row_sum"})
-
-
-def of_lse(steps: dict[str, dict]) -> dict[str, dict]:
-    """The softmax in two steps, as flash attention computes it."""
-    lse = step("One number for each query: lse", (
-        "lse_i = log(sum_k e^(S_ik))",
-        "The logarithm of the softmax's denominator, over the keys that query `i` sees. It is kept for backward: with it, "
-        "each weight can be computed again by itself."))
-    weights = {**steps["weights"], "derives": {"lse": "lse", **steps["weights"]["derives"]}, "forward": {
-        "formula": "P_ij = e^(S_ij - lse_i)", "derivation": [
-            "The softmax. Flash attention computes `S` and `P` in tiles here too, and keeps neither: of T tokens they "
-            "would take `T^2` numbers."]}}
-    return {"lse": lse, "weights": weights}
+    joins=("masked_scores",), derives={"total": "row_sum"})
 
 
 def row_sum(out: str, p: str) -> dict:
@@ -168,10 +155,10 @@ def cross_entropy(targets: list[int]) -> dict:
     *others, final = map(str, targets)
     return step(
         "Loss: cross-entropy",
-        (["probabilities = softmax(logits)", "L = - sum_i log probabilities_{i y} / T"],
+        ("L = - sum_i log softmax(logits)_{i y} / T",
          f"The next tokens are the classes y = {', '.join(others)} and {final}: the loss is the mean of minus the "
          "logarithm of the probabilities that they get."),
-        ("dlogits = (probabilities - targets) / T",
+        (["probabilities = softmax(logits)", "dlogits = (probabilities - targets) / T"],
          "`targets` is 1 for the right class and 0 for all others. For one row, `L = log(sum_k e^(logits_k)) - logits_y`: "
          "the logarithm's derivative is the softmax, and the last term subtracts 1 at the target.",
          "So the gradient of each row sums to 0: what the target gains, the others lose."),
@@ -241,7 +228,7 @@ def residual(title: str, out: str, x: str, added: str) -> dict:
 
 NORMS = {  # by their ops: what they are called, what they derive and its names as tensors, and their words
     "LayerNorm": ("Layer norm", {"mean": "mean", "rstd": "rstd", "x_hat": "x_hat"}, layer_norm),
-    "RMSNorm": ("RMS norm", {"mean square": "mean_square", "rrms": "rstd", "x_hat": "x_hat"}, rms_norm),
+    "RMSNorm": ("RMS norm", {"mean_square": "mean_square", "rrms": "rstd", "x_hat": "x_hat"}, rms_norm),
 }
 
 GELU = step(

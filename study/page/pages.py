@@ -9,33 +9,36 @@ import numpy as np
 import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
-from study.page import block, formulas, shares, stations, tiles
+from minigrad.tracing.rerun import Backward
+from study.page import block, formulas, shares, stations
 from study.page.attention import FROM_Q_K_V, Head, Inputs, attention
-from study.page.mistakes import MISTAKES, check
+from study.page.mistakes import MISTAKES, check, with_row_sum
 
 
 @dataclasses.dataclass(frozen=True)
 class Page:
     """What `minigrad.tracing.page.write` takes."""
 
-    trace: dict[str, Any]
+    trace: Trace
     extras: dict[str, Any]
+    backwards: dict[str, dict[str, Backward]]
 
 
 def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
     """The page of a head, with its switches, mistakes and shares; ValueError if it has too many numbers."""
     check_size(head, attention)
     trace = trace_of(attention, head)
-    return page_of(head, trace, {
+    mistakes = [mistake for mistake in MISTAKES if mistake.fits(head, trace)]
+    return page_of(head, trace, head.product, {mistake.name: mistake.of(head) for mistake in mistakes}, {
         "title": title or "Backpropagation through " + (
             "one head of attention" if head.heads == 1 else f"attention with {head.heads} heads"),
         "introduction": [*introduction, STORY],
         "labels": labels(head),
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head), row_sum_switch(head.product)],
         "mistakes": [
-            {"name": mistake.name, "title": mistake.title, "sentence": mistake.sentence.format(**formulas.operands(trace)),
-             "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
-            for mistake in MISTAKES if mistake.fits(head)
+            {"name": mistake.name, "title": mistake.title, "steps": [*mistake.of(head)],
+             "sentence": mistake.sentence.format(**formulas.operands(trace)), "check": "\n".join(check(head, mistake))}
+            for mistake in mistakes
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
         "about_shares": [shares.IN_WORDS],
@@ -47,7 +50,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
     """The page of a block, with the shares of its inputs' gradients."""
     check_size(numbers, block.block)
     trace = trace_of(block.block, numbers)
-    return page_of(numbers, trace, {
+    return page_of(numbers, trace, "attended_heads" if numbers.heads > 1 else "attended", {}, {
         "title": "Backpropagation through a block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
         "switches": [causal_switch(numbers.causal, numbers.mask),
@@ -57,38 +60,31 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
     })
 
 
-def page_of_tiles(head: Head, size: int, title: str = "Flash attention's backward", *introduction: str) -> Page:
-    """The page of a head whose backward goes in tiles of `size` queries and keys, as flash attention's."""
-    page, trace = page_of_head(
-        head, f"{title}, in tiles", *introduction,
-        f"Forward keeps Q, K, V, O and, for each query, lse. In tiles of {size} queries and {size} keys, backward computes "
-        "S and P again, and adds what each tile sends to dQ, dK and dV. It never holds more of P than one tile.",
-    ), trace_of(attention, head)
-    extras = page.extras
-    for step in page.trace["steps"]:
-        if step["output"] == "weights":
-            step["options"] = {**step["options"], "row_sum_from": head.product}
-    return Page(page.trace, extras | {
-        "axes": extras["axes"] | tiles.axes(["lse"]), "parts": tiles.parts(head, trace, size), "stations": [],
-        "steps": extras["steps"] | formulas.of_lse(extras["steps"]),
-        "layout": [[one for name in row for one in (("lse", name) if name == "row_sum" else (name,))]
-                   for row in extras["layout"]],
-        "switches": [switch for switch in extras["switches"] if switch["name"] == "scale"],  # the mask chooses the tiles
-    })
-
-
-def page_of(numbers: Inputs, trace: Trace, extras: dict[str, Any]) -> Page:
-    """A page with the words for its steps, and what else depends on the tensors that it has."""
+def page_of(numbers: Inputs, trace: Trace, product: str, backwards: dict[str, dict[str, Backward]], extras: dict[str, Any]
+            ) -> Page:
+    """A page with the words for its steps, and what else depends on the tensors that it has; `product` is weights @ v."""
     words = formulas.of_trace(trace)
     names = {tensor.name for tensor in trace.tensors}
-    return Page(trace.as_dict(), extras | {
+    return Page(trace, extras | {
         "layout": layout(names.union(*(step["derives"].values() for step in words.values()))),
         "hidden": [name for name in HIDDEN if name in names],
         "symbols": formulas.SYMBOLS,
-        "axes": tiles.axes(names | {"row_sum"}),
+        "axes": axes({*names, "row_sum"}),
         "editable": [*numbers.inputs, *(name for name in ("upstream", "keep") if name in names)],
         "steps": words,
-    })
+    }, backwards | {ROW_SUM: {"weights": from_output(product)}})
+
+
+AXES = {  # what the last two axes of a tensor run over, by what its name is, or begins with
+    **dict.fromkeys(("q", "output", "attended", "upstream", "row_sum"), ("query", None)),
+    **dict.fromkeys(("k", "v"), ("key", None)), "k_transposed": (None, "key"),
+    **dict.fromkeys(("scores", "weights", "dropped", "keep", "bias"), ("query", "key")),
+}
+
+
+def axes(names: Container[str]) -> dict[str, tuple[str | None, ...]]:
+    """What the axes run over of tensors that have queries or keys."""
+    return {name: AXES[known] for name in names for known in AXES if name == known or name.startswith(f"{known}_")}
 
 
 HIDDEN = ("masked_scores", "tokens_first", *(f"{name}_{part}" for name in FROM_Q_K_V  # what is shown with a later step
@@ -149,14 +145,19 @@ def scale_switch(head: Head) -> dict[str, Any]:
     return {"name": "scale", "label": "scale", "number": {"step": step, "input": 1, "value": head.factor}}
 
 
+ROW_SUM = "row sum from the output"
+
+
 def row_sum_switch(out: str) -> dict[str, Any]:
     """A switch between the two sums that give softmax's row sum; `out` is weights @ v."""
     symbol = formulas.SYMBOLS[out]
     return {"name": "row_sum", "label": "Row sum", "choices": [
-        {"label": "from dP and P", "sets": []},
-        {"label": f"from d{symbol} and {symbol}",
-         "sets": [{"step": "weights", "option": "row_sum_from", "value": out}]},
-    ]}
+        {"label": "from dP and P", "sets": []}, {"label": f"from d{symbol} and {symbol}", "sets": [{"choice": ROW_SUM}]}]}
+
+
+def from_output(out: str) -> Backward:
+    """Softmax's backward, with the row sum of dO and O."""
+    return with_row_sum(lambda at, dout, p: np.sum(at.gradients[out] * at.values[out], axis=-1, keepdims=True))
 
 
 def tables(paths_to: dict[str, shares.Paths]) -> list[dict[str, Any]]:

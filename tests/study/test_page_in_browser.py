@@ -7,9 +7,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from head_in_numpy import run
 from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
 from models.config import PLACEMENTS
+from study.mistakes import MUTANTS
 from study.page import block, mistakes, pages, shares
 from study.page.attention import (
     DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)
@@ -46,7 +48,7 @@ def page_of(name: str) -> pages.Page:
 def opened(browser, tmp_path):
     """A function that opens a page."""
     def call(made: pages.Page) -> None:
-        browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras))
+        browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras, backwards=made.backwards))
     return call
 
 
@@ -60,22 +62,23 @@ ROW_SUMS = {  # of the weights p and their gradient, with a mistake of this name
 
 def weights_of(head: Head, changes: dict) -> tuple[np.ndarray, np.ndarray]:
     """The weights and their gradient in this backward."""
-    values, gradients = mistakes.run(head, head.inputs, head.upstream, changes)
+    values, gradients = run(head, head.inputs, head.upstream, changes)
     return values["weights"], gradients["weights"]
 
 
 def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
     """Each gradient on the page is the wrong one, marked exactly where it is wrong."""
     numbers, marked = browser.arrays(), browser.arrays("wrong")
-    right = mistakes.run(head, head.inputs, head.upstream, {})[1]
-    wrong = mistake.gradients(head, head.inputs, head.upstream)
+    right = run(head, head.inputs, head.upstream, {})[1]
+    changes = MUTANTS[mistake.name].changes
+    wrong = run(head, head.inputs, head.upstream, changes)[1]
     for name in head.inputs:
         expected = pytest.approx(wrong[name], abs=1e-9 * max(1, abs(wrong[name]).max()))
         assert numbers[name, "gradient"] == expected, (mistake.name, name)
         differs = abs(wrong[name] - right[name]) > WRONG * abs(right[name]).max()
         assert (marked[name, "gradient"] == differs).all(), (mistake.name, name)
     expected, true = (ROW_SUMS.get(name, ROW_SUMS[""])(*weights_of(head, changes))
-                      for name, changes in ((mistake.name, mistake.changes), ("", {})))
+                      for name, changes in ((mistake.name, changes), ("", {})))
     assert numbers["row_sum", "gradient"] == pytest.approx(expected, abs=1e-9 * max(1, abs(expected).max())), mistake.name
     assert (marked["row_sum", "gradient"] == (abs(expected - true) > WRONG * abs(true).max())).all(), mistake.name
 
@@ -84,7 +87,7 @@ def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
 def test_mistakes_are_those_in_numpy(browser, opened, name):
     head = HEADS[name]
     opened(page_of(name))
-    fitting = [mistake for mistake in mistakes.MISTAKES if mistake.fits(head)]
+    fitting = [mistake for mistake in mistakes.MISTAKES if mistake.fits(head, pages.trace_of(attention, head))]
     listed = page_of(name).extras["mistakes"]
     assert [one["name"] for one in listed] == [mistake.name for mistake in fitting]
     for i, mistake in enumerate(fitting):
@@ -118,7 +121,7 @@ def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, na
         browser.choose("#switch-row_sum", spelling)
         inputs[first][1, 0] += 0.75
         browser.type(first, "1,0", repr(float(inputs[first][1, 0])))
-        values, gradients = mistakes.run(head, inputs, head.upstream, {})
+        values, gradients = run(head, inputs, head.upstream, {})
         gradients["row_sum"] = (values["weights"] * gradients["weights"]).sum(-1, keepdims=True)
         found = browser.arrays()
         assert found["row_sum", "gradient"].shape == gradients["row_sum"].shape
@@ -180,54 +183,6 @@ def test_shares_in_a_block(browser, opened, placement):
             assert data == pytest.approx(share.ravel(), abs=1e-12)
 
 
-def in_tiles(head: Head, inputs: dict, size: int) -> tuple[dict, list]:
-    """All values and gradients, and dQ, dK or dV of one head or of each after every step of the tiles that adds to it."""
-    values, gradients = mistakes.run(head, inputs, head.upstream, {})
-    sums = {name: np.zeros_like(values[name]) for name in FROM_Q_K_V}
-    found = []
-    for j in range(0, head.tokens[1], size):
-        for i in range(0, head.tokens[0], size):
-            rows, keys = slice(i, i + size), slice(j, j + size)
-            if head.mask[rows, keys].any():
-                p, ds, do = values["weights"][rows, keys], gradients["scores"][rows, keys], gradients["output"][rows]
-                for name, place, sent in (("v", keys, p.T @ do), ("k", keys, ds.T @ values["q"][rows] * head.factor),
-                                          ("q", rows, ds @ values["k"][keys] * head.factor)):
-                    sums[name][place] += sent
-                    found.append((name, sums[name].copy()))
-    return gradients, found
-
-
-@pytest.mark.parametrize("name, size", [("default", 2), ("square", 3), ("not causal", 1)])
-def test_tiles_add_up_step_by_step(browser, opened, name, size):
-    head = HEADS[name]
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
-        opened(pages.page_of_tiles(head, size))
-    assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
-    inputs = {tensor: array.copy() for tensor, array in head.inputs.items()}
-    for tensor, place in (("q", (2, 1)), ("k", (0, 0)), ("v", (2, 1))):
-        inputs[tensor][place] -= 1.25
-        browser.type(tensor, ",".join(map(str, place)), repr(float(inputs[tensor][place])))
-    gradients, expected = in_tiles(head, inputs, size)
-    found = browser.arrays()
-    gradients["row_sum"] = (gradients["output"] * found["output", "value"]).sum(-1, keepdims=True)
-    for tensor in (*FROM_Q_K_V, "scores", "weights", "output", "row_sum"):
-        assert found[tensor, "gradient"] == pytest.approx(gradients[tensor], abs=1e-9), tensor
-    scores = np.where(head.mask, found["scores", "value"], -np.inf)
-    assert found["lse", "value"] == pytest.approx(np.log(np.exp(scores).sum(-1, keepdims=True)), abs=1e-9)
-    seen = browser.run("""return steps.flatMap(({to, isBackward}, i) => {
-        goTo(i + 1);
-        if (!isBackward || !to || !"qkv".includes(to[0])) return [];
-        const {cells, t: {shape}} = gridOf({name: to[0], kind: "gradient"});
-        return [[to[0], shape, cells.map(({dataset, textContent}) => [Number(dataset.soFar ?? dataset.value), textContent])]];
-      })""")
-    assert [tensor for tensor, *_ in seen] == [tensor for tensor, _ in expected]
-    for (tensor, shape, cells), (_, array) in zip(seen, expected):
-        assert np.reshape([x for x, _ in cells], shape) == pytest.approx(array, abs=1e-9), tensor
-        assert all(text == "" or float(text) == pytest.approx(x, rel=0.06, abs=0.0006) for x, text in cells)
-    for kept in browser.arrays(), found:
-        assert kept["v", "gradient"] == pytest.approx(gradients["v"], abs=1e-9)  # data-value is the whole gradient in each step
-
-
 def test_a_step_works_out_one_number_unless_a_question_is_open(browser, opened):
     opened(page_of("default"))
     go_to(browser, "Softmax")
@@ -261,20 +216,6 @@ def test_a_symbol_in_the_text_lights_its_matrix(browser, opened):
     assert said == [["g", "gradient q", "mi"], ["g", "value w_q", "mi"], ["g", "value w_q", "span"], []]
 
 
-def test_a_step_of_a_tile_reads_and_writes_what_is_in_it(browser, opened):
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
-        opened(pages.page_of_tiles(DEFAULT, 2))
-    go_to(browser, "Tile 2 of 3: to the keys")
-    assert roles(browser) == ({("q", "value"), ("scores", "gradient")}, {("k", "gradient")})
-    inside = """return [...document.querySelectorAll("[data-role] td:not(.corner, .outside)")].map(box => {
-        const {tensor, index} = (box.querySelector("input") || box).dataset; return `${tensor} ${index}`})"""
-    assert set(browser.run(inside)) == {f"{name} {i},{j}" for name, rows in (("q", (2, 3)), ("scores", (2, 3)), ("k", (0, 1)))
-                                        for i in rows for j in (0, 1)}
-    said = browser.focus("k", "0,1", "gradient")
-    assert "tile 1 of 3: -0.330, the first" in said and "This step, tile 2 of 3: -0.330 + 0.086 = -0.244" in said
-    assert browser.run("return document.querySelector('#formulas .formula').textContent").startswith("dK+=")
-
-
 VARIANTS = {
     "grouped heads": (attention, heads_of(4, 2, causal=False)),
     "cross-entropy": (attention, with_cross_entropy(heads_of(), attention)),
@@ -305,7 +246,6 @@ def test_the_address_leads_to_the_step_and_a_number_goes_with_it(browser, opened
 WIDE = dataclasses.replace(drawn(False, 12, 16, seed=5), labels=tuple(f"token {i}" for i in range(12)))  # as of a trained model
 PAGES = {name: functools.partial(page_of, name) for name in HEADS} | {
     "16 columns": lambda: pages.page_of_head(WIDE),
-    "tiles": lambda: pages.page_of_tiles(DEFAULT, 2),
     **{name: lambda name=name: page_of_variant(name) for name in VARIANTS},
     **{name: lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
     "rms norm": lambda: pages.page_of_block(block.draw("pre", norm="rms_norm")),
@@ -372,7 +312,7 @@ def test_inputs_that_a_step_does_not_read_can_be_edited_in_it(browser, opened, s
     for name, place, number in (("w_v", (1, 2), -0.5), ("x", (0, 1), 1.75)):
         inputs[name][place] = number
         browser.type(name, ",".join(map(str, place)), str(number))
-    values, gradients = mistakes.run(head, inputs, head.upstream, {})
+    values, gradients = run(head, inputs, head.upstream, {})
     found = browser.arrays()
     for kind, arrays in (("value", values), ("gradient", gradients)):
         for name, array in arrays.items():
@@ -413,13 +353,10 @@ def test_roles_are_those_of_the_step(browser, opened):
         document.querySelector("[data-step]").dataset.step]""") == [0, 0, "0"]
 
 
-@pytest.mark.parametrize("make, signs", [
-    (lambda: pages.page_of_block(block.draw("pre")), {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}),
-    (lambda: pages.page_of_tiles(DEFAULT, 2), {"V": ["+="] * 3, "P": ["="] * 3, "S": ["="] * 3, "Q": ["+="] * 3}),
-], ids=["block", "tiles"])
-def test_gradients_that_several_steps_add_to(browser, opened, make, signs):
-    """The first of them is =, the others +=. Tiles of P and S replace one another, and add to dQ, dK and dV, which begin at 0."""
-    opened(make())
+def test_gradients_that_several_steps_add_to(browser, opened):
+    """The first of them is =, the others +=."""
+    signs = {"R1": ["=", "+="], "N1": ["=", "+=", "+="], "X": ["=", "+="], "F": ["="]}
+    opened(pages.page_of_block(block.draw("pre")))
     lines = browser.run("""return steps.flatMap((step, i) => {
         if (!step.isBackward) return [];
         goTo(i + 1);
@@ -464,16 +401,13 @@ def test_captions_say_how_a_matrix_is_made(browser, opened):
         "value x": "", "gradient x": "", "value upstream": "upstream", "value q": "= XWq", "gradient q": "= sdSK",
         "value scores": "= sQKT", "gradient scores": "= P⋅(dP−r)", "value weights": "= softmax(S)", "gradient weights": "= dAVT",
         "gradient row_sum": ""}
-    opened(pages.page_of_tiles(DEFAULT, 2))  # several steps of one formula
-    found = browser.run(captions)
-    assert (found["gradient v"], found["value weights"]) == ("= PTdO", "weights, query × key")
 
 
 def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):
     """In backward's order, with what was there before each of them; steps that are shown as one add once."""
     head = HEADS["heads"]
     opened(page_of("heads"))
-    gradients = mistakes.run(head, head.inputs, head.upstream, {})[1]
+    gradients = run(head, head.inputs, head.upstream, {})[1]
     sent = [(gradients[name] @ head.inputs[f"w_{name}"].T)[1, 2] for name in "vkq"]
     for here in "vkq":
         browser.run("document.activeElement.blur(); goTo(steps.findIndex(step => step.isBackward && step.name === arguments[0]) + 1)", here)
@@ -490,7 +424,7 @@ def test_partial_sums_at_a_number_that_several_steps_add_to(browser, opened):
 
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("name", ["default", "x", "tiles", *VARIANTS, *PLACEMENTS, "rms norm"])
+@pytest.mark.parametrize("name", ["default", "x", *VARIANTS, *PLACEMENTS, "rms norm"])
 def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):
     browser.resize(size)
     opened(PAGES[name]())

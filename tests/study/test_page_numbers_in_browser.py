@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from head_in_numpy import into_heads, run
 from minigrad.tracing import page
 from models.config import PLACEMENTS
+from study.mistakes import MUTANTS
 from study.page import block, mistakes, pages
 from study.page.attention import (
     AXES_FROM_Q_K_V, AXES_FROM_X, Head, Inputs, attention, dropout, with_cross_entropy)
@@ -23,8 +25,6 @@ FIELDS = {  # of a variant, drawn at random
     "dropout": lambda random: {"heads": int(random.integers(1, 3)), "dropout": 0.4},
     "cross-entropy": lambda random: {"heads": int(random.integers(1, 3)), "cross_entropy": True},
     "all": lambda random: {"heads": 2, "key_value_heads": 1, "rotary": True, "dropout": 0.3, "cross_entropy": True},
-    "tiles": lambda random: {},
-    "tiles of all": lambda random: FIELDS["all"](random),
     "block": lambda random: {"placement": random.choice(list(PLACEMENTS)), "norm": random.choice(["layer_norm", "rms_norm"])},
     "block of all": lambda random: FIELDS["block"](random) | FIELDS["all"](random),
 }
@@ -78,11 +78,11 @@ def expected(numbers: Inputs, mistake: mistakes.Mistake | None = None, is_row_su
               if getattr(t, kind) is not None and (kind == "value" or not mistake)}
     p, dp = trace["weights"].value, trace["weights"].gradient
     if isinstance(numbers, Head):
-        changes = dict(mistake.changes) if mistake else {}
+        changes = dict(MUTANTS[mistake.name].changes) if mistake else {}
         if is_row_sum_of_output and not changes.keys() & {"weigh", "total"}:
             out = arrays["attended" if numbers.starts_from_x else "output", "value"]
-            changes["total"] = lambda h: (h.dout * mistakes.into_heads(numbers, out, numbers.heads)).sum(-1, keepdims=True)
-        values, gradients = mistakes.run(numbers, numbers.inputs, numbers.upstream, changes)
+            changes["total"] = lambda h: (h.dout * into_heads(numbers, out, numbers.heads)).sum(-1, keepdims=True)
+        values, gradients = run(numbers, numbers.inputs, numbers.upstream, changes)
         if not mistake:
             for name, value in values.items():
                 assert arrays[name, "value"] == close(value), name
@@ -92,11 +92,9 @@ def expected(numbers: Inputs, mistake: mistakes.Mistake | None = None, is_row_su
         dp = gradients["weights"]
     if not mistake:
         arrays["row_sum", "gradient"] = (p * dp).sum(-1, keepdims=True)
-    largest = trace["masked_scores"].value.max(-1, keepdims=True)  # -inf only where a row sees nothing
-    arrays["lse", "value"] = largest + np.log(np.exp(trace["masked_scores"].value - largest).sum(-1, keepdims=True))
     if numbers.targets:
         e = np.exp(trace["logits"].value - trace["logits"].value.max(-1, keepdims=True))
-        arrays["probabilities", "value"] = e / e.sum(-1, keepdims=True)
+        arrays["probabilities", "gradient"] = e / e.sum(-1, keepdims=True)
     return arrays
 
 
@@ -140,9 +138,8 @@ def opened(browser, tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "check", lambda head, mistake: [])
 
     def call(name: str, numbers: Inputs) -> list[dict]:
-        made = (pages.page_of_block(numbers) if "block" in name else
-                pages.page_of_tiles(numbers, min(numbers.tokens) // 2) if "tiles" in name else pages.page_of_head(numbers))
-        browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras))
+        made = pages.page_of_block(numbers) if "block" in name else pages.page_of_head(numbers)
+        browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras, backwards=made.backwards))
         assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
         return made.extras["switches"]
     return call
@@ -170,7 +167,6 @@ def test_random_inputs(browser, opened, name):
 ENTER = """
     const [name, index, text] = arguments, cell = cellAt({name, kind: "value", index});
     if (canBeOpened(cell.grid) && !state.opened.has(name)) toggleOpened(name); // in a step that does not read it
-    if (!cell.getClientRects().length) goTo(0); // a tile that does not
     cell.focus();
     cell.value = text;
     cell.dispatchEvent(new Event("input", {bubbles: true}));
@@ -246,11 +242,10 @@ def test_a_random_walk(browser, opened, name):
     random = np.random.default_rng(50 + list(FIELDS).index(name))
     numbers = drawn(random, name)
     switches = opened(name, numbers)
-    fitting = [mistake for mistake in mistakes.MISTAKES if isinstance(numbers, Head) and mistake.fits(numbers)]
+    fitting = [mistake for mistake in mistakes.MISTAKES if isinstance(numbers, Head) and mistake.fits(numbers, pages.trace_of(attention, numbers))]
     walk, done = Walk(browser, random, numbers, switches, fitting), []
     for _ in range(ACTIONS):
         done.append(walk.go())
         where = name, walk.mistake and walk.mistake.name, done
-        is_of_output = "tiles" in name or walk.turned[-1] == 1
-        assert_shown(browser.run(SHOWN), expected(walk.now(), walk.mistake, is_of_output), where)
+        assert_shown(browser.run(SHOWN), expected(walk.now(), walk.mistake, walk.turned[-1] == 1), where)
     assert browser.run(NOT_EXPLAINED) == []

@@ -16,7 +16,7 @@ LAST, BEFORE, LAST_KEY = 3, 2, 3  # on the default page: the queries and the key
 def page_of(head: Head, folder):
     with mock.patch.object(pages, "check", lambda head, mistake: []):
         made = pages.page_of_head(head)
-    return page.write(made.trace, folder / "page.html", extras=made.extras)
+    return page.write(made.trace, folder / "page.html", extras=made.extras, backwards=made.backwards)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +252,7 @@ def test_the_address_keeps_station_and_answers(browser, visited, path):
 
 def test_a_path_that_was_left_stays_left(browser, tmp_path):
     made = pages.page_of_head(DEFAULT)
-    own = page.write(made.trace, tmp_path / "page.html", extras=made.extras | {"station": 1})
+    own = page.write(made.trace, tmp_path / "page.html", extras=made.extras | {"station": 1}, backwards=made.backwards)
     browser.driver.get(own.as_uri())
     assert browser.run("return state.station") == 1
     browser.run("visit(0)")

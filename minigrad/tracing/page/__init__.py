@@ -1,22 +1,22 @@
 """A traced computation as one interactive HTML page, which works offline: values, gradients, and the terms of each number.
 
-The page shows the trace's own numbers. Once one of them is edited, a switch is turned or a mistake is chosen, it recomputes
-them all with a small interpreter, which knows the ops of attention, of a block, and of fused ops spelled out. For any other
-op it shows the trace's numbers, and what they depend on cannot be edited.
+The page shows the trace's own numbers. Each op's own forward and backward have also run on expressions (expressed.py), so
+the page has the tree of what each number is made of. Once a number is edited, a switch is turned or a mistake is chosen, it
+evaluates these trees. Of an op that expressions cannot follow it shows the trace's numbers, and what they depend on cannot
+be edited.
 
     page.html, page.css       the document and its style
     formulas.js, terms.js     formulas as MathML; the terms of a number, written out
-    ops.js                    the rules of each op, for one number: of its value, and of each input's gradient
-    mistakes.js               wrong rules, to replace right ones
-    interpreter.js            runs a trace by these rules: forward, backward, shares
+    nodes.js, computation.js  the trees, and what they compute; the trace's tensors and steps, in passes over the trees
     state.js                  what the user can change, and the numbers that follow from it
     picture.js, map.js        where matrices stand: the picture of the whole, what a step touches, and a map of it in small
     matrices.js, steps.js, number.js, difference.js, edits.js    draw a part each, and change the state
     stations.js               the guided path: questions that are answered on the page
     page.js                   draws mistakes, shares and the whole, and listens
 
-`write` and `html` take the dict of `Trace.as_dict()` and `extras`, a dict of what a trace cannot know. Every key of it is
-optional. Names are those of the trace's tensors; a step has the name of its output.
+`write` and `html` take a trace, `backwards` that can be chosen, {choice: {step: function}} (see rerun.py), and `extras`,
+a dict of what a trace cannot know. Every key of it is optional. Names are those of the trace's tensors; a step has the name
+of its output.
 
     title           the heading; else the trace's title
     introduction    text, or a list of paragraphs, below the heading
@@ -28,29 +28,19 @@ optional. Names are those of the trace's tensors; a step has the name of its out
     editable        [name, ...]: the tensors that can be edited. Default: all inputs
     steps           {name: {"title": ..., "joins": [name, ...], "derives": ..., "forward": WORDS, "backward": WORDS}}
                     joins: earlier steps shown as one with this one; terms write out what they computed
-                    derives: {"row_sum": NAME}: what its op derives (`derived` in ops.js) becomes a tensor of that name,
-                    with a step of its own if `steps` has one of that name
+                    derives: {VARIABLE: NAME}: a variable of its op's code becomes a tensor of that name, with a step of
+                    its own if `steps` has one of that name; the variable dx of backward is the gradient of x
                     WORDS = {"formula": ... or a list, "derivation": [line, ...]}; in a line, `...` encloses a formula
-    axes            {name: ["query", null]}: what a tensor's last axes run over, where it can be cut into parts
-    parts           [{"steps": [name, ...], "way": "forward" or "backward", "to": [name, ...], "title": ..., "words": WORDS,
-                    "part": {"query": [2, 3], "key": [0, 1]}}, ...]: backward steps in parts, such as tiles, in this order.
-                    A part computes what the tensors `to` have in it, of numbers that are in it too. One that goes
-                    forward computes values again
+    axes            {name: ["query", null]}: what a tensor's last axes run over, for its caption
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace itself, so its sets are empty; or a field for a number,
                     [{"name": ..., "label": ..., "number": SET}], where SET's "value" is the trace's own
                     SET = {"step": name, "option": "condition", "value": any JSON}    an option of a step
                         | {"step": name, "input": 1, "value": any JSON}               a constant input of a step
                         | {"tensor": name, "value": nested list}                      an input or a constant
-    mistakes        [{"name": "attention: no rowsum", "title": ..., "sentence": ..., "check": ..., "steps": {name: WRONG},
-                    "recomputes": [SET, ...], "through": name, "exchanges": {name: name}}]: the backward with a mistake;
-                    forward stays
-                    WRONG = {"rule": a key of MISTAKES in mistakes.js, "input": ..., and what that rule asks for}
-                    recomputes: backward uses the values that the trace would have with these SETs
-                    through: a step; what follows from it is not recomputed. Optional
-                    exchanges: tensors that get the gradient of another one
-                    sentence: a line, or a list of them, as in a derivation
-                    check: what the gradient check says, as text
+                        | {"choice": name}                                            a choice of `backwards`
+    mistakes        [{"name": a choice of `backwards`, "title": ..., "sentence": a line, or a list of them,
+                    "check": what the gradient check says, as text, "steps": [name, ...]}]
     shares          [{"tensor": "x", "through": [{"label": ..., "tensor": step, "input": name}, ...]}]: the paths by which
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its
                     input, carried on to x. Default: each tensor that several steps use, with these steps
@@ -82,6 +72,7 @@ import base64
 import hashlib
 import html as _html
 import importlib.resources
+import itertools
 import json
 import math
 import os
@@ -91,33 +82,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...serialization import replacing
+from ..expressed import Expressed
+from ..rerun import Backward
 from ..steps import plain
 
 GENERATOR = "minigrad.tracing.page"  # in a meta tag, by which `is_page` knows the file
 MOST_NUMBERS = 6_000  # that a page shows
-MOST_BYTES = 400_000  # of a page
+MOST_BYTES = 1_000_000  # of a page
 SCRIPTS = (
-    "formulas.js", "terms.js", "ops.js", "mistakes.js", "interpreter.js", "state.js", "matrices.js", "picture.js", "map.js",
+    "formulas.js", "terms.js", "nodes.js", "computation.js", "state.js", "matrices.js", "picture.js", "map.js",
     "steps.js", "number.js", "difference.js", "edits.js", "stations.js", "page.js",
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
-    "about_shares", "stations", "station", "axes", "parts",
+    "about_shares", "stations", "station", "axes",
 }
+Backwards = Mapping[str, Mapping[str, Backward]]
 QUESTIONS = {"number", "sign", "smallest", "changes"}
 
 
 def write(
-    trace: Mapping[str, Any], path: str | os.PathLike[str], *, extras: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
+    trace: Any, path: str | os.PathLike[str], *, extras: Mapping[str, Any] | None = None,
+    backwards: Backwards | None = None, overwrite: bool = False,
 ) -> pathlib.Path:
-    """Write the page of a trace (`Trace.as_dict()`) to a file atomically, and return its path.
+    """Write the page of a trace to a file atomically, and return its path.
 
     An existing file is replaced only if it is such a page, or with `overwrite`; else FileExistsError. OSError if the file
     cannot be written, ValueError as from `html`.
     """
     path = pathlib.Path(path)
-    content = html(trace, extras)
+    content = html(trace, extras, backwards)
     if not overwrite and path.is_file() and not is_page(path):
         raise FileExistsError(f"{path} already exists and is not a page of minigrad's; give another name, or overwrite it")
     with replacing(pathlib.Path(os.path.realpath(path))) as file:  # through a link
@@ -134,20 +128,22 @@ def is_page(path: str | os.PathLike[str]) -> bool:
     return content.startswith(start) and content.endswith(end)
 
 
-def html(trace: Mapping[str, Any], extras: Mapping[str, Any] | None = None) -> str:
-    """The page of a trace (`Trace.as_dict()`), as text.
+def html(trace: Any, extras: Mapping[str, Any] | None = None, backwards: Backwards | None = None) -> str:
+    """The page of a trace, as text.
 
     ValueError for more than 6,000 numbers, or extras that name something unknown.
     """
-    extras = extras or {}
-    _check(trace, extras)
+    extras, numbers = extras or {}, trace.as_dict()
+    _check(numbers, extras, backwards or {})
     style = _part("page.css")
     script = "".join(_part(name) for name in SCRIPTS)
-    data = {"trace": _without_repetitions(trace), "extras": extras}
+    derives = {name: step.get("derives", {}) for name, step in extras.get("steps", {}).items()}
+    expressed = Expressed(trace.steps, trace.tensors, backwards, _switched(extras)).as_dict(derives)
+    data = {"trace": _without_repetitions(numbers), "extras": extras, "expressions": expressed}
     parts = {
         "generator": GENERATOR,
         "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'",
-        "title": _html.escape(str(extras.get("title") or trace.get("title") or "A traced computation")),
+        "title": _html.escape(str(extras.get("title") or trace.title or "A traced computation")),
         "style": style,
         "script": script,
         "data": as_json(data),
@@ -191,7 +187,18 @@ def _without_repetitions(trace: Mapping[str, Any]) -> dict[str, Any]:
     return {**trace, "steps": steps}
 
 
-def _check(trace: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
+def _switched(extras: Mapping[str, Any]) -> set[tuple[str, Any]]:
+    """The options and constants that switches change."""
+    return {(one["step"], one.get("option", one.get("input"))) for one in _sets(extras) if "step" in one}
+
+
+def _sets(extras: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for switch in extras.get("switches", ()):
+        sets = itertools.chain(*(choice["sets"] for choice in switch.get("choices", ())))
+        yield from [switch["number"]] if "number" in switch else sets
+
+
+def _check(trace: Mapping[str, Any], extras: Mapping[str, Any], backwards: Backwards) -> None:
     numbers = sum(math.prod(tensor["shape"]) * (1 + (tensor["gradient"] is not None)) for tensor in trace["tensors"])
     if numbers > MOST_NUMBERS:
         raise ValueError(
@@ -204,6 +211,9 @@ def _check(trace: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
         if len(station["question"].keys() & QUESTIONS) != 1:
             raise ValueError(f"extras: the question of station {i} must have one of {sorted(QUESTIONS)}, has "
                              f"{sorted(station['question'])}")
+    chosen = {mistake["name"] for mistake in extras.get("mistakes", ())}
+    if missing := sorted(chosen.union(*({one["choice"]} for one in _sets(extras) if "choice" in one)) - backwards.keys()):
+        raise ValueError(f"extras: there are no backwards called {missing}; there are {sorted(backwards)}")
     names = {tensor["name"] for tensor in trace["tensors"]}
     for step in extras.get("steps", {}).values():
         names.update(step.get("derives", {}).values())
@@ -219,25 +229,16 @@ def _names(extras: Mapping[str, Any]) -> Iterator[str]:
         yield from extras.get(part, ())
     for words in extras.get("steps", {}).values():
         yield from words.get("joins", ())
-    for switch in extras.get("switches", ()):
-        sets = [one for choice in switch.get("choices", ()) for one in choice["sets"]]
-        yield from _set_names(sets + ([switch["number"]] if "number" in switch else []))
+    yield from (one.get("step", one.get("tensor")) for one in _sets(extras) if "choice" not in one)
     for mistake in extras.get("mistakes", ()):
-        yield from (*mistake.get("steps", ()), *([mistake["through"]] if "through" in mistake else []))
-        yield from _set_names(mistake.get("recomputes", ()))
+        yield from mistake.get("steps", ())
     for station in extras.get("stations", ()):
         question = station["question"]
         asked = next(question[key] for key in QUESTIONS if key in question)
         cells = [*(asked if isinstance(asked, list) else [asked]), *([question["edit"]] if "edit" in question else [])]
         yield from [station["step"], *(cell["tensor"] for cell in cells)]
     yield from extras.get("axes", ())
-    for part in extras.get("parts", ()):
-        yield from [*part["steps"], *part["to"]]
     for row in extras.get("shares", ()):
         yield row["tensor"]
         for share in row["through"]:
             yield from (share[key] for key in ("tensor", "input") if key in share)
-
-
-def _set_names(sets: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    return (one.get("step", one.get("tensor")) for one in sets)

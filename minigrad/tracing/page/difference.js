@@ -5,13 +5,10 @@ const EXPONENTS = Array.from({length: 45}, (_, i) => -12 + i / 4);
 
 /** (L(x + h) - L(x - h)) / 2h, of one number of an input. */
 function differenceAt(name, place, h) {
-  const values = pass.values.get(name).data, after = computation.after(name);
-  const at = x => {
-    const data = values.slice();
-    data[place] = x;
-    return computation.objective(computation.forward(new Map([[name, data]]), activeSets(), pass, after));
-  };
-  return (at(values[place] + h) - at(values[place] - h)) / (2 * h);
+  const given = computation.given(state.edits, activeSets()), id = computation.tensors.get(name).ids.value[place];
+  const x = pass.numbers[id], at = moved => computation.objective(
+    computation.nodes.evaluate(new Map(given).set(id, moved), computation.forwardLength));
+  return (at(x + h) - at(x - h)) / (2 * h);
 }
 
 let plotTimer = 0;

@@ -100,7 +100,7 @@ const switchFields = [];
 
 function drawSwitches() {
   const box = byId("switches");
-  const isBlocked = set => computation.obstacle(set.step || set.tensor);
+  const isBlocked = set => (set.step || set.tensor) && computation.obstacle(set.step || set.tensor);
   extras.switches.forEach((s, i) => {
     const sets = s.number ? [s.number] : s.choices.flatMap(choice => choice.sets);
     const typing = {type: "text", inputmode: "decimal"};

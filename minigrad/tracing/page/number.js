@@ -47,7 +47,7 @@ function unfold(node, of = pass) {
     const {parts} = computation.explain(of, node.of.name, node.index, node.of.kind);
     if (parts.length && parts.every(part => part.term)) {
       const sent = parts.map(part => unfold(part.term, of));
-      return sent.length === 1 ? sent[0] : over("sum", sent);
+      return sent.length === 1 ? sent[0] : sumOf(sent);
     }
   }
   return {...node, parts: node.parts.map(part => unfold(part, of))};
@@ -58,7 +58,6 @@ const problem = text => element("p", {class: "problem"}, text);
 
 /** How a number is computed, as paragraphs; marks the cells that it comes from. */
 function writeOut(explained, value) {
-  if (explained.exchanged) return [element("p", {}, `By mistake, this is the gradient of ${symbolOf(explained.exchanged)}.`)];
   if (explained.problem) {
     const reads = explained.reads.map(t => symbolOf(t.name)).join(", ");
     return [problem(`${explained.problem}.`), element("p", {}, `It reads ${reads}.`)];
@@ -86,7 +85,7 @@ const inSum = (x, i) => i && x < 0 ? `(${shown(x)})` : shown(x);
 
 /** The step of a contribution, and what was there before it, and after. */
 function arrival(parts, i) {
-  const {by} = parts[i], number = 1 + steps.indexOf(by), through = by.part ? by.title.split(":")[0].toLowerCase() : `through ${symbolOf(by.name)}`;
+  const {by} = parts[i], number = 1 + steps.indexOf(by), through = `through ${symbolOf(by.name)}`;
   const [before, after] = [i, i + 1].map(count => parts.slice(0, count).reduce((sum, part) => sum + part.value, 0));
   const sum = i ? `${shown(before)} + ${inSum(parts[i].value, i)} = ${shown(after)}` : `${shown(after)}, the first`;
   return `${number === state.step ? "This step" : `Step ${number}`}, ${through}: ${sum}`;

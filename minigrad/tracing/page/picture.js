@@ -14,7 +14,6 @@ const kindsOf = name => ["value", "gradient"].filter(kind => computation.tensors
 function listFlows() {
   const found = new Map();
   for (const step of steps) {
-    if (step.to && !step.isBackward) continue; // computed again
     const {reads, writes} = touchedBy(step), kind = step.isBackward ? "gradient" : "value";
     const [from, to] = [reads, writes].map(list => list.filter(one => one.kind === kind).map(one => one.name));
     for (const a of from) for (const b of to) found.set(`${kind} ${a} ${b}`, {kind, from: a, to: b});

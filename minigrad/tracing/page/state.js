@@ -5,8 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent), {trace} = 
 const extras = {
   introduction: [], labels: {}, symbols: {}, steps: {}, switches: [], mistakes: [], hidden: [], ...data.extras,
 };
-const computation = new Computation(
-  trace, Object.fromEntries(Object.entries(extras.steps).map(([name, words]) => [name, words.derives || {}])));
+const computation = new Computation(trace, data.expressions);
 const names = [...computation.tensors.keys()];
 const obstacles = new Map(names.map(name => [name, computation.obstacle(name)]));
 
@@ -58,24 +57,17 @@ const isAsTraced = () => !isEdited() && !state.isForced;
 
 function compute() {
   const mistake = extras.mistakes[state.mistake], sets = activeSets();
-  right = isAsTraced() ? computation.asTraced : computation.backward(computation.forward(state.edits, sets));
+  right = isAsTraced() ? computation.asTraced : computation.run(state.edits, sets);
   pass = right;
   if (!mistake) return;
-  const from = (mistake.recomputes || []).length ? recomputed(mistake, sets) : right;
-  right = computation.backward({...right}, null, right); // by the page's rules too, so that only the mistake makes a difference
-  pass = computation.backward({...right}, mistake, from);
+  right = computation.run(state.edits, sets); // computed too, so that only the mistake makes a difference
+  pass = computation.run(state.edits, sets, mistake);
   if (!isAsTraced()) return;
+  pass.values = right.values = computation.asTraced.values;
   for (const [name, t] of pass.gradients) { // what is not wrong stays the trace's
     const traced = computation.asTraced.gradients.get(name).data, wrong = wrongPlaces(name);
     t.data = t.data.map((x, i) => wrong.has(i) ? x : traced[i]);
   }
-}
-
-/** The values that a backward with this mistake reads. */
-function recomputed({recomputes, through}, sets) {
-  const changed = recomputes.flatMap(set => [...computation.after(set.step || set.tensor)]);
-  const last = through ? computation.tensors.get(through).step.number : Infinity;
-  return computation.forward(new Map(), [...sets, ...recomputes], right, new Set(changed.filter(step => step.number <= last)));
 }
 
 /** The places where a mistake changes a gradient by more than rounding can. */

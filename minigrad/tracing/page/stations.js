@@ -35,7 +35,7 @@ const signOf = q => isSmall(numberAt(q.sign), q.sign) ? "zero" : numberAt(q.sign
 
 /** What changes by a question's edit: [{place, before, after}]. */
 function changesBy({changes, edit}) {
-  const run = edits => computation.backward(computation.forward(edits, activeSets()));
+  const run = edits => computation.run(edits, activeSets());
   const edits = trial ? trial.before.edits : state.edits;
   const [before, after] = [edits, withEdit(edits, edit)].map(run).map(one => numbersOf(changes, one).data);
   const largest = Math.max(...before.map(Math.abs));

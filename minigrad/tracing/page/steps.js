@@ -23,61 +23,23 @@ function listSteps() {
   };
   const ownSteps = (steps, isBackward) => // of derived tensors that the extras explain
     derivedBy(steps, isBackward).filter(t => extras.steps[t.name]).map(t => make([t.name, []], isBackward, [t]));
-  const parts = (extras.parts || []).map(({steps: of, way, ...part}) => (
-    {name: of.at(-1), steps: of.flatMap(name => groups.get(name)), derived: [], isBackward: way === "backward", ...part}));
-  const inParts = new Set(parts.filter(part => part.isBackward).flatMap(part => part.steps));
-  const isWhole = ([, steps]) => !steps.some(step => inParts.has(step));
   const back = order.filter(([, steps]) => steps.some(step => step.sent.some(Boolean))).reverse();
-  const after = back.findLastIndex(group => !isWhole(group)) + 1;
-  const backward = groups => groups.flatMap(
-    group => [...ownSteps(group[1], true), ...(isWhole(group) ? [make(group, true)] : [])]);
-  return [
-    ...order.flatMap(group => [...ownSteps(group[1], false), make(group, false)]),
-    ...backward(back.slice(0, after)), ...parts, ...backward(back.slice(after)),
-  ];
+  return [true, false].flatMap(isForward => (isForward ? order : back).flatMap(
+    group => [...ownSteps(group[1], !isForward), make(group, !isForward)]));
 }
 
 const steps = listSteps();
 
-/** Is this number in a part, {what an axis runs over: [its indices, ...]}? */
-const isInside = (part, {name, index}) => {
-  const axes = part && (extras.axes || {})[name];
-  return !axes || index.slice(-axes.length).every((i, d) => !part[axes[d]] || part[axes[d]].includes(i));
-};
-
-/** A term without what a part leaves out of its sums. */
-function limited(node, part) {
-  const parts = node.parts.map(other => limited(other, part));
-  if (node.is !== "sum" || !part) return {...node, parts};
-  return over("sum", parts.filter(other => sourcesOf(other).every(source => isInside(part, source))));
-}
-
 /** What a step contributes to a number: [{by, value, term}], as one term if there is no problem. */
 function sentBy(step, {name, kind, index}, explained = computation.explain(pass, name, index, kind)) {
-  if (!isInside(step.part, {name, index})) return [];
   const sent = explained.parts.filter(one => step.steps.includes(one.step) || step.derived.includes(computation.tensors.get(name)));
   if (sent.some(one => !one.term)) return sent.map(one => ({...one, by: step, value: one.term ? one.term.value : one.value}));
-  const all = sent.map(one => limited(unfold(one.term), step.part)), term = all.length > 1 ? over("sum", all) : all[0];
+  const all = sent.map(one => unfold(one.term)), term = all.length > 1 ? sumOf(all) : all[0];
   return term ? [{by: step, term, value: term.value}] : [];
-}
-
-/** A part of a step writes its numbers of the tensors `to`, and reads what these are made of. */
-function touchedByPart({to, part, isBackward, ...step}) {
-  const kind = isBackward ? "gradient" : "value", reads = new Map();
-  for (const name of to) {
-    const {shape} = computation.tensors.get(name), places = each(product(shape), place => unravel(shape, place));
-    const index = places.findLast(index => isInside(part, {name, index}));
-    for (const {term} of sentBy({...step, part}, {name, kind, index})) {
-      for (const source of sourcesOf(term)) reads.set(`${source.kind} ${source.name}`, {name: source.name, kind: source.kind});
-    }
-  }
-  to.forEach(name => reads.delete(`${kind} ${name}`));
-  return {reads: [...reads.values()], writes: to.map(name => ({name, kind}))};
 }
 
 /** What a step reads and writes. Steps joined to it stay out of sight: what they made counts as what that is made of. */
 function touchedBy(step) {
-  if (step.to) return touchedByPart(step);
   const {reads, writes} = computation.touches(step, pass), key = ({name, kind}) => `${kind} ${name}`;
   const written = new Map(writes.filter(({name}) => !joined.has(name)).map(one => [key(one), one]));
   const sources = reads.flatMap(one => !joined.has(one.name) ? [one]
@@ -86,8 +48,7 @@ function touchedBy(step) {
   return {reads: [...read.values()], writes: [...written.values()]};
 }
 
-/** A part that goes forward belongs to backward too, which computes values again. */
-const directionOf = ({to, isBackward}) => to || isBackward ? "backward" : "forward";
+const directionOf = ({isBackward}) => isBackward ? "backward" : "forward";
 
 function goTo(step) {
   state.step = Math.min(Math.max(step, 0), steps.length);
@@ -141,11 +102,7 @@ const writers = new Map();
 for (const step of steps.filter(step => step.isBackward)) {
   for (const {name} of touchedBy(step).writes) writers.set(name, [...writersOf(name), step]);
 }
-const isBegun = (step, name) => writersOf(name).slice(0, writersOf(name).indexOf(step)).some(({part}) => overlap(part, step.part, name));
-
-/** Do two parts share numbers of a tensor? */
-const overlap = (a, b, name) => !a || !b || ((extras.axes || {})[name] || [])
-  .every(axis => !a[axis] || !b[axis] || a[axis].some(i => b[axis].includes(i)));
+const isBegun = (step, name) => writersOf(name).indexOf(step) > 0;
 
 /** What a number is made of, as `explain` says it: {parts: [{by, value, term}]}, a part for each step that sends something. */
 function contributionsTo(one) {
@@ -155,11 +112,11 @@ function contributionsTo(one) {
 }
 
 const shownStepOf = (step, kind) =>
-  steps.find(shown => !shown.to && shown.isBackward === (kind === "gradient") && shown.steps.includes(step)) || {name: step.output.name, steps: [step], derived: []};
+  steps.find(shown => shown.isBackward === (kind === "gradient") && shown.steps.includes(step)) || {name: step.output.name, steps: [step], derived: []};
 
 let partial = []; // cells that show what has been added so far
 
-/** In a step, gradients to which later steps will add show what has been added so far; what is not in the step's part fades. */
+/** In a step, gradients to which later steps will add show what has been added so far. */
 function drawSoFar(step) {
   for (const cell of partial) cell.grid.paint(cell, Number(cell.dataset.value));
   partial.forEach(cell => { delete cell.dataset.soFar; });
@@ -168,11 +125,10 @@ function drawSoFar(step) {
     const isWritten = figure.dataset.role === "written" && kind === "gradient" && writersOf(t.name).at(-1) !== step;
     for (const cell of cells) {
       const one = {name: t.name, kind, index: unravel(t.shape, cell.place)};
-      cell.box.classList.toggle("outside", Boolean(step && figure.dataset.role && !isInside(step.part, one)));
       if (!isWritten) continue;
-      const {parts, exchanged} = contributionsTo(one);
+      const {parts} = contributionsTo(one);
       const sent = parts.filter(({by}) => steps.indexOf(by) < state.step);
-      if (exchanged || sent.length === parts.length) continue;
+      if (sent.length === parts.length) continue;
       const soFar = sent.reduce((sum, {value}) => sum + value, 0);
       cell.dataset.soFar = soFar;
       cell.grid.paint(cell, soFar, sent.length ? shown(soFar) : "");
@@ -206,21 +162,24 @@ function formulaOf(shownStep) {
   }
   const written = new Set();
   return all.flatMap(step => {
-    if (!step.op) return [[element("p", {}, (isBackward ? step.backward : step.formula) || step.opName)]];
     const names = new Map([["out", symbolOf(step.output.name)], ["dout", `d${symbolOf(step.output.name)}`]]);
-    (step.op.names || []).forEach((name, i) => {
+    step.names.forEach((name, i) => {
       const input = step.inputs[i];
       if (!input) return;
       const called = input.name !== null ? symbolOf(input.name) : input.value.length === 1 ? shown(input.value[0]) : name;
       names.set(name, called).set(`d${name}`, `d${called}`);
     });
-    const rename = name => names.get(name) || name;
-    if (!isBackward) return [step.op.formula].flat().map(text => breakable(text, rename));
-    return (step.op.backward || []).flatMap((text, i) => {
+    const rename = name => names.get(name) || name, lines = text => text.split(/,\s{2,}/).filter(Boolean);
+    const text = isBackward ? step.backward : step.formula;
+    if (!text) return [[element("p", {}, step.opName)]];
+    if (!isBackward) return lines(text).map(line => breakable(line, rename));
+    return lines(text).flatMap(line => {
+      const i = step.names.findIndex(name => line.startsWith(`d${name} = `));
+      if (i < 0) return [breakable(line, rename)];
       if (!step.sent[i]) return [];
       const {name} = step.inputs[i], adds = written.has(name) || isBegun(shownStep, name);
       written.add(name);
-      return [text].flat().map((line, k) => breakable(adds && k === 0 ? line.replace(" = ", " += ") : line, rename));
+      return [breakable(adds ? line.replace(" = ", " += ") : line, rename)];
     });
   });
 }
@@ -253,9 +212,8 @@ function workOut(step, {writes}) {
   const written = writes.map(gridOf), grid = [...grids.values()].find(grid => written.includes(grid));
   if (step !== steps[state.step - 1] || !grid || !grid.cells.length) return [];
   const {t, kind, cells} = grid, {data} = (kind === "value" ? pass.values : pass.gradients).get(t.name);
-  const inside = cells.map(({place}) => ({name: t.name, kind, place, index: unravel(t.shape, place)}))
-    .filter(one => isInside(step.part, one));
-  const inLastRow = inside.filter(({index}) => `${lead(index)}` === `${lead(inside.at(-1).index)}`);
+  const all = cells.map(({place}) => ({name: t.name, kind, place, index: unravel(t.shape, place)}));
+  const inLastRow = all.filter(({index}) => `${lead(index)}` === `${lead(all.at(-1).index)}`);
   const size = ({place}) => Math.abs(data[place]), one = inLastRow.reduce((a, b) => size(b) > size(a) ? b : a);
   const [part] = sentBy(step, one), sources = part && part.term ? sourcesOf(part.term) : [];
   if (!sources.length || sources.length > MOST_SOURCES || asidesOf(part.term).size) return [];
@@ -268,13 +226,13 @@ function workOut(step, {writes}) {
 
 /** Does the mistake chosen replace what this step does? */
 const isMistakenIn = ({steps, isBackward}) =>
-  isBackward && steps.some(({output}) => output.name in ((extras.mistakes[state.mistake] || {}).steps || {}));
+  isBackward && steps.some(({output}) => ((extras.mistakes[state.mistake] || {}).steps || []).includes(output.name));
 
 /** The formulas of the step shown, else of the step that made the number pointed at. */
 function drawFormulas() {
   const section = byId("formulas");
   const {pointed} = state;
-  const made = pointed && steps.find(({steps, derived, isBackward, to}) => (!to || to.includes(pointed.name)) && isBackward === (pointed.kind === "gradient")
+  const made = pointed && steps.find(({steps, derived, isBackward}) => isBackward === (pointed.kind === "gradient")
     && (derived.some(t => t.name === pointed.name) || steps.some(step => isBackward ? step.inputs.some((input, i) => input && input.name === pointed.name && step.sent[i])
       : step.output.name === pointed.name)));
   const current = steps[state.step - 1] || made;

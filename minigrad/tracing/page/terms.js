@@ -29,7 +29,6 @@ class Written {
   number(node) { return [Number.isInteger(node.value) ? String(node.value) : shown(node.value)]; }
 
   source(node) {
-    if (node.of.name === null) return this.number(node);
     return [this.reference(node, this.inNumbers ? [shown(node.value)] : [this.symbol(node.of), placed(node.index)])];
   }
 

@@ -18,8 +18,10 @@ from cases import CASES, Case
 from minigrad.ops.attention import PackedAttention
 from minigrad.ops.dtypes import Cast
 from minigrad.tracing import Trace, page
+from minigrad.tracing.expressed import Expressed
+from minigrad.tracing.expressions import ELEMENTWISE, REDUCED
 from minigrad.tracing.steps import plain
-from pages import draw, extras_of, mistakes, trace_of
+from pages import backwards, draw, extras_of, trace_of
 from minigrad.ops.operands import call
 
 RECOMPUTE = "state.isForced = true; update();"  # all numbers, by the page's own interpreter
@@ -64,8 +66,8 @@ def is_close(a: float, b: float) -> bool:
 def opened(browser, tmp_path):
     """A function that opens a trace's page in the browser."""
     def call(trace, extras=None):
-        trace = trace.as_dict() if isinstance(trace, Trace) else trace
-        browser.open(page.write(trace, tmp_path / "page.html", extras=extras))
+        wrong = backwards(*trace["q"].shape) if extras and "mistakes" in extras else None
+        browser.open(page.write(trace, tmp_path / "page.html", extras=extras, backwards=wrong))
     return call
 
 
@@ -87,9 +89,9 @@ def data_in(text: str) -> dict:
 
 def test_a_page_is_one_file_that_requests_nothing(random):
     trace = trace_of(draw(random, 8, 8))
-    text = page.html(trace.as_dict(), extras_of(8, 8))
+    text = page.html(trace, extras_of(8, 8), backwards(8, 8))
     elements = elements_of(text)
-    assert len(text.encode()) < 400_000
+    assert len(text.encode()) < 200_000
     assert not [a for _, a in elements if a.keys() & {"src", "srcset", "action", "data"}]
     assert all(a["href"].startswith("#") for _, a in elements if "href" in a)
     assert not re.findall(r"@import|url\(|\bimport\b|fetch\(|XMLHttpRequest|innerHTML|\beval\b", text)
@@ -104,9 +106,10 @@ HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror=do
 
 
 def test_what_users_write_cannot_end_the_data(random):
-    trace = trace_of(draw(random, 2, 2)).as_dict()
+    trace = trace_of(draw(random, 2, 2))
+    trace.title = HOSTILE
     extras = {"title": HOSTILE, "introduction": HOSTILE, "labels": {"q": {"rows": [HOSTILE, "b"]}}}
-    text = page.html({**trace, "title": HOSTILE}, extras)
+    text = page.html(trace, extras)
     tags = [tag for tag, _ in elements_of(text)]
     assert tags.count("script") == 2 and "img" not in tags
     assert data_in(text)["extras"] == extras
@@ -116,14 +119,15 @@ def test_a_page_has_a_limit():
     x = mg.randn(60, 60, requires_grad=True)
     trace = mg.trace(lambda x: (x * x).sum(), x)
     with pytest.raises(ValueError, match=r"the trace has 14,402 numbers.* at most 6,000; trace a part"):
-        page.html(trace.as_dict())
+        page.html(trace)
 
 
 @pytest.mark.parametrize("extras, message", [
     ({"colour": 1}, r"extras: unknown \['colour'\]"),
     ({"layout": [["q", "w"]]}, r"tensors that are not in the trace: \['w'\]"),
     ({"steps": {"weights": {"joins": ["gone"]}}}, r"\['gone'\]"),
-    ({"mistakes": [{"name": "m", "steps": {"dscores": {"rule": "sign"}}}]}, r"\['dscores'\]"),
+    ({"mistakes": [{"name": "none", "steps": ["dscores"]}]}, r"\['dscores'\]"),
+    ({"mistakes": [{"name": "m"}]}, r"no backwards called \['m'\]; there are \['none'\]"),
     ({"switches": [{"name": "s", "label": "s", "number": {"step": "gone", "input": 1, "value": 2}}]}, r"\['gone'\]"),
     ({"stations": [{"step": "gone", "question": {"sign": {"tensor": "q"}}}]}, r"\['gone'\]"),
     ({"stations": [{"step": "weights", "question": {"smallest": {"tensor": "gone"}}}]}, r"\['gone'\]"),
@@ -133,14 +137,15 @@ def test_a_page_has_a_limit():
 ])
 def test_bad_extras(random, extras, message):
     with pytest.raises(ValueError, match=message):
-        page.html(trace_of(draw(random, 2, 2)).as_dict(), extras)
+        page.html(trace_of(draw(random, 2, 2)), extras, {"none": {}})
 
 
 def test_only_a_page_is_overwritten(random, tmp_path):
-    trace = trace_of(draw(random, 2, 2)).as_dict()
+    trace = trace_of(draw(random, 2, 2))
     path = page.write(trace, tmp_path / "page.html")
     first = path.read_bytes()
-    assert page.write({**trace, "title": "Another"}, path) == path and path.read_bytes() != first
+    trace.title = "Another"
+    assert page.write(trace, path) == path and path.read_bytes() != first
 
     other = tmp_path / "notes.html"
     other.write_text("my notes")
@@ -159,7 +164,8 @@ def test_only_a_page_is_overwritten(random, tmp_path):
 
     link = tmp_path / "link.html"
     link.symlink_to(path)
-    page.write({**trace, "title": "Through a link"}, link)
+    trace.title = "Through a link"
+    page.write(trace, link)
     assert link.is_symlink() and "Through a link" in path.read_text()
 
     with pytest.raises(OSError):
@@ -192,13 +198,11 @@ def block_trace(spelled_out: bool) -> Trace:
     return trace
 
 
-def test_a_block_is_computed_where_it_is_spelled_out(browser, opened):
-    """Of fused ops the page shows the trace's numbers."""
-    problems = "return computation.steps.map(step => step.problem).filter(Boolean)"
-    for spelled_out, unknown in ((True, []), (False, ["Embedding", "PackedAttention"])):
+def test_a_block_is_computed_fused_or_spelled_out(browser, opened):
+    for spelled_out in (True, False):
         trace = block_trace(spelled_out)
         opened(trace)
-        assert browser.run(problems) == [f"the page does not know the op {name}" for name in unknown]
+        assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
         assert_is_engine(browser, trace)
         browser.run(RECOMPUTE)
         assert_is_engine(browser, trace)
@@ -221,7 +225,7 @@ MORE_CASES = [Case(NAMED["Softmax"], [300 * X], None, {"dim": -1}), Case(NAMED["
 ]]
 
 
-def traced_case(random, case) -> dict:
+def traced_case(random, case) -> Trace:
     """The trace of one op, back from a random gradient."""
     inputs = [mg.tensor(np.array(x), requires_grad=type(x).__name__ != "Constant")
               if isinstance(x, (np.ndarray, np.floating)) else x for x in case.inputs]
@@ -229,27 +233,21 @@ def traced_case(random, case) -> dict:
         out = call(case.op, *inputs, **case.options)
         if out.requires_grad:
             out.backward(mg.tensor(random.standard_normal(out.shape)))
-    return t.as_dict()
-
-
-def is_known(case, ops: set[str]) -> bool:
-    """Does the page know the op of this row? Boolean indices it does not know, and large inputs take long."""
-    index = case.options.get("index", ())
-    is_mask = any(np.asarray(part).dtype == bool for part in (index if isinstance(index, tuple) else (index,)))
-    return case.op.__name__ in ops and not is_mask and all(np.size(x) <= 400 for x in case.inputs)
+    return t
 
 
 def test_every_op_of_the_page_computes_as_the_engine(browser, random, opened):
-    """Rows of cases.py and MORE_CASES: values, gradients, and terms."""
+    """Rows of cases.py and MORE_CASES: values, gradients, and terms. (Large inputs take long.)"""
     opened(trace_of(draw(random, 2, 2)))
-    known = set(browser.run("return Object.keys(OPS)"))
-    cases = [case for case in CASES if is_known(case, known)] + MORE_CASES
-    assert known == {case.op.__name__ for case in cases}
+    assert set(browser.run("return Object.keys(OF_NODES)")) == ELEMENTWISE | REDUCED
+    cases = [case for case in CASES if all(np.size(x) <= 400 for x in case.inputs)] + MORE_CASES
+    assert {case.op for case in cases} == {case.op for case in CASES + MORE_CASES}
     for part in np.array_split(np.array(cases, object), len(cases) // 10):
         traces = [traced_case(random, case) for case in part]
+        given = [[page._without_repetitions(t.as_dict()), Expressed(t.steps, t.tensors).as_dict({})] for t in traces]
         results = browser.run("""
-            return arguments[0].map(trace => {
-              const c = new Computation(trace), pass = c.backward(c.forward()), all = map => Object.fromEntries(
+            return arguments[0].map(([trace, expressions]) => {
+              const c = new Computation(trace, expressions), pass = c.run(), all = map => Object.fromEntries(
                 [...map].map(([name, t]) => [name, [...t.data].map(String)]));
               const explained = [...c.tensors.values()].flatMap(t => ["value", "gradient"].flatMap(kind => {
                 if (kind === "value" ? !t.step : !t.uses.length) return [];
@@ -258,19 +256,15 @@ def test_every_op_of_the_page_computes_as_the_engine(browser, random, opened):
               }));
               return {problems: c.steps.map(s => s.problem).filter(Boolean), values: all(pass.values),
                 gradients: all(pass.gradients), explained};
-            })""", plain(traces))
+            })""", plain(given))
         for case, trace, result in zip(part, traces, results):
-            assert result["problems"] == [], (str(case), trace["steps"])
-            expected = {(kind, t["name"]): flat(t[kind]) for t in trace["tensors"] for kind in ("value", "gradient")
-                        if t[kind] is not None}
+            assert result["problems"] == [], (str(case), trace.steps)
+            expected = {(kind, t.name): getattr(t, kind).ravel() for t in trace.tensors for kind in ("value", "gradient")
+                        if getattr(t, kind) is not None}
             for (kind, name), numbers in expected.items():
                 assert_same(result[f"{kind}s"][name], numbers, f"{case} {kind} {name}")
             for kind, name, place, value in result["explained"]:
                 assert_same([value], [expected[kind, name][place]], f"terms of {case} {kind} {name}")
-
-
-def flat(nested) -> list:
-    return [x for part in nested for x in flat(part)] if isinstance(nested, list) else [float(str(nested))]
 
 
 def assert_same(found: list[str], expected: list[float], where: str) -> None:
@@ -283,7 +277,7 @@ def assert_same(found: list[str], expected: list[float], where: str) -> None:
 
 
 def choose_mistake(browser, name: str) -> None:
-    browser.choose("#mistakes", list(mistakes(1, 1)).index(name))
+    browser.choose("#mistakes", list(backwards(1, 1)).index(name))
 
 
 def test_a_wrong_cell_says_so_without_colour(browser, random, opened):
@@ -332,6 +326,21 @@ def test_clearing_an_input_and_typing_is_an_edit(browser, random, opened):
     assert_is_engine(browser, trace_of(inputs))
 
 
+def test_an_edit_may_change_which_branch_is_taken(browser, opened):
+    """The trees hold both sides of a maximum, a mask and a tie."""
+    def trace(x):
+        with mg.trace() as t:
+            x = mg.tensor(x, dtype=mg.float64, requires_grad=True)
+            largest = (x.relu() + x.clamp(-2.0, 2.0)).amax()
+            largest.backward()
+        return t
+
+    opened(trace([1.0, 2.5, -1.0]))
+    for place, number, now in ((0, 3.0, [3.0, 2.5, -1.0]), (1, 3.0, [3.0, 3.0, -1.0]), (2, 7.5, [3.0, 3.0, 7.5])):
+        browser.type("x", str(place), repr(number))
+        assert_is_engine(browser, trace(now))
+
+
 def test_undo_and_reset(browser, random, opened):
     inputs = draw(random, 3, 2)
     first = trace_of(inputs)
@@ -365,8 +374,8 @@ def test_pointing_writes_out_the_terms_and_marks_their_sources(browser, random, 
     cells = browser.cells()
     text = browser.focus("masked_scores", "1,0", "gradient")
     assert "dmasked_scores[1,0]" in text and repr(float(trace["masked_scores"].gradient[1, 0])) in text
-    assert "= weights[1,0] · (dweights[1,0] − row_sum[1,0])" in text
-    assert "row_sum[1,0] = dweights[1,0] · weights[1,0] + dweights[1,1] · weights[1,1] = " in text
+    assert "= weights[1,0] · (dweights[1,0] − total[1,0])" in text
+    assert "total[1,0] = dweights[1,0] · weights[1,0] + dweights[1,1] · weights[1,1] = " in text
     p, dp = ([cells["weights", kind][index]["text"] for index in ("1,0", "1,1")] for kind in ("value", "gradient"))
     a, b = (f"({text})" if text.startswith("-") else text for text in dp)
     assert f"= {a} · {p[0]} + {b} · {p[1]} = " in text
@@ -536,13 +545,12 @@ def test_what_an_unknown_op_depends_on_cannot_be_edited(browser, opened):
 
 
 def test_a_rule_that_disagrees_with_the_trace_is_not_used(browser, random, opened):
-    trace = trace_of(draw(random, 2, 2)).as_dict()
-    (weights,) = (t for t in trace["tensors"] if t["name"] == "weights")
-    weights["value"][1][0] += 1e-6
+    trace = trace_of(draw(random, 2, 2))
+    trace["weights"].value[1, 0] += 1e-6
     opened(trace)
     assert "the page computes a different Softmax" in browser.text("header")
     assert not browser.arrays("is_input")["q", "value"].any()
-    assert browser.arrays()["weights", "value"][1, 0] == weights["value"][1][0]
+    assert browser.arrays()["weights", "value"][1, 0] == trace["weights"].value[1, 0]
 
 
 def test_numbers_that_are_not_finite_do_not_disagree(browser, opened):
@@ -565,27 +573,26 @@ def test_rounding_of_terms_that_cancel_does_not_disagree(browser, random, opened
 
 def test_before_an_edit_the_numbers_are_the_traces(browser, random, opened):
     """Even where the page's own differ by rounding."""
-    trace = trace_of(draw(random, 2, 2)).as_dict()
-    for t in trace["tensors"]:
-        if t["name"] in ("weights", "scores"):
-            t["value"][1][0] *= 1 + 1e-12
-            t["gradient"][1][1] *= 1 + 1e-12
-    own = {t["name"]: (t["value"], t["gradient"]) for t in trace["tensors"]}
+    trace = trace_of(draw(random, 2, 2))
+    for name in ("weights", "scores"):
+        trace[name].value[1, 0] *= 1 + 1e-12
+        trace[name].gradient[1, 1] *= 1 + 1e-12
     opened(trace, extras_of(2, 2))
     choose_mistake(browser, "dv without transpose")
     found = browser.arrays()
     for name in ("weights", "scores"):
-        value, gradient = own[name]
-        assert found[name, "value"][1, 0] == value[1][0] and found[name, "gradient"][1, 1] == gradient[1][1]
+        assert found[name, "value"][1, 0] == trace[name].value[1, 0] and found[name, "gradient"][1, 1] == trace[name].gradient[1, 1]
     browser.run(RECOMPUTE)
-    assert browser.arrays()["weights", "value"][1, 0] != own["weights"][0][1][0]
+    assert browser.arrays()["weights", "value"][1, 0] != trace["weights"].value[1, 0]
 
 
 def test_text_is_text(browser, random, opened):
     extras = extras_of(2, 2) | {"title": HOSTILE, "introduction": HOSTILE, "labels": {"q": {"rows": [HOSTILE, "<b>"]}},
                                 "symbols": {"weights": "<i>P</i>"}}
     extras["steps"] = {"weights": {"title": HOSTILE, "forward": {"formula": HOSTILE, "derivation": [HOSTILE]}}}
-    opened({**trace_of(draw(random, 2, 2)).as_dict(), "title": HOSTILE}, extras)
+    trace = trace_of(draw(random, 2, 2))
+    trace.title = HOSTILE
+    opened(trace, extras)
     for step in range(13):
         browser.run("goTo(arguments[0])", step)
     browser.focus("weights", "1,0", "value")
