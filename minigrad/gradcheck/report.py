@@ -166,7 +166,7 @@ class GradcheckReport:
             diagnosis = asked.diagnosis()
             if diagnosis:
                 return diagnosis
-            if described is None and not diagnosis.is_right:
+            if described is None and diagnosis.sentence and not diagnosis.is_right:
                 described = diagnosis
         return described
 

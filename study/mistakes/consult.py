@@ -3,8 +3,12 @@
 A function is recognised by its values, not by names. For an unknown one, differences still give the derivatives, to which a
 gradient may have an exact relation, such as a transpose.
 """
+import functools
+import inspect
+import itertools
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +22,8 @@ from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
 
 LARGEST = 5000  # the most numbers in all inputs together: known mistakes run on them one by one, and in pairs
+MOST_REORDERED = 4  # inputs that are tried in any order
+EPSILONS = [{"eps": eps} for eps in (1e-5, 1e-6, 1e-7, 1e-8, 1e-12)]  # that people choose
 ROUGH = 1e-6  # how accurately differences give derivatives
 
 
@@ -29,6 +35,10 @@ class Observation:
     output: np.ndarray
     dout: np.ndarray
     gradients: dict[str, np.ndarray]
+
+    def ordered(self, names: Iterable[str]) -> "Observation":
+        """With the arguments in this order."""
+        return replace(self, arguments={name: self.arguments[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -116,7 +126,7 @@ def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value.copy() for name, value in arguments if isinstance(value, np.ndarray)}
 
 
-def is_function(function: Differentiable, seen: Observation) -> bool:
+def is_function(function: Differentiable, seen: Observation, options: dict[str, float]) -> bool:
     """Is this the function's output, and does it have a gradient for every input that got one?
 
     If the output equals an input, it could be any of many functions, such as a reshape to the same shape.
@@ -128,7 +138,7 @@ def is_function(function: Differentiable, seen: Observation) -> bool:
         return False
     try:
         with np.errstate(all="ignore"):
-            return is_same(np.asarray(function.forward(*map(np.copy, seen.arguments.values()))), seen.output)
+            return is_same(np.asarray(function.forward(*map(np.copy, seen.arguments.values()), **options)), seen.output)
     except Exception:  # noqa: BLE001  the arguments do not fit
         return False
 
@@ -139,20 +149,51 @@ def is_same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def as_known(seen: list[Observation], rolled: list[Observation]) -> Iterator[Consultation]:
-    """The question about each known function that this may be, with the names that the inputs have here."""
+    """The question about each known function that this may be, with its inputs in any order."""
+    names = tuple(seen[0].arguments)
+    orders = list(itertools.permutations(names)) if len(names) <= MOST_REORDERED else [names]  # the given one first
+    in_orders = [([item.ordered(order) for item in seen], [item.ordered(order) for item in rolled]) for order in orders]
     for name, function in FUNCTIONS.items():
-        if not all(is_function(function, item) for item in (seen[0], seen[-1], *rolled)):
-            continue
-        named = dict(zip(function.arguments, seen[0].arguments))
-        routine = replace(routine_of(name), arguments=("dout", *seen[0].arguments),
-                          results=tuple(gradient_of(named[argument]) for argument in function.learned))
-        try:
-            evidence = [evidence_of(routine, item, item.gradients) for item in seen]
-        except Exception:  # noqa: BLE001  its backward is not for these shapes
-            continue
-        right = evidence[0].right
-        if all(right[gradient_of(name)].shape == gradient.shape for name, gradient in seen[0].gradients.items()):
-            yield Consultation(function.name, routine, evidence, EXACT)
+        if len(function.arguments) == len(names):
+            epsilons = EPSILONS if "eps" in inspect.signature(function.backward).parameters else [{}]
+            found = (as_function(name, *items, options) for options in epsilons for items in in_orders)
+            yield from itertools.islice(filter(None, found), 1)
+
+
+def as_function(name: str, seen: list[Observation], rolled: list[Observation], options: dict[str, float]
+                ) -> Consultation | None:
+    """The question about a known function, if this is it, in the names that the inputs have here."""
+    function = FUNCTIONS[name]
+    if not all(is_function(function, item, options) for item in (seen[0], seen[-1], *rolled)):
+        return None
+    known, named = routine_of(name), dict(zip(function.arguments, seen[0].arguments))
+    mistakes = tuple(replace(mistake, sentence=renamed(mistake.sentence, named)) for mistake in known.mistakes)
+    results = tuple(gradient_of(named[argument]) for argument in function.learned)
+    routine = Routine(name, functools.partial(known.right, **options), ("dout", *seen[0].arguments), results, mistakes)
+    try:
+        evidence = [evidence_of(routine, item, item.gradients) for item in seen]
+    except Exception:  # noqa: BLE001  its backward is not for these shapes
+        return None
+    right, gradients = evidence[0].right, seen[0].gradients.items()
+    if not all(right[gradient_of(key)].shape == gradient.shape for key, gradient in gradients):
+        return None
+    return Consultation(function.name, routine, evidence, EXACT)
+
+
+def renamed(sentence: str, names: dict[str, str]) -> str:
+    """A sentence on a known function in the names that its inputs have here. "a" may be an article.
+
+    >>> renamed("da = dout @ b: a should be a matrix, b^T another", {"a": "x", "b": "w"})
+    'dx = dout @ w: x should be a matrix, w^T another'
+    """
+    to = {**names, **{f"d{name}": gradient_of(own) for name, own in names.items()}}
+    name = "|".join(sorted(to, key=len, reverse=True))
+    return re.sub(rf"(?<!to )\b({name})\b", lambda found: found[0] if is_article(found) else to[found[0]], sentence)
+
+
+def is_article(found: re.Match[str]) -> bool:
+    verbs = "is|was|has|should|and|or|on|in|itself"
+    return found[0] == "a" and bool(re.match(rf" (?!(?:{verbs})\b)[a-z]{{2}}", found.string[found.end():]))
 
 
 def by_differences(seen: list[Observation], known: list[InputReport]) -> Consultation | None:

@@ -10,6 +10,8 @@ from tables import each, one_in, shares
 import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
 from study.mistakes import FUNCTIONS, MUTANTS
+from study.mistakes.base import mean
+from study.mistakes.consult import renamed
 from study.mistakes.doctor import Evidence, Known, Routine, diagnose_numbers, routine_of
 
 NO_NUMBERS = {"square: two gradients"}  # there is nothing to compare
@@ -579,11 +581,24 @@ class Chosen(mg.Function):
         return 2 * mg.vjp(ctx.function, ctx.saved_tensors[0], dout)[1], None
 
 
+def standardised(x):
+    return (x - mean(x)) / np.sqrt(x.var(-1, keepdims=True) + 1e-8)
+
+
 MENDED = {  # what is said: a forward in NumPy that keeps its inputs, a wrong backward, and the inputs' shapes
     "dx is dout @ w, and should be dout @ w.T": (
         lambda x, w, b: x @ w + b, lambda dout, x, w, b: (dout @ w, x.T @ dout, dout.sum(0)), [(5, 3), (3, 3), (3,)]),
-    "dw is transposed": (
+    "this is matmul: dw is transposed: dout^T @ x is the gradient of w^T": (
         lambda w, x: x @ w, lambda dout, w, x: (dout.T @ x, dout @ w.T), [(3, 3), (5, 3)]),
+    "this is matmul: dx = dout @ w: w should be transposed, dx = dout @ w^T": (
+        lambda x, w: x @ w, lambda dout, x, w: (dout @ w, x.T @ dout), [(5, 3), (3, 3)]),
+    "this is linear: dw is divided by the length of the first axis; the rows' shares add": (
+        lambda b, w, x: x @ w.T + b, lambda dout, b, w, x: (dout.sum(0), dout.T @ x / 5, dout @ w), [(4,), (4, 3), (5, 3)]),
+    "this is layer_norm: the path through the mean is missing": (
+        lambda g, b, x: standardised(x) * g + b,
+        lambda dout, g, b, x: ((dout * standardised(x)).sum(0), dout.sum(0), (
+            dout * g - standardised(x) * mean(dout * g * standardised(x))) / np.sqrt(x.var(-1, keepdims=True) + 1e-8)),
+        [(4,), (4,), (6, 4)]),
     "dx is dout * x, and should be dout * cos(x)": (lambda x: np.sin(x), lambda dout, x: dout * x, [(3, 4)]),
     "this is broadcast_mul: dx is dout, and should be dout * b": (lambda x, b: x * b, lambda dout, x, b: (dout, (dout * x).sum(0)), [(3, 4), (4,)]),
     "dx is right if multiplied by gamma": (
@@ -631,6 +646,7 @@ def test_known_mistakes_are_named_in_gradchecks_report():
     for name in ("layer_norm: no mean term", "gelu: tanh's", "attention: dk without transpose", "softmax: sign",
                  "tanh: upstream squared", "batched_matmul: batch averaged"):  # wrong entry by entry, or only together
         report = gradcheck_report(MUTANTS[name], MUTANTS[name].draw(0))
-        assert MUTANTS[name].mistake in str(report).splitlines()[-1]
+        own = dict(zip(MUTANTS[name].arguments, [entry.name for entry in report.inputs]))
+        assert renamed(MUTANTS[name].mistake, own) in str(report).splitlines()[-1]
     report = gradcheck_report(MUTANTS["square: remembers"], MUTANTS["square: remembers"].draw(0))
     assert report.verdict == "fail" and report.diagnosis is None  # its numbers are others each time
