@@ -113,12 +113,15 @@ def observe(point: Record, k: int, dout: np.ndarray) -> Observation:
 
 
 def parts_of(reports: list[InputReport], point: Record, k: int) -> list[InputReport]:
-    """What the reports that have the whole Jacobian, and name no constant factor, say of output k."""
+    """What the reports that have the whole Jacobian, or a gradient, and name no constant factor, say of output k."""
     end = sum(out.size for out in point.outputs[:k + 1])
     rows = slice(end - point.outputs[k].size, end)
     tables = "analytic", "numeric", "bound", "verdicts", "rows"
-    return [replace(report, **{table: getattr(report, table)[rows] for table in tables}) for report in reports
-            if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
+    found = [report for report in reports if report.verdict != FAIL or report.ratio is None]
+    projected = [report for report in found if len(point.outputs) == 1 and is_whole(report, 1)]
+    whole = [replace(report, **{table: getattr(report, table)[rows] for table in tables}) for report in found
+             if is_whole(report, point.size)]
+    return whole if any(report.verdict == FAIL for report in whole) else projected
 
 
 def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -201,8 +204,14 @@ def by_differences(seen: list[Observation], known: list[InputReport]) -> Consult
     if not any(report.verdict == FAIL for report in known):
         return None
 
+    if is_projected := len(known[0].rows) != seen[0].output.size:
+        seen = seen[:1]
+
     def right(dout, *arguments):
-        return tuple((dout.reshape(-1) @ report.numeric).reshape(report.shape) for report in known)
+        if is_projected and not np.array_equal(dout, seen[0].dout):
+            raise ValueError("what is right is known for one upstream only")
+        weights = np.ones(1) if is_projected else dout.reshape(-1)
+        return tuple((weights @ report.numeric).reshape(report.shape) for report in known)
 
     routine = Routine("the function", right, ("dout", *seen[0].arguments), tuple(gradient_of(r.name) for r in known))
     names = [report.name for report in known]
@@ -210,9 +219,9 @@ def by_differences(seen: list[Observation], known: list[InputReport]) -> Consult
     return Consultation("", routine, evidence, ROUGH)
 
 
-def is_whole(report: InputReport, point: Record) -> bool:
-    """Is this the whole Jacobian at this point?"""
-    is_all = report.numeric.shape == (point.size, math.prod(report.shape)) and not report.columns[:1] == ["direction 0"]
+def is_whole(report: InputReport, size: int) -> bool:
+    """Are these all derivatives of so many numbers at the given point?"""
+    is_all = report.numeric.shape == (size, math.prod(report.shape)) and not report.columns[:1] == ["direction 0"]
     return is_all and not report.notes and bool(np.all(np.isfinite(report.numeric)))
 
 

@@ -54,6 +54,13 @@ def is_mended(case: Case, name: str, reference: Expected) -> str | None:
     return None
 
 
+def is_in_another_order(case: Case, name: str, reference: Expected) -> str | None:
+    pieces = usable(case, name)
+    is_so = pieces and all(np.all(case.agreement(np.sort(seen.given[name], None), np.sort(reference(seen), None)))
+                           for seen in pieces)
+    return "{has} the right numbers in another order, as after a reshape where a transpose is due" if is_so else None
+
+
 def usable(case: Case, name: str) -> list[Seen]:
     """The evidence, if there is an output, and if all that was given has the right shape."""
     pieces = case.pieces(name)
@@ -163,4 +170,8 @@ def matrices_of(arrays: Numbers) -> Numbers:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a @ b if a.shape[-1] == b.shape[-2] else np.empty(0)
+    """Nothing if they do not fit."""
+    try:
+        return a @ b
+    except ValueError:
+        return np.empty(0)

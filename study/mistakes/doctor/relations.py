@@ -14,7 +14,7 @@ from minigrad.gradcheck.constants import constant_ratio, names_of_constant
 
 from ..base import FUNCTIONS
 from .case import EXACT, Case, Expected, Seen, arrays_of, distance
-from .formulas import has_formula, has_other_formula, is_mended
+from .formulas import has_formula, has_other_formula, is_in_another_order, is_mended
 from .routine import routine_of
 
 LARGEST_JACOBIAN = 400  # the most outputs that are differentiated one by one
@@ -256,7 +256,8 @@ def is_another_functions(case: Case, name: str, reference: Expected) -> str | No
 
 ENDS = {"first": 0, "last": -1}
 
-FORMULAS = Relation("another formula", has_other_formula), Relation("mended", is_mended), Relation("a formula", has_formula)
+FORMULAS = (Relation("another formula", has_other_formula), Relation("mended", is_mended),
+            Relation("another order", is_in_another_order), Relation("a formula", has_formula))
 RELATIONS: tuple[Relation, ...] = (
     Relation("none", is_missing),
     Relation("zero", is_zero),
@@ -266,7 +267,7 @@ RELATIONS: tuple[Relation, ...] = (
                                        in_other_order(lambda a: a.T)), True),
     Relation("other shape", has_other_shape, True),
     Relation("unsummed", is_unsummed, True),
-    *FORMULAS[:2],
+    *FORMULAS[:3],
     Relation("upstream", given_as("{is} the upstream gradient, unchanged", upstream_itself)),
     Relation("an input", is_an_input),
     Relation("negative upstream", given_as("{is} -dout", lambda case, seen, name, right: -seen.inputs["dout"])),
@@ -282,7 +283,7 @@ RELATIONS: tuple[Relation, ...] = (
       for number, axis in ((0, "first"), (-2, "last but one")) for which, index in ENDS.items()),
     *(Relation(f"{which} zero", given_as(f"{{is}} right, except that the {which} {part} is zero", without(axis, index)))
       for axis, part in ((0, "entry along the first axis"), (-2, "row"), (-1, "column")) for which, index in ENDS.items()),
-    FORMULAS[2],
+    FORMULAS[3],
     Relation("another function", is_another_functions),
     Relation("rounded", is_rounded, True),
 )

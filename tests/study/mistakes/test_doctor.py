@@ -607,6 +607,12 @@ MENDED = {  # what is said: a forward in NumPy that keeps its inputs, a wrong ba
         lambda x: np.sqrt((x**4).sum(-1)), lambda dout, x: dout[:, None] * 2 * x**3, [(3, 4)]),
     "dx is right if its mean over axis 0 is subtracted": (
         lambda x: (x - x.mean(0)) ** 3, lambda dout, x: 3 * (x - x.mean(0)) ** 2 * dout, [(6, 4)]),
+    "dx has the right numbers in another order": (
+        lambda x: np.sin(x), lambda dout, x: (dout * np.cos(x)).T.reshape(x.shape), [(3, 4)]),
+    "dw is right if multiplied by gain": (  # of a Jacobian that is too large for one backward a row
+        lambda x, w, gain: np.sin(x @ (w * gain)), lambda dout, x, w, gain: (
+            dout * np.cos(x @ (w * gain)) @ (w * gain).T, x.T @ (dout * np.cos(x @ (w * gain))),
+            (x.T @ (dout * np.cos(x @ (w * gain))) * w).sum(0)), [(30, 3), (3, 5), (5,)]),
     "dx is right if multiplied by keep": (
         lambda x, keep: x**3 * keep, lambda dout, x, keep: 3 * x**2 * dout, [(3, 4), np.eye(3, 4) > 0]),
     "dgamma is (dout * x).sum(0), and should be (dout * x * x**2).sum(0)": (
