@@ -43,7 +43,12 @@ def name_constant(ratio: float, sizes: dict[str, int]) -> str:
     >>> name_constant(-math.sqrt(5), {"dim 0 of the output": 5})
     '-sqrt(N) with N = 5 (dim 0 of the output)'
     """
-    return "the wrong sign" if same(ratio, -1.0) else ", or ".join(names_of_constant([ratio], [sizes])[:3])
+    if same(ratio, -1.0):
+        return "the wrong sign"
+    names = names_of_constant([ratio], [sizes])[:3]
+    times = abs(ratio) if abs(ratio) > 1 else 1 / max(abs(ratio), 1e-300)
+    is_unsure = bool(names) and same(times, round(times)) and names[0].lstrip("-") not in NUMBERS  # 2 may be many things
+    return "perhaps " * is_unsure + ", or ".join(names)
 
 
 def names_of_constant(ratios: Sequence[float], sizes: Sequence[Mapping[str, float]]) -> list[str]:

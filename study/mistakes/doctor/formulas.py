@@ -93,7 +93,7 @@ def in_form(found: np.ndarray, shape: tuple[int, ...], text: str) -> tuple[str, 
     if found.shape == shape:
         return text, found
     if found.size == np.prod(shape) and [n for n in found.shape if n > 1] != [n for n in shape if n > 1]:
-        return text, found.reshape(shape)  # from rows
+        return f"({text}).reshape{shape}", found.reshape(shape)
     padded = (1,) * (found.ndim - len(shape)) + shape
     axes = tuple(i for i, (n, m) in enumerate(zip(found.shape, padded)) if m == 1 and n > 1)
     if found.ndim < len(shape) or any(n != m and m != 1 for n, m in zip(found.shape, padded)):

@@ -155,7 +155,7 @@ def summed_back(dout):
 
 REPORTS = {  # what is checked, the verdict, and what the report says
     "a size": (wrong_by(1 / 3), X, {}, "fail", "1/N with N = 3 (dim 0 of x)"),
-    "the root of a size": (wrong_by(2.0), X, {}, "fail", "sqrt(N) with N = 4"),
+    "the root of a size": (wrong_by(2.0), X, {}, "fail", "perhaps sqrt(N) with N = 4"),
     "directions": (wrong_by(1.0), normal(40, 50), {}, "pass", "8 directions"),
     "entries, to report a failure": (wrong_by(1.001), normal(40, 50), {}, "fail", "256 entries"),
     "few directions": (wrong_by(1.0), normal(40, 50), dict(fast_mode=True), "pass", "3 directions"),

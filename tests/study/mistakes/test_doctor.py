@@ -607,6 +607,8 @@ MENDED = {  # what is said: a forward in NumPy that keeps its inputs, a wrong ba
         lambda x: np.sqrt((x**4).sum(-1)), lambda dout, x: dout[:, None] * 2 * x**3, [(3, 4)]),
     "dx is right if its mean over axis 0 is subtracted": (
         lambda x: (x - x.mean(0)) ** 3, lambda dout, x: 3 * (x - x.mean(0)) ** 2 * dout, [(6, 4)]),
+    "dw is (dout.T @ x).reshape(3, 5), and should be x.T @ dout": (
+        lambda x, w: x @ w + 1, lambda dout, x, w: (dout @ w.T, (dout.T @ x).reshape(w.shape)), [(4, 3), (3, 5)]),
     "dx has the right numbers in another order": (
         lambda x: np.sin(x), lambda dout, x: (dout * np.cos(x)).T.reshape(x.shape), [(3, 4)]),
     "dw is right if multiplied by gain": (  # of a Jacobian that is too large for one backward a row
