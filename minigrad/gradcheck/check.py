@@ -9,21 +9,24 @@ from .above import consultations
 from .arguments import generator_for
 from .blame import told
 from .differences import (
-    FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, overall, random_direction, step_along,
+    FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, overall, random_direction, size_of, step_along, wider,
 )
 from .kinks import judge_kinks
 from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
 from .side_checks import repeats, side_checks
-from .subject import Record, Subject
+from .subject import NOISE, SMALL_OUTPUT, Record, Subject
 
 SMALL_INPUT = 256  # up to this many elements, each is moved on its own
 SMALL_JACOBIAN = 4096  # up to this many derivatives, and SMALL_OUTPUT rows, each is judged on its own
-SMALL_OUTPUT = 128
 PICKED = 16  # elements of a larger input that are moved on their own: with small gradients, large ones, and random ones
 RETRIES = 4  # points nearby to try if the given one has kinks
+EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 KINK_STEP = 1e-3  # times eps: the step at which the slopes of a kink's sides are taken
 BACKWARD_ROUNDING = 1e-11  # backward's error, relative to the terms that add up to a derivative
 NOTHING = 1e-13  # relative to the largest derivative: as much is lost in 1 + erf(x), where x is far below 0
+NEGLIGIBLE = 1e-9  # relative to the output and to the largest derivative: nobody would see as much
+FINEST = 0.1  # how well derivatives must be known, relative to a typical one
+SHIFT = 0.5  # of a point that is outside of the domain
 TINY = 1e-9  # errors up to this size may be rounding: how much of it backward has is then measured
 NEIGHBOURS = 4  # points nearby that show it
 NEARBY = 1e-13  # times x: how far away they are
@@ -60,7 +63,7 @@ def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]]
     generator = generator_for(options.seed)
     with subject.preserved():
         varied = subject.vary(generator)
-        point = Record(subject)
+        point = inside_domain(subject)
         # A function without a name is named after the op that made its output.
         title = subject.title or getattr(getattr(point.tensors[0], "grad_fn", None), "title", "the function")
         sides = differentiate(point, options, generator)
@@ -76,6 +79,26 @@ def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]]
     warnings += [f"output {k} is NaN in {lost} of {out.size} places, where nothing can be checked"
                  for k, out in enumerate(point.outputs) if (lost := np.count_nonzero(np.isnan(out)))]
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
+
+
+def inside_domain(subject: Subject) -> Record:
+    """A recording where no output is NaN, if there is such a point near: |x| + 0.5, as for logarithms and roots."""
+    point = Record(subject)
+    lost = sum(np.count_nonzero(np.isnan(out)) for out in point.outputs)
+    if not lost:
+        return point
+    before = [leaf.copy() for leaf in subject.leaves.values()]
+    for leaf in subject.leaves.values():
+        leaf[...] = np.abs(leaf) + SHIFT
+    inside = Record(subject)
+    if any(np.any(np.isnan(out)) for out in inside.outputs):
+        for leaf, old in zip(subject.leaves.values(), before):
+            leaf[...] = old
+        return Record(subject)
+    subject.before = [array.copy() for array in subject.arrays()]
+    subject.notes.append(f"the given point is outside of the domain, {lost} of {point.size} outputs are NaN there: checked at "
+                         f"|x| + {SHIFT}")
+    return inside
 
 
 def differentiate(point: Record, options: Options, generator: np.random.Generator) -> list[SideCheck]:
@@ -100,6 +123,8 @@ def check_inputs(point: Record, sides: list[SideCheck], options: Options, genera
         if overall([side.verdict for side in sides]) == PASS:
             raise
         return []
+    if point.precision:
+        point.subject.notes.append(said_of(point.precision, max(report.unseen for report in reports)))
     if point.raised:
         detail = f"backward raises for an upstream of one entry: {point.raised}"
         sides.append(SideCheck("upstreams of one entry", False, detail, makes_wrong=False))
@@ -116,11 +141,19 @@ def check_inputs(point: Record, sides: list[SideCheck], options: Options, genera
     return reports
 
 
+def said_of(precision: float, unseen: float) -> str:
+    """A note on a function that is not computed in float64."""
+    coarse = next((name for name, eps in EPS.items() if precision > eps / 8), "")
+    where = f", as in {coarse}: let buffers and casts inside have the dtype of the inputs" if coarse else ""
+    goes = f"an error of less than {min(100 * unseen, 100):.1g}% may go unnoticed"
+    return f"the function's values are off by about {precision:.0e} of themselves{where}; {goes}"
+
+
 def judge_nearby(point: Record, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:
     """Replace reports that say nothing, as at a kink, by others at points nearby."""
     subject = point.subject
     for attempt in range(RETRIES):
-        open_inputs = [i for i, report in enumerate(reports) if report.verdict == INCONCLUSIVE]
+        open_inputs = [i for i, report in enumerate(reports) if report.verdict == INCONCLUSIVE and report.unseen <= FINEST]
         if not open_inputs:
             return
         subject.move(generator, upward=attempt % 2 == 1)
@@ -168,25 +201,31 @@ def units(elements: Iterable[int], shape: tuple[int, ...]) -> list[Move]:
 
 def compare(point: Record, i: int, moves: list[Move], options: Options, generator: np.random.Generator,
             is_jacobian: bool = False) -> InputReport:
-    """Backward against differences along each direction: each output on its own, or all weighted with the upstream."""
+    """Backward against differences along each direction: each output on its own, or all weighted with the upstream.
+
+    An error passes up to 1e-11 of the largest derivative in the row, and also where no user would see it: up to 1e-9 of the
+    output and of the largest derivative by any input, each input counted in units of its own size.
+    """
     subject = point.subject
     name, leaf = point.names[i], subject.leaves[point.names[i]]
     if is_jacobian:
-        evaluate, gradient = subject.values, point.jacobians[i]
+        evaluate, gradient, noise = subject.values, point.jacobians[i], point.noise[:-1]
         one = len(point.outputs) == 1
         rows = [("output" if one else f"outputs[{k}]") + index_of(j, out.shape)
                 for k, out in enumerate(point.outputs) for j in range(out.size)]
         values = subject.values()
     else:
-        evaluate, gradient = point.projected, point.gradients[i].reshape(1, -1)
+        evaluate, gradient, noise = point.projected, point.gradients[i].reshape(1, -1), point.noise[-1:]
         rows = [PROJECTED]
-        values = np.array([np.sum(np.abs(np.where(point.upstream == 0, 0.0, subject.values() * point.upstream)))])
+        values = np.sum(np.abs(point.weighted(subject.values())), keepdims=True)
     centre = evaluate()
-    noise = noise_of(along(evaluate, [leaf], [random_direction(leaf, generator)]), centre)
     noise = np.maximum(noise, 4 * np.finfo(np.float64).eps * largest_finite(values))
+    noise = np.maximum(noise, NOISE * point.precision * size_of(values))
     magnitude = np.where(np.isfinite(gradient), np.abs(gradient), 0.0)
     largest = np.max(magnitude, axis=1, initial=0.0)
+    typical = point.typical(i)
     floor = NOTHING * np.max(largest, initial=0.0)
+    floor += NEGLIGIBLE * np.minimum(typical, largest_finite(values) / size_of(leaf))
     analytic, numeric, bound = np.zeros((3, len(rows), len(moves)))
     verdicts = np.full(analytic.shape, PASS, dtype="<U12")
     for k, (_, direction) in enumerate(moves):
@@ -194,11 +233,12 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
         analytic[:, k] = gradient @ v
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
-        atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0)) + floor
+        longest = np.max(np.abs(v), initial=0.0)
+        atol = (BACKWARD_ROUNDING + NOISE * point.precision) * (magnitude @ np.abs(v) + largest * longest) + floor * longest
         atol = atol if options.atol is None else np.full_like(atol, options.atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judge(
             along(evaluate, [leaf], [direction]), centre, analytic[:, k],
-            step_along(leaf, direction, options.eps), options.rtol, atol, noise)
+            step_along(leaf, direction, options.eps * wider(point.precision)), options.rtol, atol, noise)
     error, is_open = np.abs(analytic - numeric), verdicts != PASS
     if np.any(is_open) and np.all(error[is_open] <= TINY * max(1.0, np.max(largest, initial=0.0))):
         rounding = rounding_of_backward(point, i, is_jacobian, generator)
@@ -206,13 +246,17 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
         verdicts[is_open & (error <= bound + 8 * np.outer(rounding, lengths))] = PASS
     if np.all(np.maximum(np.abs(analytic), np.abs(numeric)) <= LOST):
         verdicts[verdicts == FAIL] = INCONCLUSIVE
+    known = np.max(np.where(np.isfinite(bound), bound, error), initial=0.0) if point.precision else 0.0
+    unseen = float(known / max(typical, np.max(np.abs(numeric), initial=0.0), LOST))
+    if unseen > FINEST:
+        verdicts[verdicts == PASS] = INCONCLUSIVE
     sizes = {f"dim {d} of {name}": n for d, n in enumerate(leaf.shape)}
     sizes |= {f"dim {d} of the output": n for out in point.outputs[:1] for d, n in enumerate(out.shape)
               if leaf.shape[d:d + 1] != (n,)}  # else it is the same size under two names
     sizes |= {f"the size of {name}": leaf.size} if leaf.ndim > 1 else {}
     labels = [label for label, _ in moves]
     checked = f"{len(rows)} x {len(moves)} derivatives" if is_jacobian else described(labels, leaf.size)
-    return InputReport(name, leaf.shape, analytic, numeric, bound, verdicts, rows, labels, checked, sizes)
+    return InputReport(name, leaf.shape, analytic, numeric, bound, verdicts, rows, labels, checked, sizes, unseen=unseen)
 
 
 def rounding_of_backward(point: Record, i: int, is_jacobian: bool, generator: np.random.Generator) -> np.ndarray:

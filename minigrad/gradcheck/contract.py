@@ -22,7 +22,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def contract(back: Callable[[np.ndarray], Sequence[Any]], dout: np.ndarray, dtypes: Sequence[Any],
-             saved: Sequence[np.ndarray], saved_before: Sequence[np.ndarray], terms: float) -> str:
+             saved: Sequence[np.ndarray], saved_before: Sequence[np.ndarray], rounding: float) -> str:
     """What `back` does wrong, "" if nothing. It gives a gradient, or None, for each input that has one of the `dtypes`."""
     before, gradients, remark = dout.copy(), back(dout), ""
     if not same_bits(dout, before):
@@ -43,7 +43,7 @@ def contract(back: Callable[[np.ndarray], Sequence[Any]], dout: np.ndarray, dtyp
         except Exception as error:  # noqa: BLE001
             return f"raises when the upstream lies in memory {layout}: {told(error)}"
         pairs = [(x, y) for x, y in zip(expected, got) if x is not None and y is not None]
-        if not all(nearly_equal(np.asarray(x), np.asarray(y), CANCELLED * terms) for x, y in pairs):
+        if not all(nearly_equal(np.asarray(x), np.asarray(y), rounding) for x, y in pairs):
             return f"gives another gradient when the upstream lies in memory {layout}"
     return remark
 

@@ -17,7 +17,10 @@ ROUNDING = 8 * np.finfo(np.float64).eps  # the error of a value of f, relative t
 STEP_ROUNDING = 4 * np.finfo(np.float64).eps / STEP  # the error of the first step, relative to itself
 CONFIRMING = 3  # a derivative that looks wrong at one level has to look wrong this many levels below, too
 SETTLED = 0.05  # R's changes are at most this large, relative to R and to its distance from the analytic value
-PROBE = 1e-11  # moves so small that only the noise of f is left in a second difference
+MOVES = 1e-11 * 16.0 ** np.arange(9)  # in the first, only the noise of f is left
+TIMES = np.array([-3.5, -2.4, -1.6, -0.5, 0.6, 1.4, 2.7, 3.5])  # uneven, as stairs may be even
+FLAT, SUDDEN = 8, 1e4  # from one move to the next, noise grows by less, a curve by 256, and by more what begins
+ALIKE = 1.6  # what is left of a curve varies by less in four of six places
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
@@ -143,10 +146,37 @@ def largest_finite(*values: np.ndarray) -> np.ndarray:
 
 
 def noise_of(value_at: Callable[[float], np.ndarray], centre: np.ndarray) -> np.ndarray:
-    """The error of values: what is left of f(x + h v) + f(x - h v) - 2 f(x) for moves of about PROBE."""
+    """The error of values: what is left of them between their neighbours, from moves that show float64's rounding to wide
+    ones.
+
+    What is left of a curve grows as the square of the moves, and is alike in most places. Rounding to float32 makes
+    stairs: up to the width of one, nothing is left, and from there on, its height. A single jump is in two places alone,
+    and what is left at a kink grows as the moves.
+    """
     with np.errstate(all="ignore"):
-        found = [np.abs(value_at(h) + value_at(-h) - 2 * centre) for h in (PROBE, 1.7 * PROBE, 3.1 * PROBE)]
-    return ROUNDING / np.finfo(np.float64).eps * largest_finite(*found)
+        found = np.array([left_between(value_at, scale) for scale in MOVES])
+        typical = np.sort(np.abs(found), axis=1)[:, 3]
+        floor = np.finfo(np.float64).eps * largest_finite(centre) + np.finfo(np.float64).tiny
+        growth = typical / np.maximum([floor, *typical[:-1]], floor)
+        is_alike = np.any([same_size(found[:, k], found[:, k + 3]) for k in range(3)], axis=0)
+        is_curve = is_alike & (growth > FLAT) & (growth < SUDDEN)
+        is_curve[0] = is_alike[0] & is_curve[1] & (growth[0] > FLAT)
+        is_noise = np.logical_and.accumulate(~is_curve)
+        is_noise[1:] &= np.append((growth > 1 / FLAT) & (growth < FLAT), np.zeros_like(is_curve[:1]), axis=0)[2:]
+    return ROUNDING / np.finfo(np.float64).eps * np.max(np.where(is_noise, typical, 0.0), axis=0)
+
+
+def same_size(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Are they as alike as what is left of a curve in two places?"""
+    return (a * b > 0) & (np.abs(a) < ALIKE * np.abs(b)) & (np.abs(b) < ALIKE * np.abs(a))
+
+
+def left_between(value_at: Callable[[float], np.ndarray], scale: float) -> np.ndarray:
+    """Values minus what a line between their neighbours' gives, in order. Infinities count as 0."""
+    values = np.array([value_at(scale * t) for t in TIMES])
+    values = np.where(np.isfinite(values), values, 0.0)
+    weight = ((TIMES[2:] - TIMES[1:-1]) / (TIMES[2:] - TIMES[:-2])).reshape(-1, *[1] * (values.ndim - 1))
+    return np.sort(values[1:-1] - weight * values[:-2] - (1 - weight) * values[2:], axis=0)
 
 
 def difference(up: np.ndarray, down: np.ndarray) -> np.ndarray:
@@ -180,6 +210,17 @@ def step_along(array: np.ndarray, direction: np.ndarray, eps: float = STEP) -> f
 def scale_of(array: np.ndarray) -> np.ndarray:
     """max(1, |x|) of each element; 1 for infinities."""
     return np.maximum(1.0, np.where(np.isfinite(array), np.abs(array), 1.0))
+
+
+def wider(precision: float) -> float:
+    """How much wider steps are, where values have this relative error: noise / h is then as small as h^4."""
+    return max(1.0, precision / np.finfo(np.float64).eps) ** 0.2
+
+
+def size_of(array: np.ndarray) -> float:
+    """The root mean square of what is finite; 1 if all is 0."""
+    squares = np.square(array[np.isfinite(array)])
+    return float(np.sqrt(np.mean(squares))) if np.any(squares) else 1.0
 
 
 def random_direction(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:

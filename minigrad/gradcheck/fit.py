@@ -21,8 +21,8 @@ def fitted(found: tuple[Any, ...], inputs: Sequence[Any], names: Sequence[str], 
     minigrad.gradcheck.fit.UnfitGradients: dbias has shape (3, 4), and bias has shape (4,): sum it over axis 0, ...
     """
     wanted = [f"d{name}" for name, is_learned in zip(names, learned) if is_learned]
-    if len(wanted) > 1 and len(found) == 1 and isinstance(found[0], list):
-        raise UnfitGradients(f"backward returned a list; return a tuple: {', '.join(wanted)}")
+    if len(found) == 1 and isinstance(found[0], list) and len(found[0]) in (len(wanted), len(names)):
+        found = tuple(found[0])
     if len(found) == len(wanted) < len(names):
         given = iter(found)
         found = tuple(next(given) if is_learned else None for is_learned in learned)
@@ -48,7 +48,8 @@ def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool) -> str:
     if gradient.shape != x.shape:
         mend = how_to_sum(gradient.shape, x.shape, name)
         return f"d{name} has shape {gradient.shape}, and {name} has shape {x.shape}" + (f": {mend}" if mend else "")
-    return "" if gradient.dtype == x.dtype else f"d{name} is {gradient.dtype}, and {name} is {x.dtype}"
+    is_float = gradient.dtype.kind == x.dtype.kind == "f"  # float64 for float32 loses nothing
+    return "" if is_float or gradient.dtype == x.dtype else f"d{name} is {gradient.dtype}, and {name} is {x.dtype}"
 
 
 def how_to_sum(came: tuple[int, ...], shape: tuple[int, ...], name: str) -> str:

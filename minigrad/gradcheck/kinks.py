@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from .arguments import flat, split
-from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite
+from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite, wider
 from .report import InputReport
-from .subject import Record, Subject
+from .subject import NOISE, Record, Subject
 
 DIRECTIONS = 16
 UNITS = 64  # up to this many elements are also moved one by one
@@ -25,9 +25,10 @@ class Slopes:
     bends: np.ndarray  # ups + downs
     far_bends: np.ndarray  # the same with 8 h
     is_bent: np.ndarray  # (outputs,): does the function have a kink here?
+    noise: float  # how far off slopes are, of a function that is not computed in float64
 
 
-def slopes_around(subject: Subject, h: float, generator: np.random.Generator) -> Slopes:
+def slopes_around(subject: Subject, h: float, precision: float, generator: np.random.Generator) -> Slopes:
     """Slopes along random directions, their sums, all ones, and, if there are few elements, each of them."""
     leaves = list(subject.leaves.values())
     is_movable = np.isfinite(flat(leaves))
@@ -42,20 +43,21 @@ def slopes_around(subject: Subject, h: float, generator: np.random.Generator) ->
         return np.array([difference(value_at(step), centre) / abs(step) for value_at in values_at]).T
 
     ups, downs = slopes(h), slopes(-h)
+    noise = NOISE * precision * float(np.max(largest_finite(centre), initial=0.0)) / h
     bends, far_bends = ups + downs, slopes(8 * h) + slopes(-8 * h)
-    least = 1e-3 * (np.abs(ups) + np.abs(downs))
+    least = noise + 1e-3 * (np.abs(ups) + np.abs(downs))
     least += (1e-14 + 64 * np.finfo(np.float64).eps * largest_finite(centre)[:, None]) / h
     # On a smooth curve, a step 8 times as large bends 8 times as much; at a kink, as much.
     is_bent = np.any((np.abs(bends) > 0.4 * np.abs(far_bends)) & (np.abs(bends) > least), axis=1)
     # The median of three numbers bends neither way, but its derivative along a sum is not the sum of the derivatives.
     along_a, along_b, along_both = np.split((ups - downs)[:, : DIRECTIONS // 2 * 3] / 2, 3, axis=1)
     is_bent |= np.any(np.abs(along_a + along_b - along_both) > np.max(least, axis=1, keepdims=True), axis=1)
-    return Slopes(np.array(directions), ups, downs, bends, far_bends, is_bent)
+    return Slopes(np.array(directions), ups, downs, bends, far_bends, is_bent, noise)
 
 
 def judge_kinks(point: Record, reports: list[InputReport], h: float, generator: np.random.Generator) -> None:
     """At a kink there is no derivative to compare with; a gradient fails only if it is not between the slopes around it."""
-    slopes = slopes_around(point.subject, h, generator)
+    slopes = slopes_around(point.subject, h * wider(point.precision) ** 2, point.precision, generator)
     for report in reports:
         rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
         report.is_bent = rows
@@ -78,7 +80,7 @@ def is_outside(point: Record, slopes: Slopes, outputs: np.ndarray) -> np.ndarray
     """
     ups, downs, bends, far_bends = (a[outputs] for a in (slopes.ups, slopes.downs, slopes.bends, slopes.far_bends))
     analytic = np.concatenate(point.rows(outputs), axis=1) @ slopes.directions.T
-    slack = 1e-3 * (np.abs(ups) + np.abs(downs) + np.abs(analytic) + 1e-3)
+    slack = slopes.noise + 1e-3 * (np.abs(ups) + np.abs(downs) + np.abs(analytic) + 1e-3)
     found = np.zeros(len(outputs), bool)
     for sign in (1.0, -1.0):  # convex, concave
         bends_one_way = np.all(sign * bends >= -slack, axis=1) & np.any(sign * bends > slack, axis=1)

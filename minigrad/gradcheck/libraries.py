@@ -317,7 +317,7 @@ class Minigrad(Taped):
                 dtypes = [parent and parent.dtype for parent in op.parents]
                 back = functools.partial(op.input_gradients, runner=EAGER, retain_graph=True)
                 detail = "" if dout is None else contract(
-                    back, np.array(dout), dtypes, arrays, saved[op], record.terms)
+                    back, np.array(dout), dtypes, arrays, saved[op], record.rounding)
                 if detail:
                     return type(detail)(f"{op.title}.backward {detail}")
         return ""
@@ -360,7 +360,7 @@ class Torch(Taped):
     package: str = "torch"
 
     def __init__(self, torch: Any):
-        super().__init__(torch.set_grad_enabled, torch.is_grad_enabled, torch.autograd.grad)
+        super().__init__(torch.set_grad_enabled, torch.is_grad_enabled, self.gradients)
         self.torch = torch
         spare(torch.__file__)
 
@@ -441,9 +441,21 @@ class Torch(Taped):
     def call(self, fn: Callable[..., Any], arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         if not isinstance(fn, self.torch.nn.Module):
             return fn(*arguments)
+        own = dict(fn.named_parameters())
+        for name, leaf in parameters.items():
+            own[name].data, leaf.owner = leaf.data, own[name]  # a backward may run parts of the module again
         # Copies, since a call may write to its buffers while an earlier graph needs them.
         buffers = {name: buffer.clone() for name, buffer in fn.named_buffers()}
         return self.torch.func.functional_call(fn, buffers | parameters, tuple(arguments))
+
+    def gradients(self, outputs: Values, leaves: Leaves, upstreams: Values, **options: Any) -> list[Any]:
+        """torch.autograd.grad, with what a backward that runs a part of the module again adds to its own parameters."""
+        owners = [getattr(leaf, "owner", None) for leaf in leaves]
+        for owner in filter(lambda owner: owner is not None, owners):
+            owner.grad = None
+        found = self.torch.autograd.grad(outputs, leaves, upstreams, **options)
+        more = [owner if owner is None else owner.grad for owner in owners]
+        return [g if extra is None else extra if g is None else g + extra for g, extra in zip(found, more)]
 
     def generators(self) -> list[Generator]:
         return [Generator(self.torch.get_rng_state, self.torch.set_rng_state, self.torch.manual_seed)]

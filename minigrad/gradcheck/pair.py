@@ -106,5 +106,5 @@ class Pair(Library):
         (dout,) = record.parts(record.upstream)
         dout = dout.astype(record.tensors[0].dtype)
         detail = contract(lambda dout: record.pulled([dout]), dout, [dout.dtype] * len(record.leaves), arrays, before,
-                          record.terms)
+                          record.rounding)
         return type(detail)(f"{self.title(title_of(self.forward))}.backward {detail}") if detail else ""

@@ -36,6 +36,7 @@ class InputReport:
     notes: list[str] = field(default_factory=list)
     reference: str = "differences"
     is_bent: np.ndarray | bool = False  # which rows have a kink here
+    unseen: float = 0.0  # the error, relative to a typical derivative, that a function of little precision may hide
 
     @property
     def verdict(self) -> str:
@@ -93,6 +94,8 @@ class InputReport:
         analytic, numeric, bound = self.analytic[row, column], self.numeric[row, column], self.bound[row, column]
         if not np.isfinite(numeric):
             return "the function is not finite there"
+        if self.unseen:
+            return "too little precision"
         if np.all(np.broadcast_to(self.is_bent, len(self.rows))[row]):
             return "there is a kink, or noise"
         if max(abs(analytic), abs(numeric)) <= LOST:

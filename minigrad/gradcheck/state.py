@@ -63,6 +63,7 @@ class State:
         self.others += [keeps(library, "is_recording") for library in (MINIGRAD, *others()) if isinstance(library, Taped)]
         for tensor in filter(is_leaf, tensors):
             self.others += [keeps(tensor, key) for key in ("grad", "_backward_hooks") if hasattr(tensor, key)]
+            self.others += [keeps(tensor, "data")] if hasattr(tensor, "data_ptr") else []  # PyTorch's
 
     def restore(self) -> None:
         """All of it."""

@@ -7,11 +7,12 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from .arguments import (
-    as_inputs, by_name, described, flat, input_names, is_by_name, items_of, mapped, same_bits, split, title_of,
-    unused,
+    as_inputs, by_name, described, flat, generator_for, input_names, is_by_name, items_of, mapped, same_bits, split,
+    title_of, unused,
 )
 from .blame import told
-from .contract import CANCELLED
+from .contract import CANCELLED, largest
+from .differences import along, noise_of, random_direction, size_of
 from .libraries import MINIGRAD, Library, library_of, library_of_value
 from .pair import Pair
 from .report import index_of
@@ -19,6 +20,10 @@ from .state import State
 
 
 VARIED = 0.3  # how far parameters that are one number everywhere are moved
+SMALL_OUTPUT = 128  # up to this many outputs, each has a noise of its own
+NOISE = 12  # errors of a value that its `noise` allows for
+COARSE, COARSEST = 1e-9, 2.0**-6  # relative errors of values: more than float64 has, and what no dtype has, so they are jumps
+COARSE_ROUNDING = 64  # errors of values by which gradients that were computed in two ways may differ
 LEAF: Any = object()  # stands for an input that gets a gradient
 
 
@@ -100,12 +105,7 @@ class Subject:
                        for item, given in zip(self.items if items is None else items, items_of(self.nest))])
         arguments = mapped(list(self.nest), lambda value, _: next(values), "")
         result = self.library.call(self.fn, arguments, parameters)
-        found = floats_of(result if self.select is None else self.select(result), self.library)
-        coarsest, given = (max(tensors, key=self.library.eps) for tensors in (found, self.likes))
-        if self.library.eps(coarsest) > self.library.eps(given):
-            raise TypeError(f"gradcheck: the function returns {coarsest.dtype} for {given.dtype}, too coarse for "
-                            f"differences: let it return {given.dtype}")
-        return found
+        return floats_of(result if self.select is None else self.select(result), self.library)
 
     def restored(self, value: Any, given: Any) -> Any:
         """The tensor again, as a copy: running averages may be written to."""
@@ -283,6 +283,34 @@ class Record:
         self.prepare()
         return self.library.terms(self.tensors, self.parts(self.upstream))
 
+    @functools.cached_property
+    def noise(self) -> np.ndarray:
+        """How far off each output may be, if there are few, and `projected`."""
+        def evaluate():
+            values = self.subject.values()
+            return np.append(values if self.size <= SMALL_OUTPUT else [], np.sum(self.weighted(values)))
+
+        generator, leaves = generator_for(self.size), list(self.subject.leaves.values())
+        return noise_of(along(evaluate, leaves, [random_direction(leaf, generator) for leaf in leaves]), evaluate())
+
+    @functools.cached_property
+    def precision(self) -> float:
+        """The relative error of values, if it is coarser than float64's, as where something is float32; else 0."""
+        found = self.noise[-1] / NOISE / (np.linalg.norm(np.nan_to_num(self.weighted(flat(self.outputs)))) or 1.0)
+        is_jump = found > COARSEST and self.noise[-1] > COARSE
+        return float(found) if found > COARSE and not is_jump else 0.0
+
+    def typical(self, i: int) -> float:
+        """The derivative by leaf i that changes the output as much as the largest one, if each moves by its own size."""
+        sizes = list(map(size_of, self.subject.leaves.values()))
+        return max(largest(gradient) * size for gradient, size in zip(self.gradients, sizes)) / sizes[i]
+
+    @functools.cached_property
+    def rounding(self) -> float:
+        """By how much two ways of computing the same gradient may differ, beyond its own last digits."""
+        sizes = self.terms, *map(largest, self.gradients)
+        return max(CANCELLED * self.terms, COARSE_ROUNDING * self.precision * max(sizes))
+
     def refuse_infinities(self) -> None:
         """ValueError if an input is infinite where its gradient is not a number either. Masked scores may be."""
         for (name, leaf), gradient in zip(self.subject.leaves.items(), self.gradients):
@@ -297,14 +325,17 @@ class Record:
         """Do the Jacobian's rows, if they have been computed, add up to backward(upstream)?"""
         return not self._jacobians or not self.is_finite() or all(
             np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
-                        atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + CANCELLED * self.terms)
+                        atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + self.rounding)
             for jacobian, gradient in zip(self._jacobians, self.gradients)
         )
 
     def projected(self) -> np.ndarray:
         """The single number whose gradient is backward(upstream)."""
-        values = self.subject.values()
-        return np.array([np.sum(np.where(self.upstream == 0, 0.0, values * self.upstream))])
+        return np.sum(self.weighted(self.subject.values()), keepdims=True)
+
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Each output times its upstream, which is 0 for infinities."""
+        return np.where(self.upstream == 0, 0.0, values * self.upstream)
 
 
 class Given(NamedTuple):

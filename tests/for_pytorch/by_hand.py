@@ -212,11 +212,11 @@ ALONE = "each input alone may need a gradient: FAIL: "
 wrong(MULTIPLY, ALONE,
       ("first needs for all", "another gradient if only y",
        lambda ctx, dout, *saved: MULTIPLY.backward(ctx, dout, *saved) if ctx.needs_input_grad[0] else (None, None)),
-      ("both or an error", "backward raises if only x requires a gradient: ValueError: both, please, in line", both_or_an_error),
       ("exchanged if alone", "another gradient if only x",
        lambda ctx, dout, *saved: MULTIPLY.backward(ctx, dout, *saved)[:: 1 if all(ctx.needs_input_grad) else -1]))
 wrong(LINEAR, ALONE, ("flag of the weight for the bias", "another gradient if only bias", flag_of_the_weight_for_the_bias))
-wrong(LAYER_NORM, ALONE, ("normalized only for x and weight", "backward raises if only bias", normalized_only_for_x_and_weight))
+wrong(MULTIPLY, BUT, ("both or an error", "backward raises if only x requires a gradient: ValueError: both, please, in line", both_or_an_error))
+wrong(LAYER_NORM, BUT, ("normalized only for x and weight", "backward raises if only bias", normalized_only_for_x_and_weight))
 wrong(ATTENTION, ALONE, ("scale with the query", "another gradient if only k", scale_with_the_query))
 
 NONE = "no gradient is None: FAIL: "
