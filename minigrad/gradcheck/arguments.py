@@ -121,6 +121,14 @@ def items_of(value: Any) -> list[Any]:
     return [value] if nested is None else [item for part in nested for item in items_of(part)]
 
 
+def named_items(values: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The items of nests, each with its name."""
+    found: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        mapped(value, lambda item, place: found.append((place, item)), name)
+    return found
+
+
 def is_dataclass(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 

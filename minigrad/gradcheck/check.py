@@ -96,8 +96,8 @@ def inside_domain(subject: Subject) -> Record:
             leaf[...] = old
         return Record(subject)
     subject.before = [array.copy() for array in subject.arrays()]
-    subject.notes.append(f"the given point is outside of the domain, {lost} of {point.size} outputs are NaN there: checked at "
-                         f"|x| + {SHIFT}")
+    subject.notes.append(f"the given point is outside of the domain, {lost} of {point.size} outputs are NaN there: checked "
+                         f"at |x| + {SHIFT}")
     return inside
 
 

@@ -33,7 +33,9 @@ def contract(back: Callable[[np.ndarray], Sequence[Any]], dout: np.ndarray, dtyp
         if dtype is None or gradient is None:
             continue
         if gradient.dtype != dtype == dout.dtype:
-            return f"gives a {gradient.dtype} gradient for a {dtype} input"
+            remark = Remark(f"gives a {gradient.dtype} gradient for a {dtype} input")
+            if gradient.dtype.itemsize <= dtype.itemsize:
+                return str(remark)
         if any(np.shares_memory(gradient, array) for array in saved):
             remark = Remark("returns an array that forward saved: whoever writes to the gradient changes the next backward")
     for layout, lay_out in LAYOUTS.items():

@@ -48,8 +48,8 @@ def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool) -> str:
     if gradient.shape != x.shape:
         mend = how_to_sum(gradient.shape, x.shape, name)
         return f"d{name} has shape {gradient.shape}, and {name} has shape {x.shape}" + (f": {mend}" if mend else "")
-    is_float = gradient.dtype.kind == x.dtype.kind == "f"  # float64 for float32 loses nothing
-    return "" if is_float or gradient.dtype == x.dtype else f"d{name} is {gradient.dtype}, and {name} is {x.dtype}"
+    is_wider = gradient.dtype.kind == x.dtype.kind == "f" and gradient.dtype.itemsize > x.dtype.itemsize
+    return "" if is_wider or gradient.dtype == x.dtype else f"d{name} is {gradient.dtype}, and {name} is {x.dtype}"
 
 
 def how_to_sum(came: tuple[int, ...], shape: tuple[int, ...], name: str) -> str:

@@ -44,6 +44,7 @@ class Library:
     package: str = "numpy"
     copies: bool = True  # does each call get copies of inputs that are no leaves? Else they are watched
     needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
+    notes: Sequence[str] = ()  # for a report
 
     def is_tensor(self, value: Any) -> bool:
         return False
@@ -451,8 +452,9 @@ class Torch(Taped):
     def gradients(self, outputs: Values, leaves: Leaves, upstreams: Values, **options: Any) -> list[Any]:
         """torch.autograd.grad, with what a backward that runs a part of the module again adds to its own parameters."""
         owners = [getattr(leaf, "owner", None) for leaf in leaves]
-        for owner in filter(lambda owner: owner is not None, owners):
-            owner.grad = None
+        for leaf, owner in zip(leaves, owners):
+            if owner is not None:
+                owner.data, owner.grad = leaf.data, None
         found = self.torch.autograd.grad(outputs, leaves, upstreams, **options)
         more = [owner if owner is None else owner.grad for owner in owners]
         return [g if extra is None else extra if g is None else g + extra for g, extra in zip(found, more)]

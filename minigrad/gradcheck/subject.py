@@ -7,14 +7,14 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from .arguments import (
-    as_inputs, by_name, described, flat, generator_for, input_names, is_by_name, items_of, mapped, same_bits, split,
-    title_of, unused,
+    as_inputs, by_name, described, flat, generator_for, input_names, is_by_name, items_of, mapped, named_items, same_bits,
+    split, title_of, unused,
 )
 from .blame import told
 from .contract import CANCELLED, largest
 from .differences import along, noise_of, random_direction, size_of
-from .libraries import MINIGRAD, Library, library_of, library_of_value
-from .pair import Pair
+from .libraries import MINIGRAD, NUMPY, Library, library_of, library_of_value
+from .pair import WITH_VALUE, Pair, pair_of
 from .report import index_of
 from .state import State
 
@@ -22,7 +22,7 @@ from .state import State
 VARIED = 0.3  # how far parameters that are one number everywhere are moved
 SMALL_OUTPUT = 128  # up to this many outputs, each has a noise of its own
 NOISE = 12  # errors of a value that its `noise` allows for
-COARSE, COARSEST = 1e-9, 2.0**-6  # relative errors of values: more than float64 has, and what no dtype has, so they are jumps
+COARSE, COARSEST = 1e-9, 2.0**-6  # relative errors of values: more than float64 has; what no dtype has, but jumps
 COARSE_ROUNDING = 64  # errors of values by which gradients that were computed in two ways may differ
 LEAF: Any = object()  # stands for an input that gets a gradient
 
@@ -38,7 +38,7 @@ class Subject:
                  parameters: dict[str, Any] | None = None, select: Callable[[Any], Any] | None = None):
         self.fn, self.library, self.nest, self.select = fn, library, inputs, select
         self.title: str = library.title(title_of(fn))
-        self.notes: list[str] = []
+        self.notes: list[str] = [*library.notes]
         parameters = library.parameters(fn) if parameters is None else parameters
         if library.has_hooks(fn):
             self.notes.append(f"{self.title} has backward hooks, and is checked with them")
@@ -348,14 +348,20 @@ class Given(NamedTuple):
     @classmethod
     def of(cls, fn: Any, inputs: Any) -> "Given":
         """ValueError or TypeError, in a line, for what cannot be checked."""
-        is_pair = isinstance(fn, (tuple, list))
-        library = Pair(*callables(fn)) if is_pair else library_of(fn, inputs)
-        fn = library.forward if isinstance(library, Pair) else function_of(fn, library)
+        library = library_of(fn, as_inputs(inputs))
+        is_pair, may_be_layer = isinstance(fn, (tuple, list)), library is NUMPY or not callable(fn)
+        pair = callables(fn) if is_pair else pair_of(fn) if may_be_layer else None
+        fn = pair[0] if pair else function_of(fn, library)
         if is_by_name(fn, inputs):
             fn, inputs = by_name(fn, inputs)
         given = cls(fn, as_inputs(inputs), library)
-        if not is_pair:
-            given.refuse_mixtures()
+        given.refuse_mixtures()
+        if pair:
+            given, _ = given.as_pair(Pair(*pair, library))
+        elif library is NUMPY:
+            found, is_settled = given.as_pair(Pair(fn, lambda gradients: gradients, library, WITH_VALUE))
+            given = found if is_settled else given
+        library = given.library
         if not (given.leaves or library is MINIGRAD and library.owns(fn)):
             items = items_of(given.inputs)
             came = ", ".join(map(described, items[:3])) or "nothing"
@@ -364,6 +370,15 @@ class Given(NamedTuple):
                 raise TypeError(f"gradcheck: {title_of(fn)} takes tensors of {library.name}; got {came}")
             raise ValueError(f"gradcheck: no input or parameter requires a gradient; {library.needs}; got {came}")
         return given
+
+    def as_pair(self, pair: Pair) -> tuple["Given", bool]:
+        """With the library's tensors as arrays; those that require no gradient, if others do, are constants."""
+        inputs = [mapped(x, lambda item, _: self.library.array(item) if self.library.is_tensor(item) else item, "")
+                  for x in self.inputs]
+        given = named_items(dict(zip(input_names(self.fn, self.inputs), self.inputs)))
+        learned = [name for name, x in given if self.library.is_leaf(x)]
+        is_settled = pair.settle(self.fn, inputs, [name for name, _ in given if name not in learned] if learned else ())
+        return Given(self.fn, inputs, pair), is_settled
 
     def refuse_mixtures(self) -> None:
         found = {known for known in (self.library, *map(library_of_value, items_of(self.inputs))) if known is not None}
@@ -409,11 +424,12 @@ def function_of(fn: Any, library: Library) -> Callable[..., Any]:
     return fn
 
 
-def callables(pair: Sequence[Any]) -> Sequence[Callable[..., Any]]:
+def callables(pair: Sequence[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     if len(pair) != 2 or not all(map(callable, pair)):
         came = ", ".join(getattr(part, "__name__", described(part)) for part in pair)
         raise TypeError(f"gradcheck: expected a pair of functions (forward, backward), got ({came})")
-    return pair
+    forward, backward = pair
+    return forward, backward
 
 
 def floats_of(result: Any, library: Library) -> list[Any]:
