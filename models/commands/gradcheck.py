@@ -21,12 +21,13 @@ BATCH_SIZE = 3
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("function", metavar="FILE:NAME", nargs="?",
-                        help="a function, torch.autograd.Function, module such as FILE:Layer(8), or forward and backward "
-                             "in NumPy as FILE:FORWARD,BACKWARD (default: small models of all recipes)")
+                        help="a function, torch.autograd.Function, module or layer such as FILE:Layer(8), or forward and "
+                             "backward as FILE:FORWARD,BACKWARD; MODULE:NAME, too (default: small models of all recipes)")
     parser.add_argument("--inputs", metavar="NAME=VALUE", nargs="+",
                         help=f"its arguments, as \"q,k,v=randn(2,4,8,16) causal=True\"; values are {MAKERS}, numbers, "
-                             "True, False or None")
-    parser.add_argument("--dtype", choices=DTYPES, help="of the real numbers among them (default: float64)")
+                             "these with + - * /, strings, True, False or None")
+    parser.add_argument("--dtype", choices=DTYPES,
+                        help="of the real numbers among them (default: float64, or float32 if only that runs)")
     parser.add_argument("--device", metavar="NAME", help="of PyTorch's inputs and modules, such as cuda (default: cpu)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--seed", type=int, default=0, help="seed of parameters, tokens and directions (default: 0)")
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     with usage_errors():
         check_whole("seed", options.seed, least=0)
     if "function" in options:
-        return run_file(options.function, getattr(options, "inputs", ()), getattr(options, "dtype", "float64"),
+        return run_file(options.function, getattr(options, "inputs", ()), getattr(options, "dtype", None),
                         getattr(options, "device", None), options.seed, "json" in options)
     if given := [name for name in ("inputs", "dtype", "device", "json") if name in options]:
         raise UsageError(f"--{given[0]} is for a function; name it first, as in {EXAMPLE}")

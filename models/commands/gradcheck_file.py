@@ -1,9 +1,14 @@
 """Check the gradients of a function in somebody's file, on inputs that are described in a line."""
 import ast
 import contextlib
+import functools
+import importlib
 import importlib.util
 import inspect
+import io
 import json
+import operator
+import os
 import pathlib
 import re
 import sys
@@ -17,6 +22,7 @@ from minigrad.gradcheck import GradcheckReport, gradcheck_module, gradcheck_repo
 from minigrad.gradcheck.arguments import by_name
 from minigrad.gradcheck.blame import spare, told
 from minigrad.gradcheck.libraries import MINIGRAD, NUMPY, Library, library_of, others
+from minigrad.gradcheck.pair import pair_of
 from minigrad.gradcheck.state import all_generators
 from minigrad.gradcheck.subject import function_of
 from models.commands.shared import UsageError
@@ -30,27 +36,61 @@ DRAWN: Mapping[str, Callable[..., Any]] = {  # (generator, *arguments) -> array
     "zeros": lambda r, *shape: np.zeros(shape),
     "arange": lambda r, *numbers: np.arange(*numbers),
     "mask": lambda r, *shape: r.random(shape) < 0.5,
+    "spd": lambda r, *shape: positive_definite(r.standard_normal((*shape, shape[-1]))),
+    "tril": lambda r, *shape: np.tril(r.standard_normal((*shape, shape[-1]))),
 }
+OPERATORS: Mapping[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.USub: operator.neg}
 MAKERS = ", ".join(f"{name}(...)" for name in DRAWN)
 NAME = r"[^\W\d]\w*"
+TARGET = r"(.+?\.py|[\w.]+):(.+)"  # a file or a module, and what it has
 DTYPES = "float64", "float32", "bfloat16", "float16"
+MOST_SAID = 20  # lines that the function prints
+
+NARROW = re.compile(r"float|double|dtype|half", re.IGNORECASE)  # in errors that another dtype may mend
 
 spare(__file__)
 
 
-def run_file(target: str, inputs: Sequence[str], dtype: str, device: str | None, seed: int, as_json: bool) -> int:
+class Once(io.StringIO):
+    """What the function prints in each of its many calls: each line once."""
+
+    def show(self) -> None:
+        lines = list(dict.fromkeys(filter(None, self.getvalue().splitlines())))
+        more = [f"(and {len(lines) - MOST_SAID} more lines)"] if len(lines) > MOST_SAID else []
+        print(*lines[:MOST_SAID], *more, sep="\n", end="\n" if lines else "", file=sys.stderr)
+
+
+def run_file(target: str, inputs: Sequence[str], dtype: str | None, device: str | None, seed: int, as_json: bool) -> int:
     """Print the report; the exit code is 0 only if the check has passed and proves something. `as_json`, an error is
     printed as JSON too."""
+    said = Once()
     try:
-        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():  # the user's code may print
-            report = checked(target, inputs, dtype, device, seed)
+        with contextlib.redirect_stdout(said):
+            report = in_some_dtype(target, inputs, dtype, device, seed)
     except UsageError as error:
         if not as_json:
             raise
         print(json.dumps({"verdict": "error", "error": " ".join(str(error).split())}))
         return error.exit_code
+    finally:
+        said.show()
     print(json.dumps(report.summary(), indent=1) if as_json else report)
     return 0 if report.is_proof else 1
+
+
+def in_some_dtype(target: str, inputs: Sequence[str], dtype: str | None, device: str | None, seed: int) -> GradcheckReport:
+    """In the dtype that is given; else in float64, or in float32 if only that runs."""
+    try:
+        return checked(target, inputs, dtype or "float64", device, seed)
+    except UsageError as error:
+        if dtype or not NARROW.search(str(error)):
+            raise
+        with contextlib.suppress(UsageError):
+            report = checked(target, inputs, "float32", device, seed)
+            report.warnings.append(f"checked in float32, as float64 gives: {error}")
+            return report
+        raise
 
 
 def checked(target: str, inputs: Sequence[str], dtype: str, device: str | None, seed: int) -> GradcheckReport:
@@ -88,29 +128,35 @@ def user_errors(what: str):
 def loaded(target: str, seed: int) -> tuple[Any, Library]:
     """The function that FILE.py:NAME, FILE.py:CLASS(numbers), or FILE.py:FORWARD,BACKWARD in NumPy means; and the library
     that its inputs are of."""
-    if not (match := re.fullmatch(r"(.+?\.py):(.+)", target)):
+    if not (match := re.fullmatch(TARGET, target)):
         raise UsageError(f"{target!r} is not FILE.py:NAME, as in {EXAMPLE}")
     file, name = match.groups()
     module = imported(file)
+    names = [getattr(x, "__name__" if inspect.ismodule(x) else "__module__", "") for x in vars(module).values()]
+    used = {str(name).partition(".")[0] for name in names}
+    its_library = next((known for known in others() if known.package in used), None)
     for generator in all_generators():  # of parameters
         generator.start(seed)
-    if re.fullmatch(r"\w+(,\w+)+", name):
-        pair = [member(module, part, file) for part in name.split(",")]
+    if re.fullmatch(r"[\w.]+(\s*,\s*[\w.]+)+", name):
+        pair = [member(module, part.strip(), file) for part in name.split(",")]
         if len(pair) != 2:
-            raise UsageError(f"{target} names {len(pair)} functions; give one, or FORWARD,BACKWARD in NumPy")
-        return pair, NUMPY
+            raise UsageError(f"{target} names {len(pair)} functions; give one, or FORWARD,BACKWARD")
+        return pair, its_library or NUMPY
     fn = made(module, name, file) if "(" in name else member(module, name, file)
     with user_errors(f"{target} cannot be checked"):
         library = library_of(fn, ())
-        if library is NUMPY:  # which all plain functions are of
-            names = [getattr(x, "__name__" if inspect.ismodule(x) else "__module__", "") for x in vars(module).values()]
-            used = {str(name).partition(".")[0] for name in names}
-            library = next((known for known in others() if known.package in used), MINIGRAD)
+        if library is NUMPY and pair_of(fn):  # a layer
+            return fn, NUMPY
+        library = its_library or MINIGRAD if library is NUMPY else library  # which all plain functions are of
         return function_of(fn, library), library
 
 
 def imported(file: str) -> ModuleType:
     path = pathlib.Path(file)
+    if path.suffix != ".py":
+        with user_errors(f"{file} cannot be imported"):
+            sys.path.insert(0, os.getcwd())
+            return importlib.import_module(file)
     if not path.is_file():
         raise UsageError(f"there is no file {file!r}")
     spec = importlib.util.spec_from_file_location(f"checked_{path.stem}", path)
@@ -123,10 +169,12 @@ def imported(file: str) -> ModuleType:
 
 
 def member(module: ModuleType, name: str, file: str) -> Any:
-    if not hasattr(module, name):
+    first, *rest = name.split(".")
+    if not hasattr(module, first):
         own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        raise UsageError(f"{file} has no {name!r}; it defines {', '.join(own) or 'nothing'}")
-    return getattr(module, name)
+        raise UsageError(f"{file} has no {first!r}; it defines {', '.join(own) or 'nothing'}")
+    with user_errors(f"{file}:{name} cannot be found"):
+        return functools.reduce(getattr, rest, getattr(module, first))
 
 
 def made(module: ModuleType, name: str, file: str) -> Any:
@@ -168,7 +216,22 @@ def parsed(text: str, generator: np.random.Generator) -> dict[str, Any]:
 def drawn(text: str, generator: np.random.Generator) -> Any:
     """The value that an expression stands for."""
     try:
-        value = ast.parse(text.strip(), mode="eval").body
-        return called(DRAWN[value.func.id], value, generator) if isinstance(value, ast.Call) else ast.literal_eval(value)
+        return valued(ast.parse(text.strip().rstrip(","), mode="eval").body, generator)
     except Exception:  # noqa: BLE001  whatever the text does not mean, it raises something else
-        raise UsageError(f"{text!r} is not a value; write {MAKERS}, a number, True, False or None") from None
+        raise UsageError(f"{text!r} is not a value; write {MAKERS}, numbers, + - * /, a string, True, False or None"
+                         ) from None
+
+
+def valued(node: ast.expr, generator: np.random.Generator) -> Any:
+    """Draws, and what is computed of them."""
+    if isinstance(node, ast.Call):
+        return called(DRAWN[node.func.id], node, generator)
+    if isinstance(node, ast.BinOp):
+        return OPERATORS[type(node.op)](valued(node.left, generator), valued(node.right, generator))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -valued(node.operand, generator)
+    return ast.literal_eval(node)
+
+
+def positive_definite(a: np.ndarray) -> np.ndarray:
+    return a @ a.swapaxes(-1, -2) / a.shape[-1] + 0.5 * np.eye(a.shape[-1])

@@ -64,6 +64,28 @@ def stops(x):
 
 def scaled(factor):
     return lambda x: x * (1 / factor)
+
+class Dense:
+    def __init__(self, inputs, outputs):
+        self.W = np.random.default_rng(0).normal(size=(inputs, outputs))
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W
+
+    def backward(self, dout):
+        self.dW = self.x.T @ dout
+        return dout @ self.W.T
+
+class Tanh:
+    forward, backward = staticmethod(tanh), staticmethod(back)
+
+def chosen(x, how="other"):
+    return x * 2 if how == "a way" else x.detach()
+
+def root(a):
+    print("called")
+    return a.sqrt()
 """
 TORCH = """
 import torch
@@ -89,6 +111,15 @@ class Layer(torch.nn.Module):
 
 def softmax(scores):
     return scores.softmax(-1)
+
+def only_float32(x):
+    return x @ torch.ones(3, 3)
+
+def twice(x):
+    return torch.add(x, x)
+
+def twice_back(dout, x):
+    return torch.add(dout, dout)
 """
 CHECKS = {  # arguments: the exit code, and what is said
     ("own.py:tanh,back", "x=randn(3,4)"): (0, "gradcheck of tanh: PASS"),
@@ -105,6 +136,12 @@ CHECKS = {  # arguments: the exit code, and what is said
     ("own.py:scaled(2)", "x=randn(2)"): (0, "gradcheck of"),
     ("own.py:constant", "x=randn(3)"): (1, "gradcheck of constant: PASS, but proves nothing (seed 0)"),
     ("own.py:several", "a,b=ones(2) c=zeros(2)"): (0, "gradcheck of several: PASS"),
+    ("own.py:tanh, back", "x=randn(3,4)"): (0, "gradcheck of tanh: PASS"),
+    ("own.py:Tanh.forward,Tanh.backward", "x=randn(3,4)"): (0, "gradcheck of tanh: PASS"),
+    ("own:Tanh.forward,Tanh.backward", "x=randn(3,4)"): (0, "gradcheck of tanh: PASS"),
+    ("own.py:Dense(4, 2)", "x=randn(3,4)"): (0, "parameters: W"),
+    ("own.py:product", "x=rand(4,4)+0.5, y=-2*spd(4)/3"): (0, "y      (4, 4)"),
+    ("own.py:chosen", "x=randn(3) how='a way'"): (0, "gradcheck of chosen: PASS"),
 }
 IN_TORCH = {
     ("torch_own.py:Cube", "x=randn(3)"): (1, "float64 throughout: FAIL"),
@@ -112,6 +149,8 @@ IN_TORCH = {
     ("torch_own.py:Layer(4)", "tokens=randn(3,4)", "--dtype", "bfloat16"): (0, "linear.bias in bfloat16"),
     ("torch_own.py:softmax", "scores=randn(2,3)", "--dtype", "bfloat16"): (0, "scores in bfloat16"),
     ("torch_own.py:softmax", "scores=randn(2,3)", "--device", "cpu"): (0, "gradcheck of softmax: PASS"),
+    ("torch_own.py:only_float32", "x=randn(2,3)"): (0, "checked in float32, as float64 gives: "),
+    ("torch_own.py:twice,twice_back", "x=randn(2,3)"): (0, "gradcheck of twice: PASS"),
 }
 REFUSED = [
     (("own.py:tangent", "--inputs", "x=randn(2)"), "own.py has no 'tangent'; it defines MLP, tanh, back, forgets"),
@@ -143,6 +182,8 @@ REFUSED = [
     (("own.py:scaled(2)(3)", "--inputs", "x=randn(2)"), "'scaled(2)(3)' is not a call"),
     (("own.py:Layer", "--inputs", "x=randn(2)"), "Layer is a class, and not an autograd Function; give a function, or an instance"),
     (("own.py:tanh,back,half", "--inputs", "x=randn(2)"), "own.py:tanh,back,half names 3 functions; give one, or FORWARD,BACKWARD"),
+    (("nowhere:tanh", "--inputs", "x=randn(2)"), "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+    (("own.py:Tanh.sideways", "--inputs", "x=randn(2)"), "own.py:Tanh.sideways cannot be found: AttributeError: "),
     (("empty.py:f", "--inputs", "x=randn(2)"), "empty.py has no 'f'; it defines nothing"),
     (("own.py:half", "--inputs", "x=randn(2) x=randn(3)"), "--inputs has 'x' twice"),
     (("own.py:product", "--inputs", "x,x=randn(2)"), "--inputs has 'x' twice"),
@@ -190,6 +231,11 @@ def test_functions_of_pytorch(run, refused):
     refused(REFUSED_IN_TORCH, "gradcheck")
     layer = "gradcheck", "torch_own.py:Layer(4)", "--inputs", "tokens=randn(3,4)", "--seed"
     assert run(*layer, 1) == run(*layer, 1) != run(*layer, 2)  # its parameters too
+
+
+def test_what_the_function_prints_is_shown_once(run):
+    code, out, err = run("gradcheck", "own.py:root", "--inputs", "a=spd(2)")
+    assert code == 0 and "called" not in out and err.count("called") == 1
 
 
 def test_json(run):
