@@ -14,6 +14,7 @@ from .differences import (
 from .kinks import judge_kinks
 from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
 from .side_checks import repeats, side_checks
+from .time_limit import TookTooLong
 from .subject import NOISE, SMALL_OUTPUT, Record, Subject
 
 SMALL_INPUT = 256  # up to this many elements, each is moved on its own
@@ -32,6 +33,9 @@ NEIGHBOURS = 4  # points nearby that show it
 NEARBY = 1e-13  # times x: how far away they are
 
 
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
+
+
 @dataclass
 class Options:
     """How closely to look. A derivative passes within atol + rtol * |numeric|, plus the rounding of differences."""
@@ -44,12 +48,14 @@ class Options:
     fast_mode: bool = False  # only random directions
     directions: int = 3
     seed: int = 0
+    time_limit: float = 60.0  # seconds, of a single call of the function or its backward
 
     def __post_init__(self) -> None:
         real, whole = (int, float, np.number), (int, np.integer)
         for name, kind, least, wanted in (
             ("eps", real, 1e-300, "a positive number"), ("rtol", real, 0, "a number >= 0"),
             ("atol", real, 0, "None or a number >= 0"), ("nondet_tol", real, 0, "a number >= 0"),
+            ("time_limit", real, 1e-3, "a number of seconds"),
             ("directions", whole, 1, "an integer >= 1"), ("seed", whole, 0, "an integer >= 0"),
         ):  # fmt: skip
             value = getattr(self, name)
@@ -58,8 +64,17 @@ class Options:
                 raise ValueError(f"gradcheck: {name} must be {wanted}, got {value!r}")
 
 
-def check(subject: Subject, options: Options, progress: Callable[[Iterable[Any]], Iterable[Any]] = iter) -> GradcheckReport:
+def check(subject: Subject, options: Options, progress: Progress = iter) -> GradcheckReport:
     """Check all leaves of what is left unchanged."""
+    subject.time_limit = options.time_limit
+    try:
+        return check_in_time(subject, options, progress)
+    except TookTooLong as stopped:
+        side = SideCheck("ends", False, f"{stopped}: give smaller inputs, or a larger time_limit", is_open=True)
+        return GradcheckReport(subject.title or "the function", [], [side], subject.notes, False, options.seed)
+
+
+def check_in_time(subject: Subject, options: Options, progress: Progress) -> GradcheckReport:
     generator = generator_for(options.seed)
     with subject.preserved():
         varied = subject.vary(generator)
@@ -114,7 +129,7 @@ def differentiate(point: Record, options: Options, generator: np.random.Generato
 
 
 def check_inputs(point: Record, sides: list[SideCheck], options: Options, generator: np.random.Generator,
-                 progress: Callable[[Iterable[Any]], Iterable[Any]]) -> list[InputReport]:
+                 progress: Progress) -> list[InputReport]:
     """A report on each leaf; none if the function raises, and a side check has said why."""
     point.refuse_infinities()
     try:

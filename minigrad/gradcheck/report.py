@@ -8,7 +8,7 @@ import numpy as np
 from ..drawing.figures import new_figure, signed
 from ..drawing.html import html_of_report
 from .constants import constant_ratio, name_constant
-from .differences import FAIL, PASS, largest_finite, overall
+from .differences import FAIL, INCONCLUSIVE, PASS, largest_finite, overall
 
 PROJECTED = "sum(output * upstream)"  # the single number whose gradient is backward(upstream)
 EXPLAINED = 1e-2  # of an error: what a factor may leave of it
@@ -143,10 +143,11 @@ class SideCheck:
     detail: str = ""
     makes_wrong: bool = True
     was_run: bool = True  # False where it does not apply or cannot run; it is no failure then
+    is_open: bool = False  # it did not come to an end
 
     @property
     def verdict(self) -> str:
-        return FAIL if self.makes_wrong and not self.passed else PASS
+        return PASS if self.passed or not self.makes_wrong else INCONCLUSIVE if self.is_open else FAIL
 
 
 @dataclass(repr=False)
@@ -198,8 +199,8 @@ class GradcheckReport:
             header = ["input", "shape", "checked", "error", "backward", self.inputs[0].reference, "ratio", "verdict"]
             lines += table([header] + [self._row(report) for report in self.inputs])
         lines += [f"  {line}" for report in self.inputs for line in report.explain()]
-        failed = [check for check in self.side_checks if check.verdict == FAIL]
-        lines += [f"  {check.name}: FAIL: {check.detail}" for check in failed]
+        failed = [check for check in self.side_checks if check.verdict != PASS]
+        lines += [f"  {check.name}: {check.verdict.upper()}: {check.detail}" for check in failed]
         lines += [f"  {'the numbers are right; but' if self.is_proof else 'besides:'} {remark}" for remark in self.remarks]
         if self.side_checks and not failed:
             ran = sum(check.was_run for check in self.side_checks)

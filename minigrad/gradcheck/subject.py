@@ -17,6 +17,7 @@ from .libraries import MINIGRAD, NUMPY, Library, library_of, library_of_value
 from .pair import WITH_VALUE, Pair, pair_of
 from .report import index_of
 from .state import State
+from .time_limit import limited
 
 
 VARIED = 0.3  # how far parameters that are one number everywhere are moved
@@ -104,7 +105,8 @@ class Subject:
         values = iter([next(remaining) if item is LEAF else self.restored(item, given)
                        for item, given in zip(self.items if items is None else items, items_of(self.nest))])
         arguments = mapped(list(self.nest), lambda value, _: next(values), "")
-        result = self.library.call(self.fn, arguments, parameters)
+        with limited(self.time_limit, "a call of the function"):
+            result = self.library.call(self.fn, arguments, parameters)
         return floats_of(result if self.select is None else self.select(result), self.library)
 
     def restored(self, value: Any, given: Any) -> Any:
@@ -128,6 +130,7 @@ class Subject:
         again.before = [array.copy() for array in again.arrays()]
         return again
 
+    time_limit: float = 60.0
     is_backward = False
     is_repeatable = False  # does another backward of the same recording give the same? Else each gets its own
     is_random = False  # do backwards differ even then?
@@ -239,7 +242,7 @@ class Record:
     def pulled(self, upstreams: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
         """The same, from an upstream for each output, which lies in memory as it is given."""
         self.prepare()
-        with self.subject.watched():
+        with self.subject.watched(), limited(self.subject.time_limit, "a backward"):
             return self.pullback(upstreams)
 
     def again(self) -> list[np.ndarray]:

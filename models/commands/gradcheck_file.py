@@ -26,6 +26,7 @@ from minigrad.gradcheck.pair import pair_of
 from minigrad.gradcheck.state import all_generators
 from minigrad.gradcheck.subject import function_of
 from models.commands.shared import UsageError
+from models.progress import saying
 
 EXAMPLE = 'minigrad gradcheck my_ops.py:attention --inputs "q,k,v=randn(2,4,8,16) causal=True"'
 DRAWN: Mapping[str, Callable[..., Any]] = {  # (generator, *arguments) -> array
@@ -66,7 +67,7 @@ def run_file(target: str, inputs: Sequence[str], dtype: str | None, device: str 
     printed as JSON too."""
     said = Once()
     try:
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(said), saying(f"checking {target}"):
             report = in_some_dtype(target, inputs, dtype, device, seed)
     except UsageError as error:
         if not as_json:

@@ -2,7 +2,9 @@
 import collections
 import inspect
 import itertools
+import signal
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -223,6 +225,14 @@ def test_what_is_not_true_is_not_said():
         assert report.verdict == verdict and unsaid not in str(report), report
 
     each(UNSAID, is_unsaid)
+
+
+@pytest.mark.parametrize("what, forward, backward", [
+    ("a call of the function", lambda x: time.sleep(9) or x, lambda dout, x: dout), ("a backward", np.tanh, lambda dout, x: time.sleep(9))])
+def test_what_does_not_end_is_told(what, forward, backward):
+    report = gradcheck_report((forward, backward), np.ones(2), time_limit=0.1)
+    assert report.verdict == "inconclusive" and f"ends: INCONCLUSIVE: {what} took longer than 0.1 s" in str(report)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
 def test_what_the_report_says():
