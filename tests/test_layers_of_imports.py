@@ -102,6 +102,7 @@ BY_NAME = {  # files that import by a name which is not in the import statement,
     "minigrad": "gradcheck, the names in minigrad._LATER, and what is registered, when they are asked for",
     "minigrad.packages": "what is registered, as minigrad.nn",
     "minigrad.drawing.figures": "matplotlib",
+    "models.commands.gradcheck_file": "the module that a user names",
     "models.extras": "libraries of others that only some commands need",
 }
 
