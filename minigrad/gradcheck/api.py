@@ -77,8 +77,8 @@ def gradcheck(fn: Checked, inputs: Any, *others: Any, raise_exception: bool = Tr
 
     Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; also directions, seed, time_limit.
     A derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself, plus
-    the rounding of differences. Inputs are a tensor, a tuple of arguments, or a dict of them by name; they and outputs may be
-    nested in tuples, lists and dicts.
+    the rounding of differences. Inputs are a tensor, a tuple of arguments, or a dict of them by name; they and outputs may
+    be nested in tuples, lists and dicts.
 
     >>> gradcheck(lambda x: (x * x).tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True

@@ -466,11 +466,10 @@ class Torch(Taped):
 class Repeated:
     """A function of JAX's arrays, compiled after some calls if that changes none of its numbers by more than rounding.
 
-    Not earlier: compiling takes as long as some fifty calls of a small function, and what a function keeps between calls
-    must show.
+    Not earlier: what a function keeps between calls must show.
     """
 
-    PLAIN = 24  # calls
+    PLAIN = 4  # calls
 
     def __init__(self, jax: Any, function: Callable[..., Any]):
         self.jax = jax
