@@ -82,7 +82,7 @@ def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable[..., Any] = 
 
 def zeros(shape: tuple[int, ...], x: np.ndarray) -> np.ndarray:
     """An array of zeros, of the kind of x."""
-    return np.zeros(shape, x.dtype, like=None if isinstance(x, np.generic) else x)
+    return np.zeros(shape, x.dtype, like=None if isinstance(x, np.generic) or is_tensor(x) else x)
 
 
 @replaceable

@@ -290,7 +290,10 @@ class Record:
     def noise(self) -> np.ndarray:
         """How far off each output may be, if there are few, and `projected`."""
         def evaluate():
-            values = self.subject.values()
+            try:
+                values = self.subject.values()
+            except Exception:  # noqa: BLE001  outside of the domain
+                values = np.full(self.size, np.nan)
             return np.append(values if self.size <= SMALL_OUTPUT else [], np.sum(self.weighted(values)))
 
         generator, leaves = generator_for(self.size), list(self.subject.leaves.values())
