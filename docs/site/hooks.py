@@ -69,7 +69,7 @@ def modules(package: str) -> Iterator[str]:
 
 def live(flags: dict) -> str:
     page = page_of(flags)
-    return html(page.trace, page.extras)
+    return html(page.trace, page.extras, page.backwards)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -72,7 +72,7 @@ def page_of(numbers: Inputs, trace: Trace, product: str, backwards: dict[str, di
         "axes": axes({*names, "row_sum"}),
         "editable": [*numbers.inputs, *(name for name in ("upstream", "keep") if name in names)],
         "steps": words,
-    }, backwards | {ROW_SUM: {"weights": from_output(product)}})
+    }, {ROW_SUM: {"weights": from_output(product)}, **backwards})  # so that a mistake holds for either row sum
 
 
 AXES = {  # what the last two axes of a tensor run over, by what its name is, or begins with

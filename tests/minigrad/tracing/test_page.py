@@ -242,7 +242,7 @@ def test_every_op_of_the_page_computes_as_the_engine(browser, random, opened):
     assert set(browser.run("return Object.keys(OF_NODES)")) == ELEMENTWISE | REDUCED
     cases = [case for case in CASES if all(np.size(x) <= 400 for x in case.inputs)] + MORE_CASES
     assert {case.op for case in cases} == {case.op for case in CASES + MORE_CASES}
-    for part in np.array_split(np.array(cases, object), len(cases) // 10):
+    for part in np.array_split(np.array(cases, object), len(cases) // 3):
         traces = [traced_case(random, case) for case in part]
         given = [[page._without_repetitions(t.as_dict()), Expressed(t.steps, t.tensors).as_dict({})] for t in traces]
         results = browser.run("""
