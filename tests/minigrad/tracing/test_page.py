@@ -251,7 +251,7 @@ def test_every_op_of_the_page_computes_as_the_engine(browser, random, opened):
                 [...map].map(([name, t]) => [name, [...t.data].map(String)]));
               const explained = [...c.tensors.values()].flatMap(t => ["value", "gradient"].flatMap(kind => {
                 if (kind === "value" ? !t.step : !t.uses.length) return [];
-                return [...t.value].map((_, place) => [kind, t.name, place, String(c.explain(pass, t.name,
+                return [...t.value].slice(0, 40).map((_, place) => [kind, t.name, place, String(c.explain(pass, t.name,
                   unravel(t.shape, place), kind).parts.reduce((sum, part) => sum + (part.term ? part.term.value : NaN), 0))]);
               }));
               return {problems: c.steps.map(s => s.problem).filter(Boolean), values: all(pass.values),
