@@ -9,7 +9,8 @@ from .above import consultations
 from .arguments import generator_for
 from .blame import told
 from .differences import (
-    FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, overall, random_direction, size_of, step_along, wider,
+    FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, levels_for, overall, random_direction, size_of,
+    step_along, wider,
 )
 from .kinks import judge_kinks
 from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
@@ -255,7 +256,7 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
         atol = atol if options.atol is None else np.full_like(atol, options.atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judge(
             along(evaluate, [leaf], [direction]), centre, analytic[:, k],
-            step_along(leaf, direction, options.eps * wider(precision)), options.rtol, atol, noise)
+            step_along(leaf, direction, options.eps * wider(precision)), options.rtol, atol, noise, levels_for(leaf))
     error, is_open = np.abs(analytic - numeric), verdicts != PASS
     if np.any(is_open) and np.all(error[is_open] <= TINY * max(1.0, np.max(largest, initial=0.0))):
         rounding = rounding_of_backward(point, i, is_jacobian, generator)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import flat, split
-from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite, wider
+from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite, size_of, wider
 from .report import InputReport
 from .subject import NOISE, Record, Subject
 
@@ -31,11 +31,11 @@ class Slopes:
 def slopes_around(subject: Subject, h: float, precision: float, generator: np.random.Generator) -> Slopes:
     """Slopes along random directions, their sums, all ones, and, if there are few elements, each of them."""
     leaves = list(subject.leaves.values())
-    is_movable = np.isfinite(flat(leaves))
-    parts = is_movable * generator.standard_normal((2, DIRECTIONS // 2, is_movable.size))
-    directions = [*parts[0], *parts[1], *(parts[0] + parts[1]), is_movable * 1.0]
-    if is_movable.size <= UNITS:
-        directions += list(np.eye(is_movable.size)[is_movable])
+    reach = np.isfinite(flat(leaves)) * flat([np.full(leaf.shape, min(1.0, size_of(leaf))) for leaf in leaves])
+    parts = reach * generator.standard_normal((2, DIRECTIONS // 2, reach.size))
+    directions = [*parts[0], *parts[1], *(parts[0] + parts[1]), reach]
+    if reach.size <= UNITS:
+        directions += list(np.diag(reach)[reach > 0])
     centre = subject.values()
     values_at = [along(subject.values, leaves, split(v, leaves)) for v in directions]
 
@@ -67,7 +67,7 @@ def judge_kinks(point: Record, reports: list[InputReport], h: float, generator: 
     for report in reports if len(wrong) else ():
         part: Any = wrong if len(report.verdicts) == point.size else slice(None)
         is_open = report.verdicts[part] == INCONCLUSIVE
-        report.verdicts[part] = np.where(is_open, FAIL, report.verdicts[rows])
+        report.verdicts[part] = np.where(is_open, FAIL, report.verdicts[part])
         if np.any(is_open):
             report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
 

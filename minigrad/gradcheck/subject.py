@@ -288,23 +288,28 @@ class Record:
 
     @functools.cached_property
     def noise(self) -> np.ndarray:
-        """How far off each output may be, if there are few, and `projected`."""
+        """How far off each output may be, if there are few, and `projected`.
+
+        Each output's is measured on its own, as a sum of thousands jumps almost anywhere if each does so now and then.
+        """
         def evaluate():
             try:
                 values = self.subject.values()
             except Exception:  # noqa: BLE001  outside of the domain
                 values = np.full(self.size, np.nan)
-            return np.append(values if self.size <= SMALL_OUTPUT else [], np.sum(self.weighted(values)))
+            return np.append(values, np.sum(self.weighted(values)))
 
-        generator, leaves = generator_for(self.size), list(self.subject.leaves.values())
-        return noise_of(along(evaluate, leaves, [random_direction(leaf, generator) for leaf in leaves]), evaluate())
+        generator, leaves, centre = generator_for(self.size), list(self.subject.leaves.values()), flat(self.outputs)
+        found = noise_of(along(evaluate, leaves, [random_direction(leaf, generator) for leaf in leaves]), evaluate())
+        sizes = np.append(np.full(self.size, size_of(centre)), np.linalg.norm(np.nan_to_num(self.weighted(centre))))
+        found[found > NOISE * COARSEST * sizes] = 0.0  # a jump
+        return found if self.size <= SMALL_OUTPUT else np.array([np.linalg.norm(self.weighted(found[:-1]))])
 
     @functools.cached_property
     def precision(self) -> float:
         """The relative error of values, if it is coarser than float64's, as where something is float32; else 0."""
         found = self.noise[-1] / NOISE / (np.linalg.norm(np.nan_to_num(self.weighted(flat(self.outputs)))) or 1.0)
-        is_jump = found > COARSEST and self.noise[-1] > COARSE
-        return float(found) if found > COARSE and not is_jump else 0.0
+        return float(found) if found > COARSE else 0.0
 
     def typical(self, i: int) -> float:
         """The derivative by leaf i that changes the output as much as the largest one, if each moves by its own size."""

@@ -87,6 +87,9 @@ WRONG = {
     "kink of many": (function(np.abs, lambda d, x: d * np.where(x == 0, 17.0, np.sign(x))), leaf(np.zeros((12, 12)))),
     "concave kink of many": (
         function(lambda x: -np.abs(x), lambda d, x: d * np.where(x == 0, 17.0, -np.sign(x))), leaf(np.zeros((12, 12)))),
+    "one kink of several": (function(np.abs, lambda d, x: d * np.array([0.0, 17.0, 0.0])), leaf(np.zeros(3))),
+    "between thousands of jumps": (function(lambda x: x - np.floor(x), lambda d, x: 1.05 * d), leaf(5 * normal(2000).detach().numpy())),
+    "of nanometres": (function(lambda x: np.sin(1e9 * x), lambda d, x: 1.01e9 * d * np.cos(1e9 * x)), leaf(1e-9 * normal(3).detach().numpy())),
     "raises": (function(square, lambda d, x: d[7]), normal(3)),
 }
 
@@ -119,6 +122,9 @@ RIGHT = {
     "very steep": (lambda x: (x * 1e8).tanh(), lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
     "a jump nearby": (lambda x: x / x.abs(), lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
     "a pole nearby": (lambda x: 1.0 / x, lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
+    "nanometres": (lambda x: (1e9 * x).sin(), lambda r: leaf(1e-9 * r.normal(size=3))),
+    "a tenth of a micrometre": (lambda x: (1e7 * x).sin(), lambda r: leaf(1e-7 * r.normal(size=3))),
+    "between jumps": (lambda x: x - mg.tensor(np.floor(x.detach().numpy())), lambda r: leaf(5 * r.normal(size=300))),
     "root near zero": (lambda x: x.sqrt(), lambda r: leaf([1e-2, 1.0])),
     "badly scaled": (lambda x: x.exp(), lambda r: leaf(r.normal(size=6) * 10.0 ** np.arange(-8, -2))),
     "cancelled in backward alone": (
