@@ -123,7 +123,7 @@ def print_table(counts: dict[str, tuple[int, int]], seeds: int, torch_seeds: int
     wrong = [name for name, mutant in MUTANTS.items() if not mutant.equivalent]
     groups = {function: [name for name in wrong if MUTANTS[name].right.name == function] for function in FUNCTIONS}
     for function, members in {**groups, "all": wrong}.items():
-        ours, theirs = (100 * sum(counts[name][i] for name in members) / (len(members) * n)
+        ours, theirs = (100 * sum(counts[name][i] for name in members) / (len(members) * max(n, 1))
                         for i, n in enumerate((seeds, torch_seeds)))
         print(f"| {function} | {len(members)} | {ours:.4g}% | {f'{theirs:.1f}%' if torch else 'not installed'} |")
     missed = [name for name in wrong if counts[name][0] < seeds]
