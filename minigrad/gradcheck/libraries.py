@@ -464,33 +464,31 @@ class Torch(Taped):
 
 
 class Repeated:
-    """A function of JAX's arrays, compiled after some calls if that changes none of its numbers by more than rounding.
+    """A function of JAX's arrays, compiled if two traces of it are the same: then it draws nothing, and keeps nothing.
 
-    Not earlier: what a function keeps between calls must show.
+    The first call is plain, if it may be: what a function keeps from it must be numbers.
     """
 
-    PLAIN = 4  # calls
+    backward: "Repeated | None" = None
 
-    def __init__(self, jax: Any, function: Callable[..., Any]):
+    def __init__(self, jax: Any, function: Callable[..., Any], plain_calls: int = 1):
         self.jax = jax
-        self.plain = function
-        self.function: Callable[..., Any] = function
-        self.calls: int = 0
+        self.plain = self.function = function
+        self.plain_calls = plain_calls
 
     def __call__(self, arrays: Any) -> Any:
-        self.calls += 1
-        found = self.function(arrays)
-        if self.calls == self.PLAIN:
-            # Without XLA's optimizations, compiling takes half the time.
-            compiled = self.jax.jit(self.function, compiler_options={"xla_backend_optimization_level": 0})
+        if self.plain_calls == 0:
             with contextlib.suppress(Exception):  # it branches on numbers, say
-                if all(map(self.is_close, *map(self.jax.tree.leaves, (found, compiled(arrays))))):
-                    self.function = compiled
-        return found
+                self.function = self.compiled(arrays)
+        self.plain_calls -= 1
+        return self.function(arrays)
 
-    @staticmethod
-    def is_close(a: Any, b: Any) -> bool:
-        return np.allclose(a, b, rtol=1e-12, atol=1e-12 * np.max(np.abs(a), initial=0.0), equal_nan=True)
+    def compiled(self, arrays: Any) -> Callable[..., Any]:
+        first, second = (self.jax.jit(lambda given: self.plain(given)).trace(arrays).lower() for _ in range(2))
+        if first.as_text() != second.as_text():
+            return self.plain
+        # Without XLA's optimizations, this takes half the time.
+        return second.compile({"xla_backend_optimization_level": 0})
 
 
 class Jax(Library):
@@ -531,36 +529,31 @@ class Jax(Library):
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
 
-    def repeated(self, function: Flat) -> Flat:
-        return Repeated(self.jax, function)
+    def repeated(self, function: Flat) -> "Repeated":
+        return function if isinstance(function, Repeated) else Repeated(self.jax, function)
 
     def drawn(self, array: np.ndarray, dtype: str) -> Any:
         return self.jax.numpy.asarray(array, dtype if array.dtype.kind == "f" else None)
 
     def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
-        """Differentiated only if a gradient is asked for: tracing takes longer than running."""
-        outputs = function(leaves)
-        is_known = list(map(self.is_leaf, outputs))
-
-        @functools.cache
-        def pullback() -> Callable[..., Any]:
-            of_leaves = function.plain if isinstance(function, Repeated) else function
-            return Repeated(self.jax, self.jax.vjp(lambda leaves: [
-                out for out, is_one in zip(of_leaves(leaves), is_known) if is_one], list(leaves))[1])
+        outputs, backward = function(leaves), self.derivative(function, len(leaves))
 
         def gradients(upstreams):
-            given = [(out, u) for out, u, is_one in zip(outputs, upstreams, is_known) if is_one]
-            (found,) = pullback()([self.tensor(np.zeros(out.shape) if u is None else u, out) for out, u in given])
-            return list(map(self.array, found))
+            given = [self.tensor(np.zeros(out.shape) if u is None else u, out) for out, u in zip(outputs, upstreams)]
+            return list(map(self.array, backward([*leaves, *given])))
 
         return outputs, gradients
 
     def derivative(self, function: Flat, count: int) -> Flat:
+        """One for all calls of the function, which runs again in each."""
+        known = self.repeated(function)
+
         def gradients(arguments):
-            _, pullback = self.jax.vjp(function, list(arguments[:count]))
+            _, pullback = self.jax.vjp(known.plain, list(arguments[:count]))
             return pullback(list(arguments[count:]))[0]
 
-        return gradients
+        known.backward = known.backward or Repeated(self.jax, gradients, plain_calls=0)
+        return known.backward
 
 
 NUMPY = Library()
