@@ -60,10 +60,10 @@ WEIGHTS = step(
      "The sum runs over the keys that query `i` sees. Masked scores, which are hatched, count as `-inf`, so their weights "
      "are 0."),
     (["dS = P * (dP - r)", "dS_ij = P_ij (dP_ij - r_i)"],
-     "By the quotient rule `(∂P_ik) / (∂S_ij) = P_ik (delta_jk - P_ij)`, where `delta_jk` is 1 for j = k, else 0: "
-     "raising a score adds to its weight, and takes a proportional share from every weight of the row.",
-     "Summed over the row's weights, `dS_ij = sum_k dP_ik P_ik (delta_jk - P_ij)`. Factoring out `P_ij` leaves `dP_ij` "
-     "less the row sum `r_i = sum_k dP_ik P_ik`.",
+     "Raise `S_ij` by a little `eps`. Its own weight gains `eps P_ij`, and then every weight `P_ik` of the row, its own "
+     "too, gives up its share, `eps P_ij P_ik`.",
+     "What each gains or gives up is worth `dP` of it: `dS_ij = dP_ij P_ij - sum_k dP_ik P_ik P_ij` "
+     "`= P_ij (dP_ij - r_i)`, where `r_i = sum_k dP_ik P_ik`.",
      "So a score's gradient is positive where `dP_ij` is above the row's weighted mean of `dP`, and negative below. Each "
      "row of `dS` sums to 0. Where the mask hides a score, `P_ij = 0`, so `dS_ij = 0`."),
     joins=("masked_scores",), derives={"total": "row_sum"})

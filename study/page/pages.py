@@ -70,6 +70,7 @@ def page_of(numbers: Inputs, trace: Trace, product: str, backwards: dict[str, di
         "hidden": [name for name in HIDDEN if name in names],
         "symbols": formulas.SYMBOLS,
         "axes": axes({*names, "row_sum"}),
+        "bars": {"weights": "weights", "mean": "row_sum", "scores": "scores"},
         "editable": [*numbers.inputs, *(name for name in ("upstream", "keep") if name in names)],
         "steps": words,
     }, {ROW_SUM: {"weights": from_output(product)}, **backwards})  # so that a mistake holds for either row sum

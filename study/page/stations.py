@@ -55,17 +55,20 @@ STATIONS = [
                    "others make up for it. A query that does not see key [n] keeps its weights."}),
     station(
         4, "The weighted mean", "row_sum backward",
-        ("A weight can only grow at the expense of its row. So what counts is not `dP_ij` itself, but how it "
-         "compares with the mean of its row.",
-         "In this mean, each key counts as much as its weight: `r_i = sum_k dP_ik P_ik`."),
+        ("A weight can only grow at the expense of its row: what it gains, the others give, each in proportion to its size. "
+         "So what counts is not `dP_ij` itself, but how it compares with what the row is worth now, on average:",
+         "`r_i = sum_k dP_ik P_ik`",
+         "In the picture each key is as wide as its weight and as high as its `dP`. At the height `r`, what stands above is "
+         "as much as what is missing below."),
         {"text": "What is `r_1`?", "number": cell("row_sum", 1, 0),
          "reason": "Each `dP_[1k]` counts `P_[1k]` times, and the weights sum to 1. So `r_1` lies between the "
                    "smallest and the largest `dP_[1k]` of the keys that token [1] sees."}),
     station(
         5, "Above or below the mean", "weights backward",
-        ("`dS_ij = P_ij (dP_ij - r_i)`: positive above the mean, negative below. Because of the factor `P_ij`, a key "
-         "with little weight gets little gradient.",
-         "Each row of `dS` sums to 0: raising all scores of a row by the same amount changes no weight."),
+        ("Raise `S_ij` by a little `eps`: its weight gains `eps P_ij`, and then every weight of the row gives up its "
+         "share, `eps P_ij P_ik`. What each is worth is its `dP`:",
+         "`dS_ij = dP_ij P_ij - sum_k dP_ik P_ik P_ij` `= P_ij (dP_ij - r_i)`",
+         "In the picture, that is an area: as wide as `P_ij`, from the line `r_i` to `dP_ij`. Each row of `dS` sums to 0."),
         {"text": "Row [i] of `dS` is veiled. Which of its numbers is the smallest, furthest below 0?",
          "smallest": cell("scores", "i"),
          "reason": "It takes both: a `dP_[ij]` far below `r_[i]`, and a weight `P_[ij]` that is not small."}),

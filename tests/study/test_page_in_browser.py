@@ -447,3 +447,76 @@ def test_an_edit_leaves_scroll_boxes_where_they_are(browser, opened):
     browser.type("q", "1,0", "0.5")
     assert browser.arrays()["q", "value"][1, 0] == 0.5
     assert browser.run(f"return {box}.scrollTop") == 60
+
+
+ROW_IN_BARS = """return {said: document.querySelector("#bars svg").getAttribute("aria-label"),
+    titles: [...document.querySelectorAll("#bars .title")].map(one => one.textContent),
+    lines: [...document.querySelectorAll("#bars line.mean, #bars .axis")].map(one => [one.getAttribute("class"), Number(one.getAttribute("y1"))]),
+    bars: [...document.querySelectorAll("#bars rect")].map(one => [one.dataset.sign, ...["x", "width", "y", "height"].map(name => Number(one.getAttribute(name)))])}"""
+
+
+@pytest.mark.parametrize("change", [
+    lambda browser, inputs: None,
+    lambda browser, inputs: typed(browser, inputs, "k", (1, 0), -2.25),
+    lambda browser, inputs: dragged(browser, inputs, "v", (2, 1), 17, 0.2),
+    lambda browser, inputs: dragged(browser, inputs, "upstream", (3, 0), -8, -0.1),
+], ids=["as it is", "typed", "dragged", "dragged back"])
+@pytest.mark.parametrize("row", [1, 2, 3])
+def test_the_picture_of_a_row_has_areas_that_are_its_gradient(browser, opened, change, row):
+    """Bars as high as P, as wide as P and from r to dP, and as high as dS; on the right side of the line."""
+    head = HEADS["default"]
+    inputs = {name: array.copy() for name, array in {**head.inputs, "upstream": head.upstream}.items()}
+    opened(page_of("default"))
+    change(browser, inputs)
+    go_to(browser, "Softmax")
+    browser.focus("scores", f"{row},0", "gradient")
+    upstream = inputs.pop("upstream")
+    values, gradients = run(head, inputs, upstream, {})
+    p, dp, ds = values["weights"][row, :row + 1], gradients["weights"][row, :row + 1], gradients["scores"][row, :row + 1]
+    r, found = (p * dp).sum(), browser.run(ROW_IN_BARS)
+    n = row + 1
+    heights, areas, of_ds = (np.array([bar[1:] for bar in part]) for part in (found["bars"][:n], found["bars"][n:2 * n], found["bars"][2 * n:]))
+    signs = ["negative" if x < 0 else "positive" for x in ds]
+    assert [bar[0] for bar in found["bars"]] == ["positive"] * n + signs * 2
+    assert heights[:, 3] / heights[:, 3].max() == pytest.approx(p / p.max(), abs=1e-6)
+    area = (areas[:, 1] + 1) * areas[:, 3] * np.sign(dp - r)  # a gap of a pixel between bars
+    assert area / abs(area).max() == pytest.approx(ds / abs(ds).max(), abs=0.02)
+    assert of_ds[:, 3] * np.sign(ds) / of_ds[:, 3].max() == pytest.approx(ds / abs(ds).max(), abs=1e-6)
+    (line,) = [y for name, y in found["lines"] if name == "mean"]
+    for bar, sign in zip(areas, signs):
+        assert bar[2 if sign == "negative" else 3] == pytest.approx(line if sign == "negative" else line - bar[2]), sign
+    assert f"key {row}: P {browser.run('return shown(arguments[0])', p[row])}" in found["said"]
+
+
+def typed(browser, inputs, name: str, place: tuple, number: float) -> None:
+    inputs[name][place] = number
+    browser.type(name, ",".join(map(str, place)), str(number))
+
+
+def dragged(browser, inputs, name: str, place: tuple, pixels: int, by: float) -> None:
+    """A tenth for each 8 pixels; one edit for undo."""
+    inputs[name][place] += by
+    cell = browser.cell(name, ",".join(map(str, place)))
+    browser.run("""
+        const [cell, pixels] = arguments, {x, y} = cell.getBoundingClientRect();
+        const send = (type, at) => cell.dispatchEvent(new PointerEvent(type, {clientX: x + at, clientY: y, bubbles: true, cancelable: true}));
+        send("pointerdown", 5);
+        for (const part of [0.3, 0.7, 1]) send("pointermove", 5 + part * pixels);
+        send("pointerup", 5 + pixels);
+        send("pointermove", 400);""", cell, pixels)
+    assert browser.run("return state.past.length") == 1
+    assert browser.arrays()[name, "value"][place] == pytest.approx(inputs[name][place], abs=1e-12)
+
+
+def test_the_picture_keeps_what_a_question_asks_for(browser, opened):
+    opened(page_of("default"))
+    for number, answer, title in ((4, "1.6", "dS: the areas"), (5, "3,1", "dS: the areas")):
+        browser.run("visit(arguments[0])", number)
+        veiled = browser.run(ROW_IN_BARS)
+        assert {sign for sign, *_ in veiled["bars"]} == {"positive", "open"} and "dS = ?" in veiled["titles"]
+        assert not any("mean" == name for name, _ in veiled["lines"]) or number == 5
+        assert "dS" not in veiled["said"] and ("r " in veiled["said"].split("key")[0]) == (number == 5)
+        browser.run("answer(arguments[0])", answer)
+        assert title in browser.run(ROW_IN_BARS)["titles"]
+    browser.run("goTo(1)")
+    assert not browser.run("return document.getElementById('bars').checkVisibility()")

@@ -10,7 +10,7 @@ be edited.
     nodes.js, computation.js  the trees, and what they compute; the trace's tensors and steps, in passes over the trees
     state.js                  what the user can change, and the numbers that follow from it
     picture.js, map.js        where matrices stand: the picture of the whole, what a step touches, and a map of it in small
-    matrices.js, steps.js, number.js, difference.js, edits.js    draw a part each, and change the state
+    matrices.js, steps.js, number.js, difference.js, bars.js, edits.js    draw a part each, and change the state
     stations.js               the guided path: questions that are answered on the page
     page.js                   draws mistakes, shares and the whole, and listens
 
@@ -45,6 +45,8 @@ of its output.
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its
                     input, carried on to x. Default: each tensor that several steps use, with these steps
     about_shares    [line, ...]: what the shares say
+    bars            {"weights": name, "mean": name, "scores": name}, a softmax, its row sum and its input: a picture of a row
+                    beside the steps backward that make the row sum and the gradient of the input
     stations        [{"title": ..., "text": [line, ...], "step": name, "way": "forward" or "backward",
                     "guide": "3. Keys compete", "question": QUESTION}, ...]: a guided path. Each opens a step, asks a
                     question, and names the guide's section on it. The page's address keeps what was answered
@@ -91,11 +93,11 @@ MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 1_000_000  # of a page
 SCRIPTS = (
     "formulas.js", "terms.js", "nodes.js", "computation.js", "state.js", "matrices.js", "picture.js", "map.js",
-    "steps.js", "number.js", "difference.js", "edits.js", "stations.js", "page.js",
+    "steps.js", "number.js", "difference.js", "bars.js", "edits.js", "stations.js", "page.js",
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
-    "about_shares", "stations", "station", "axes",
+    "about_shares", "stations", "station", "axes", "bars",
 }
 Backwards = Mapping[str, Mapping[str, Backward]]
 QUESTIONS = {"number", "sign", "smallest", "changes"}
@@ -238,6 +240,7 @@ def _names(extras: Mapping[str, Any]) -> Iterator[str]:
         cells = [*(asked if isinstance(asked, list) else [asked]), *([question["edit"]] if "edit" in question else [])]
         yield from [station["step"], *(cell["tensor"] for cell in cells)]
     yield from extras.get("axes", ())
+    yield from extras.get("bars", {}).values()
     for row in extras.get("shares", ()):
         yield row["tensor"]
         for share in row["through"]:

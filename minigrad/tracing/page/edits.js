@@ -27,6 +27,31 @@ function typed(cell) {
   edit(cell, x);
 }
 
+const PIXELS = 8; // that a number is dragged for each step of a tenth, or with Shift of a hundredth
+
+/** Drag a number to the left or to the right. */
+function listenToDrags(main) {
+  let drag = null; // {cell, from, start}: where it began, and with which number
+  main.addEventListener("pointerdown", event => {
+    const cell = cellOf(event);
+    drag = cell && cell.tagName === "INPUT" && event.button === 0 ? {cell, from: event.clientX, start: Number(cell.getAttribute("data-value"))} : null;
+  });
+  addEventListener("pointermove", event => {
+    const steps = drag ? Math.trunc((event.clientX - drag.from) / PIXELS) : 0;
+    if (!drag || !drag.isMoving && !steps) return;
+    drag.isMoving = true;
+    event.preventDefault();
+    const {cell, start} = drag, x = Number((start + steps * (event.shiftKey ? 0.01 : 0.1)).toPrecision(12));
+    cell.value = String(x);
+    edit(cell, x);
+    cell.select();
+  });
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => {
+    if (drag && drag.isMoving) settle(drag.cell, false);
+    drag = null;
+  });
+}
+
 /** Undo what was typed so far. */
 function takeBack(cell) {
   if (!editing || editing.cell !== cell) return;

@@ -20,6 +20,7 @@ function drawPointed(isSpoken = false) {
   document.body.classList.toggle("pointing", Boolean(pointed));
   section.hidden = !pointed;
   drawDifference();
+  drawBars();
   if (!pointed) return;
   const {name, kind, index} = pointed, cell = cellAt(pointed);
   mark(cell, "pointed");

@@ -103,6 +103,7 @@ function listenToCells() {
     makeTabStop(cell);
     point(cell, true);
   });
+  listenToDrags(main);
   main.addEventListener("focusout", ({target}) => { if (target.grid && target.tagName === "INPUT") settle(target, true); });
   main.addEventListener("input", event => { if (event.target.grid) typed(event.target); });
   main.addEventListener("keydown", event => {

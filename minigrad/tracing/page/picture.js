@@ -78,9 +78,19 @@ const LOWEST = 560; // of a screen in pixels that all matrices of a step have to
     scroll boxes, side by side where these would be very low. */
 function fitToScreen() {
   if (!state.step) return;
-  const stage = byId("stage"), isNarrow = matchMedia("(max-width: 60rem)").matches;
-  const room = innerHeight - barOnScreen() - (isNarrow ? 96 : 16); // with the start of the panel below them
-  for (const size of isNarrow ? ["plain", "dense"] : ["roomy", "plain", "tight"]) {
+  const stage = byId("stage");
+  const room = innerHeight - barOnScreen() - (isNarrow() ? 96 : 16); // with the start of the panel below them
+  for (const isCrowded of [false, true]) { // then without the picture of a row
+    byId("picture").classList.toggle("crowded", isCrowded);
+    fitMatrices(stage, room);
+    const isCut = [...stage.querySelectorAll(".opened .scroll")].some(box => box.scrollHeight > box.clientHeight);
+    if (stage.offsetHeight <= room && !isCut || innerHeight < LOWEST) break;
+  }
+  stage.scrollIntoView({block: isNarrow() ? "start" : "nearest", behavior: "instant"}); // below the controls, by scroll-padding
+}
+
+function fitMatrices(stage, room) {
+  for (const size of isNarrow() ? ["plain", "dense"] : ["roomy", "plain", "tight"]) {
     stage.className = size;
     stage.style.removeProperty("--most");
     if (innerHeight < LOWEST) break;
@@ -90,7 +100,6 @@ function fitToScreen() {
     while (most > 40 && total(most) > wanted) most -= 1;
     do stage.style.setProperty("--most", `${most}px`); // lower where scroll bars have moved a matrix to another line
     while (stage.offsetHeight > room && (most *= 0.9) > 40);
-    if (most >= Math.max(...lines.flat()) && (size !== "roomy" || lines.length < 3) || size === "plain" && !isNarrow && most > 170) break;
+    if (most >= Math.max(...lines.flat()) && (size !== "roomy" || lines.length < 3) || size === "plain" && !isNarrow() && most > 170) break;
   }
-  stage.scrollIntoView({block: isNarrow ? "start" : "nearest", behavior: "instant"}); // below the controls, by scroll-padding
 }

@@ -80,6 +80,7 @@ function drawStep() {
   lightMap(reads, writes);
   drawSoFar(current);
   drawFormulas();
+  drawBars();
   const now = JSON.stringify([state.step, reads, writes, [...state.opened]]);
   if (now !== fitted) measureBar();
   fitted = now;
@@ -239,13 +240,12 @@ function drawFormulas() {
   section.hidden = !current && Boolean(pointed);
   if (!current) {
     outline(null);
-    const isRoomy = matchMedia("(min-width: 60rem)").matches;
-    section.replaceChildren(element("details", isRoomy ? {open: ""} : {},
+    section.replaceChildren(element("details", !isNarrow() ? {open: ""} : {},
       element("summary", {}, "How to read this page"), ...paragraphs([
         ...(computation.seeds.length && !extras.introduction.length
           ? ["Each gradient stands below its value. Forward goes from left to right, backward from right to left."] : []),
         "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers it comes from light up.",
-        "Edit a number with a dotted underline: everything that depends on it updates, forward and backward.",
+        "Type a number with a dotted underline anew, or drag it to the left or right: all that depends on it follows, forward and backward.",
         "Go step by step with the arrows above, with the keys [ and ], or by clicking on the map of steps. Hatched cells are masked.",
       ])));
     return;
