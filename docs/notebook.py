@@ -1,6 +1,6 @@
-"""Make the guide to backpropagation a notebook, and HTML for `minigrad study --guide`.
+"""Make the guide to backpropagation a notebook.
 
-    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb and .html
+    python docs/notebook.py            # writes study/guide/backprop_through_attention.ipynb
 
 In the notebook, prose becomes Markdown cells, and examples become code without prompts.
 """
@@ -10,12 +10,8 @@ import json
 import pathlib
 import re
 
-import markdown
-
 GUIDE = pathlib.Path(__file__).parents[1] / "study/guide/backprop_through_attention.md"
 NOTEBOOK = GUIDE.with_suffix(".ipynb")
-PAGE = GUIDE.with_suffix(".html")
-EXTENSIONS = "fenced_code", "sane_lists", "tables", "toc"
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 PRINTING = re.compile(r"(show|print)\(")
 
@@ -56,10 +52,6 @@ def lines(text: str, end: str = "") -> list[str]:
     return (text.strip("\n") + end).splitlines(keepends=True)
 
 
-def in_html(text: str) -> str:
-    return markdown.markdown(text, extensions=EXTENSIONS) + "\n"
-
-
 def notebook(text: str) -> str:
     """The notebook, as JSON."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -69,6 +61,4 @@ def notebook(text: str) -> str:
 
 
 if __name__ == "__main__":
-    guide = GUIDE.read_text(encoding="utf-8")
-    NOTEBOOK.write_text(notebook(guide), encoding="utf-8")
-    PAGE.write_text(in_html(guide), encoding="utf-8")
+    NOTEBOOK.write_text(notebook(GUIDE.read_text(encoding="utf-8")), encoding="utf-8")

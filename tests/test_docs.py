@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from docs.notebook import CODE, GUIDE, NOTEBOOK, PAGE, in_html, notebook
+from docs.notebook import CODE, GUIDE, NOTEBOOK, notebook
 from study.page.attention import DEFAULT
 from study.page.mistakes import MISTAKES
 from study.page.stations import STATIONS
@@ -134,9 +134,8 @@ def test_the_guide_names_the_stations_that_cite_it():
     assert named == {station["guide"]: number for number, station in enumerate(STATIONS, 1)}
 
 
-@pytest.mark.parametrize("made, path", [(notebook, NOTEBOOK), (in_html, PAGE)], ids=lambda value: getattr(value, "name", ""))
-def test_what_is_made_of_the_guide_is_up_to_date(made, path):
-    assert path.read_text(encoding="utf-8") == made(GUIDE.read_text(encoding="utf-8")), "run python docs/notebook.py"
+def test_the_notebook_made_of_the_guide_is_up_to_date():
+    assert NOTEBOOK.read_text(encoding="utf-8") == notebook(GUIDE.read_text(encoding="utf-8")), "run python docs/notebook.py"
 
 
 @pytest.mark.parametrize("path", [NOTEBOOK, ROOT / "examples/lesson.ipynb"], ids=["the guide", "the lesson"])

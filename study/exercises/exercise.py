@@ -55,7 +55,7 @@ class Exercise:
     difficulty: int  # 1 to 5
     statement: str  # about five lines: what is given, what to find, and why it matters
     formula: str  # the forward, as NumPy or mathematics
-    guide: str  # a heading of the guide, such as "4. The weighted mean", or another document of docs/
+    guide: str  # the section of the guide that explains it, such as "4. The weighted mean"; "" if none does
     arguments: dict[str, Argument]  # of the forward, in order
     hints: tuple[str, str, str]  # each more helpful than the one before
     solution: Callable[..., Any]  # an answer, with the signature of the exercise; students may see its source
@@ -95,10 +95,9 @@ class Exercise:
 
     @property
     def explained_in(self) -> str:
-        """The document that explains it, or the section of the guide; "" if there is none."""
-        if not self.guide or self.guide.endswith(".md"):
-            return self.guide and f"docs/{self.guide}"
-        return f'"{self.guide}", a section of the guide (minigrad study --guide)'
+        """The section of the guide that explains it; "" if there is none."""
+        number, _, title = self.guide.partition(". ")
+        return number and f'section {number} of the guide, "{title}" (minigrad study --guide {number})'
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
         """The inputs to judge on, small ones first; none if the exercise has its own judge."""

@@ -6,7 +6,7 @@ import tempfile
 import webbrowser
 
 from minigrad.tracing.page import is_page, write
-from models.commands.shared import UsageError, check_writable
+from models.commands.shared import UsageError, check_writable, usage_errors
 from models.commands.train import last_run_or_starter
 from models.progress import saying
 from models.config import NORMS, PLACEMENTS, check_number, check_whole
@@ -49,7 +49,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cross-entropy", action="store_true", help="the loss is the cross-entropy of classes")
     parser.add_argument("--station", metavar="N", type=int, choices=range(1, len(STATIONS) + 1),
                         help=f"open the guided path at station N, 1 to {len(STATIONS)}")
-    parser.add_argument("--guide", action="store_true", help="open the guide, which derives what the page shows")
+    parser.add_argument("--guide", metavar="N", nargs="?", const=None, type=int,
+                        help="open the guide, which derives what the page shows, at section N")
     parser.add_argument("--out", metavar="PAGE", help=f"the file to write (default: {PAGE})")
     parser.add_argument("--force", action="store_true", help="overwrite the file even if it is not such a page")
     parser.add_argument("--no-open", action="store_true", help="write the page without opening a browser")
@@ -60,26 +61,28 @@ def run(options: argparse.Namespace) -> int:
     check_flags(given)
     if given.get("checkpoint", "") is None:
         given["checkpoint"] = last_run_or_starter()
+    fragment = ""
     if "guide" in given:
+        with usage_errors():
+            fragment = guide.fragment(given["guide"])
         path = guide.write(pathlib.Path(tempfile.mkdtemp(prefix="minigrad-")))
     else:
         path = pathlib.Path(given.get("out", PAGE))
         check_place(path, "force" in given)
         write_page(given, path)
+    address = path.absolute().as_uri() + fragment
     print(path)
-    if "no_open" not in given and not opened(path):
-        print(f"could not open a browser; open {path.absolute().as_uri()} in one")
+    if "no_open" not in given and not opened(address):
+        print(f"could not open a browser; open {address} in one")
     return 0
 
 
 def write_page(given: dict, path: pathlib.Path) -> None:
     """Write the page that the flags ask for; UsageError if it cannot be made."""
-    try:
+    with usage_errors():
         with saying("working out the page"):
             page = page_of(given)
         write(page.trace, path, extras=page.extras, backwards=page.backwards, overwrite="force" in given)
-    except ValueError as error:
-        raise UsageError(error) from None
 
 
 def page_of(given: dict) -> pages.Page:
@@ -178,9 +181,9 @@ def check_place(path: pathlib.Path, overwrite: bool) -> None:
         raise UsageError(f"cannot write {path} ({error.strerror}); give another name with --out") from None
 
 
-def opened(path: pathlib.Path) -> bool:
+def opened(address: str) -> bool:
     """Open the page in a browser; False if there is none."""
     try:
-        return webbrowser.open(path.absolute().as_uri())
+        return webbrowser.open(address)
     except (webbrowser.Error, OSError):
         return False

@@ -1,75 +1,108 @@
-"""The guide as pages, which hold their pictures and link to what is installed."""
+"""The guide as a page, which holds its pictures and links to what is installed; the Markdown that it is made of."""
 import html.parser
 import pathlib
-import shutil
 import sys
 import urllib.parse
 import webbrowser
 
 import pytest
+from refusals import one_line
 
+from study import document, guide
 from study.command import main
-from study import guide
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = guide.GUIDE.read_text(encoding="utf-8")
+PAIRED = "img", "thead", "tbody"  # tags that say nothing more
 
 
 class Page(html.parser.HTMLParser):
+    """Tags with what they identify and lead to, and words between them."""
+
     def __init__(self, text: str):
         super().__init__()
-        self.tags, self.text = [], ""
+        self.parts, self.tags = [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
+        self.tags.append((tag, given := dict(attributes)))
+        self.parts += [(tag, given.get("id"), given.get("alt"))] * (tag not in PAIRED[1:])
+
+    def handle_endtag(self, tag):
+        self.parts += [(f"/{tag}",)] * (tag not in PAIRED)
 
     def handle_data(self, data):
-        self.text += data
+        self.parts += [" ".join(data.split())] * bool(data.strip())
 
     def of(self, name: str) -> list[str]:
         return [given[name] for _, given in self.tags if name in given]
 
 
-@pytest.fixture
-def pages(tmp_path, monkeypatch) -> dict[str, Page]:
+@pytest.mark.parametrize("path", ["study/guide/backprop_through_attention.md", "docs/study.md", "docs/pytorch.md", "docs/training.md"])
+def test_documents_are_rendered_as_by_the_library_markdown(path):
+    markdown = pytest.importorskip("markdown")
+    text, folder = (ROOT / path).read_text(encoding="utf-8"), (ROOT / path).parent
+    expected = Page(markdown.markdown(text, extensions=["fenced_code", "sane_lists", "tables", "toc"]))
+    assert Page(document.body(text, folder)).parts == expected.parts and len(expected.parts) > 300
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("a <b> & \"c\"", "<p>a &lt;b&gt; &amp; &quot;c&quot;</p>"),
+    ("`<b> **x**`", "<p><code>&lt;b&gt; **x**</code></p>"),
+    ("x_ij * y_ij, 2*3*4", "<p>x_ij * y_ij, 2*3*4</p>"),
+    ("**a** b **c `d`** *e*", "<p><strong>a</strong> b <strong>c <code>d</code></strong> <em>e</em></p>"),
+    ("[n = j] (1)", "<p>[n = j] (1)</p>"),
+    ("[**a** `b`](#c)", '<p><a href="#c"><strong>a</strong> <code>b</code></a></p>'),
+    ("[a](nowhere.md) [b](https://x.y/?a=1&b)", '<p>a <a href="https://x.y/?a=1&amp;b">b</a></p>'),
+    ("```text\n# a\n\n| b |\n```", '<pre tabindex="0"><code># a\n\n| b |\n</code></pre>'),
+    ("    a\n      b\n", '<pre tabindex="0"><code>a\n  b\n</code></pre>'),
+    ("- a\n  b\n- c\n\n1. d\n2. e", "<ul><li>a\n  b</li><li>c</li></ul>\n<ol><li>d</li><li>e</li></ol>"),
+    ("| a | b |\n|---|---|\n| c | |", '<table><tr><th scope="col">a</th><th scope="col">b</th></tr><tr><td>c</td><td></td></tr></table>'),
+])
+def test_markdown(text, expected):
+    assert document.body(text, ROOT) == expected
+
+
+def test_links_and_pictures_of_the_page(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "markdown", None)  # which pip install . does not bring
-    guide.write(tmp_path)
-    return {path.name: Page(path.read_text("utf-8")) for path in tmp_path.iterdir()}
-
-
-def leads_somewhere(pages: dict[str, Page], name: str, target: str) -> bool:
-    url = urllib.parse.urlparse(target)
-    if url.scheme:
-        return url.scheme == "file" and pathlib.Path(urllib.parse.unquote(url.path)).is_file()
-    return url.fragment in ("", *pages[url.path or name].of("id"))
-
-
-def test_links_and_pictures_of_the_pages(pages):
-    for name, page in pages.items():
-        assert [target for target in page.of("href") if not leads_somewhere(pages, name, target)] == []
-        assert all(source.startswith("data:image/png;base64,iVBOR") for source in page.of("src"))
-    (first,) = pages.values()
-    assert len(first.of("src")) == 4
-    assert {"#part-1-understand-ds", (guide.GUIDE.parents[2] / "minigrad/runner.py").as_uri()} <= {*first.of("href")}
-    assert ("h3", {"id": "4-the-weighted-mean"}) in first.tags and "table" in dict(first.tags) and "li" in dict(first.tags)
-    assert "dS = P * (dP - r),     r = rowsum(dP * P)\n" in first.text
+    page = Page(guide.write(tmp_path).read_text("utf-8"))
+    urls = [urllib.parse.urlparse(target) for target in page.of("href")]
+    assert [url for url in urls if url.scheme not in ("", "file")] == []
+    assert all(pathlib.Path(urllib.parse.unquote(url.path)).is_file() if url.scheme else url.fragment in page.of("id") for url in urls)
+    assert len(page.of("src")) == 4 and all(source.startswith("data:image/png;base64,iVBOR") for source in page.of("src"))
+    assert {"#part-1-understand-ds", (ROOT / "minigrad/runner.py").as_uri()} <= {*page.of("href")}
+    assert any("dS = P * (dP - r), r = rowsum(dP * P)" in part for part in page.parts)
 
 
 def test_what_is_not_installed_has_no_link(tmp_path):
-    copy = tmp_path / "study/guide" / guide.GUIDE.name
-    shutil.copytree(guide.GUIDE.parent, copy.parent)
     (tmp_path / "docs").mkdir()
-    check = tmp_path / "docs/gradcheck.md"
-    check.touch()
-    page = Page(guide.as_page(copy))
-    assert {target for target in page.of("href") if target[0] != "#"} == {
-        copy.with_suffix(".ipynb").as_uri(), check.as_uri(), f"{check.as_uri()}#grading-exercises"}
-    assert "Write a backward for each function" in page.text
+    (tmp_path / "docs/a.md").touch()
+    page = Page(document.body("[a](a.md#there) [b](b.md) [c](../docs)", tmp_path / "docs"))
+    assert page.of("href") == [(tmp_path / "docs/a.md").as_uri() + "#there"] and "b c" in page.parts
 
 
-def test_the_command_opens_the_guide(monkeypatch, capsys, tmp_path):
+def test_the_command_opens_the_guide_at_a_section(monkeypatch, capsys, tmp_path):
     urls = []
     monkeypatch.setattr(webbrowser, "open", lambda url: urls.append(url) or True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["study", "--guide"]) == 0
     path = pathlib.Path(capsys.readouterr().out.strip())
     assert urls == [path.as_uri()] and path.name == "backprop_through_attention.html" and path.parents[1] == tmp_path
-    assert main(["study", "--guide", "--no-open"]) == 0 and len(urls) == 1
+    assert main(["study", "--guide", "4"]) == 0
+    path = pathlib.Path(capsys.readouterr().out.strip())
+    assert urls[1] == f"{path.as_uri()}#4-the-weighted-mean" and "4-the-weighted-mean" in Page(path.read_text("utf-8")).of("id")
+    assert main(["study", "--guide", "--no-open"]) == 0 and len(urls) == 2 and capsys.readouterr()
+    for number in ("0", "26"):
+        code = main(["study", "--guide", number])
+        one_line((code, *capsys.readouterr()), f"--guide: the guide has sections 1 to 25, got {number}", (2,))
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_and_is_accessible(browser, tmp_path, size, scheme):
+    browser.resize(size)
+    browser.scheme(scheme)
+    browser.open(guide.write(tmp_path))
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.accessibility() == [] and browser.errors() == [] and browser.requests() == []
+

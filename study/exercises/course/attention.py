@@ -275,7 +275,7 @@ EXERCISES = [
         The mask has the shape of the scores, or one that broadcasts to it: (T, T) for scores (B, H, T, T). Find dscores.
         """,
         "out = e^scores / (sum of e^scores where mask), where mask; 0 elsewhere; 0 in a row without any True",
-        "7. To queries and keys",
+        "6. The mask",
         {"scores": Argument("M N", about="each row along the last axis is a softmax of its own"),
          "mask": Argument("M N", some_mask, "True: may look; it gets no gradient")},
         ("Recompute the weights first, with the mask. What is e^-inf? And what goes wrong in a row of -inf alone?",

@@ -91,7 +91,7 @@ EXERCISES = [
         takes the logarithm of zero, and its gradient is simpler than softmax's. Find dx. There may be more axes than two: a
         row is always along the last one. dout may be anything, and not only one-hot, as in cross-entropy.
         """,
-        "out = x - log(sum of e^x along the last axis)", "4. The weighted mean",
+        "out = x - log(sum of e^x along the last axis)", "21. Cross-entropy",
         {"x": Argument("M N", about="scores; each row along the last axis is one of its own")},
         ("Two things depend on x_j: out_j itself, and the logarithm that is subtracted from all of the row.",
          "The derivative of log(sum of e^x) by x_j is p_j, the softmax. It is subtracted from each out_i of the row.",

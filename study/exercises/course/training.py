@@ -205,7 +205,7 @@ EXERCISES = [
         gradients and max_norm; return the three clipped ones. Add no small number to the norm: the result is exact.
         """,
         "norm = sqrt(sum of the squares of all entries of da, db and dc);  each g -> g * min(1, max_norm / norm)",
-        "training.md",
+        "",
         {"da": Argument("M N", about="the gradient of one parameter"),
          "db": Argument("N", about="that of another one"),
          "dc": Argument("K M", about="and of a third"),
@@ -230,7 +230,7 @@ EXERCISES = [
         """,
         "m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;\n"
         "parameter - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)",
-        "training.md",
+        "",
         {"parameter": Argument("M N", about="the values that are learned"),
          "gradient": Argument("M N", about="the loss's gradient there"),
          "m": Argument("M N", about="the running mean of the gradients, from before this step"),

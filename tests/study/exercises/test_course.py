@@ -17,8 +17,7 @@ from study.mistakes import FUNCTIONS
 from study.mistakes.base import safe_softmax
 from study.mistakes.doctor import Evidence, diagnose_numbers, routine_of
 
-DOCS = pathlib.Path(__file__).parents[3] / "docs"
-GUIDE = (DOCS.parent / "study/guide/backprop_through_attention.md").read_text()
+GUIDE = (pathlib.Path(__file__).parents[3] / "study/guide/backprop_through_attention.md").read_text()
 TWINS = {  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
     ("embedding", "overwrites", "adds once"),  # onto zeros
     ("matmul", "a not transposed", "a reshaped"),  # on squares, and what is not transposed runs on no others
@@ -99,7 +98,8 @@ def is_described(name, exercise):
     assert len(exercise.statement.split()) >= 30 and exercise.title and exercise.formula
     assert len(set(exercise.hints)) == 3 and all(len(hint.split()) >= 8 for hint in exercise.hints)
     assert all(argument.about for argument in exercise.arguments.values())
-    assert not exercise.guide or f"### {exercise.guide}\n" in GUIDE or (DOCS / exercise.guide).is_file()
+    section = GUIDE.partition(f"### {exercise.guide}\n")[2].partition("\n#")[0]
+    assert not exercise.guide or f"`{name}`" in section.rpartition("**Exercise")[2], "the section ends with what it explains"
 
 
 def has_the_arguments_of_its_solution(name, exercise):
