@@ -1,5 +1,5 @@
 """Do gradients fit their inputs? Checked before the tape sees them, which would sum what was left unsummed."""
-from typing import Any, Sequence
+from typing import Any, Collection, Sequence
 
 import numpy as np
 
@@ -9,10 +9,11 @@ class UnfitGradients(RuntimeError):
 
 
 def fitted(found: tuple[Any, ...], inputs: Sequence[Any], names: Sequence[str], learned: Sequence[bool],
-           needed: Sequence[bool]) -> tuple[np.ndarray | None, ...]:
+           needed: Sequence[bool], outputs: Sequence[np.ndarray] = ()) -> tuple[np.ndarray | None, ...]:
     """A gradient for each input, None for constants; raises UnfitGradients if `found` cannot be that.
 
     Constants, which are not `learned`, may be left out. None is also allowed for an input whose gradient is not `needed`.
+    A gradient may be as coarse as one of the `outputs`.
 
     >>> bias = np.zeros(4)
     >>> fitted((np.ones((3, 4)),), [bias], ["bias"], [True], [True])
@@ -31,13 +32,14 @@ def fitted(found: tuple[Any, ...], inputs: Sequence[Any], names: Sequence[str], 
         there = f"there {'is' if len(wanted) == 1 else 'are'} {len(wanted)} to return: {', '.join(wanted)}"
         raise UnfitGradients(f"backward returned {came}, and {there}")
     rows = [row for row, is_learned in zip(zip(found, inputs, names, needed), learned) if is_learned]
-    misfits = [misfit for misfit in (misfit_of(*row) for row in rows) if misfit]
+    coarse = {out.dtype for out in outputs if out.dtype.kind == "f"}
+    misfits = [misfit for misfit in (misfit_of(*row, coarse) for row in rows) if misfit]
     if misfits:
         raise UnfitGradients("; ".join(misfits))
     return tuple(np.asarray(g) if is_learned and g is not None else None for g, is_learned in zip(found, learned))
 
 
-def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool) -> str:
+def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool, coarse: Collection[Any]) -> str:
     """Why this cannot be the gradient of x, in a sentence, or ""."""
     x = np.asarray(x)
     if gradient is None:
@@ -48,8 +50,8 @@ def misfit_of(gradient: Any, x: Any, name: str, is_needed: bool) -> str:
     if gradient.shape != x.shape:
         mend = how_to_sum(gradient.shape, x.shape, name)
         return f"d{name} has shape {gradient.shape}, and {name} has shape {x.shape}" + (f": {mend}" if mend else "")
-    is_wider = gradient.dtype.kind == x.dtype.kind == "f" and gradient.dtype.itemsize > x.dtype.itemsize
-    return "" if is_wider or gradient.dtype == x.dtype else f"d{name} is {gradient.dtype}, and {name} is {x.dtype}"
+    is_exact = x.dtype.kind == "f" and (gradient.dtype in coarse or gradient.dtype == np.float64)
+    return "" if is_exact or gradient.dtype == x.dtype else f"d{name} is {gradient.dtype}, and {name} is {x.dtype}"
 
 
 def how_to_sum(came: tuple[int, ...], shape: tuple[int, ...], name: str) -> str:

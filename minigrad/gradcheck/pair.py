@@ -149,7 +149,7 @@ class Pair(Library):
             came = list(came[0])
         n = sum(learned) if run.layer is not None else len(came)
         self.last, self.others = run, came[n:]
-        gradients = fitted(tuple(came[:n]), items, names, learned, learned)
+        gradients = fitted(tuple(came[:n]), items, names, learned, learned, run.outputs)
         return [*map(self.of_parameter, self.places), *(g for g, is_one in zip(gradients, learned) if is_one)]
 
     def of_parameter(self, name: str) -> Any:
@@ -158,8 +158,7 @@ class Pair(Library):
         layer = self.last.layer
         x, g = get(layer, place), np.asarray(get(self.others if isinstance(where[0], int) else layer, where))
         g = g.reshape(x.shape) if g.size == x.size else g
-        g = g.astype(x.dtype) if g.dtype == np.float64 else g  # weights are often in float32
-        return fitted((g,), [x], [name], [True], [True])[0]
+        return fitted((g,), [x], [name], [True], [True], self.last.outputs)[0]
 
     def settle(self, fn: Callable[..., Any], arguments: Sequence[Any], constants: Sequence[str] = ()) -> bool:
         """Find the convention by trying; is there one? Else the check itself says what does not fit."""

@@ -40,6 +40,10 @@ def square_and_double(x):
     return x * x, 2 * x
 
 
+def in_float32(x):
+    return np.tanh(x.astype(np.float32))
+
+
 X, LINEAR = drawn(3, 4), (drawn(3, 4), drawn(2, 4, seed=1), drawn(2, seed=2))
 PAIRS = {  # forward, backward, inputs, the verdict, the names of the inputs, what the report says
     "inputs": (linear, linear_backward, LINEAR, "pass", "x weight bias", "gradcheck of linear"),
@@ -63,6 +67,10 @@ PAIRS = {  # forward, backward, inputs, the verdict, the names of the inputs, wh
                  "dbias has shape (3, 2), and bias has shape (2,): sum it over axis 0"),
     "a gradient is missing": (linear, lambda dout, x, weight, bias: (dout @ weight, dout.T @ x), LINEAR, "fail", "",
                               "backward returned 2 gradients, and there are 3 to return: dx, dweight, dbias"),
+    "float32 within": (in_float32, lambda dout, x: dout * (1 - in_float32(x) ** 2), X, "pass", "x", "as in float32"),
+    "float32 within, and wrong": (in_float32, lambda dout, x: dout * (1 - in_float32(x)), X, "fail", "x", "are wrong"),
+    "float32 in the backward alone": (np.tanh, lambda dout, x: (dout * (1 - np.tanh(x) ** 2)).astype("f"), X, "fail", "",
+                                      "dx is float32, and x is float64"),
     "raises": (np.tanh, raises, X, "fail", "", "KeyError: 'weight', in line"),
     "assumes a contiguous upstream": (
         np.tanh, lambda dout, x: (dout if dout.flags.c_contiguous else 0 * dout) * (1 - np.tanh(x) ** 2), X, "fail", "x",
