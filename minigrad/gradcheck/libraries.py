@@ -444,19 +444,31 @@ class Torch(Taped):
             return fn(*arguments)
         own = dict(fn.named_parameters())
         for name, leaf in parameters.items():
-            own[name].data, leaf.owner = leaf.data, own[name]  # a backward may run parts of the module again
+            leaf.owner = self.lent(own[name], leaf)
         # Copies, since a call may write to its buffers while an earlier graph needs them.
         buffers = {name: buffer.clone() for name, buffer in fn.named_buffers()}
-        return self.torch.func.functional_call(fn, buffers | parameters, tuple(arguments))
+        return self.torch.func.functional_call(fn, buffers, tuple(arguments))
+
+    @staticmethod
+    def lent(owner: Any, leaf: Any) -> Any:
+        """A module's own parameter, with the numbers of this leaf: a backward may run parts of the module again."""
+        owner.data = leaf.data
+        return owner.requires_grad_(leaf.requires_grad)
 
     def gradients(self, outputs: Values, leaves: Leaves, upstreams: Values, **options: Any) -> list[Any]:
-        """torch.autograd.grad, with what a backward that runs a part of the module again adds to its own parameters."""
-        owners = [getattr(leaf, "owner", None) for leaf in leaves]
-        for leaf, owner in zip(leaves, owners):
-            if owner is not None:
-                owner.data, owner.grad = leaf.data, None
-        found = self.torch.autograd.grad(outputs, leaves, upstreams, **options)
-        more = [owner if owner is None else owner.grad for owner in owners]
+        """torch.autograd.grad, with what a backward that runs a part of the module again adds to its own parameters; where
+        a function, as a checkpoint does, demands it, torch.autograd.backward."""
+        owners = [self.lent(leaf.owner, leaf) if hasattr(leaf, "owner") else leaf for leaf in leaves]
+        for owner in owners:
+            owner.grad = None
+        try:
+            found = self.torch.autograd.grad(outputs, owners, upstreams, **options)
+        except RuntimeError as error:
+            if ".backward()" not in str(error) or "create_graph" in options:
+                raise
+            self.torch.autograd.backward(outputs, upstreams, retain_graph=True)
+            found = [None] * len(owners)
+        more = [owner.grad for owner in owners]
         return [g if extra is None else extra if g is None else g + extra for g, extra in zip(found, more)]
 
     def generators(self) -> list[Generator]:

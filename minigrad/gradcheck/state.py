@@ -62,8 +62,8 @@ class State:
                                       if key == "training" or key.endswith("_hooks")]
         self.others += [keeps(library, "is_recording") for library in (MINIGRAD, *others()) if isinstance(library, Taped)]
         for tensor in filter(is_leaf, tensors):
-            self.others += [keeps(tensor, key) for key in ("grad", "_backward_hooks") if hasattr(tensor, key)]
-            self.others += [keeps(tensor, "data")] if hasattr(tensor, "data_ptr") else []  # PyTorch's
+            of_torch = ("data", "requires_grad") if hasattr(tensor, "data_ptr") else ()
+            self.others += [keeps(tensor, key) for key in ("grad", "_backward_hooks", *of_torch) if hasattr(tensor, key)]
 
     def restore(self) -> None:
         """All of it."""

@@ -92,9 +92,10 @@ class Subject:
     def arrays(self) -> list[np.ndarray]:
         return [*self.leaves.values(), *self.constants.values()]
 
-    def tensors(self, is_leaf: bool = True) -> list[Any]:
-        """The leaves as tensors of the library, which share their memory if it lets them."""
-        return [self.library.tensor(x, like, is_leaf) for x, like in zip(self.leaves.values(), self.likes)]
+    def tensors(self) -> list[Any]:
+        """The leaves as tensors of the library, which share their memory if it lets them. They require a gradient off the
+        tape, too, as forward may ask."""
+        return [self.library.tensor(x, like, True) for x, like in zip(self.leaves.values(), self.likes)]
 
     def call(self, leaves: Sequence[Any], items: Sequence[Any] | None = None, seed: int | None = None) -> list[Any]:
         """The library's own outputs. All calls draw the same random numbers, except those with a `seed`; `items` replace
@@ -116,11 +117,11 @@ class Subject:
 
     def values(self) -> np.ndarray:
         """All outputs, as a vector."""
-        return flat(map(self.library.array, self.library.run(self.function, self.tensors(False)))).astype(np.float64)
+        return flat(map(self.library.array, self.library.run(self.function, self.tensors()))).astype(np.float64)
 
     def backward(self, upstreams: Sequence[np.ndarray]) -> "Subject":
         """The gradients, as a function of the leaves and of an upstream for each output, to be differentiated again."""
-        outputs, again = self.library.run(self.function, self.tensors(False)), copy.copy(self)
+        outputs, again = self.library.run(self.function, self.tensors()), copy.copy(self)
         names = [f"grad_outputs[{k}]" for k in range(len(upstreams))]
         again.title, again.is_backward = f"the backward of {self.title or 'fn'}", True
         again.leaves = {**self.leaves, **dict(zip(names, upstreams))}

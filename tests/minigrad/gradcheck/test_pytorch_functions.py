@@ -72,6 +72,27 @@ class Gain(torch.nn.Module):
         return function(torch.mul, lambda d, x, w: (d, (d * x).sum(0))).apply(x, self.weight)
 
 
+class Again(torch.nn.Module):
+    """Runs its net again in backward, and gives its own parameters to the Function that does."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        def backward(dout, x, *own):
+            with torch.enable_grad():
+                given = x.detach().requires_grad_()
+                return torch.autograd.grad(self.net(given), (given, *own), dout, allow_unused=True)
+
+        return function(lambda x, *own: self.net(x), backward).apply(x, *self.net.parameters())
+
+
+def asks(x, bias):
+    """Forward does not compute the same where the bias requires no gradient."""
+    return function(lambda x, bias: 2 * x + bias if bias.requires_grad else 2 * x, lambda d, x, bias: (2 * d, d.sum(0))).apply(x, bias)
+
+
 X, Y = leaf(3, 4), leaf(4, 2, seed=1)
 QKV = leaf(2, 2, 4, 4), leaf(2, 2, 4, 4, seed=1), leaf(2, 2, 4, 4, seed=2)
 TARGETS = torch.tensor([1, 0, -100])
@@ -86,6 +107,10 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "without ctx": (Cube, X, "pass", "Cube", "base pass", "side checks: all"),
     "a module": (Halving(), X, "fail", "Halving", "weight fail, tokens pass", "backward / differences is 0.5 everywhere"),
     "a module as it begins": (Gain(), X, "fail", "Gain", "weight pass, x fail", "weight is 1 everywhere: checked where it is random"),
+    "a module that runs again": (Again().double(), X, "pass", "Again", "net.weight pass, net.bias pass, x pass", "side checks: "),
+    "a forward that asks": (asks, (X, leaf(4)), "pass", "asks", "x pass, bias pass", "side checks: "),
+    "a checkpoint that demands backward()": (lambda x: torch.utils.checkpoint.checkpoint(torch.tanh, x, use_reentrant=True), X,
+                                             "pass", "the function", "x pass", "side checks: all"),
     "a module's inputs that need no gradient": (torch.nn.Linear(4, 2).double(), X.detach(), "pass", "Linear",
                                                 "weight pass, bias pass", "side checks: all"),
     "a method of a module": (Halving().forward, X, "pass", "forward", "tokens pass", "side checks: all"),
