@@ -242,7 +242,7 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
     magnitude = np.where(np.isfinite(gradient), np.abs(gradient), 0.0)
     largest = np.max(magnitude, axis=1, initial=0.0)
     typical = point.typical(i)
-    floor = NOTHING * np.max(largest, initial=0.0)
+    floor = (NOTHING + NOISE * subject.coarseness) * np.max(largest, initial=0.0)
     floor += NEGLIGIBLE * np.minimum(typical, largest_finite(values) / size_of(leaf))
     analytic, numeric, bound = np.zeros((3, len(rows), len(moves)))
     verdicts = np.full(analytic.shape, PASS, dtype="<U12")
@@ -252,7 +252,7 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
         longest = np.max(np.abs(v), initial=0.0)
-        atol = (BACKWARD_ROUNDING + NOISE * precision) * (magnitude @ np.abs(v) + largest * longest) + floor * longest
+        atol = (BACKWARD_ROUNDING + NOISE * max(precision, subject.coarseness)) * (magnitude @ np.abs(v) + largest * longest) + floor * longest
         atol = atol if options.atol is None else np.full_like(atol, options.atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judge(
             along(evaluate, [leaf], [direction]), centre, analytic[:, k],

@@ -12,8 +12,8 @@ import numpy as np
 
 from .arguments import flat, generator_for
 from .blame import told
-from .check import Options, check
-from .contract import CANCELLED, largest
+from .check import EPS, Options, check
+from .contract import CANCELLED, RELATIVE, largest
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .libraries import Library
 from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, vacuous
@@ -77,6 +77,10 @@ def against_float64(given: Given, point: Record, eps: float, dtypes: list[str], 
             is_same = np.abs(values - exact.values) <= WRONG * (exact.rounding + eps * inputs)
             if not np.all(is_same | ~np.isfinite(values)):
                 return "the function computes something else in float64"
+            wide.coarseness = coarseness(wide, point.upstream, generator_for(options.seed))
+            if wide.coarseness:
+                wide.notes.append(f"the backward's gradients are off by about {wide.coarseness:.0e} of themselves, as in "
+                                  "float32, even if it is given float64")
             report = check(wide, options)
     def rows(roundings):
         return [narrow_row(f"{name} in {dtype}", *given) for name, dtype, *given in zip(
@@ -129,6 +133,15 @@ def differentiated(subject: Subject, upstream: np.ndarray) -> list[np.ndarray]:
     """The values, and each leaf's gradient."""
     record = Record(subject)
     return [flat(record.outputs), *record.backward(upstream)]
+
+
+def coarseness(subject: Subject, upstream: np.ndarray, generator: np.random.Generator) -> float:
+    """The relative error of a backward that computes in float32: backward(u + w) is not backward(u) + backward(w) then. 0 if
+    it is less, as in float64, or so much more that it is a mistake."""
+    point, other = Record(subject), generator.standard_normal(upstream.shape)
+    ours, others, both = map(point.backward, (upstream, other, upstream + other))
+    found = max(map(largest, [a + b - c for a, b, c in zip(ours, others, both)])) / (max(map(largest, both)) or 1.0)
+    return found if RELATIVE < found < SURE * EPS["float32"] else 0.0
 
 
 def excuse(subject: Subject, upstream: np.ndarray, eps: float, rows: list[InputReport], generator: np.random.Generator

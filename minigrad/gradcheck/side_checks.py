@@ -154,7 +154,7 @@ def full_precision(point: Record) -> str | None:
 
     What remains of a gradient that cancels to zero has few digits, as ones and clipped numbers have: that proves nothing.
     """
-    if point.precision:
+    if point.precision or point.subject.coarseness:
         return None
     largest = max((np.max(np.abs(g), initial=0.0) for g in point.gradients), default=0.0)
     for name, gradient in zip(point.names, point.gradients):

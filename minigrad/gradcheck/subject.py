@@ -132,6 +132,7 @@ class Subject:
         return again
 
     time_limit: float = 60.0
+    coarseness = 0.0  # the relative error of a backward that computes in float32, where that is no mistake
     is_backward = False
     is_repeatable = False  # does another backward of the same recording give the same? Else each gets its own
     is_random = False  # do backwards differ even then?
@@ -321,7 +322,7 @@ class Record:
     def rounding(self) -> float:
         """By how much two ways of computing the same gradient may differ, beyond its own last digits."""
         sizes = self.terms, *map(largest, self.gradients)
-        return max(CANCELLED * self.terms, COARSE_ROUNDING * self.precision * max(sizes))
+        return max(CANCELLED * self.terms, COARSE_ROUNDING * max(self.precision, self.subject.coarseness) * max(sizes))
 
     def refuse_infinities(self) -> None:
         """ValueError if an input is infinite where its gradient is not a number either. Masked scores may be."""

@@ -39,6 +39,11 @@ def times(factor, dtypes=(torch.float64, *NARROW)):
     return lambda x, out: right(x, out) * (factor if x.dtype in dtypes else 1)
 
 
+def in_float32(factor):
+    """Its backward, whatever it is given."""
+    return function(torch.tanh, lambda dout, x: (dout.float() * right(x, torch.tanh(x.float())) * factor).to(x.dtype))
+
+
 def layers():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 3))
@@ -59,6 +64,10 @@ FUNCTIONS = {  # the function, its verdict in float32, bfloat16 and float16, and
     "a kernel of noise": (tanh(right, is_kernel=True, noise=0.5), "inconclusive inconclusive inconclusive", "noise"),
     "another function in float64": (lambda x: (x if x.dtype == torch.float64 else -x).tanh(), "pass pass pass", "computes something else in float64"),
     "float32 within": (lambda x: x.float().tanh().to(x.dtype), "pass pass pass", ""),
+    "float32 in the backward": (in_float32(1), "pass pass pass", "the backward's gradients are off by about "),
+    "float32 in the backward, wrong by 1e-5": (in_float32(1 + 1e-5), "fail fail fail", "derivatives are wrong"),
+    "not linear by 1e-5": (function(torch.tanh, lambda dout, x: (dout + 1e-5 * dout**3) * right(x, torch.tanh(x))), "fail fail fail",
+                           "linear in the upstream: FAIL"),
     "a detached factor": (lambda x: x.detach() * x, "fail fail fail", "0.5 everywhere"),
     "a gradient with terms that cancel": (tanh(lambda x, out: right(x, out) + 20 * x - 20 * x), "pass pass pass", ""),
     "a constant": (lambda x: (x - 10).relu(), "pass pass pass", "is zero"),
