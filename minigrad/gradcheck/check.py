@@ -242,6 +242,7 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
     magnitude = np.where(np.isfinite(gradient), np.abs(gradient), 0.0)
     largest = np.max(magnitude, axis=1, initial=0.0)
     typical = point.typical(i)
+    rounding = BACKWARD_ROUNDING + NOISE * max(precision, subject.coarseness)
     floor = (NOTHING + NOISE * subject.coarseness) * np.max(largest, initial=0.0)
     floor += NEGLIGIBLE * np.minimum(typical, largest_finite(values) / size_of(leaf))
     analytic, numeric, bound = np.zeros((3, len(rows), len(moves)))
@@ -252,16 +253,16 @@ def compare(point: Record, i: int, moves: list[Move], options: Options, generato
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
         longest = np.max(np.abs(v), initial=0.0)
-        atol = (BACKWARD_ROUNDING + NOISE * max(precision, subject.coarseness)) * (magnitude @ np.abs(v) + largest * longest) + floor * longest
+        atol = rounding * (magnitude @ np.abs(v) + largest * longest) + floor * longest
         atol = atol if options.atol is None else np.full_like(atol, options.atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judge(
             along(evaluate, [leaf], [direction]), centre, analytic[:, k],
             step_along(leaf, direction, options.eps * wider(precision)), options.rtol, atol, noise, levels_for(leaf))
     error, is_open = np.abs(analytic - numeric), verdicts != PASS
     if np.any(is_open) and np.all(error[is_open] <= TINY * max(1.0, np.max(largest, initial=0.0))):
-        rounding = rounding_of_backward(point, i, is_jacobian, generator)
+        jumps = rounding_of_backward(point, i, is_jacobian, generator)
         lengths = [np.sum(np.abs(v)) for _, v in moves]
-        verdicts[is_open & (error <= bound + 8 * np.outer(rounding, lengths))] = PASS
+        verdicts[is_open & (error <= bound + 8 * np.outer(jumps, lengths))] = PASS
     if np.all(np.maximum(np.abs(analytic), np.abs(numeric)) <= LOST):
         verdicts[verdicts == FAIL] = INCONCLUSIVE
     known = np.max(np.where(np.isfinite(bound), bound, error), initial=0.0) if precision else 0.0

@@ -136,8 +136,10 @@ def differentiated(subject: Subject, upstream: np.ndarray) -> list[np.ndarray]:
 
 
 def coarseness(subject: Subject, upstream: np.ndarray, generator: np.random.Generator) -> float:
-    """The relative error of a backward that computes in float32: backward(u + w) is not backward(u) + backward(w) then. 0 if
-    it is less, as in float64, or so much more that it is a mistake."""
+    """The relative error of a backward that computes in float32: by that, backward(u + w) is not backward(u) + backward(w).
+
+    0 if it is less, as in float64, or so much more that it is a mistake.
+    """
     point, other = Record(subject), generator.standard_normal(upstream.shape)
     ours, others, both = map(point.backward, (upstream, other, upstream + other))
     found = max(map(largest, [a + b - c for a, b, c in zip(ours, others, both)])) / (max(map(largest, both)) or 1.0)
