@@ -3,15 +3,18 @@ import argparse
 import math
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import sys
+import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 
 from tqdm import tqdm
 
 from minigrad.serialization import replacing
-from models.commands.shared import UsageError, check_writable
+from models.commands.shared import UsageError, check_writable, usage_errors
 from models.distributed import own_cores
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
@@ -23,6 +26,7 @@ from study.exercises.report import RIGHT
 from study.exercises.sandbox import Limits
 
 SECONDS = Limits().call_seconds
+CHOSEN = "exercises.txt"
 FILES = {  # {flag: (the content for (rows, title, seed), was content made by this?)}
     "csv": (lambda rows, title, seed: tables.as_csv(rows), tables.is_csv),
     "canvas": (lambda rows, title, seed: tables.as_canvas(rows), tables.is_canvas),
@@ -33,9 +37,9 @@ FILES = {  # {flag: (the content for (rows, title, seed), was content made by th
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", help="a folder with a folder for each student, or with their files")
-    parser.add_argument("--exercise", metavar="NAME", action="append",
-                        help="only this exercise, or the file of your own (may be given more than once)")
+    parser.add_argument("folder", metavar="FOLDER", help="a folder, or zip, with a folder or files for each student")
+    parser.add_argument("--only", metavar="NAMES", help=f"these exercises, with commas between, or files of your own "
+                        f"(default: those in FOLDER/{CHOSEN}, or all that anybody handed in)")
     parser.add_argument("--csv", metavar="FILE", help="write the table for a spreadsheet")
     parser.add_argument("--canvas", metavar="FILE", help="write the points for Canvas to import into its gradebook")
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON")
@@ -53,21 +57,24 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options)
     check_numbers(given)
     folder, one_student = pathlib.Path(given["folder"]), "gradescope" in given
-    chosen, called = chosen_exercises(given)
     check_places(given, folder)
-    try:
-        found = submissions.find(folder, chosen, COURSE, every="exercise" in given, one_student=one_student)
-    except OSError as error:
-        raise UsageError(f"cannot read {error.filename or folder} ({error.strerror}); name the folder of a class") from None
-    if not found and not one_student:
-        raise UsageError(f"there are no submissions in {folder}: no .py and no .ipynb" +
-                         (f" for {', '.join(chosen)}" if "exercise" in given else ""))
     seed = given.get("seed", secrets.randbelow(10**6))
-    results = judged(found, called, seed, given)
-    rows = [row_of(submission, results.get(submission), chosen, given.get("points"), folder) for submission in found]
+    with tempfile.TemporaryDirectory(prefix="minigrad-") as unpacked:
+        try:
+            chosen, only = chosen_exercises(given, folder)
+            found = submissions.find(folder, chosen, COURSE, unpacked, every=only, one_student=one_student)
+        except OSError as error:
+            place = error.filename or folder
+            raise UsageError(f"cannot read {place} ({error.strerror}); name the folder of a class") from None
+        if not found and not one_student:
+            raise UsageError(f"there are no submissions in {folder}: no .py and no .ipynb" +
+                             (f" for {', '.join(chosen)}" if only else ""))
+        results = judged(found, chosen, seed, given)
+    rows = [row_of(submission, results.get(submission), chosen, given.get("points")) for submission in found]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(tables.table(rows, width), tables.summary(rows), f"seed {seed}", sep="\n\n")
-    title = f"Grades: {line(folder.resolve().name)}"
+    print(tables.table(rows, width), tables.summary(rows), sep="\n\n")
+    print(f"\nseed {seed}" + (f"; exercises: {', '.join(chosen)}" if only else ""))
+    title = f"Grades: {line(folder.resolve().stem)}"
     for name, (make, _) in FILES.items():
         if name in given:
             write(pathlib.Path(given[name]), make(rows, title, seed))
@@ -75,23 +82,26 @@ def run(options: argparse.Namespace) -> int:
     return int(any(result.get("failed", False) for result in results.values()))
 
 
-def judged(found: list[Submission], called: dict[str, str], seed: int, given: dict) -> dict[Submission, judging.Result]:
+def judged(found: list[Submission], chosen: dict[str, Exercise], seed: int, given: dict
+           ) -> dict[Submission, judging.Result]:
     """The results of all submissions that can be judged."""
     seconds, jobs = given.get("seconds", SECONDS), given.get("jobs", len(own_cores()))
-    tasks = {judging.Task(os.fspath(submission.path), called[submission.exercise], seed, seconds): submission
+    called = {name: exercise.file or name for name, exercise in chosen.items()}
+    tasks = {judging.Task(os.fspath(submission.file.path), called[submission.exercise], seed, seconds): submission
              for submission in found if not submission.problem}
     arriving = judging.judge_all(list(tasks), jobs)
     return {tasks[task]: result
             for task, result in tqdm(arriving, "judged", len(tasks), unit="", leave=False, disable=None)}
 
 
-def row_of(submission: Submission, result: judging.Result | None, chosen: Mapping[str, Exercise], points: float | None,
-           folder: pathlib.Path) -> Row:
+def row_of(submission: Submission, result: judging.Result | None, chosen: Mapping[str, Exercise], points: float | None
+           ) -> Row:
     """The row of a submission; a right answer gets the points."""
     exercise = chosen.get(submission.exercise)
     most = 0 if exercise is None else exercise.difficulty if points is None else points
-    file = line(os.path.relpath(submission.path, folder.resolve())) if submission.path else ""
-    named = {"student": line(submission.student), "exercise": submission.exercise, "file": file, "most_points": most}
+    named = {"student": line(submission.student), "number": submission.number, "exercise": submission.exercise,
+             "file": line(str(submission.file.place)) if submission.file else "", "most_points": most,
+             "is_late": submission.is_late}
     if result is None:
         return Row(verdict=NOT_JUDGED, sentence=line(submission.problem), **named)
     return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
@@ -105,15 +115,19 @@ def write(path: pathlib.Path, content: str) -> None:
         file.write(content.encode())
 
 
-def chosen_exercises(given: dict) -> tuple[dict[str, Exercise], dict[str, str]]:
-    """The exercises to grade, by name, and {name: what the user called it}; by default the whole course."""
-    try:
-        names = [os.path.abspath(name) if name.endswith(".py") else name for name in given.get("exercise", COURSE)]
-        chosen = {name: exercise_called(name) for name in names}
-        return ({exercise.name: exercise for exercise in chosen.values()},
-                {exercise.name: name for name, exercise in chosen.items()})
-    except ValueError as error:
-        raise UsageError(error) from None
+def chosen_exercises(given: dict, folder: pathlib.Path) -> tuple[dict[str, Exercise], bool]:
+    """({name: exercise}, whether a flag or a file in the folder names them, or it is the whole course). A student's own
+    folder chooses nothing."""
+    path, names = folder / CHOSEN, []
+    with usage_errors("" if "only" in given else f"{path}: "):
+        if "only" in given:
+            names = [name.strip() for name in given["only"].split(",")]
+        elif path.is_file() and "gradescope" not in given:
+            names = re.findall(r"[^\s,]+", re.sub("#.*", "", path.read_text(encoding="utf-8")))
+            if own := [name for name in names if name.endswith(".py")]:
+                raise ValueError(f"{own[0]} would run as yours; name files of your own with --only")
+        chosen = [exercise_called(os.path.abspath(name) if name.endswith(".py") else name) for name in names or COURSE]
+    return {exercise.name: exercise for exercise in chosen}, bool(names)
 
 
 def check_numbers(given: dict) -> None:
@@ -126,8 +140,8 @@ def check_numbers(given: dict) -> None:
 
 def check_places(given: dict, folder: pathlib.Path) -> None:
     """UsageError, before anything is judged, if an output cannot be written."""
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; name one with a folder for each student, or with their files")
+    if not folder.is_dir() and not (folder.is_file() and zipfile.is_zipfile(folder)):
+        raise UsageError(f"{folder} is neither a folder nor a zip; name one with a folder or files for each student")
     for name, (_, is_ours) in FILES.items():
         if name in given:
             check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)

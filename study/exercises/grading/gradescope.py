@@ -33,7 +33,7 @@ def test(row: Row, number: int) -> dict:
         "name": row.exercise or row.file,
         "name_format": "text",
         "number": str(number),
-        "output": "\n\n".join(filter(None, (row.report or f"{row.verdict}: {row.sentence}", row.note))),
+        "output": "\n\n".join(filter(None, (row.report or f"{row.verdict}: {row.sentence}", row.remark))),
         "output_format": "text",
         "visibility": "visible",
         "extra_data": {"verdict": row.verdict, "mistake": row.mistake},

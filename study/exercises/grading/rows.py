@@ -33,10 +33,17 @@ class Row:
     seconds: float = 0
     source: str = ""  # what was handed in
     numbers: str = ""  # of a wrong answer: the same for others that give the same numbers
+    is_late: bool = False
+    number: str = ""  # the student's, on the platform
 
     @property
     def mistake(self) -> str | None:
         return "; ".join(self.mistakes) or None
+
+    @property
+    def remark(self) -> str:
+        """What else a teacher should know."""
+        return "; ".join(filter(None, ("late" * self.is_late, self.note)))
 
     @property
     def is_answer(self) -> bool:
@@ -45,8 +52,8 @@ class Row:
 
     def as_dict(self) -> dict:
         """What `--json` holds."""
-        names = "verdict", "mistake", "sentence", "points", "most_points", "file", "note", "seconds"
-        return {"student": self.student, "exercise": self.exercise, **{name: getattr(self, name) for name in names}}
+        names = "student", "exercise", "verdict", "mistake", "sentence", "points", "most_points", "file", "note", "seconds"
+        return {name: getattr(self, name) for name in names} | {"late": self.is_late}
 
 
 @dataclass(frozen=True)

@@ -3,35 +3,37 @@
     FOLDER/jane/softmax.py, FOLDER/jane/homework/softmax.ipynb       a folder for each student
     FOLDER/Jane Doe_123_assignsubmission_file_/softmax.py            Moodle
     FOLDER/doejane_LATE_123_456_softmax-1.py                         Canvas, all in one folder
+    FOLDER/jane.zip, FOLDER/jane/homework.zip                        a zip is a folder, and FOLDER may be one
     FOLDER/submission_1234/softmax.py                                Gradescope
     FOLDER/jane_softmax.py, FOLDER/softmax_jane.py                   by hand
     FOLDER/softmax.py                                                the folder itself is the student
 
 A file answers the exercise that it is named after, or else those whose functions it defines, which may be several.
 """
-import os
+import functools
 import pathlib
 import re
-import stat
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from study.exercises.exercise import Exercise
-
-SUFFIXES = ".py", ".ipynb"
-NEVER = "__pycache__", "__MACOSX"  # nor hidden files; of hidden folders next to the students', only these:
-TOOLS = (".git", ".github", ".hg", ".svn", ".idea", ".vscode", ".venv", ".cache", ".ipynb_checkpoints", ".mypy_cache",
-         ".pytest_cache", ".ruff_cache")
-MOST_BYTES = 20_000_000  # of a file
+from study.exercises.grading.files import ZIP, File, files_in
 
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)")
-CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_\d+_(?P<rest>.+)")
+CANVAS = re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<rest>.+)")
 COPY = re.compile(r"(?P<stem>.*?)[-_ ]*(?:copy)?[-_ ]*(?:\((?P<in_brackets>\d+)\)|(?P<number>\d+))?")
 DEFINED = re.compile(rb"(?:\b|\\n)def[ \t]+(\w+)")  # in a notebook, a cell may be one string with its newlines as \n
 
 Course = Mapping[str, Exercise]
-Owner = tuple[str, str]  # a name, and the platform's number, as two students may have one name
+
+
+class Owner(NamedTuple):
+    """A student's name, and the platform's number, as two may have one name."""
+
+    name: str
+    number: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,166 +41,123 @@ class Submission:
     """What a student handed in for an exercise, or why it cannot be judged."""
 
     student: str
+    number: str = ""  # the platform's
     exercise: str = ""
-    path: pathlib.Path | None = None
+    file: File | None = None
     note: str = ""  # which of several files is judged
     problem: str = ""
+    is_late: bool = False
 
 
 @dataclass(frozen=True)
-class File:
-    """A file that may be a submission."""
+class Answer:
+    """A file that may be a submission, or that was handed in in its place."""
 
-    path: pathlib.Path
-    owner: Owner
+    file: File
     stem: str  # what the student called it
+    is_late: bool
     exercises: tuple[str, ...] = ()
-    problem: str = ""
-    is_code: bool = True
 
     @property
     def preference(self) -> tuple:
-        """Of several files for an exercise, the largest key is judged: "softmax-2" over "softmax", .py over .ipynb."""
-        copy = COPY.fullmatch(self.stem)
-        return int(copy["in_brackets"] or copy["number"] or 0), self.path.suffix == ".py", -len(self.path.parts), self.path
+        """Of several for an exercise, the last of the largest is judged: "softmax-2" over "softmax", .py over .ipynb."""
+        copy, place = COPY.fullmatch(self.stem), self.file.place
+        return int(copy["in_brackets"] or copy["number"] or 0), place.suffix == ".py", -len(place.parts), place
 
 
-def find(folder: pathlib.Path, exercises: Course, course: Course, *, every: bool = False,
+def find(folder: pathlib.Path, exercises: Course, course: Course, unpacked: str, *, every: bool = False,
          one_student: bool = False) -> list[Submission]:
-    """The submissions in a folder, by student and exercise.
+    """The submissions in a folder or a class's zip, by student and exercise. What is in zips is unpacked.
 
     exercises: those to grade; files for others of the course are left out.
     every: a student who handed in nothing for an exercise gets a row that says so.
     one_student: all files are from one student, named after the folder.
     """
     root, course = folder.resolve(), {**course, **exercises}
-    alone = root.name, ""
-    owners = {owner: [] for owner in ([alone] if one_student else owners_of_folders(root))}
-    for file in files_in(root, course, one_student):
-        owners.setdefault(alone if one_student else file.owner, []).append(file)
+    alone = Owner(root.stem if root.is_file() else root.name)
+    answers: dict[Owner, list[Answer]] = {alone: []} if one_student else {}
+    for file in files_in(root, unpacked, one_student):
+        owner, stem, is_late = handed_in(file, course)
+        if file.is_folder and not file.problem:
+            if len(file.place.parts) == 1 and not one_student:
+                answers.setdefault(owner, [])
+            continue
+        answered, rest = exercises_of(stem, functions_in(file.path), course)
+        if owner is None and (file.path or file.problem or answered and rest):
+            owner = Owner(rest)
+        if owner or one_student:
+            owner = alone if one_student or not owner.name else owner
+            answers.setdefault(owner, []).append(Answer(file, stem, is_late, tuple(answered if file.path else ())))
+    names = Counter(owner.name for owner in answers)
     found = []
-    for owner, name in names_of(owners).items():
-        code, others = ([file for file in owners[owner] if file.is_code == is_code] for is_code in (True, False))
-        rows = list(of_student(name, code, exercises))
-        if every:
-            missing = [exercise for exercise in exercises if exercise not in {row.exercise for row in rows}]
-            rows += [Submission(name, exercise, problem=nothing_but(others)) for exercise in missing]
-        elif not code:
-            rows.append(Submission(name, problem=nothing_but(others)))
-        found += rows
+    for (name, number), theirs in answers.items():
+        shown = name if names[name] == 1 or not number else f"{name} ({number})"
+        found += of_student(functools.partial(Submission, shown, number), theirs, exercises, every)
     order = {exercise: i for i, exercise in enumerate(exercises)}
-    return sorted(found, key=lambda row: (row.student.casefold(), row.student, order.get(row.exercise, -1), str(row.path)))
+    return sorted(found, key=lambda row: (row.student.casefold(), row.student, order.get(row.exercise, -1), str(row.file)))
 
 
-def nothing_but(others: list[File]) -> str:
-    """Why there is nothing to judge."""
-    names = [file.path.name for file in others]
+def of_student(row: Callable[..., Submission], answers: list[Answer], exercises: Course, every: bool
+               ) -> Iterator[Submission]:
+    """One student's rows: for each exercise, and for what answers none."""
+    by_exercise: dict[str, list[Answer]] = {}
+    for answer in answers:
+        for exercise in answer.exercises:
+            by_exercise.setdefault(exercise, []).append(answer)
+    if len(exercises) == 1 and not by_exercise.keys() & exercises.keys():  # then any file must answer this one
+        by_exercise |= {exercise: [answer for answer in answers if answer.file.path and not answer.exercises]
+                        for exercise in exercises}
+    missing = [exercise for exercise in exercises if not by_exercise.get(exercise)]
+    for exercise in exercises:
+        if exercise not in missing:
+            *others, best = sorted(by_exercise[exercise], key=lambda answer: answer.preference)
+            last = ", the last of its name," if any(answer.file.place == best.file.place for answer in others) else ""
+            note = f"of {len(others) + 1} files, {best.file.place.name}{last} is judged" if others else ""
+            yield row(exercise, best.file, note, is_late=best.is_late)
+        elif every:
+            yield row(exercise, problem=nothing_but(f"{exercise}.py", answers))
+    rest = [answer for answer in answers if not any(answer in chosen for chosen in by_exercise.values())]
+    if every and missing:  # whose rows say all
+        return
+    yield from (row(file=answer.file, problem=f"{answer.file.name}: {answer.file.problem}")
+                for answer in rest if answer.file.problem)
+    if unknown := [answer.file for answer in rest if answer.file.path]:
+        more = f", and {len(unknown) - 1} more such files" if unknown[1:] else ""
+        yield row(file=unknown[0], problem=f"answers no known exercise, by its name or its functions{more}")
+    if not any(answer.file.path or answer.file.problem for answer in answers):
+        yield row(problem=nothing_but(".py and no .ipynb", answers))
+
+
+def nothing_but(wanted: str, answers: list[Answer]) -> str:
+    """Why there is nothing to judge: "no softmax.py, but homework.zip/tanh.py"."""
+    names = [answer.file.name + (f" ({answer.file.problem})" if answer.file.problem else "") for answer in answers]
     if not names:
         return "nothing was handed in"
-    return f"no .py and no .ipynb, but {', '.join(names[:3])}" + (f", and {len(names) - 3} more" if names[3:] else "")
+    return f"no {wanted}, but {', '.join(names[:3])}" + (f", and {len(names) - 3} more" if names[3:] else "")
 
 
-def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Submission]:
-    """One student's: a submission for each exercise, and one for the files that answer none."""
-    by_exercise, unknown = defaultdict(list), []
-    for file in files:
-        if file.problem:
-            yield Submission(name, path=file.path, problem=file.problem)
-        elif not file.exercises:
-            unknown.append(file)
-        for exercise in file.exercises:
-            by_exercise[exercise].append(file)
-    if len(exercises) == 1 and not by_exercise.keys() & exercises.keys():  # then any file must answer this one
-        (only,) = exercises
-        by_exercise[only], unknown = unknown, []
-    for exercise in exercises:
-        if chosen := by_exercise[exercise]:
-            *others, best = sorted(chosen, key=lambda file: file.preference)
-            note = f"of {len(chosen)} files, {best.path.name} is judged" if others else ""
-            yield Submission(name, exercise, best.path, note)
-    if unknown:
-        first, *others = unknown
-        more = f", and {len(others)} more such files" if others else ""
-        yield Submission(name, path=first.path, problem=f"answers no known exercise, by its name or its functions{more}")
-
-
-def names_of(owners: Iterable[Owner]) -> dict[Owner, str]:
-    """{owner: the name to show}, with the number if the name is not unique."""
-    counts = Counter(name for name, _ in owners)
-    return {(name, number): name if counts[name] == 1 or not number else f"{name} ({number})" for name, number in owners}
-
-
-def owners_of_folders(root: pathlib.Path) -> Iterator[Owner]:
-    """The students who have a folder."""
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if is_wanted(entry.path, is_students=True) and entry.is_dir(follow_symlinks=False):
-                yield owner_of_folder(entry.name)
-
-
-def files_in(root: pathlib.Path, course: Course, one_student: bool = False) -> Iterator[File]:
-    """All files that may be submissions; OSError if a folder cannot be read."""
-    def stop(error: OSError):
-        raise error
-
-    for place, folders, names in os.walk(root, onerror=stop):
-        are_students = not one_student and pathlib.Path(place) == root
-        folders[:] = sorted(name for name in folders if is_wanted(os.path.join(place, name), are_students))
-        files = sorted(name for name in names if is_wanted(os.path.join(place, name)))
-        for path in (pathlib.Path(place, name) for name in sorted((*folders, *files))):
-            if path.suffix.casefold() in SUFFIXES and not path.is_dir() or path.is_symlink() and path.is_dir():
-                yield file_at(path, root, course)
-            elif not path.is_dir() and (one_student or (owner := owner_of_other(path, root, course))):
-                yield File(path, ("", "") if one_student else owner, path.stem, is_code=False)
-
-
-def file_at(path: pathlib.Path, root: pathlib.Path, course: Course) -> File:
-    """What a file is, by its name and its functions."""
-    owner, stem = owner_of(path, root)
-    problem, content = read(path, root)
-    defined = {name.decode() for name in DEFINED.findall(content)}
-    exercises, rest = exercises_of(stem, defined, course)
-    return File(path, owner or (rest or root.name, ""), stem, () if problem else tuple(exercises), problem)
-
-
-def owner_of_other(path: pathlib.Path, root: pathlib.Path, course: Course) -> Owner | None:
-    """Who handed in a file that is no code, if its folder, its platform or its name says so."""
-    owner, _ = owner_of(path, root)
-    rest = next(iter(named_by(path.name.partition(".")[0], course).values()), "")
-    return owner or ((rest, "") if rest else None)
-
-
-def read(path: pathlib.Path, root: pathlib.Path) -> tuple[str, bytes]:
-    """(why it cannot be judged, or ""; its content)"""
-    try:
-        if path.is_dir():
-            return "a link to a folder, which is not followed", b""
-        if not path.resolve(strict=True).is_relative_to(root):
-            return "a link out of the folder, which is not followed", b""
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            return "a pipe, socket or device, not a file", b""
-        if status.st_size > MOST_BYTES:
-            return f"too large: {status.st_size:,} bytes, and the limit is {MOST_BYTES:,}", b""
-        return "", path.read_bytes()
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        return f"cannot be read ({getattr(error, 'strerror', None) or error})", b""
-
-
-def owner_of(path: pathlib.Path, root: pathlib.Path) -> tuple[Owner | None, str]:
-    """(who handed it in, what they called it); None if no platform named the file."""
-    first, *inner = path.relative_to(root).parts
-    if inner or path.is_dir():
-        return owner_of_folder(first), path.stem
+def handed_in(file: File, course: Course) -> tuple[Owner | None, str, bool]:
+    """(whose it is, what they called it, whether it is late); None if no folder, zip or platform says whose."""
+    first, *inner = file.place.parts
+    outer = pathlib.PurePosixPath(first)
+    stem = file.place.stem if file.path or file.problem else file.place.name.partition(".")[0]
+    if file.is_folder or inner and outer.suffix.casefold() != ZIP:
+        found = MOODLE.fullmatch(first)
+        return Owner(found["name"], found["number"]) if found else Owner(first), stem, False
     for platform in (MOODLE, CANVAS):
-        if (found := platform.fullmatch(path.stem)) and found["rest"]:
-            return (found["name"], found["number"]), found["rest"]
-    return None, path.stem
+        if (found := platform.fullmatch(outer.stem)) and found["rest"]:
+            late = bool(found.groupdict().get("late"))
+            return Owner(found["name"], found["number"]), stem if inner else found["rest"], late
+    if not inner:
+        return None, stem, False
+    if any(platform.fullmatch(pathlib.PurePath(inner[0]).stem) for platform in (MOODLE, CANVAS)):  # the zip of a class
+        return handed_in(replace(file, place=pathlib.PurePosixPath(*inner)), course)
+    return Owner(exercises_of(outer.stem, set(), course)[1]), stem, False
 
 
-def owner_of_folder(name: str) -> Owner:
-    found = MOODLE.fullmatch(name)
-    return (found["name"], found["number"]) if found else (name, "")
+def functions_in(path: pathlib.Path | None) -> set[str]:
+    """What a file seems to define, without parsing it."""
+    return {name.decode() for name in DEFINED.findall(path.read_bytes())} if path else set()
 
 
 def exercises_of(stem: str, defined: set[str], course: Course) -> tuple[list[str], str]:
@@ -237,9 +196,3 @@ def plain(name: str) -> str:
     """
     return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
 
-
-def is_wanted(path: str | os.PathLike, is_students: bool = False) -> bool:
-    """Is it neither hidden nor a tool's? A student's folder may be hidden, so that everybody gets a row."""
-    name = os.path.basename(path)
-    is_hidden = name in TOOLS if is_students else name.startswith(".")
-    return not is_hidden and name not in NEVER

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import minigrad as mg
 from study.exercises.grading.rows import NOT_JUDGED, Row, by_student, frequencies, groups, standings, totals
-from study.exercises.grading.submissions import CANVAS
 from study.exercises.report import INCONCLUSIVE
 
 FORMAT = "minigrad class 1"
 COLUMNS = "student", "exercise", "verdict", "mistake"
-CSV_COLUMNS = "student", "exercise", "verdict", "points", "most_points", "mistake", "sentence", "file", "note"
+CSV_COLUMNS = "student", "exercise", "verdict", "points", "most_points", "late", "mistake", "sentence", "file", "note"
 CANVAS_COLUMNS = "Student", "ID", "SIS User ID", "SIS Login ID", "Section"  # by which Canvas finds a student
 WIDEST = 32  # characters of any column but the last
 FORMULA = "=", "+", "-", "@", "\t", "\r", "\n", "|", "%"  # a spreadsheet may run a cell that begins with these
@@ -28,7 +27,7 @@ def table(rows: Sequence[Row], width: int | None = None) -> str:
 def said_of(row: Row) -> str:
     """The mistake if it is known, or else what the report says."""
     text = row.mistake or ("" if row.verdict == "right" and ";" not in row.sentence else row.sentence)
-    return " ".join(filter(None, (text, row.note and f"({row.note})")))
+    return " ".join(filter(None, (text, row.remark and f"({row.remark})")))
 
 
 def cut(text: str, width: int) -> str:
@@ -68,20 +67,10 @@ def as_canvas(rows: Sequence[Row]) -> str:
     most = {row.exercise: row.most_points for row in rows if row.exercise}
     lines = [(*CANVAS_COLUMNS, *most), ("    Points Possible", *[""] * 4, *most.values())]
     for student, theirs in by_student(rows).items():
-        number = next(filter(None, (canvas_number(row.file) for row in theirs)), "")
+        number = theirs[0].number
         points = {row.exercise: row.points for row in theirs if row.verdict not in (INCONCLUSIVE, NOT_JUDGED)}
         lines.append((student, number, "", "" if number else student, "", *(points.get(exercise, "") for exercise in most)))
     return written(lines)
-
-
-def canvas_number(file: str) -> str:
-    """A student's number, from the name that Canvas gives a file; "" if it has another name.
-
-    >>> canvas_number("doejane_LATE_123_456_softmax-1.py"), canvas_number("jane/softmax.py")
-    ('123', '')
-    """
-    found = CANVAS.fullmatch(file.rpartition(".")[0])
-    return found["number"] if found else ""
 
 
 def written(lines: Iterable[Sequence[str | float | None]]) -> str:

@@ -5,10 +5,16 @@ import io
 import json
 import os
 import pathlib
+import shutil
+import stat
+import struct
 import textwrap
 import time
 import types
+import warnings
+import zipfile
 
+import numpy as np
 import pytest
 from refusals import one_line
 from student_answers import NO_SUM, SOFTMAX
@@ -17,7 +23,8 @@ from study.exercises import check, own, text
 from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judging, tables
 from study.exercises.grading.rows import Row, frequencies, line, lines
-from study.exercises.grading.submissions import MOST_BYTES, Submission, find
+from study.exercises.grading.files import MOST_BYTES, MOST_FILES, MOST_UNPACKED, File
+from study.exercises.grading.submissions import Submission, find
 from study.exercises.report import Report
 from study.exercises.sandbox import Limits
 
@@ -29,21 +36,23 @@ NAMES = "softmax", "log_softmax", "masked_softmax", "attention", "layer_norm", "
 FAKE_COURSE = {name: types.SimpleNamespace(name=name, function_name=f"{name}_backward") for name in NAMES}
 
 
-def make(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
+def make(folder: pathlib.Path, files: dict[str, str | bytes]) -> pathlib.Path:
     """A folder with these files; names that end with a slash are folders."""
     for name, content in files.items():
         path = folder / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
         if not name.endswith("/"):
-            path.write_text(textwrap.dedent(content), encoding="utf-8")
+            path.write_bytes(content if isinstance(content, bytes) else textwrap.dedent(content).encode())
     return folder
 
 
 def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, str, str]]:
-    """(student, exercise, file or problem) of each submission."""
-    chosen = {name: FAKE_COURSE[name] for name in exercises}
-    return [(one.student, one.exercise, one.problem or str(one.path.relative_to(folder.resolve())))
-            for one in find(folder, chosen, FAKE_COURSE, **options)]
+    """(student, exercise, file or problem) of each submission; zips are unpacked beside the folder."""
+    chosen, unpacked = {name: FAKE_COURSE[name] for name in exercises}, folder.parent / "unpacked"
+    unpacked.mkdir(exist_ok=True)
+    submissions = find(folder, chosen, FAKE_COURSE, str(unpacked), **options)
+    assert all(one.problem or one.file.path.is_file() for one in submissions)
+    return [(one.student, one.exercise, one.problem or str(one.file.place)) for one in submissions]
 
 
 # whose, and for what
@@ -101,8 +110,8 @@ def test_functions_of_a_file(tmp_path, file, content, expected):
 ])
 def test_one_of_several_files_is_judged_with_a_note(tmp_path, files, judged):
     folder = make(tmp_path, {f"jane/{name}": "" for name in files})
-    (one,) = find(folder, FAKE_COURSE, FAKE_COURSE)
-    assert one.path == (folder / "jane" / judged).resolve()
+    (one,) = find(folder, FAKE_COURSE, FAKE_COURSE, "")
+    assert one.file.path == (folder / "jane" / judged).resolve()
     assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
 
 
@@ -121,15 +130,16 @@ FOLDERS = {  # the files of a folder, options of `found`, and what it finds
         [f"jane/venv/{i}.py" for i in range(30)], {}, [("jane", "", f"{NO_ANSWER}, and 29 more such files")]),
     "ignored": (
         ["jane/softmax.py", "jane/.hidden.py", "jane/__pycache__/softmax.py", "jane/.ipynb_checkpoints/softmax.py",
-         "__MACOSX/jane/softmax.py", "jane/notes.txt", "bob/softmax.zip", "eve/"], {},
-        [("bob", "", "no .py and no .ipynb, but softmax.zip"), ("eve", "", NOTHING), ("jane", "softmax", "jane/softmax.py")]),
+         "__MACOSX/jane/softmax.py", "jane/notes.txt", "bob/softmax.rar", "eve/"], {},
+        [("bob", "", "no .py and no .ipynb, but softmax.rar"), ("eve", "", NOTHING), ("jane", "softmax", "jane/softmax.py")]),
     "no code": (
-        ["README.md", "all.zip", "bob/homework.zip", "eve/layer_norm.py.txt", "eve/softmax.py", "zoe_softmax.py.txt",
+        ["README.md", "bob/homework.rar", "eve/layer_norm.py.txt", "eve/softmax.py", "zoe_softmax.py.txt",
          "Jane Doe_4711_assignsubmission_file_/a/x.zip", "doejane_LATE_123_456_homework.rar", *(f"kim/{i}.png" for i in range(5))],
         {"exercises": ["layer_norm"], "every": True},
-        [(student, "layer_norm", f"no .py and no .ipynb, but {files}") for student, files in (
-            ("bob", "homework.zip"), ("doejane", "doejane_LATE_123_456_homework.rar"), ("eve", "layer_norm.py.txt"), ("Jane Doe", "x.zip"),
-            ("kim", "0.png, 1.png, 2.png, and 2 more"), ("zoe", "zoe_softmax.py.txt"))]),
+        [(student, "layer_norm", f"no layer_norm.py, but {files}") for student, files in (
+            ("bob", "homework.rar"), ("doejane", "doejane_LATE_123_456_homework.rar"), ("eve", "layer_norm.py.txt, softmax.py"),
+            ("Jane Doe", "x.zip (cannot be unpacked (File is not a zip file))"), ("kim", "0.png, 1.png, 2.png, and 2 more"),
+            ("zoe", "zoe_softmax.py.txt"))]),
     "a student's folder may be hidden": (HIDDEN, {}, [
         (".bob", "", NOTHING), (".jane", "softmax", ".jane/softmax.py"), ("eve", "", NOTHING)]),
     "that of one student may not": (HIDDEN, {"one_student": True}, [("class", "", NOTHING)]),
@@ -137,7 +147,7 @@ FOLDERS = {  # the files of a folder, options of `found`, and what it finds
         ["jane/softmax.py", "jane/attention.py", "bob/my_answer.py", "bob/attention.py", "eve/answer.py", "eve/softmax.py",
          "zoe/attention.py"], {"exercises": ["softmax"], "every": True},
         [("bob", "softmax", "bob/my_answer.py"), ("eve", "", NO_ANSWER), ("eve", "softmax", "eve/softmax.py"),
-         ("jane", "softmax", "jane/softmax.py"), ("zoe", "softmax", "nothing was handed in")]),
+         ("jane", "softmax", "jane/softmax.py"), ("zoe", "softmax", "no softmax.py, but attention.py")]),
     "of one student": (
         ["softmax.py", "src/layer_norm.py", "jane_attention.py"], {"one_student": True},
         [("class", "softmax", "softmax.py"), ("class", "attention", "jane_attention.py"),
@@ -175,10 +185,11 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
         (tmp_path / "class" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "class" / name).symlink_to(target)
     said = {student: what for student, _, what in found(tmp_path / "class")}
-    out, inner = "a link out of the folder, which is not followed", "a link to a folder, which is not followed"
-    assert said.pop("loop").startswith("cannot be read")
-    assert said == {"jane": "jane/softmax.py", "bob": "bob/softmax.py", "eve": out, "mallory": inner, "oscar": inner,
-                    "trent": "cannot be read (No such file or directory)"}
+    inner = "a link to a folder, which is not followed"
+    assert said.pop("loop").startswith("softmax.py: cannot be read")
+    assert said == {"jane": "jane/softmax.py", "bob": "bob/softmax.py", "mallory": f"all: {inner}", "oscar": f"oscar: {inner}",
+                    "eve": "softmax.py: a link out of the folder, which is not followed",
+                    "trent": "softmax.py: cannot be read (No such file or directory)"}
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -187,7 +198,156 @@ def test_files_that_cannot_be_read(tmp_path):
     os.mkfifo(tmp_path / "b/softmax.py")
     os.truncate(tmp_path / "c/softmax.py", MOST_BYTES + 1)
     assert [what for _, _, what in found(tmp_path)] == [
-        "a/softmax.py", "a pipe, socket or device, not a file", "too large: 20,000,001 bytes, and the limit is 20,000,000"]
+        "a/softmax.py", "softmax.py: a pipe, socket or device, not a file",
+        "softmax.py: too large: 20,000,001 bytes, and the limit is 20,000,000"]
+
+
+# zips
+
+def zipped(*members: tuple[str | zipfile.ZipInfo, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A zip of these (name, content)."""
+    file = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(file, "w", method) as archive:
+        warnings.simplefilter("ignore")  # of two members with one name
+        for name, content in members:
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def a_link(name: str, target: str) -> tuple[zipfile.ZipInfo, str]:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info, target
+
+
+def changed(content: bytes, **fields: tuple[int, bytes]) -> bytes:
+    """With other bytes, at these offsets, in the header of its only member and in the directory that repeats it."""
+    changed = bytearray(content)
+    for place, bytes_ in fields.values():
+        for start, offset in ((0, place), (content.index(b"PK\x01\x02"), place + 2)):
+            changed[start + offset:start + offset + len(bytes_)] = bytes_
+    return bytes(changed)
+
+
+ANSWER = ("softmax.py", "def softmax_backward(): pass")
+LIE = struct.pack("<I", 10)
+ZIPS = {  # {files of the folder, zips as bytes: what is found}
+    "of students": (
+        {"jane/homework.zip": zipped(ANSWER), "bob.zip": zipped(("hw/softmax.py", ""), ("hw/readme.txt", "")), "softmax_eve.zip": zipped(ANSWER),
+         "doejane_LATE_123_456_homework.zip": zipped(ANSWER), "Zoë_1_assignsubmission_file_/x.ZIP": zipped(("a\\softmax.py", ""))},
+        [("bob", "softmax", "bob.zip/hw/softmax.py"), ("doejane", "softmax", "doejane_LATE_123_456_homework.zip/softmax.py"),
+         ("eve", "softmax", "softmax_eve.zip/softmax.py"), ("jane", "softmax", "jane/homework.zip/softmax.py"),
+         ("Zoë", "softmax", "Zoë_1_assignsubmission_file_/x.ZIP/a/softmax.py")]),
+    "of a class, in the folder": (
+        {"submissions.zip": zipped(("doejane_123_456_softmax.py", ""), ("Bob Ross_7_assignsubmission_file_/softmax.py", ""))},
+        [("Bob Ross", "softmax", "submissions.zip/Bob Ross_7_assignsubmission_file_/softmax.py"),
+         ("doejane", "softmax", "submissions.zip/doejane_123_456_softmax.py")]),
+    "without the answer": (
+        {"jane/homework.zip": zipped(("tanh.py", ""), ("b/notes.pdf", ""), ("__MACOSX/softmax.py", ""), (".git/softmax.py", "")),
+         "bob/homework.zip": zipped()},
+        [("bob", "softmax", "no softmax.py, but homework.zip (an empty zip)"),
+         ("jane", "softmax", "jane/homework.zip/tanh.py")]),
+    "beside an answer": ({"jane/softmax.py": "", "jane/x.zip": "x"}, [
+        ("jane", "", "x.zip: cannot be unpacked (File is not a zip file)"), ("jane", "softmax", "jane/softmax.py")]),
+}
+HOSTILE_ZIPS = {  # {name: (a zip, what is said)}
+    "empty file": (b"", "homework.zip (cannot be unpacked (File is not a zip file))"),
+    "no zip": (b"hello", "homework.zip (cannot be unpacked (File is not a zip file))"),
+    "cut": (zipped(ANSWER)[:-30], "homework.zip (cannot be unpacked (File is not a zip file))"),
+    "garbage": (zipped(ANSWER).replace(b"PK\x01\x02", b"PK\x07\x02"), "homework.zip (cannot be unpacked (Bad magic number for central directory))"),
+    "outside": (zipped(("../softmax.py", "")), "homework.zip (holds ../softmax.py, which leads out of it, and is left out)"),
+    "deep outside": (zipped(("a/../../softmax.py", "")), "homework.zip (holds a/../../softmax.py, which leads out of it, and is left out)"),
+    "outside on Windows": (zipped(("..\\softmax.py", "")), "homework.zip (holds ../softmax.py, which leads out of it, and is left out)"),
+    "absolute": (zipped(("/tmp/softmax.py", "")), "homework.zip (holds /tmp/softmax.py, which leads out of it, and is left out)"),
+    "a link": (zipped(a_link("softmax.py", "/etc/passwd")), "homework.zip/softmax.py (a link, which is not followed)"),
+    "nested": (zipped(("a.zip", zipped(ANSWER))), "homework.zip/a.zip (a zip in a zip, which is not opened)"),
+    "encrypted": (changed(zipped(ANSWER), flags=(6, b"\1\0")), "homework.zip/softmax.py (encrypted)"),
+    "huge": (zipped(("softmax.py", b"#" * (MOST_BYTES + 1))), "homework.zip/softmax.py (too large: 20,000,001 bytes, and the limit is 20,000,000)"),
+    "a size that is a lie": (changed(zipped(("softmax.py", b"#" * MOST_BYTES)), size=(22, LIE)), "homework.zip/softmax.py (cannot be unpacked (Bad CRC-32 for file 'softmax.py'))"),
+    "damaged": (zipped(("softmax.py", b"#" * 99), method=0).replace(b"#" * 99, b"#" * 98 + b"!"), "homework.zip/softmax.py (cannot be unpacked (Bad CRC-32 for file 'softmax.py'))"),
+    "another method": (zipped(ANSWER, method=zipfile.ZIP_LZMA), "homework.zip/softmax.py (cannot be unpacked (its method, 14, is not that of most zips))"),
+    "many": (zipped(*((f"{i}.txt", "") for i in range(MOST_FILES + 1))), "homework.zip (10,001 files, and the limit is 10,000)"),
+    "a long name": (zipped((f"{'x' * 300}.py", "")), f"homework.zip/{'x' * 300}.py (cannot be unpacked ([Errno 36] File name too long: "),
+    "no name": (zipped(("/", ""), (".py/", "")), "homework.zip (holds /, which leads out of it, and is left out)"),
+}
+
+
+@pytest.mark.parametrize("files, expected", ZIPS.values(), ids=ZIPS)
+def test_zips(tmp_path, files, expected):
+    folder = make(tmp_path / "class", files)
+    assert found(folder, exercises=["softmax"], every=True) == expected
+
+
+@pytest.mark.parametrize("content, says", HOSTILE_ZIPS.values(), ids=HOSTILE_ZIPS)
+@pytest.mark.parametrize("is_class", [False, True], ids=["of a student", "in that of a class"])
+def test_a_zip_that_cannot_be_used_is_one_line_and_does_no_harm(grade, tmp_path, content, says, is_class):
+    folder = make(tmp_path / "a/b/class", {"jane/homework.zip": content})
+    if is_class:
+        (tmp_path / "a/b/class.zip").write_bytes(zipped(("jane/homework.zip", content)))
+        shutil.rmtree(folder)
+        folder = tmp_path / "a/b/class.zip"
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = grade(folder, "--only", "softmax")
+    row = out.splitlines()[1]
+    assert (code, err) == (0, "") and row.startswith(f"jane     softmax   not judged  no softmax.py, but {says}")
+    assert len(out.split("\n\n")[0].splitlines()) == 2 and sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_zips_unpack_to_has_a_limit(tmp_path):
+    content = zipped(*((f"{i}/softmax.py", b"#" * MOST_BYTES) for i in range(7)))
+    folder = make(tmp_path / "class", {"jane/homework.zip": content})
+    problems = [what for _, _, what in found(folder, exercises=["softmax"])]
+    assert len(problems) == 3 and problems[:2] == [
+        f"homework.zip/softmax.py: left out: unpacked, the zip has more than {MOST_UNPACKED:,} bytes"] * 2
+    assert sum(path.stat().st_size for path in (tmp_path / "unpacked").rglob("*.py")) == MOST_UNPACKED
+
+
+def test_of_two_members_with_one_name_the_last_is_judged(tmp_path):
+    folder = make(tmp_path, {"jane/a.zip": zipped(("softmax.py", "first"), ("softmax.py", "last"))})
+    (one,) = find(folder, FAKE_COURSE, FAKE_COURSE, str(tmp_path))
+    assert one.file.path.read_text() == "last" and one.note == "of 2 files, softmax.py, the last of its name, is judged"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_zips_raise_nothing(tmp_path, seed):
+    """Whatever is changed, a zip has rows."""
+    generator = np.random.default_rng(seed)
+    content = zipped(ANSWER, ("a/attention.ipynb", "{}" * 50), a_link("b.py", "c"), ("d.zip", zipped(ANSWER)))
+    for k in range(200):
+        damaged = bytearray(content)
+        for place in generator.integers(0, len(content), 1 + k % 5):
+            damaged[place] = generator.integers(256)
+        folder = make(tmp_path / "class", {"jane/a.zip": bytes(damaged[:len(damaged) - (k % 7 == 0) * 9])})
+        assert found(folder) and all(student == "jane" for student, _, _ in found(folder, every=True))
+
+
+@pytest.mark.parametrize("platform, files", [
+    ("canvas", ["anna_11_1_softmax.py", "bob_LATE_12_2_homework.zip", "carl_13_3_notes.pdf"]),
+    ("moodle", ["anna_11_assignsubmission_file_/softmax.py", "bob_12_assignsubmission_file_/homework.zip", "carl_13_assignsubmission_file_/"]),
+])
+def test_a_class_as_platforms_zip_it(grade, fake, tmp_path, platform, files):
+    contents = "right", zipped(("softmax.py", "wrong")), ""
+    (tmp_path / "class.zip").write_bytes(zipped(*zip(files, contents)))
+    code, out, err = grade(tmp_path / "class.zip", "--only", "softmax", "--canvas", "grades.csv", "--report", "x.html")
+    assert (code, err) == (0, "") and verdicts(out) == {"anna": "right", "bob": "wrong", "carl": "not"}
+    assert [line.partition(",")[0] for line in out.splitlines() if "(late)" in line] == [out.splitlines()[2]] * (platform == "canvas")
+    rows = csv.reader(pathlib.Path("grades.csv").read_text().splitlines()[2:])
+    assert [row[:2] for row in rows] == [["anna", "11"], ["bob", "12"], ["carl", "13"]]
+    assert ("wrong, late" in pathlib.Path("x.html").read_text()) == (platform == "canvas")
+
+
+# which exercises
+
+@pytest.mark.parametrize("content, names", [
+    ("softmax\ntanh\n", "softmax, tanh"), ("# week 1\nsoftmax, tanh  # easy\n", "softmax, tanh"), ("", None), ("# none", None)])
+def test_a_file_in_the_folder_names_the_exercises(grade, fake, tmp_path, content, names):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "exercises.txt": content})
+    _, out, _ = grade(folder, "--seed", 1)
+    assert out.endswith(f"\nseed 1; exercises: {names}\n" if names else "\nseed 1\n")
+    assert ("tanh" in out) == bool(names) and "exercises" not in verdicts(out)
+    assert grade(folder, "--only", "gelu", "--seed", 1)[1].endswith("seed 1; exercises: gelu\n")
+    if names:
+        assert "exercises" not in grade(folder, "--gradescope", "x.json")[1]  # which a student could write
 
 
 # judging
@@ -249,7 +409,7 @@ def test_a_class(grade, tmp_path):
         "notebook/softmax.ipynb": json.dumps({"nbformat": 4, "cells": [
             {"cell_type": "code", "source": textwrap.dedent(SOFTMAX)}, {"cell_type": "markdown", "source": "Done."}]}),
     })
-    code, out, err = grade(folder, "--exercise", "softmax", "--seed", 1, "--json", "class.json", "--jobs", 1)
+    code, out, err = grade(folder, "--only", "softmax", "--seed", 1, "--json", "class.json", "--jobs", 1)
     assert (code, err) == (0, "")
     rows = {row["student"]: row for row in json.loads(pathlib.Path("class.json").read_text())["rows"]}
     assert {student: row["verdict"] for student, row in rows.items()} == {
@@ -288,7 +448,7 @@ def test_a_right_answer_gets_the_points(tmp_path):
     """ for name, scale in {"wrong": 1, "right": "scale"}.items()})
     for name, points in ("wrong", 0), ("right", 3):
         path = tmp_path / name / "scores.py"
-        row = command.row_of(Submission("jane", "scores", path), judged(path), COURSE, 3, tmp_path)
+        row = command.row_of(Submission("jane", "", "scores", File(path, path)), judged(path), COURSE, 3)
         assert (row.verdict, row.points, row.most_points) == (name, points, 3)
 
 
@@ -323,13 +483,13 @@ GATE = """
 def test_a_teachers_own_exercise(grade, tmp_path):
     path = own.new("gate")
     folder = make(tmp_path / "class", {"right/gate.py": GATE, "wrong/gate.py": GATE.replace(".sum(axis=0)", ""), "bob/x.txt": ""})
-    assert grade(folder, "--exercise", path, "--exercise", "softmax", "--json", "class.json")[0] == 0
+    assert grade(folder, "--only", f"{path}, softmax", "--json", "class.json")[0] == 0
     rows = {(row["student"], row["exercise"]): row for row in json.loads(pathlib.Path("class.json").read_text())["rows"]}
     assert {who: row["verdict"] for who, row in rows.items() if who[1] == "gate"} == {
         ("right", "gate"): "right", ("wrong", "gate"): "wrong", ("bob", "gate"): "not judged"}
     assert "sum its gradient over the rows" in rows["wrong", "gate"]["mistake"]
     path.write_text(path.read_text().replace("sum its gradient over the rows", "add up"))
-    assert "add up" in grade(folder, "--exercise", path)[1]  # another exercise, judged anew
+    assert "add up" in grade(folder, "--only", path)[1]  # another exercise, judged anew
 
 
 # tables
@@ -428,8 +588,8 @@ def test_a_spreadsheet_runs_no_formula():
 
 def test_a_table_for_canvas():
     rows = [
-        Row("doejane", "softmax", "right", points=2, most_points=2, file="doejane_LATE_123_456_softmax-1.py"),
-        Row("doejane", "scores", "wrong", points=1, most_points=3, file="doejane_LATE_123_457_scores.py"),
+        Row("doejane", "softmax", "right", points=2, most_points=2, number="123"),
+        Row("doejane", "scores", "wrong", points=1, most_points=3, number="123"),
         Row("bob", "softmax", "wrong", points=0, most_points=2, file="bob/softmax.py"),
         Row("carl", "softmax", "inconclusive", most_points=2), Row("carl", "scores", "not judged", most_points=3),
         Row("=1", "softmax", "not started", most_points=2), Row("eve", "", "not judged", file="x.py")]
@@ -447,7 +607,7 @@ def test_json():
     assert content["seed"] == 7 and len(content["rows"]) == len(ROWS)
     assert content["rows"][1] == {
         "student": "bob", "exercise": "softmax", "verdict": "wrong", "mistake": "the sum is missing; it returns a list",
-        "sentence": "the sum is missing; ...", "points": 0, "most_points": 2, "file": "bob.py", "note": "", "seconds": 0.25}
+        "sentence": "the sum is missing; ...", "points": 0, "most_points": 2, "file": "bob.py", "note": "", "seconds": 0.25, "late": False}
     assert content["rows"][0]["mistake"] is None
     assert content["mistakes"][0] == {"exercise": "softmax", "mistake": "the sum is missing", "count": 2, "answers": 6}
 
@@ -495,7 +655,7 @@ def test_nothing_is_overwritten_without_force(grade, fake, tmp_path, flag, path)
 
 def test_as_gradescopes_autograder(grade, fake, tmp_path):
     folder = make(tmp_path / "submission", {"answer.py": "right"})
-    arguments = folder, "--exercise", "softmax", "--gradescope", "out/results.json"
+    arguments = folder, "--only", "softmax", "--gradescope", "out/results.json"
     assert grade(*arguments)[0] == 0
     content = json.loads(pathlib.Path("out/results.json").read_text())
     assert (content["score"], [test["name"] for test in content["tests"]]) == (2, ["softmax"])
@@ -506,12 +666,16 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    (["nowhere"], "nowhere is not a folder"),
-    (["file"], "file is not a folder"),
+    (["nowhere"], "nowhere is neither a folder nor a zip"),
+    (["file"], "file is neither a folder nor a zip"),
     (["empty"], "there are no submissions in empty: no .py and no .ipynb"),
-    (["class", "--exercise", "sofmax"], "did you mean softmax?"),
-    (["class", "--exercise", "nowhere.py"], "nowhere.py"),
-    (["class", "--exercise", "empty.py"], "empty.py: "),
+    (["class", "--only", "tanh,sofmax"], "did you mean softmax?"),
+    (["class", "--only", ""], "there is no exercise ''"),
+    (["class", "--only", "nowhere.py"], "nowhere.py"),
+    (["class", "--only", "empty.py"], "empty.py: "),
+    (["chosen"], "chosen/exercises.txt: there is no exercise 'sofmax'; did you mean softmax?"),
+    (["own"], "own/exercises.txt: gate_exercise.py would run as yours; name files of your own with --only"),
+    (["binary"], "binary/exercises.txt: 'utf-8' codec can't decode"),
     (["class", "--jobs", "0"], "--jobs: expected a number of processes from 1, got 0"),
     (["class", "--seed", "-1"], "--seed: expected a whole number from 0, got -1"),
     (["class", "--points", "nan"], "--points: expected a number of points from 0, got nan"),
@@ -520,9 +684,11 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
     (["class", "--csv", "empty"], "empty is a folder"),
 ])
 def test_bad_input(grade, fake, arguments, says):
-    make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty.py": "", "empty/": ""})
+    make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty.py": "", "empty/": "", "chosen/exercises.txt": "sofmax",
+                          "own/exercises.txt": "gate_exercise.py", "binary/exercises.txt": b"\xff"})
+    before = sorted(os.listdir())
     one_line(grade(*arguments), says, (2,))
-    assert sorted(os.listdir()) == ["class", "empty", "empty.py", "file"]
+    assert sorted(os.listdir()) == before
 
 
 @pytest.mark.parametrize("name", ["\x1b[31mred", "two\nlines", "half \udce4", "\u202eturned", "<b>", "\x07"])

@@ -21,7 +21,7 @@ from study.exercises.report import RIGHT
 
 GENERATOR = "minigrad.exercises.grade"  # in a meta tag: such a file may be overwritten
 MARKS = {"right": "✓", "wrong": "✗", "inconclusive": "?", "error": "!", "timeout": "…"}
-NO_MARK = "–"
+NO_MARK, LATE = "–", "<small>late</small>"
 
 
 def html(rows: Sequence[Row], title: str, seed: int) -> str:
@@ -64,8 +64,7 @@ def grades(rows: Sequence[Row]) -> Iterator[str]:
     yield from (f'<th scope="col"><span>{escape(exercise)}</span></th>' for exercise in exercises)
     yield "</tr></thead><tbody>"
     for student, theirs in by_student(rows).items():
-        cells = {row.exercise: f'<td class="{kind(row.verdict)}"><a href="#{anchor(row)}" '
-                               f'aria-label="{escape(row.exercise)}: {row.verdict}">{mark(row)}</a></td>' for row in theirs}
+        cells = {row.exercise: cell(row) for row in theirs}
         yield f'<tr><th scope="row">{escape(student)}</th><td class="points">{points(theirs)}</td>'
         yield from (cells.get(exercise, "<td></td>") for exercise in exercises)
         yield "</tr>"
@@ -74,6 +73,11 @@ def grades(rows: Sequence[Row]) -> Iterator[str]:
     yield from (f"<td>{right[exercise]}</td>" for exercise in exercises)
     key = ", ".join(f"{sign} {verdict}" for verdict, sign in MARKS.items())
     yield f'</tr></tfoot></table></div><p class="soft">{key}, {NO_MARK} not started or not judged</p></section>'
+
+
+def cell(row: Row) -> str:
+    label, sign = f"{row.exercise}: {verdict(row)}", mark(row) + LATE * row.is_late
+    return f'<td class="{kind(row.verdict)}"><a href="#{anchor(row)}" aria-label="{escape(label)}">{sign}</a></td>'
 
 
 def alike(rows: Sequence[Row]) -> Iterator[str]:
@@ -107,7 +111,7 @@ def brief(row: Row) -> str:
     """The verdict, and the mistake in a line."""
     about = row.mistake or (row.sentence if row.verdict != "right" else "")
     what = escape(row.exercise or row.file)
-    return (f'<span class="answer"><span class="verdict {kind(row.verdict)}">{mark(row)} {what}: {row.verdict}</span> '
+    return (f'<span class="answer"><span class="verdict {kind(row.verdict)}">{mark(row)} {what}: {verdict(row)}</span> '
             f'<span class="about">{escape(about)}</span></span>')
 
 
@@ -117,14 +121,18 @@ def in_full(row: Row) -> str:
              block("report", row.report) if row.report else f"<p>{escape(row.sentence)}</p>"]
     if row.source:
         parts.append(f"<h4>{escape(row.file)}</h4>{block('answer', row.source)}")
-    if row.note:
-        parts.append(f"<p class=\"soft\">{escape(row.note)}</p>")
+    if row.remark:
+        parts.append(f"<p class=\"soft\">{escape(row.remark)}</p>")
     return f'<section id="{anchor(row)}">{"".join(parts)}</section>'
 
 
 def anchor(row: Row) -> str:
     """The answer's place on the page."""
     return f"answer-{hashlib.sha256(f'{row.student}/{row.exercise}/{row.file}'.encode()).hexdigest()[:16]}"
+
+
+def verdict(row: Row) -> str:
+    return row.verdict + ", late" * row.is_late
 
 
 def mark(row: Row) -> str:
