@@ -9,16 +9,17 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 from ..packages import reached
-from .api import VacuousGradcheckWarning, assert_gradients, gradcheck, gradcheck_report, gradgradcheck
+from .api import (
+    VacuousGradcheckWarning, assert_gradients, gradcheck, gradcheck_module, gradcheck_report, gradgradcheck,
+)
 from .causality import Causality, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
-from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 
 __all__ = [
-    "FAIL", "INCONCLUSIVE", "PASS", "Causality", "Census", "GradcheckError", "GradcheckReport", "InputReport", "SideCheck",
-    "VacuousGradcheckWarning", "assert_gradients", "census", "gradcheck", "gradcheck_module", "gradcheck_report",
-    "gradgradcheck", "is_causal",
+    "FAIL", "INCONCLUSIVE", "PASS", "Causality", "GradcheckError", "GradcheckReport", "InputReport", "SideCheck",
+    "VacuousGradcheckWarning", "assert_gradients", "gradcheck", "gradcheck_module", "gradcheck_report", "gradgradcheck",
+    "is_causal",
 ]
 
 if not TYPE_CHECKING:  # which would allow any name

@@ -4,11 +4,12 @@ import warnings
 from typing import Any, Callable, Sequence, TypeAlias
 
 import numpy as np
+from tqdm import tqdm
 
-from ..tensor import Tensor  # noqa: F401  the examples name it
+from ..tensor import Tensor
 from .arguments import as_inputs, generator_for
 from .check import Options, check
-from .libraries import array_of
+from .libraries import MINIGRAD, array_of
 from .narrow import check_narrow
 from .report import GradcheckReport
 from .side_checks import recorded, run
@@ -95,6 +96,41 @@ def assert_gradients(fn: Checked, inputs: Any, *others: Any, **options: Any) -> 
     report = gradcheck_report(fn, inputs, *others, **options)
     if not report.is_proof:
         raise AssertionError(str(report))
+
+
+def gradcheck_module(
+    module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any], Any] | None = None,
+    raise_exception: bool = True, progress: bool | None = None, seed: int = 0, **options: Any,
+) -> GradcheckReport:
+    """`gradcheck` for every parameter of a float64 module, called as module(*inputs); returns the report.
+
+    `select` picks the outputs to differentiate from what the module returns, by default all. Parameters are moved in
+    place and restored; their `grad` is not touched. Random states are held fixed, so dropout may be on. `progress` shows a
+    bar on stderr, by default only in a terminal.
+
+    >>> import nn, minigrad as mg
+    >>> layer = nn.Linear(3, 2).to("float64")
+    >>> gradcheck_module(layer, mg.randn(5, 3, dtype="float64")).verdict
+    'pass'
+    """
+    given = Given.of(module, inputs)
+    own = dict(getattr(module, "named_parameters", dict)()) if given.library is MINIGRAD else None
+    if given.is_narrow or any(map(given.library.is_narrow, (own or {}).values())):
+        raise TypeError("the module or its inputs are not float64; use .double(), or gradcheck, which judges other dtypes "
+                        "by what their rounding allows")
+    subject = given.subject(parameters=own, select=select)
+    names = list(subject.leaves)
+
+    def bar(indices):
+        shown = tqdm(indices, desc="gradcheck", unit="parameter", disable=None if progress is None else not progress)
+        for i in shown:
+            shown.set_postfix_str(names[i])
+            yield i
+
+    report = check(subject, options_from({"seed": seed, **options}), bar)
+    if raise_exception:
+        report.raise_if_wrong()
+    return report
 
 
 def gradgradcheck(

@@ -162,10 +162,6 @@ class Library:
         """The largest number on the way back, as far as it is known."""
         return max((float(np.max(np.abs(u), initial=0.0)) for u in upstreams), default=0.0)
 
-    def uses(self, outputs: Values, leaves: Leaves) -> list[int]:
-        """How often each leaf is used on the tape, if that is known."""
-        return [1] * len(leaves)
-
     def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
         """By name: each returns a sentence on what a backward of this library gets wrong, or "", or None if not run."""
         return {}
@@ -298,10 +294,6 @@ class Minigrad(Taped):
             arrived = tape.gradients(roots(outputs, upstreams), ops, current(), True)
         sizes = [np.max(np.abs(g), initial=0.0) for g in arrived if g is not None]
         return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
-
-    def uses(self, outputs: Values, leaves: Leaves) -> list[int]:
-        parents = [parent for node in nodes_below(outputs) if isinstance(node, tape.Op) for parent in node.parents]
-        return [parents.count(leaf.node) for leaf in leaves]
 
     def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
         return {"each op keeps the contract": lambda: self.each_op(record)}

@@ -8,7 +8,7 @@ import pytest
 from tables import each
 
 import minigrad as mg
-from minigrad.gradcheck import census, gradcheck_module, gradcheck_report, is_causal
+from minigrad.gradcheck import gradcheck_module, gradcheck_report, is_causal
 
 
 def drawn(*shape):
@@ -213,7 +213,7 @@ def test_other_checks():
     """They take the same functions, or say in a line which ones they take."""
     torch = pytest.importorskip("torch")
     x, pair = torch.tensor(X, requires_grad=True), (np.tanh, lambda dout, x: dout * (1 - np.tanh(x) ** 2))
-    assert gradcheck_module(pair, X, progress=False) and [row.status for row in census(pair, X)] == ["ok"]
+    assert gradcheck_module(pair, X, progress=False)
 
     def is_refused(name, row):
         call, words = row
