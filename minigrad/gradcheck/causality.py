@@ -73,7 +73,8 @@ class Run:
     """fn as a function of an array of tokens, each call from the same buffers and random states."""
 
     def __init__(self, fn: Callable[..., Any], tokens: Any, seed: int):
-        self.library, self.like, self.seed = library_of(fn, (tokens,)), tokens, seed
+        self.library, self.seed = library_of(fn, (tokens,)), seed
+        self.like = tokens if self.library.is_tensor(tokens) else None
         self.fn: Callable[..., Any] = function_of(fn, self.library)
         self.state, self.array, self.generator = State(self.fn), array_of(tokens), generator_for(seed)
         is_vectors = self.array.dtype.kind == "f" and self.array.ndim > 1

@@ -15,7 +15,6 @@ from .. import random, tape
 from ..autograd.function import Function
 from ..autograd.functional import grad
 from ..autograd.grad_mode import is_grad_enabled, no_grad, set_grad_enabled
-from ..creation import tensor
 from ..runner import EAGER, current
 from ..tensor import Tensor, wrap
 from . import torch_checks
@@ -45,6 +44,7 @@ class Library:
     copies: bool = True  # does each call get copies of inputs that are no leaves? Else they are watched
     needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
     notes: Sequence[str] = ()  # for a report
+    generators: Sequence[Generator] = ()  # what a function may draw random numbers from
 
     def is_tensor(self, value: Any) -> bool:
         return False
@@ -66,12 +66,8 @@ class Library:
         return np.array(value)
 
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
-        """With the dtype, and on the device, of the tensor `like`; of an array's dtype if `like` is none."""
-        return array
-
-    def drawn(self, array: np.ndarray, dtype: str) -> Any:
-        """An input of a check: floats with this dtype, and so that they get a gradient."""
-        return array.astype(dtype) if array.dtype.kind == "f" else array
+        """With the dtype, and on the device, of a tensor `like` this; or in the dtype of this name; in its own if None."""
+        return array if like is None else array.astype(getattr(like, "dtype", like), copy=False)
 
     def write(self, tensor: Any, array: np.ndarray) -> None:
         """Write the array's numbers into the tensor's memory."""
@@ -126,13 +122,9 @@ class Library:
         """A copy in float64."""
         return self.tensor(self.array(tensor).astype(np.float64), None, self.is_leaf(tensor))
 
-    def placed(self, value: Any, device: str) -> Any:
-        """A tensor or module, moved to this device."""
+    def placed(self, value: Any, dtype: str, device: str | None) -> Any:
+        """A tensor or module, moved to this device; the parameters of a module in this dtype."""
         return value
-
-    def converted(self, fn: Any, dtype: str) -> Any:
-        """fn, with its parameters in this dtype if it is a module."""
-        return fn
 
     def is_function(self, value: Any) -> bool:
         """Is this a class with a forward and a backward of its own?"""
@@ -169,10 +161,6 @@ class Library:
     def owns(self, fn: Any) -> bool:
         """Is this function one of the library, whatever its inputs are?"""
         return False
-
-    def generators(self) -> list[Generator]:
-        """What a function may draw random numbers from."""
-        return []
 
 
 class Taped(Library):
@@ -236,6 +224,7 @@ class Taped(Library):
 class Minigrad(Taped):
     name = "minigrad"
     copies = False
+    generators = (Generator(random.get_state, random.set_state, random.manual_seed),)
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, Tensor)
@@ -256,7 +245,7 @@ class Minigrad(Taped):
         return name
 
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
-        made = wrap(np.asarray(array.astype(like.dtype, copy=False) if self.is_tensor(like) else array))
+        made = wrap(np.asarray(super().tensor(array, like)))
         return made.requires_grad_() if is_leaf else made
 
     def double(self, tensor: Any) -> Any:
@@ -315,14 +304,8 @@ class Minigrad(Taped):
                     return type(detail)(f"{op.title}.backward {detail}")
         return ""
 
-    def drawn(self, array: np.ndarray, dtype: str) -> Any:
-        return tensor(super().drawn(array, dtype), requires_grad=array.dtype.kind == "f")
-
     def write(self, tensor: Any, array: np.ndarray) -> None:
         tensor.array[...] = array
-
-    def generators(self) -> list[Generator]:
-        return [Generator(random.get_state, random.set_state, random.manual_seed)]
 
 
 def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
@@ -355,6 +338,7 @@ class Torch(Taped):
     def __init__(self, torch: Any):
         super().__init__(torch.set_grad_enabled, torch.is_grad_enabled, self.gradients)
         self.torch = torch
+        self.generators: Sequence[Generator] = [Generator(torch.get_rng_state, torch.set_rng_state, torch.manual_seed)]
         spare(torch.__file__)
 
     def is_tensor(self, value: Any) -> bool:
@@ -383,12 +367,9 @@ class Torch(Taped):
 
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
         made = self.torch.from_numpy(array)
-        made = made.to(like.device, like.dtype) if self.is_tensor(like) else made
+        if like is not None:
+            made = made.to(like.device, like.dtype) if self.is_tensor(like) else made.to(getattr(self.torch, like))
         return made.requires_grad_(is_leaf)
-
-    def drawn(self, array: np.ndarray, dtype: str) -> Any:
-        made = self.torch.from_numpy(array)
-        return made.to(getattr(self.torch, dtype)).requires_grad_() if array.dtype.kind == "f" else made
 
     def write(self, tensor: Any, array: np.ndarray) -> None:
         tensor.data.copy_(self.torch.from_numpy(array))
@@ -403,10 +384,10 @@ class Torch(Taped):
         """On the same device, which alone a kernel may be for."""
         return tensor.detach().to(self.torch.float64, copy=True).requires_grad_(tensor.requires_grad)
 
-    def placed(self, value: Any, device: str) -> Any:
+    def placed(self, value: Any, dtype: str, device: str | None) -> Any:
         if self.is_tensor(value):
             return value.detach().to(device).requires_grad_(value.requires_grad)
-        return value.to(device) if isinstance(value, self.torch.nn.Module) else value
+        return value.to(device, getattr(self.torch, dtype)) if isinstance(value, self.torch.nn.Module) else value
 
     def has_hooks(self, value: Any) -> bool:
         if isinstance(value, self.torch.nn.Module):
@@ -418,9 +399,6 @@ class Torch(Taped):
 
     def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
         return {} if record.subject.is_backward else torch_checks.checks_of(record)
-
-    def converted(self, fn: Any, dtype: str) -> Any:
-        return fn.to(getattr(self.torch, dtype)) if isinstance(fn, self.torch.nn.Module) else fn
 
     def is_function(self, value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)
@@ -462,9 +440,6 @@ class Torch(Taped):
             found = [None] * len(owners)
         more = [owner.grad for owner in owners]
         return [g if extra is None else extra if g is None else g + extra for g, extra in zip(found, more)]
-
-    def generators(self) -> list[Generator]:
-        return [Generator(self.torch.get_rng_state, self.torch.set_rng_state, self.torch.manual_seed)]
 
 
 class Repeated:
@@ -531,13 +506,10 @@ class Jax(Library):
         return array.astype(np.float32) if is_narrow else array
 
     def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> Any:
-        return self.jax.numpy.asarray(array, like.dtype if self.is_tensor(like) else None)
+        return self.jax.numpy.asarray(array, getattr(like, "dtype", like))
 
     def repeated(self, function: Flat) -> "Repeated":
         return function if isinstance(function, Repeated) else Repeated(self.jax, function)
-
-    def drawn(self, array: np.ndarray, dtype: str) -> Any:
-        return self.jax.numpy.asarray(array, dtype if array.dtype.kind == "f" else None)
 
     def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
         outputs, backward = function(leaves), self.derivative(function, len(leaves))

@@ -64,9 +64,6 @@ class Pair(Library):
             return ""
         return f"does not fit: a pair (forward, backward) takes float64 and float32; got {described(tensor)}"
 
-    def tensor(self, array: np.ndarray, like: Any, is_leaf: bool = False) -> np.ndarray:
-        return array if like is None else array.astype(like.dtype, copy=False)
-
     def wide(self) -> ContextManager[Any]:
         return self.host.wide()
 

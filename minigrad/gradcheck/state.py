@@ -26,7 +26,7 @@ PutBack = Callable[[], Any]
 
 def all_generators() -> list[Generator]:
     """Every global one that a function may draw from."""
-    return [NUMPYS, PYTHONS, *(generator for library in (MINIGRAD, *others()) for generator in library.generators())]
+    return [NUMPYS, PYTHONS, *(generator for library in (MINIGRAD, *others()) for generator in library.generators)]
 
 
 class Used(Reached):

@@ -105,13 +105,14 @@ def checked(target: str, inputs: Sequence[str], dtype: str, device: str | None, 
     values = parsed(" ".join(inputs), np.random.default_rng(seed))
     with user_errors(f"{target} cannot be checked"), library.wide() if dtype == "float64" else contextlib.nullcontext():
         fn, values = by_name(fn, values)
-        values = [library.drawn(value, dtype) if isinstance(value, np.ndarray) else value for value in values]
+        for k, value in enumerate(values):
+            if isinstance(value, np.ndarray):
+                is_float = value.dtype.kind == "f"
+                values[k] = library.tensor(value, dtype if is_float else None, is_float)
         if library is MINIGRAD and library.owns(fn):
             return gradcheck_module(fn.to(dtype), values, seed=seed, raise_exception=False, progress=False)
-        fn = library.converted(fn, dtype)
-        if device:
-            with user_errors(f"--device {device} cannot be used"):
-                fn, *values = [library.placed(value, device) for value in (fn, *values)]
+        with user_errors(f"--device {device} cannot be used") if device else contextlib.nullcontext():
+            fn, *values = [library.placed(value, dtype, device) for value in (fn, *values)]
         return gradcheck_report(fn, values, seed=seed)
 
 
