@@ -8,7 +8,7 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -187,7 +187,7 @@ OF_INPUTS: dict[str, Callable[[Any], Any]] = {
 def takes_inputs_of_any_layout(case: Case) -> str | None:
     """A forward that raises says that it cannot."""
     found = None
-    for name, lay_out in OF_INPUTS.items() if not case.is_random else ():
+    for name, lay_out in OF_INPUTS.items() if case.has_function and not case.is_random else ():
         leaves = [lay_out(leaf).requires_grad_() for leaf in case.leaves(only=[])]
         plain = [leaf.detach().clone(memory_format=case.torch.contiguous_format).requires_grad_() for leaf in leaves]
         try:
@@ -289,27 +289,20 @@ def gives_no_none(case: Case) -> str | None:
     return ""
 
 
-class Shorter(NamedTuple):
-    """All axes of length `n` are cut to `size`, in the inputs that move and in the other values."""
+def shortened(case: Case) -> Iterator[tuple[int, str, list[np.ndarray], list[Any]]]:
+    """All axes of a length in turn cut to 1 and to 0; to 0 only if no last axis, which has features, has this length.
 
-    n: int
-    size: int
-    where: str
-    arrays: list[np.ndarray]
-    values: list[Any]
-
-
-def shortened(names: Sequence[str], arrays: Sequence[np.ndarray], values: Sequence[Any]) -> Iterator[Shorter]:
-    """Each length in turn cut to 1 and to 0; to 0 only if no last axis, which has features, has this length."""
+    (The length, a sentence, the inputs that move, the other values)
+    """
     axes: dict[int, str] = {}
-    for name, array in zip(names, arrays):
+    for name, array in zip(case.names, case.arrays):
         for axis, n in enumerate(array.shape):
             axes.setdefault(n, f"axis {axis} of {name}")
-    features = {array.shape[-1] for array in arrays if array.ndim > 1}
+    features = {array.shape[-1] for array in case.arrays if array.ndim > 1}
     for n, size in itertools.product(axes, (1, 0)):
         if n > size and (size or n not in features):
-            yield Shorter(n, size, f"{axes[n]} has size {size}", [cut(array, n, size) for array in arrays],
-                          [cut(value, n, size) if isinstance(value, np.ndarray) else value for value in values])
+            values = [cut(value, n, size) if isinstance(value, np.ndarray) else value for value in case.subject.items]
+            yield n, f"{axes[n]} has size {size}", [cut(array, n, size) for array in case.arrays], values
 
 
 def cut(value: np.ndarray, n: int, size: int) -> np.ndarray:
@@ -335,18 +328,17 @@ def wrong_slopes(value: Callable[[list[np.ndarray]], float], arrays: Sequence[np
 
 
 def takes_sizes_of_1_and_0(case: Case) -> str | None:
-    if case.record.precision:  # plain differences would show its rounding
+    if not case.has_function or case.record.precision:  # plain differences would show its rounding
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [wrong_at_size(case, shorter) for shorter in shortened(case.names, case.arrays, case.subject.items)]
+        found = [wrong_at_size(case, *shorter) for shorter in shortened(case)]
     ran = [detail for detail in found if detail is not None]
     return max(ran, key=lambda detail: (bool(detail), not isinstance(detail, Remark)), default=None)
 
 
-def wrong_at_size(case: Case, shorter: Shorter) -> str | None:
+def wrong_at_size(case: Case, n: int, where: str, arrays: Sequence[np.ndarray], values: Sequence[Any]) -> str | None:
     """Of gradients that are right at full size. The function must do with these sizes, and not broadcast them back."""
-    n, _, where, arrays, values = shorter
     leaves = [case.tensor(array).requires_grad_() for array in arrays]
     try:
         outputs = case.call(leaves, values)
@@ -372,9 +364,7 @@ CHECKS: dict[str, Callable[[Case], str | None]] = {
     "outputs may go unused": gives_each_output_alone,
     "no gradient is None": gives_no_none,
     "calls are kept apart": keeps_calls_apart,
-}
-# Only if a torch.autograd.Function is called. PyTorch's own get these right, or crash on a size that they do not expect.
-CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str | None]] = {
+    # If a torch.autograd.Function is called: PyTorch's own get these right, or crash on a size that they do not expect.
     "takes inputs of any layout": takes_inputs_of_any_layout,
     "sizes of 1 and 0": takes_sizes_of_1_and_0,
 }
@@ -382,9 +372,4 @@ CHECKS_OF_FUNCTIONS: dict[str, Callable[[Case], str | None]] = {
 
 def checks_of(record: Any) -> dict[str, Callable[[], str | None]]:
     case = Case(record)
-
-    def of_function(look: Callable[[Case], str | None]) -> str | None:
-        return look(case) if case.has_function else None
-
-    checks: dict[str, Callable[[], str | None]] = {name: functools.partial(look, case) for name, look in CHECKS.items()}
-    return checks | {name: functools.partial(of_function, look) for name, look in CHECKS_OF_FUNCTIONS.items()}
+    return {name: functools.partial(look, case) for name, look in CHECKS.items()}

@@ -3,7 +3,7 @@ import pytest
 from tables import each
 
 from minigrad.gradcheck import gradcheck_report
-from minigrad.gradcheck.torch_checks import CHECKS, CHECKS_OF_FUNCTIONS
+from minigrad.gradcheck.torch_checks import CHECKS
 
 torch = pytest.importorskip("torch")
 from for_pytorch import by_hand  # noqa: E402
@@ -32,7 +32,7 @@ def test_every_mistake_has_its_sentence():
 
     each(by_hand.WRONG, found)
     each(by_hand.REMARKED, remarked)
-    assert CHECKS.keys() | CHECKS_OF_FUNCTIONS.keys() <= {row.says.split(":")[0] for row in by_hand.WRONG.values()}
+    assert CHECKS.keys() <= {row.says.split(":")[0] for row in by_hand.WRONG.values()}
 
 
 @pytest.mark.parametrize("name, checks", [
@@ -48,7 +48,7 @@ def test_what_is_right_apart_from_a_mistake_is_not_accused(name, checks):
 
 
 @pytest.mark.parametrize("fn, inputs, not_run", [
-    (torch.tanh, (by_hand.leaf(3),), {"each input alone may need a gradient", "outputs may go unused", *CHECKS_OF_FUNCTIONS}),
+    (torch.tanh, (by_hand.leaf(3),), {"each input alone may need a gradient", "outputs may go unused", "takes inputs of any layout", "sizes of 1 and 0"}),
     (by_hand.LINEAR.function(), by_hand.LINEAR.inputs, {"outputs may go unused"}),
 ])
 def test_what_does_not_apply_is_not_counted(fn, inputs, not_run):
