@@ -1,4 +1,5 @@
 """`gradcheck` and `gradgradcheck`, with PyTorch's signatures, for functions of any library."""
+import contextlib
 import dataclasses
 import warnings
 from typing import Any, Callable, Sequence, TypeAlias
@@ -144,7 +145,9 @@ def gradgradcheck(
     """
     refuse(others)
     chosen = options_from(options)
-    with Given.of(fn, inputs).as_float64() as subject:
+    given = Given.of(fn, inputs)
+    with given.library.wide() if given.is_narrow else contextlib.nullcontext():
+        subject = (given.widened() if given.is_narrow else given).subject()
         report = check_backward(subject, grad_outputs, chosen)
     return conclude(report, raise_exception)
 

@@ -7,14 +7,13 @@ import numpy as np
 
 from .above import consultations
 from .arguments import generator_for
-from .blame import told
 from .differences import (
     FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, levels_for, overall, random_direction, size_of,
     step_along, wider,
 )
 from .kinks import judge_kinks
 from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
-from .side_checks import repeats, side_checks
+from .side_checks import differentiated, side_checks
 from .time_limit import TookTooLong
 from .subject import NOISE, SMALL_OUTPUT, Record, Subject
 
@@ -82,8 +81,10 @@ def check_in_time(subject: Subject, options: Options, progress: Progress) -> Gra
         point = inside_domain(subject)
         # A function without a name is named after the op that made its output.
         title = subject.title or getattr(getattr(point.tensors[0], "grad_fn", None), "title", "the function")
-        sides = differentiate(point, options, generator)
-        reports = check_inputs(point, sides, options, generator, progress) if len(sides) > 1 else []
+        sides, reports = [differentiated(point, generator)], []
+        if sides[0].passed:
+            sides += side_checks(point, generator, options.nondet_tol, options.check_undefined_grad)
+            reports = check_inputs(point, sides, options, generator, progress)
         if not reports:
             return GradcheckReport(title, [], sides, [], False, options.seed)
         is_wrong = FAIL in [*(side.verdict for side in sides), *(report.verdict for report in reports)]
@@ -103,30 +104,16 @@ def inside_domain(subject: Subject) -> Record:
     lost = sum(np.count_nonzero(np.isnan(out)) for out in point.outputs)
     if not lost:
         return point
-    before = [leaf.copy() for leaf in subject.leaves.values()]
     for leaf in subject.leaves.values():
         leaf[...] = np.abs(leaf) + SHIFT
     inside = Record(subject)
     if any(np.any(np.isnan(out)) for out in inside.outputs):
-        for leaf, old in zip(subject.leaves.values(), before):
-            leaf[...] = old
+        subject.restore()
         return Record(subject)
     subject.before = [array.copy() for array in subject.arrays()]
     subject.notes.append(f"the given point is outside of the domain, {lost} of {point.size} outputs are NaN there: checked "
                          f"at |x| + {SHIFT}")
     return inside
-
-
-def differentiate(point: Record, options: Options, generator: np.random.Generator) -> list[SideCheck]:
-    """The side checks, once the point has its gradients. If there is only one, nothing else can be checked."""
-    first = repeats(point.subject)
-    if not first.passed:
-        return [first]
-    try:
-        point.differentiate(generator)
-    except Exception as error:  # noqa: BLE001  a backward that raises is wrong
-        return [SideCheck("backward gives gradients", False, told(error))]
-    return [first, *side_checks(point, generator, options.nondet_tol, options.check_undefined_grad)]
 
 
 def check_inputs(point: Record, sides: list[SideCheck], options: Options, generator: np.random.Generator,
@@ -286,16 +273,14 @@ def rounding_of_backward(point: Record, i: int, is_jacobian: bool, generator: np
     """How far a gradient jumps about where inputs hardly move, as where terms cancel: the most in each row."""
     subject, found = point.subject, np.zeros(1)
     here = point.jacobians[i] if is_jacobian else point.gradients[i].reshape(1, -1)
-    arrays = list(subject.leaves.values())
-    before = [array.copy() for array in arrays]
+    before = [array.copy() for array in subject.arrays()]
     for _ in range(NEIGHBOURS):
-        for array, start in zip(arrays, before):
-            array[...] = start * (1 + NEARBY * generator.uniform(-1, 1, start.shape))
+        for leaf in subject.leaves.values():
+            leaf *= 1 + NEARBY * generator.uniform(-1, 1, leaf.shape)
         near = Record(subject)
         there = near.jacobians[i] if is_jacobian else near.backward(point.upstream)[i].reshape(1, -1)
         found = np.maximum(found, np.max(np.abs(there - here), axis=1))
-        for array, start in zip(arrays, before):
-            array[...] = start
+        subject.restore(before)
     return found
 
 

@@ -44,6 +44,7 @@ class Library:
     copies: bool = True  # does each call get copies of inputs that are no leaves? Else they are watched
     needs = "give tensors of minigrad, PyTorch or JAX, or a pair (forward, backward) and arrays"
     notes: Sequence[str] = ()  # for a report
+    functions: Sequence[Callable[..., Any]] = ()  # of its own, that run beside the one that is checked
     generators: Sequence[Generator] = ()  # what a function may draw random numbers from
 
     def is_tensor(self, value: Any) -> bool:
@@ -137,10 +138,6 @@ class Library:
     def call(self, fn: Callable[..., Any], arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
         """fn(*arguments), with these tensors in place of its parameters."""
         return fn(*arguments)
-
-    def functions(self) -> list[Callable[..., Any]]:
-        """Those of the library's own that run beside the one that is checked."""
-        return []
 
     def has_hooks(self, value: Any) -> bool:
         """Has this tensor or module hooks that change gradients?"""

@@ -43,6 +43,7 @@ class Pair(Library):
                  table: Sequence[Convention] = TABLE):
         self.forward = forward
         self.backward = backward
+        self.functions = (backward,)
         self.host = host
         layer, other = map(layer_of, (forward, backward))
         self.is_layer: bool = layer is other and not isinstance(layer, (type, ModuleType, type(None)))
@@ -273,9 +274,6 @@ class Pair(Library):
     def derivative(self, function: Flat, count: int) -> Flat:
         raise RuntimeError(f"{self.title(title_of(self.forward))}: a backward in NumPy cannot itself be differentiated "
                            "(create_graph=True)")
-
-    def functions(self) -> list[Callable[..., Any]]:
-        return [self.backward]
 
     def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
         return {"each op keeps the contract": lambda: self.contract(record)}

@@ -92,8 +92,19 @@ def close(point: Record, expected: list[np.ndarray], got: list[np.ndarray]) -> s
     return SAME
 
 
+def differentiated(point: Record, generator: np.random.Generator, digits: int | None = None) -> SideCheck:
+    """Has the point its gradients now, of a function that repeats? If not, nothing else can be judged."""
+    first = repeats(point.subject)
+    if first.passed:
+        try:
+            point.differentiate(generator, digits)
+        except Exception as error:  # noqa: BLE001  a backward that raises is wrong
+            return SideCheck("backward gives gradients", False, told(error))
+    return first
+
+
 def repeats(subject: Subject) -> SideCheck:
-    """Whether two calls give the same. If not, nothing else can be judged."""
+    """Do two calls give the same?"""
     is_same = np.array_equal(subject.values(), subject.values(), equal_nan=True)
     subject.state.hold_drawn()
     if detail := subject.changed(subject.before):

@@ -52,7 +52,7 @@ class Subject:
         self.items: list[Any] = items_of([mapped(x, self.made, name) for x, name in zip(inputs, input_names(fn, inputs))])
         self.arguments += [(name, self.leaves[name]) for name in self.parameters]
         self.function: Callable[..., Any] = library.repeated(self.call)
-        self.state: State = State(fn, *library.functions(), *filter(callable, items_of(inputs)))
+        self.state: State = State(fn, *library.functions, *filter(callable, items_of(inputs)))
         self.refuse_unfit()
         self.before: list[np.ndarray] = [array.copy() for array in self.arrays()]
 
@@ -237,12 +237,9 @@ class Record:
         """A copy for each output."""
         return [np.array(part, order="C") for part in split(upstream, self.outputs)]
 
-    def arriving(self, upstream: np.ndarray) -> list[np.ndarray | None]:
-        """The gradient of sum(outputs * upstream) for each leaf; None where none arrives."""
-        return self.pulled(self.parts(upstream))
-
     def pulled(self, upstreams: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-        """The same, from an upstream for each output, which lies in memory as it is given."""
+        """The gradient for each leaf, None where none arrives, from an upstream for each output, which lies in memory as it
+        is given."""
         self.prepare()
         with self.subject.watched(), limited(self.subject.time_limit, "a backward"):
             return self.pullback(upstreams)
@@ -256,9 +253,9 @@ class Record:
             self.subject.is_repeatable = False
 
     def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
-        """A gradient for each leaf, zeros if none arrived."""
+        """The gradient of sum(outputs * upstream) for each leaf, zeros if none arrived."""
         return [np.zeros(x.shape) if g is None else np.array(g, np.float64)
-                for x, g in zip(self.subject.leaves.values(), self.arriving(upstream))]
+                for x, g in zip(self.subject.leaves.values(), self.pulled(self.parts(upstream)))]
 
     def recorded(self) -> list[np.ndarray]:
         """The gradients as the library computes them where they can be differentiated again."""
@@ -415,12 +412,6 @@ class Given(NamedTuple):
     def widened(self) -> "Given":
         """In float64; call it, and what uses the result, inside `library.wide()`."""
         return Given(*self.library.widened(self.fn, self.inputs), self.library)
-
-    @contextlib.contextmanager
-    def as_float64(self) -> Iterator[Subject]:
-        """What is to be checked, as copies in float64 if something is narrower."""
-        with self.library.wide() if self.is_narrow else contextlib.nullcontext():
-            yield (self.widened() if self.is_narrow else self).subject()
 
 
 def function_of(fn: Any, library: Library) -> Callable[..., Any]:
