@@ -171,14 +171,6 @@ class Taped(Library):
         self.records = records
         self.grad = grad
 
-    @property
-    def is_recording(self) -> bool:
-        return self.records()
-
-    @is_recording.setter
-    def is_recording(self, mode: bool) -> None:
-        self.recording(mode)
-
     def is_leaf(self, value: Any) -> bool:
         return self.is_tensor(value) and value.requires_grad
 

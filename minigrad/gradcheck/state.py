@@ -60,7 +60,8 @@ class State:
             keeps_numbers(buffer) for buffer in each_once(buffer for module in modules for buffer in module.buffers())]
         self.others: list[PutBack] = [keeps(part, key) for part in parts for key in vars(part)
                                       if key == "training" or key.endswith("_hooks")]
-        self.others += [keeps(library, "is_recording") for library in (MINIGRAD, *others()) if isinstance(library, Taped)]
+        self.others += [functools.partial(library.recording, library.records())
+                        for library in (MINIGRAD, *others()) if isinstance(library, Taped)]
         for tensor in filter(is_leaf, tensors):
             of_torch = ("data", "requires_grad") if hasattr(tensor, "data_ptr") else ()
             self.others += [keeps(tensor, key) for key in ("grad", "_backward_hooks", *of_torch) if hasattr(tensor, key)]
