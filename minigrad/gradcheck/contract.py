@@ -54,14 +54,6 @@ def nearly_equal(x: np.ndarray, y: np.ndarray, rounding: float) -> bool:
     return np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * largest(x) + rounding, equal_nan=True)
 
 
-def difference(names: Sequence[str], expected: Sequence[Any], got: Sequence[Any], rounding: float) -> str:
-    """The name of the first that is not as expected, and by how much; "" if there is none."""
-    for name, x, y in zip(names, map(np.asarray, expected), map(np.asarray, got), strict=True):
-        if not nearly_equal(x, y, rounding):
-            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {largest(x):.3g}"
-    return ""
-
-
 def largest(x: np.ndarray) -> float:
     """The largest finite |x|."""
     return float(np.max(np.abs(x[np.isfinite(x)]), initial=0.0))

@@ -6,7 +6,7 @@ import numpy as np
 
 from .arguments import flat, split
 from .blame import told
-from .contract import CANCELLED, Remark, largest, nearly_equal
+from .contract import CANCELLED, Remark, largest
 from .report import SideCheck
 from .subject import Record, Subject
 
@@ -85,13 +85,6 @@ def same(point: Record, a: list[np.ndarray], b: list[np.ndarray], tolerance: flo
     return SAME
 
 
-def close(point: Record, expected: list[np.ndarray], got: list[np.ndarray]) -> str:
-    for name, x, y in zip(point.names, expected, got, strict=True):
-        if not nearly_equal(x, y, point.rounding):
-            return f"{name}: they differ by up to {np.nanmax(np.abs(x - y)):.3g} of {np.nanmax(np.abs(x)):.3g}"
-    return SAME
-
-
 def differentiated(point: Record, generator: np.random.Generator, digits: int | None = None) -> SideCheck:
     """Has the point its gradients now, of a function that repeats? If not, nothing else can be judged."""
     first = repeats(point.subject)
@@ -142,7 +135,7 @@ def linear(point: Record, generator: np.random.Generator) -> str:
     other, is_here = generator.standard_normal(upstream.shape), generator.random(upstream.shape) < 0.5
     for a, b in ((upstream, other), (np.where(is_here, upstream, 0.0), np.where(is_here, 0.0, upstream))):
         parts, whole = [x + y for x, y in zip(point.backward(a), point.backward(b))], point.backward(a + b)
-        if detail := close(point, parts, whole):
+        if detail := point.differs(whole, parts):
             detail = f"backward(u + w) is not backward(u) + backward(w); {detail}"
             if not all(np.allclose(x, y, rtol=0.0, atol=SMALL * largest(x), equal_nan=True) for x, y in zip(parts, whole)):
                 return detail
@@ -156,7 +149,7 @@ def recorded(point: Record) -> str | None:
         found = point.recorded()
     except Exception:  # noqa: BLE001
         return None
-    detail = close(point, point.gradients, found)
+    detail = point.differs(found)
     return f"create_graph=True gives another gradient; {detail}" if detail else SAME
 
 
@@ -185,4 +178,4 @@ def one_by_one(point: Record) -> str:
     for part in parts:
         alone = flat(other if other is part else np.zeros_like(other) for other in parts)
         total = [a + b for a, b in zip(total, point.backward(alone))]
-    return close(point, point.gradients, total)
+    return point.differs(total)

@@ -11,7 +11,7 @@ from .arguments import (
     split, title_of, unused,
 )
 from .blame import told
-from .contract import CANCELLED, largest
+from .contract import CANCELLED, largest, nearly_equal
 from .differences import along, noise_of, random_direction, size_of
 from .libraries import MINIGRAD, NUMPY, Library, library_of, library_of_value
 from .pair import WITH_VALUE, Pair, pair_of
@@ -333,11 +333,15 @@ class Record:
 
     def is_sum_of_rows(self) -> bool:
         """Do the Jacobian's rows, if they have been computed, add up to backward(upstream)?"""
-        return not self._jacobians or not self.is_finite() or all(
-            np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
-                        atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + self.rounding)
-            for jacobian, gradient in zip(self._jacobians, self.gradients)
-        )
+        return not self._jacobians or not self.is_finite() or not self.differs(
+            [(self.upstream @ jacobian).reshape(g.shape) for jacobian, g in zip(self._jacobians, self.gradients)])
+
+    def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None) -> str:
+        """The name of the first gradient that is not as expected, and by how much; "" if there is none."""
+        for name, x, y in zip(self.names, self.gradients if expected is None else expected, got, strict=True):
+            if not nearly_equal(x, y, self.rounding):
+                return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {largest(x):.3g}"
+        return ""
 
     def projected(self) -> np.ndarray:
         """The single number whose gradient is backward(upstream)."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .blame import told
-from .contract import RELATIVE, Remark, difference
+from .contract import RELATIVE, Remark
 
 MANY = 8  # of more inputs, only the first are tried one by one
 STEP, ROUGH = 1e-5, 1e-4  # of plain differences, and how far they may be off
@@ -99,10 +99,6 @@ class Case:
         return any(isinstance(node, self.torch.autograd.function.BackwardCFunction)
                    and not node._forward_cls.__module__.startswith(WRAPPERS) for node in nodes)
 
-    def differs(self, got: Sequence[np.ndarray], expected: Sequence[np.ndarray] | None = None) -> str:
-        """The name of the first gradient that is not as expected, and by how much; "" if there is none."""
-        return difference(self.names, self.expected if expected is None else expected, got, self.record.rounding)
-
 
 def nodes_below(outputs: Sequence[Any]) -> Iterator[Any]:
     """Of PyTorch's graph."""
@@ -151,7 +147,7 @@ def takes_any_layout(case: Case) -> str:
             got = case.fresh(laid_out)
         except Exception as error:  # noqa: BLE001
             return f"backward raises if the upstream gradient is {name}: {told(error)}"
-        if detail := case.differs(got, expected):
+        if detail := case.record.differs(got, expected):
             return f"another gradient if the upstream gradient is {name}: {detail}; call dout.contiguous() first"
     return ""
 
@@ -201,7 +197,7 @@ def takes_inputs_of_any_layout(case: Case) -> str | None:
             got = case.backward(outputs, leaves)
         except Exception as error:  # noqa: BLE001
             return f"backward raises if each input is {name}: {told(error)}"
-        if detail := case.differs(got, right):
+        if detail := case.record.differs(got, right):
             return f"another gradient if each input is {name}: {detail}; call contiguous() first"
         found = ""
     return found
@@ -215,7 +211,7 @@ def gives_each_input_alone(case: Case) -> str | None:
             got = case.fresh(only=[i])[i]
         except Exception as error:  # noqa: BLE001
             return Remark(f"backward raises if only {name} requires a gradient: {told(error)}; see ctx.needs_input_grad")
-        if detail := case.differs([got if j == i else g for j, g in enumerate(case.expected)]):
+        if detail := case.record.differs([got if j == i else g for j, g in enumerate(case.expected)]):
             if name in case.subject.parameters and not np.any(got):  # of a module that runs a part of itself again
                 return Remark(f"{name} gets no gradient if no input requires one")
             return f"another gradient if only {name} requires one: {detail}; see ctx.needs_input_grad"
@@ -234,7 +230,7 @@ def gives_each_output_alone(case: Case) -> str | None:
         except Exception as error:  # noqa: BLE001
             return Remark(f"backward raises if only output {k} is used, and others' upstreams are zero or None: "
                           f"{told(error)}")
-    detail = case.differs(total)
+    detail = case.record.differs(total)
     return f"another gradient if outputs are used one by one: {detail}" if detail else ""
 
 
@@ -258,7 +254,7 @@ def keeps_calls_apart(case: Case) -> str | None:
         found = case.gradients(outputs, leaves)
     except Exception as error:  # noqa: BLE001
         return f"backward raises after a second call: {told(error)}; keep what backward needs in ctx"
-    if detail := case.differs(list(map(case.numbers, leaves, found))):
+    if detail := case.record.differs(list(map(case.numbers, leaves, found))):
         return f"another gradient after a second call: {detail}; keep what backward needs in ctx"
     gradients = [g.to_dense() for g in found if g is not None]
     before = [g.clone() for g in gradients]
