@@ -77,13 +77,6 @@ def by_name(fn: Any, values: dict[str, Any]) -> tuple[Any, list[Any]]:
     return fn, [values.get(name, default) for name, default in list(named.items())[: last + 1]]
 
 
-def unused(name: str, taken: Iterable[str]) -> str:
-    """The name, with primes added while it is taken."""
-    while name in taken:
-        name += "'"
-    return name
-
-
 def owner_of(fn: Callable[..., Any]) -> Any:
     """The Function, minigrad's or PyTorch's, if fn is its `apply`, else fn itself."""
     owner = getattr(fn, "__self__", None)

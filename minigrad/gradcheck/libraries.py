@@ -254,16 +254,10 @@ class Minigrad(Taped):
                 own[name].array, own[name].node = array, node
 
     def record(self, function: Flat, leaves: Leaves) -> tuple[Values, Pullback]:
-        with self.recording(True):
-            outputs = function(leaves)
+        outputs, pullback = super().record(function, leaves)
         if any(getattr(node, "rounds", False) for node in nodes_below(outputs)):
             raise ValueError("gradcheck: the function runs under autocast, and its rounding hides the derivative; check "
                              "it outside, or inside autocast('cpu', enabled=False)")
-
-        def pullback(upstreams):
-            with no_grad():
-                return tape.gradients(roots(outputs, upstreams), [leaf.node for leaf in leaves], current(), True)
-
         return outputs, pullback
 
     def terms(self, outputs: Values, upstreams: Sequence[np.ndarray]) -> float:

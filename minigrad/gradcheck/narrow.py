@@ -5,7 +5,6 @@ far as rounding allows. One that does not, such as a kernel for bfloat16 alone, 
 factor but nothing finer, and where noise hides even that, the verdict is inconclusive.
 """
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -195,11 +194,10 @@ def by_wide_steps(point: Record, i: int, library: Library, like: Any, generator:
     terms = np.sqrt(np.sum((point.upstream * flat(point.outputs)) ** 2))
     nothing = max(COARSE, SURE * library.eps(like)) * typical + library.eps(like) ** 1.25 * terms
     directions = [size * generator.uniform(-1, 1, start.shape) for _ in range(DIRECTIONS)]
-    found = [slope(moved, gradient, direction, typical, nothing) for direction in directions]
-    analytic, numeric, bound = (np.array(column).reshape(1, -1) for column in zip(*((f.analytic, f.numeric, f.bound)
-                                                                                    for f in found)))
-    bound = np.maximum(bound, nothing)
-    return InputReport(point.names[i], start.shape, analytic, numeric, bound, np.array([[f.verdict for f in found]]),
+    found = [error_along(moved, gradient, direction, typical, nothing) for direction in directions]
+    error, bound, verdicts = (np.array([column]) for column in zip(*found))
+    analytic = np.array([[np.sum(gradient * direction) for direction in directions]])
+    return InputReport(point.names[i], start.shape, analytic, analytic + error, np.maximum(bound, nothing), verdicts,
                        [PROJECTED], [f"direction {k}" for k in range(DIRECTIONS)], f"{DIRECTIONS} directions")
 
 
@@ -209,28 +207,17 @@ def noticed(report: InputReport) -> float:
     return min(100 * float(np.max(report.bound, initial=0.0)) / steepest, 100.0) if steepest else 100.0
 
 
-@dataclass
-class Slope:
-    """Along one direction."""
+def error_along(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.ndarray, direction: np.ndarray,
+                typical: float, nothing: float) -> tuple[float, float, str]:
+    """How far the slope is from what the gradient says, how well that is known, and the verdict.
 
-    analytic: float
-    numeric: float
-    bound: float
-    verdict: str
-
-    def is_contradicted_by(self, other: "Slope") -> bool:
-        return abs(self.numeric - other.numeric) > other.bound + STEADY * abs(self.numeric - self.analytic)
-
-
-def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.ndarray, direction: np.ndarray,
-          typical: float, nothing: float) -> Slope:
-    """How far f(x + t v) - f(x - t v) is from what the gradient says, as a t + b t^3 + c t^5: a is 0 if it is right.
+    f(x + t v) - f(x - t v) without what the gradient says is a t + b t^3 + c t^5, where a is 0 if it is right.
 
     The moves are rounded as the inputs are, and taken as they are then. What the fit leaves is noise, and says how well a
     is known. A kink nearby changes a as well, but it also bends the curve: f(x + t v) + f(x - t v) - 2 f(x) is t^2 d + ...
     of a smooth function, and grows with t at a kink.
     """
-    best: Any = None
+    best_error, best_bound, best_verdict = np.nan, np.nan, ""
     _, centre = moved(np.zeros_like(direction))
     may_be_right = False
 
@@ -241,15 +228,17 @@ def slope(moved: Callable[[np.ndarray], tuple[np.ndarray, float]], gradient: np.
     for scale in SCALES:
         ahead, back = ([remainder(sign * scale * t * direction) / scale for t in STEPS] for sign in (1, -1))
         odd, even = np.subtract(ahead, back), np.add(ahead, back)
-        found = judged(np.sum(gradient * direction), fitted(odd, [1, 3, 5]), fitted(even, [1, 2, 4]), typical, nothing)
-        if found.verdict == FAIL and may_be_right:
-            found.verdict = INCONCLUSIVE  # a staircase, as of a narrower dtype within, is flat from close by
-        may_be_right |= abs(found.analytic - found.numeric) <= found.bound
-        if best is None or found.bound < best.bound or best.verdict == FAIL and best.is_contradicted_by(found):
-            best = found
-        if best.verdict == PASS:
+        (error, bound), bend = fitted(odd, [1, 3, 5]), fitted(even, [1, 2, 4])
+        verdict = judged(error, bound, bend, max(typical, abs(np.sum(gradient * direction) + error)), nothing)
+        if verdict == FAIL and may_be_right:
+            verdict = INCONCLUSIVE  # a staircase, as of a narrower dtype within, is flat from close by
+        may_be_right |= abs(error) <= bound
+        is_contradicted = best_verdict == FAIL and abs(error - best_error) > bound + STEADY * abs(best_error)
+        if not best_verdict or bound < best_bound or is_contradicted:
+            best_error, best_bound, best_verdict = error, bound, verdict
+        if best_verdict == PASS:
             break
-    return best
+    return best_error, best_bound, best_verdict
 
 
 def fitted(rest: np.ndarray, powers: Sequence[int]) -> tuple[float, float]:
@@ -262,17 +251,9 @@ def fitted(rest: np.ndarray, powers: Sequence[int]) -> tuple[float, float]:
     return found[0] / 2, SCATTER * noise * np.sqrt(np.linalg.inv(columns.T @ columns)[0, 0]) / 2
 
 
-Known = tuple[float, float]  # a number, and by how much it may be off
-
-
-def judged(analytic: float, off: Known, bend: Known, typical: float, nothing: float) -> Slope:
+def judged(error: float, bound: float, bend: tuple[float, float], typical: float, nothing: float) -> str:
     """The verdict on an error: up to `nothing` it is none. A `typical` slope says how well this one must be known."""
-    error, bound = off
-    typical = max(typical, abs(analytic + error))
-    is_small = abs(error) <= max(bound, nothing)
     is_kink = abs(error) <= 2 * abs(bend[0]) + bend[1]
     if abs(error) > max(3 * bound, nothing) and not is_kink:
-        verdict = FAIL
-    else:
-        verdict = PASS if is_small and bound <= FINEST * typical else INCONCLUSIVE
-    return Slope(float(analytic), float(analytic + error), bound, verdict)
+        return FAIL
+    return PASS if abs(error) <= max(bound, nothing) and bound <= FINEST * typical else INCONCLUSIVE

@@ -99,7 +99,8 @@ class Pair(Library):
 
     def ran(self, fn: Callable[..., Any], arguments: Sequence[Any], layer: Any) -> Run:
         """A call of forward, by the convention; of a layer's, if it is not None."""
-        result = as_tuple(self.invoke(fn if layer is None else getattr(layer, fn.__name__), arguments))
+        result = self.invoke(fn if layer is None else getattr(layer, fn.__name__), arguments)
+        result = result if isinstance(result, tuple) else (result,)
         outputs, cache = self.convention.split(result)
         is_array = [isinstance(out, (np.ndarray, np.generic, float)) for out in outputs]
         if not all(is_array) or not any(np.asarray(out).dtype.kind == "f" for out in outputs):
@@ -304,7 +305,3 @@ def pair_of(fn: Any) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
 def layer_of(method: Any) -> Any:
     """The object whose method this is; None for a plain function."""
     return getattr(method, "__self__", None)
-
-
-def as_tuple(result: Any) -> tuple[Any, ...]:
-    return result if isinstance(result, tuple) else (result,)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .arguments import (
     as_inputs, by_name, described, flat, generator_for, input_names, is_by_name, items_of, mapped, named_items, same_bits,
-    split, title_of, unused,
+    split, title_of,
 )
 from .blame import told
 from .contract import CANCELLED, largest, nearly_equal
@@ -59,7 +59,8 @@ class Subject:
     def made(self, value: Any, name: str) -> Any:
         """What stands for an input in `items`."""
         is_tensor = self.library.is_tensor(value)
-        name = unused(name, {**self.leaves, **self.constants})
+        while name in self.leaves or name in self.constants:
+            name += "'"
         if is_tensor and self.library.is_leaf(value):
             self.leaves[name] = self.array(value, name)
             self.arguments.append((name, self.leaves[name]))

@@ -102,7 +102,7 @@ def test_the_copy_in_float64_is_on_the_same_device():
     """A kernel may be for one device alone. No other than meta is sure to exist."""
     x, ids = leaf(2, dtype=torch.float32), torch.ones(2, dtype=torch.int64)
     library = library_of(None, [x])
-    fn, (x, ids) = library.widened(library.placed(layers(), "meta"), [library.placed(x, "meta"), ids])
+    fn, (x, ids) = library.widened(library.placed(layers(), "float32", "meta"), [library.placed(x, "float32", "meta"), ids])
     assert (x.device.type, x.dtype, x.requires_grad) == ("meta", torch.float64, True)
     assert fn[0].weight.is_meta and fn[0].weight.dtype == torch.float64 and ids.dtype == torch.int64
 
