@@ -12,7 +12,7 @@ from .differences import (
     step_along, wider,
 )
 from .kinks import judge_kinks
-from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
+from .report import LOST, PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points
 from .side_checks import differentiated, side_checks
 from .time_limit import TookTooLong
 from .subject import NOISE, SMALL_OUTPUT, Record, Subject
@@ -71,7 +71,7 @@ def check(subject: Subject, options: Options, progress: Progress = iter) -> Grad
         return check_in_time(subject, options, progress)
     except TookTooLong as stopped:
         side = SideCheck("ends", False, f"{stopped}: give smaller inputs, or a larger time_limit", is_open=True)
-        return GradcheckReport(subject.title or "the function", [], [side], subject.notes, False, options.seed)
+        return GradcheckReport(subject.title or "the function", [], [side], subject.notes, options.seed)
 
 
 def check_in_time(subject: Subject, options: Options, progress: Progress) -> GradcheckReport:
@@ -86,7 +86,7 @@ def check_in_time(subject: Subject, options: Options, progress: Progress) -> Gra
             sides += side_checks(point, generator, options.nondet_tol, options.check_undefined_grad)
             reports = check_inputs(point, sides, options, generator, progress)
         if not reports:
-            return GradcheckReport(title, [], sides, [], False, options.seed)
+            return GradcheckReport(title, [], sides, [], options.seed)
         is_wrong = FAIL in [*(side.verdict for side in sides), *(report.verdict for report in reports)]
         is_asked = is_wrong and not subject.is_random and not point.raised
         to_ask = consultations(point, reports, options.seed) if is_asked else []
@@ -95,7 +95,7 @@ def check_in_time(subject: Subject, options: Options, progress: Progress) -> Gra
                  for k, is_known in enumerate(point.is_known) if not is_known]
     warnings += [f"output {k} is NaN in {lost} of {out.size} places, where nothing can be checked"
                  for k, out in enumerate(point.outputs) if (lost := np.count_nonzero(np.isnan(out)))]
-    return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
+    return GradcheckReport(title, reports, sides, warnings, options.seed, to_ask)
 
 
 def inside_domain(subject: Subject) -> Record:

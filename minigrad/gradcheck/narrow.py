@@ -15,7 +15,7 @@ from .check import EPS, Options, check
 from .contract import CANCELLED, RELATIVE, largest
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .libraries import Library
-from .report import PROJECTED, GradcheckReport, InputReport, index_of, vacuous
+from .report import PROJECTED, GradcheckReport, InputReport, index_of
 from .side_checks import differentiated, side_checks
 from .subject import Given, Record, Subject
 
@@ -41,7 +41,7 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
         point = Record(narrow)
         first = differentiated(point, generator, digits=3)
         if not first.passed:
-            return GradcheckReport(narrow.title, [], [first], [], False, options.seed)
+            return GradcheckReport(narrow.title, [], [first], [], options.seed)
         found = against_float64(given, point, eps, dtypes, options)
         if isinstance(found, GradcheckReport):
             return found
@@ -50,7 +50,7 @@ def check_narrow(given: Given, options: Options) -> GradcheckReport:
                 f"{max(map(noticed, reports)):.3g}% may go unnoticed")
         sides = [first, *side_checks(point, generator, is_exact=False)]
         notes = [*narrow.notes, note]
-        return GradcheckReport(f"{narrow.title} in {dtype}", reports, sides, notes, vacuous(reports), options.seed)
+        return GradcheckReport(f"{narrow.title} in {dtype}", reports, sides, notes, options.seed)
 
 
 def against_float64(given: Given, point: Record, eps: float, dtypes: list[str], options: Options) -> GradcheckReport | str:

@@ -165,7 +165,7 @@ class Pair(Library):
         given = named_items(dict(zip(input_names(fn, arguments), arguments)))
         floats = [name for name, x in given if self.is_leaf(x) and name not in constants]
         self.convention = self.convention._replace(learned=floats)
-        wide = [mapped(x, self.wider, "") for x in arguments]
+        _, wide = super().widened(fn, arguments)
         with State(fn, self.backward).preserved(), contextlib.suppress(Exception):
             fits = self.fitting(fn, wide, floats)
             right = (c for c in fits if len(fits) == 1 or self.is_right(c, fn, wide))
@@ -178,9 +178,6 @@ class Pair(Library):
             self.notes = list(self.said(unknown))
             return bool(fits)
         return False
-
-    def wider(self, item: Any, _: str) -> Any:
-        return item.astype(np.float64) if self.is_leaf(item) and item.dtype.kind == "f" else item
 
     def tried(self, fn: Callable[..., Any], arguments: Sequence[Any]) -> Run:
         """A run of forward, on copies."""

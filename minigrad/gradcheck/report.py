@@ -43,6 +43,11 @@ class InputReport:
         return overall(self.verdicts)
 
     @property
+    def is_zero(self) -> bool:
+        """Is the gradient right, and indistinguishable from zero?"""
+        return self.verdict == PASS and bool(np.all(np.abs(self.numeric) <= 10 * self.bound))
+
+    @property
     def errors(self) -> np.ndarray:
         """|analytic - numeric| relative to the largest derivative."""
         with np.errstate(all="ignore"):
@@ -158,7 +163,6 @@ class GradcheckReport:
     inputs: list[InputReport]
     side_checks: list[SideCheck]
     warnings: list[str]  # what these inputs cannot show
-    is_vacuous: bool  # they prove nothing at all
     seed: int
     consultations: list[Any] = field(default_factory=list, repr=False)  # see above.py
 
@@ -186,6 +190,11 @@ class GradcheckReport:
 
     def __bool__(self) -> bool:
         return self.verdict == PASS
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Are all true gradients zero? Then a backward that returns zeros passes."""
+        return bool(self.inputs) and all(report.is_zero for report in self.inputs if report.analytic.size)
 
     @property
     def is_proof(self) -> bool:
@@ -296,16 +305,6 @@ def table(rows: list[list[str]]) -> list[str]:
     return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def vacuous(reports: list[InputReport]) -> bool:
-    """Are all true gradients zero? Then a backward that returns zeros passes."""
-    return bool(reports) and all(is_zero(report) for report in reports if report.analytic.size)
-
-
-def is_zero(report: InputReport) -> bool:
-    """Is the gradient right, and indistinguishable from zero?"""
-    return report.verdict == PASS and bool(np.all(np.abs(report.numeric) <= 10 * report.bound))
-
-
 def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: dict[str, np.ndarray],
                    outputs: list[np.ndarray]) -> list[str]:
     """What these inputs cannot show."""
@@ -313,7 +312,7 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
     for report, array in zip(reports, arrays):
         if report.analytic.size == 0:
             found.append(f"{report.name} has no elements" if not report.columns else "the output has no elements")
-        elif is_zero(report):
+        elif report.is_zero:
             found.append(f"the true gradient of {report.name} is zero: the function does not depend on it, or a sum "
                          "over a softmax or a norm cancels it; weight the outputs with random numbers")
         elif report.verdict == PASS:
