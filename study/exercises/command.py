@@ -7,6 +7,7 @@ import pathlib
 
 from models.commands.shared import Parser, UsageError, check_ending, check_writable
 from models.progress import saying
+from study import document
 from study.exercises import own, progress, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
@@ -15,6 +16,8 @@ from study.exercises.grading import command as grading
 from study.exercises.report import ERROR, Report
 from study.exercises.submission import SubmissionError
 from study.exercises.training import command as training
+
+HANDOUT = "exercises.html"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +62,7 @@ def start(options: argparse.Namespace) -> int:
     check_writable(path.parent, "--to")
     try:
         with open(path, "x", encoding="utf-8") as file:
-            file.write(text.starter(exercise, path.name))
+            file.write(text.starter(exercise))
     except FileExistsError:
         raise UsageError(f"{path} already exists; choose another folder with --to") from None
     print(path)
@@ -67,19 +70,38 @@ def start(options: argparse.Namespace) -> int:
 
 
 def add_show_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="the exercise, or the file of your own")
+    parser.add_argument("name", nargs="+", help="the exercise, or the file of your own")
     parser.add_argument("--hints", type=int, choices=(1, 2, 3), help="also show this many of its three hints")
     parser.add_argument("--solution", action="store_true", help="also show the solution")
+    parser.add_argument("--html", metavar="PAGE", nargs="?", const=HANDOUT,
+                        help=f"write a page to hand out (default: {HANDOUT})")
 
 
 def show(options: argparse.Namespace) -> int:
-    exercise = exercise_of(options.name)
-    print(f"{exercise.signature}\n\n{text.statement(exercise)}")
-    for k in range(getattr(options, "hints", 0)):
-        print(f"\nHint {k + 1} of 3: {exercise.hints[k]}")
-    if "solution" in options:
-        print(f"\n{exercise.source}", end="")
+    exercises = [exercise_of(name) for name in options.name]
+    if "html" not in options:
+        parts = [[one.signature, text.statement(one), *more(one, options, "{}")] for one in exercises]
+        print("\n\n\n".join("\n\n".join(part) for part in parts))
+        return 0
+    path = pathlib.Path(options.html)
+    check_new(path, "--html")
+    parts = ["# Exercises", *(text.handout(one, more(one, options, "```python\n{}\n```")) for one in exercises)]
+    check_writable(path.parent, "--html")
+    path.write_text(document.page("\n\n".join(parts), path.parent), encoding="utf-8")
+    print(path)
     return 0
+
+
+def more(exercise: Exercise, options: argparse.Namespace, code: str) -> list[str]:
+    """The hints and the solution that were asked for."""
+    hints = [f"Hint {k + 1} of 3: {exercise.hints[k]}" for k in range(getattr(options, "hints", 0))]
+    return hints + [code.format(exercise.source.rstrip())] * ("solution" in options)
+
+
+def check_new(path: pathlib.Path, flag: str) -> None:
+    """UsageError if there is such a file."""
+    if path.exists():
+        raise UsageError(f"{path} already exists; choose another name with {flag}")
 
 
 def add_new_flags(parser: argparse.ArgumentParser) -> None:
@@ -116,8 +138,7 @@ def check(options: argparse.Namespace) -> int:
     if not path.exists():
         raise UsageError(f"there is no file {path}")
     if given.get("plot"):
-        if pathlib.Path(given["plot"]).exists():
-            raise UsageError(f"{given['plot']} already exists; choose another name with --plot")
+        check_new(pathlib.Path(given["plot"]), "--plot")
         check_ending(given["plot"], "--plot")
     if given.get("seed", 0) < 0:
         raise UsageError(f"--seed: expected a whole number from 0, got {given['seed']}")

@@ -1,6 +1,6 @@
 """An exercise in words: its statement, its starter file, its example."""
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -24,6 +24,18 @@ def statement(exercise: Exercise) -> str:
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")
     return "\n\n".join(parts)
+
+
+def handout(exercise: Exercise, more: Sequence[str] = ()) -> str:
+    """The statement as Markdown, which it is, and what to do."""
+    task = (f"Write `{exercise.signature}` in `{exercise.name}.py`. "
+            f"`minigrad exercises start {exercise.file or exercise.name}` writes a file to begin with, and "
+            f"`{check_command(exercise)}` says what is wrong.")
+    return "\n\n".join([f"## {statement(exercise)}", task, *more])
+
+
+def check_command(exercise: Exercise) -> str:
+    return f"minigrad exercises check {exercise.name}.py" + (f" --exercise {exercise.file}" if exercise.file else "")
 
 
 def filled(text: str) -> str:
@@ -59,12 +71,11 @@ def returned(exercise: Exercise) -> str:
     return "in the shape of its argument" if one else "a tuple, each in the shape of its argument"
 
 
-def starter(exercise: Exercise, file_name: str) -> str:
+def starter(exercise: Exercise) -> str:
     """A file to start from. It runs, and prints its result; a comment shows the right one."""
     body = exercise.stub or "\n".join(f"{name} = np.zeros_like({name.removeprefix('d')})  # your formula"
                                       for name in exercise.routine.results)
-    own = f" --exercise {exercise.file}" if exercise.file else ""
-    lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}{own}", '"""',
+    lines = [f'"""{statement(exercise)}', "", f"Check it with:  {check_command(exercise)}", '"""',
              "import numpy as np", "", "",
              f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
              f"    return {', '.join(exercise.routine.results)}", "", "",

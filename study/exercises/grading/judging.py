@@ -3,6 +3,7 @@
 Whatever happens to one of them, the class goes on.
 """
 import ast
+import atexit
 import dataclasses
 import hashlib
 import multiprocessing
@@ -61,6 +62,7 @@ def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Result]]
 def start() -> None:
     """Of a judge: it ends when it is told to, and its sandbox with it, and is silent."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)  # it is ending already
     np.seterr(all="ignore")
 
 
@@ -122,5 +124,5 @@ def source_of(path: str) -> Source:
 def is_starter(source: Source, exercise: Exercise) -> bool:
     """Is the function unchanged from the starter file?"""
     name = exercise.function_name
-    given, first = (one.functions.get(name) for one in (source, submission.source_of_text("", text.starter(exercise, ""))))
+    given, first = (one.functions.get(name) for one in (source, submission.source_of_text("", text.starter(exercise))))
     return None not in (given, first) and ast.dump(given) == ast.dump(first)

@@ -54,14 +54,14 @@ class Answer:
     """A file that may be a submission, or that was handed in in its place."""
 
     file: File
-    stem: str  # what the student called it
+    called: str  # by the student: softmax.py, homework.zip/softmax.py
     is_late: bool
     exercises: tuple[str, ...] = ()
 
     @property
     def preference(self) -> tuple:
         """Of several for an exercise, the last of the largest is judged: "softmax-2" over "softmax", .py over .ipynb."""
-        copy, place = COPY.fullmatch(self.stem), self.file.place
+        copy, place = COPY.fullmatch(pathlib.PurePath(self.called).stem), self.file.place
         return int(copy["in_brackets"] or copy["number"] or 0), place.suffix == ".py", -len(place.parts), place
 
 
@@ -77,17 +77,19 @@ def find(folder: pathlib.Path, exercises: Course, course: Course, unpacked: str,
     alone = Owner(root.stem if root.is_file() else root.name)
     answers: dict[Owner, list[Answer]] = {alone: []} if one_student else {}
     for file in files_in(root, unpacked, one_student):
-        owner, stem, is_late = handed_in(file, course)
+        owner, called, is_late = handed_in(file, course)
         if file.is_folder and not file.problem:
             if len(file.place.parts) == 1 and not one_student:
                 answers.setdefault(owner, [])
             continue
+        name = pathlib.PurePath(called)
+        stem = name.stem if file.path or file.problem else name.name.partition(".")[0]
         answered, rest = exercises_of(stem, functions_in(file.path), course)
         if owner is None and (file.path or file.problem or answered and rest):
             owner = Owner(rest)
         if owner or one_student:
             owner = alone if one_student or not owner.name else owner
-            answers.setdefault(owner, []).append(Answer(file, stem, is_late, tuple(answered if file.path else ())))
+            answers.setdefault(owner, []).append(Answer(file, called, is_late, tuple(answered if file.path else ())))
     names = Counter(owner.name for owner in answers)
     found = []
     for (name, number), theirs in answers.items():
@@ -119,7 +121,7 @@ def of_student(row: Callable[..., Submission], answers: list[Answer], exercises:
     rest = [answer for answer in answers if not any(answer in chosen for chosen in by_exercise.values())]
     if every and missing:  # whose rows say all
         return
-    yield from (row(file=answer.file, problem=f"{answer.file.name}: {answer.file.problem}")
+    yield from (row(file=answer.file, problem=f"{answer.called}: {answer.file.problem}")
                 for answer in rest if answer.file.problem)
     if unknown := [answer.file for answer in rest if answer.file.path]:
         more = f", and {len(unknown) - 1} more such files" if unknown[1:] else ""
@@ -130,7 +132,7 @@ def of_student(row: Callable[..., Submission], answers: list[Answer], exercises:
 
 def nothing_but(wanted: str, answers: list[Answer]) -> str:
     """Why there is nothing to judge: "no softmax.py, but homework.zip/tanh.py"."""
-    names = [answer.file.name + (f" ({answer.file.problem})" if answer.file.problem else "") for answer in answers]
+    names = [answer.called + (f" ({answer.file.problem})" if answer.file.problem else "") for answer in answers]
     if not names:
         return "nothing was handed in"
     return f"no {wanted}, but {', '.join(names[:3])}" + (f", and {len(names) - 3} more" if names[3:] else "")
@@ -140,19 +142,18 @@ def handed_in(file: File, course: Course) -> tuple[Owner | None, str, bool]:
     """(whose it is, what they called it, whether it is late); None if no folder, zip or platform says whose."""
     first, *inner = file.place.parts
     outer = pathlib.PurePosixPath(first)
-    stem = file.place.stem if file.path or file.problem else file.place.name.partition(".")[0]
     if file.is_folder or inner and outer.suffix.casefold() != ZIP:
         found = MOODLE.fullmatch(first)
-        return Owner(found["name"], found["number"]) if found else Owner(first), stem, False
+        return Owner(found["name"], found["number"]) if found else Owner(first), file.name, False
     for platform in (MOODLE, CANVAS):
         if (found := platform.fullmatch(outer.stem)) and found["rest"]:
-            late = bool(found.groupdict().get("late"))
-            return Owner(found["name"], found["number"]), stem if inner else found["rest"], late
+            called = found["rest"] + outer.suffix + file.name.removeprefix(first)
+            return Owner(found["name"], found["number"]), called, bool(found.groupdict().get("late"))
     if not inner:
-        return None, stem, False
+        return None, first, False
     if any(platform.fullmatch(pathlib.PurePath(inner[0]).stem) for platform in (MOODLE, CANVAS)):  # the zip of a class
         return handed_in(replace(file, place=pathlib.PurePosixPath(*inner)), course)
-    return Owner(exercises_of(outer.stem, set(), course)[1]), stem, False
+    return Owner(exercises_of(outer.stem, set(), course)[1]), file.name, False
 
 
 def functions_in(path: pathlib.Path | None) -> set[str]:

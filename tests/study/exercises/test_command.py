@@ -1,6 +1,8 @@
 """`minigrad exercises`, as a student types it. Answers run in this process; test_files.py runs them in their own."""
+import html
 import json
 import pathlib
+import re
 import runpy
 
 import numpy as np
@@ -53,7 +55,7 @@ def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, share, caps
 def test_the_example_of_a_starter_shows_what_the_solution_gives():
     def shows_it(name):
         inputs, right = text.example(COURSE[name])
-        content = text.starter(COURSE[name], f"{name}.py")
+        content = text.starter(COURSE[name])
         exec(content, {})  # defines the function; the example runs only as a program
         literals = {argument: eval(text.literal(value, 0), {"np": np}) for argument, value in inputs.items()
                     if not callable(value)}
@@ -128,7 +130,36 @@ def test_a_statement_has_the_signature_and_the_hints(run):
     each(COURSE, has_it)
 
 
+def test_a_page_to_hand_out_says_what_the_statements_say(run):
+    one = run("show", "softmax", "tanh", "--hints", "1", "--solution")[1]
+    assert one.count("Hint 1 of 3") == 2 and one.index("def softmax_backward") < one.index("tanh_backward(dout, x)\n\ntanh (1 of 5")
+    assert run("show", *COURSE, "--html") == (0, "exercises.html\n", "")
+    page = html.unescape(re.sub("<[^>]*>", "", pathlib.Path("exercises.html").read_text(encoding="utf-8").partition("<main>")[2]))
+    shown, start = " ".join(page.split()), 0
+    for name, exercise in COURSE.items():
+        said = f"{text.statement(exercise)} Write {exercise.signature} in {name}.py.".replace("`", "")
+        start = shown.index(" ".join(said.split()), start)
+    assert "Hint" not in shown and "def " not in shown
+    assert run("show", "softmax", "--html", "a/b.html", "--hints", "2", "--solution")[1] == "a/b.html\n"
+    page = pathlib.Path("a/b.html").read_text(encoding="utf-8")
+    assert page.count("<p>Hint") == 2 and '<pre tabindex="0"><code>def softmax_backward' in page
+    one_line(run("show", "tanh", "--html", "a/b.html"), "a/b.html already exists; choose another name with --html", (2,))
+
+
+def test_a_page_to_hand_out_fits_and_is_accessible(run, browser):
+    run("show", *COURSE, "--html")
+    for size in ("narrow", "wide"):
+        browser.resize(size)
+        browser.open(pathlib.Path("exercises.html").absolute())
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+        assert browser.accessibility() == [] and browser.errors() == [] and browser.requests() == []
+
+
 @pytest.mark.parametrize(("arguments", "problem"), [
+    (["show", "softmax", "sofmax", "--html"], "there is no exercise 'sofmax'; did you mean softmax?"),
+    (["show", "softmax", "--html", "/dev/null"], "/dev/null already exists"),
+    (["show", "softmax", "--html", "softmax.py/x.html"], "cannot write to softmax.py"),
+    (["show", "--html"], "the following arguments are required: name"),
     (["show", "sofmax"], "there is no exercise 'sofmax'; did you mean softmax?"),
     (["start", "zzz"], "there is no exercise 'zzz'; `minigrad exercises` lists them"),
     (["check"], "the following arguments are required: file"),

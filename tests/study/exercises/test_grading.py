@@ -30,7 +30,7 @@ from study.exercises.sandbox import Limits
 
 NO_FUNCTION = "def softmax(x): pass"
 SYNTAX_ERROR = "def softmax_backward(dout, x:\n    return"
-STARTER = text.starter(COURSE["softmax"], "softmax.py")
+STARTER = text.starter(COURSE["softmax"])
 
 NAMES = "softmax", "log_softmax", "masked_softmax", "attention", "layer_norm", "task1"
 FAKE_COURSE = {name: types.SimpleNamespace(name=name, function_name=f"{name}_backward") for name in NAMES}
@@ -137,7 +137,7 @@ FOLDERS = {  # the files of a folder, options of `found`, and what it finds
          "Jane Doe_4711_assignsubmission_file_/a/x.zip", "doejane_LATE_123_456_homework.rar", *(f"kim/{i}.png" for i in range(5))],
         {"exercises": ["layer_norm"], "every": True},
         [(student, "layer_norm", f"no layer_norm.py, but {files}") for student, files in (
-            ("bob", "homework.rar"), ("doejane", "doejane_LATE_123_456_homework.rar"), ("eve", "layer_norm.py.txt, softmax.py"),
+            ("bob", "homework.rar"), ("doejane", "homework.rar"), ("eve", "layer_norm.py.txt, softmax.py"),
             ("Jane Doe", "x.zip (cannot be unpacked (File is not a zip file))"), ("kim", "0.png, 1.png, 2.png, and 2 more"),
             ("zoe", "zoe_softmax.py.txt"))]),
     "a student's folder may be hidden": (HIDDEN, {}, [

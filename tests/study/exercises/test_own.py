@@ -135,9 +135,9 @@ def test_new_needs_the_name_of_a_function(tmp_path, name):
 
 def test_the_starter_file_runs(exercise_of, tmp_path, capsys):
     exercise = exercise_of(FILE)
-    exec(compile(text.starter(exercise, "own.py"), "own.py", "exec"), {"__name__": "__main__"})
+    exec(compile(text.starter(exercise), "own.py", "exec"), {"__name__": "__main__"})
     assert "array([[0." in capsys.readouterr().out
-    assert f"minigrad exercises check own.py --exercise {tmp_path / 'own_exercise.py'}" in text.starter(exercise, "own.py")
+    assert f"minigrad exercises check own.py --exercise {tmp_path / 'own_exercise.py'}" in text.starter(exercise)
 
 
 def test_a_function_of_the_library_brings_its_mistakes(exercise_of):
