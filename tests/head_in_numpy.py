@@ -1,4 +1,5 @@
 """Heads of attention in plain NumPy, with their gradients and known mistakes: what pages are held against."""
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
 
     The scores and the weights are those that backward recomputes; what follows from them is forward's.
     """
+    if head.expected is not None:
+        upstream = softmax(run(dataclasses.replace(head, expected=None), inputs, upstream, {})[0]["output"]) - head.expected
     changes = {"add": lambda dq, dk, dv: dq + dk + dv, **changes}
     add = changes.pop("add")
     if head.starts_from_x:

@@ -127,7 +127,7 @@ def test_readme_and_guide_have_the_pages_numbers_and_mistakes():
 def test_the_guide_names_the_stations_that_cite_it():
     named = {}
     for section in SECTIONS:
-        for number, flag in re.findall(r"^\*\*On the page\*\*: station (\d+), `minigrad study --station (\d+)`\.$", section,
+        for number, flag in re.findall(r"^\*\*On the page\*\*: station (\d+), `minigrad study --numbers --station (\d+)`\.$", section,
                                        re.MULTILINE):
             assert number == flag
             named[section.splitlines()[0].strip("# ")] = int(number)

@@ -63,8 +63,10 @@ class CrossEntropyOfDistributions(Fused):
         return -np.sum(backend.elementwise(times_log, q, call(LogSoftmax, x, dim=-1)), axis=-1)
 
     def backward(self, dout, x, q):
-        dout, total = dout[:, None], np.sum(q, axis=-1, keepdims=True)
-        dx = dout * (call(Softmax, x, dim=-1) * total - q) if self.needs(0) else None
+        dout, total, dx = dout[:, None], np.sum(q, axis=-1, keepdims=True), None
+        if self.needs(0):
+            probabilities = call(Softmax, x, dim=-1)
+            dx = dout * (probabilities * total - q)
         return dx, (-dout * call(LogSoftmax, x, dim=-1) if self.needs(1) else None)
 
 

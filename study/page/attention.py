@@ -8,7 +8,7 @@
     loss          = sum(output * upstream)         so that the gradient at output is upstream
 
 It can have more: several heads, whose keys and values can be shared by groups of queries; rotary positions; dropout of the
-weights; and the cross-entropy of logits = output @ w_u as the loss.
+weights; and as the loss the cross-entropy of logits = output @ w_u, or of the output itself and the words expected next.
 """
 import dataclasses
 import math
@@ -106,6 +106,8 @@ class Head(Inputs):
     scale: float | None = None  # of q @ k^T; None: 1 / sqrt(D)
     bias: np.ndarray | None = None
     labels: tuple[str, ...] = ()  # of the tokens
+    expected: np.ndarray | None = None  # (T, V): 1 at the next word. The columns of v are votes for these `words`
+    words: tuple[str, ...] = ()
 
     @property
     def starts_from_x(self) -> bool:
@@ -141,10 +143,15 @@ def attention(head: Head, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def loss_of(numbers: Inputs, inputs: dict[str, Tensor], output: Tensor) -> Tensor:
-    """sum(output * upstream), or the cross-entropy if there are targets."""
+    """sum(output * upstream), or the cross-entropy if there are targets or words expected."""
     if numbers.targets:
         logits = output @ inputs["w_u"]
         loss = F.cross_entropy(logits, mg.tensor(list(numbers.targets)))
+        return loss
+    if getattr(numbers, "expected", None) is not None:
+        expected = mg.tensor(numbers.expected, dtype=mg.float64)
+        losses = F.cross_entropy(output, expected, reduction="none")
+        loss = losses.sum()
         return loss
     upstream = mg.tensor(numbers.upstream, dtype=mg.float64)
     read_out = output * upstream
@@ -251,6 +258,11 @@ def with_cross_entropy(numbers: Inputs, loss: Callable[[Inputs, dict[str, Tensor
         targets = np.random.default_rng(seed).integers(V, size=len(numbers.upstream)).tolist()
         w_u = drawn({"w_u": (numbers.upstream.shape[1], V)}, seed)
         numbers = dataclasses.replace(numbers, inputs=numbers.inputs | w_u, targets=tuple(targets))
+    return with_its_upstream(numbers, loss)
+
+
+def with_its_upstream(numbers: Inputs, loss: Callable[[Inputs, dict[str, Tensor]], Tensor]) -> Inputs:
+    """The same numbers, with what their own loss sends to the output."""
     with mg.trace() as trace:
         loss(numbers, numbers.tensors()).backward()
     return dataclasses.replace(numbers, upstream=trace["output"].gradient)
@@ -262,3 +274,17 @@ DEFAULT = Head(  # the mask hides the largest scores of tokens 0 and 1
      "v": np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [2.0, -1.0]])},
     upstream=np.array([[0.5, 0.0], [-0.5, 1.0], [1.0, 0.5], [1.0, -1.0]]),
 )
+
+
+WORDS = Head(  # token 3 looks mostly at token 2, and guesses wrong
+    {"q": np.array([[1.0, 0.5], [0.5, 1.5], [-0.5, 1.0], [1.0, 2.0]]),
+     "k": np.array([[1.0, 0.5], [0.5, -1.0], [-0.5, 2.0], [1.5, 0.0]]),
+     "v": np.array([[3.0, -1.0, 0.5], [0.0, 0.5, 2.0], [-1.5, 3.0, 1.0], [1.0, 0.5, -0.5]])},
+    upstream=np.zeros((4, 3)), labels=("cat", "sees", "fish", "it"), words=("purrs", "swims", "other"),
+    expected=np.eye(3)[[2, 2, 2, 0]],
+)
+
+
+def next_words() -> Head:
+    """Four words of a sentence, of which each guesses the next; the loss is the cross-entropy of the right ones."""
+    return with_its_upstream(WORDS, attention)

@@ -17,8 +17,11 @@ from study.page.stations import STATIONS
 
 PAGE = "study.html"
 OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
+UNNAMED = {"numbers", "block", "heads", "key_value_heads", "rotary", "dropout", "cross_entropy"}  # flags: no words
 APART = [  # flags that exclude each other, and why
     ("input", "checkpoint", "both give the numbers"),
+    ("numbers", "input", "both give the numbers"),
+    ("numbers", "checkpoint", "both give the numbers"),
     ("block", "checkpoint", "of a trained model, the page shows heads"),
     ("checkpoint", "key_value_heads", "each head of a model comes with the keys and values that it reads"),
     ("checkpoint", "rotary", "queries and keys have the model's own positions"),
@@ -33,6 +36,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", metavar="FILE.json",
                         help="your own numbers: q, k, v and upstream, or x with w_q, w_k, w_v, w_o; causal, scale, labels; "
                              "with --block: w_in, w_out and gains; w_u and targets for upstream: --cross-entropy")
+    parser.add_argument("--numbers", action="store_true",
+                        help="the guide's numbers, without words; the loss is a sum of outputs times numbers to edit")
     parser.add_argument("--checkpoint", metavar="RUN", nargs="?", const=None,
                         help="a head of a trained model: a folder of a run, or a checkpoint (without RUN: the run saved "
                              "last, or the model that comes with minigrad, starter)")
@@ -133,6 +138,8 @@ def source(given: dict, changes: dict) -> attention.Inputs:
             return inputs.read(given["input"], given.get("block"), "cross_entropy" in given, **changes)
         except OSError as error:
             raise ValueError(f"cannot read {given['input'] or repr('')} ({error.strerror or error})") from None
+    if not UNNAMED & given.keys():
+        return attention.next_words()
     if "block" not in given and not {"heads", "key_value_heads", "cross_entropy"} & given.keys():
         return dataclasses.replace(DEFAULT, **changes) if changes else DEFAULT
     if attention.C % (heads := given.get("heads", 1)):

@@ -7,6 +7,7 @@ from models.config import PLACEMENTS
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
     "scores": "S", "weights": "P", "row_sum": "r", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
+    "expected": "Y", "probabilities": "Ŷ",
     # of heads, rotary positions, dropout and cross-entropy
     "q_heads": "Q_h", "k_groups": "K_g", "v_groups": "V_g", "k_heads": "K_h", "v_heads": "V_h", "q_rotated": "Q_θ",
     "k_rotated": "K_θ", "dropped": "P̃", "attended_heads": "A_h", "w_u": "W_u",
@@ -165,6 +166,18 @@ def cross_entropy(targets: list[int]) -> dict:
         derives={"probabilities": "probabilities"})
 
 
+NEXT_WORDS = step(
+    "Loss: cross-entropy of the next words",
+    ("L = - sum_iw Y_iw log softmax(O_i)_w",
+     "Each row of `O` holds votes for the next word, and softmax makes probabilities of them. `Y` is 1 at the right word: "
+     "the loss is minus the logarithm of its probability, summed over the rows."),
+    ("dO = probabilities - Y",
+     "As for cross-entropy in general: the probabilities, less 1 at the right word. A gradient step takes votes from the "
+     "wrong words and gives them to the right one.",
+     "Each row sums to 0. (The page multiplies the probabilities by `total`, the sum of that row of `Y`, so that you can "
+     "edit `Y` as you like.)"),
+    joins=("losses",), derives={"probabilities": "probabilities"})
+
 READ_OUT = step(
     "Loss",
     ("L = sum_id O_id U_id", "Any loss has some gradient at the output. This one has `U`, which you can edit."),
@@ -280,7 +293,8 @@ def of_trace(trace: Trace) -> dict[str, dict]:
     letters = operands(trace)
     found |= {"scores": scores(letters["Q"], letters["K"], "scaled_products" in made), "weights": WEIGHTS,
               "row_sum": row_sum("A" if "attended" in made else "O", letters["P"]),
-              "loss": cross_entropy(made["loss"].options["targets"].tolist()) if "logits" in made else READ_OUT}
+              "loss": cross_entropy(made["loss"].options["targets"].tolist()) if "logits" in made
+              else NEXT_WORDS if "losses" in made else READ_OUT}
     if "attended_heads" in made:
         out = "attended" if "attended" in made else "output"
         found[out] = side_by_side(SYMBOLS[out])

@@ -55,7 +55,7 @@ def check(head: Head, mistake: Mistake) -> list[str]:
         features = max(2, CHECKED // head.heads)
         head = head.cut(T=CHECKED, S=CHECKED, C=CHECKED, O=CHECKED, D=features, V=features)
     inputs = {name: array for name, array in head.inputs.items() if name != "w_u"}  # which is behind the output
-    head = dataclasses.replace(head, inputs=inputs, targets=())
+    head = dataclasses.replace(head, inputs=inputs, targets=(), expected=None)
     with mg.trace() as trace:
         attention(head, head.tensors()).backward()
 

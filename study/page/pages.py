@@ -32,7 +32,8 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
     return page_of(head, trace, head.product, {mistake.name: mistake.of(head) for mistake in mistakes}, {
         "title": title or "Backpropagation through " + (
             "one head of attention" if head.heads == 1 else f"attention with {head.heads} heads"),
-        "introduction": [*introduction, STORY],
+        "introduction": WHY if head.words else [*introduction, STORY],
+        "aloud": ALOUD if head.labels else {},
         "labels": labels(head),
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head), row_sum_switch(head.product)],
         "mistakes": [
@@ -71,7 +72,7 @@ def page_of(numbers: Inputs, trace: Trace, product: str, backwards: dict[str, di
         "symbols": formulas.SYMBOLS,
         "axes": axes({*names, "row_sum"}),
         "bars": {"weights": "weights", "mean": "row_sum", "scores": "scores"},
-        "editable": [*numbers.inputs, *(name for name in ("upstream", "keep") if name in names)],
+        "editable": [*numbers.inputs, *(name for name in ("upstream", "expected", "keep") if name in names)],
         "steps": words,
     }, {ROW_SUM: {"weights": from_output(product)}, **backwards})  # so that a mistake holds for either row sum
 
@@ -88,10 +89,15 @@ def axes(names: Container[str]) -> dict[str, tuple[str | None, ...]]:
     return {name: AXES[known] for name in names for known in AXES if name == known or name.startswith(f"{known}_")}
 
 
-HIDDEN = ("masked_scores", "tokens_first", *(f"{name}_{part}" for name in FROM_Q_K_V  # what is shown with a later step
-                                             for part in ("cut", "swapped", "kept", "crossed")))
+HIDDEN = ("masked_scores", "losses", "tokens_first",  # what is shown with a later step
+          *(f"{name}_{part}" for name in FROM_Q_K_V for part in ("cut", "swapped", "kept", "crossed")))
 STORY = ("Forward goes from left to right, to the loss L. Below each matrix is its gradient: dS says how fast L changes "
          "with each number of S.")
+
+WHY = ["*cat sees fish, it* ... *purrs* or *swims*? Each word guesses the next. Below each matrix: how fast the loss `L` "
+       "of these guesses rises with it."]
+ALOUD = {"scores": {"negative": "To lower the loss, *{row}* should look more at *{column}*.",
+                    "positive": "To lower the loss, *{row}* should look less at *{column}*."}}
 
 
 def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
@@ -112,7 +118,7 @@ def layout(names: Container[str]) -> list[list[str]]:
              "row_sum", "weights", "keep", "dropped"],
             ["w_v", "v", "v_groups", "v_heads", "attended_heads", "attended", "w_o", "attention", "attention_sum"],
             ["attention_output"], [*norms[1], "mlp_input"], ["w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
-            ["output", "upstream", "w_u", "logits", "probabilities", "loss"]]
+            ["output", "upstream", "w_u", "logits", "expected", "probabilities", "loss"]]
     there = [row for names_of_row in rows if (row := [name for name in names_of_row if name in names])]
     if there[0] == ["x"]:  # without a norm
         there[:2] = [there[0] + there[1]]
@@ -127,7 +133,10 @@ def labels(head: Head) -> dict[str, dict[str, list[str]]]:
     both = {**rows, "columns": list(head.labels)}
     of_tokens = ("x q k v q_heads k_groups v_groups q_rotated k_rotated k_heads v_heads row_sum attended_heads attended "
                  "output upstream logits probabilities").split()
-    return {name: rows for name in of_tokens} | {name: both for name in ("scores", "bias", "weights", "keep", "dropped")}
+    guesses = {**rows, "columns": list(head.words)} if head.words else rows
+    of_words = dict.fromkeys(("v", "output", "expected", "probabilities"), guesses)
+    return {name: rows for name in of_tokens} | of_words | dict.fromkeys(
+        ("scores", "bias", "weights", "keep", "dropped"), both)
 
 
 def causal_switch(causal: bool, mask: np.ndarray) -> dict[str, Any]:

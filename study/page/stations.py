@@ -55,11 +55,11 @@ STATIONS = [
                    "others make up for it. A query that does not see key [n] keeps its weights."}),
     station(
         4, "The weighted mean", "row_sum backward",
-        ("A weight can only grow at the expense of its row: what it gains, the others give, each in proportion to its size. "
+        ("A weight can only grow at the expense of its row: what it gains, the others give, in proportion to their size. "
          "So what counts is not `dP_ij` itself, but how it compares with what the row is worth now, on average:",
          "`r_i = sum_k dP_ik P_ik`",
-         "In the picture each key is as wide as its weight and as high as its `dP`. At the height `r`, what stands above is "
-         "as much as what is missing below."),
+         "In the picture each key is as wide as its weight and as high as its `dP`. At the height `r`, as much stands "
+         "above as is missing below."),
         {"text": "What is `r_1`?", "number": cell("row_sum", 1, 0),
          "reason": "Each `dP_[1k]` counts `P_[1k]` times, and the weights sum to 1. So `r_1` lies between the "
                    "smallest and the largest `dP_[1k]` of the keys that token [1] sees."}),
@@ -91,11 +91,11 @@ STATIONS = [
         8, "Gradients add", "output backward",
         ("Every query that sees token j reads `V_j`, so each sends it a gradient, and these add up: `dV_jd += P_ij "
          "dO_id`, one query i after another. With `=`, only the last would survive.",
-         "When you check your answer, the page raises `U_[m0]`, the factor of `O_[m0]` in `L`, and so `dO_[m0]`, by 1."),
+         "When you check your answer, the page raises [raised] by 1, and so changes row [m] of `dO`."),
         {"text": "Which numbers of `dV` will change?", "changes": {"tensor": "v", "kind": "gradient"},
-         "edit": {"tensor": "upstream", "index": ["m", 0], "by": 1},
-         "reason": "Query [m] sends `P_[mj] dO_[m0]` to column 0 of each `V_j` that it sees. What the other queries send "
-                   "stays the same."}),
+         "edit": {"tensor": "raised", "index": ["m", 0], "by": 1},
+         "reason": "Query [m] sends `P_[mj] dO_[m]` to each `V_j` that it sees. What the other queries send stays the "
+                   "same."}),
     station(
         16, "The same mean without P", "row_sum backward",
         ("Substitute `dP_ik = sum_d dO_id V_kd` into `r_i`, and sum over the keys first:",
@@ -121,7 +121,8 @@ def stations(head: Head) -> list[dict]:
     i = min(queries, 4) - 1  # further rows are hidden in their scroll boxes
     numbers = {"i": i, "m": max(i - 1, 1), "n": min(i, keys - 1)}
     products = " + ".join(f"Q_[i{d}] K_1{d}" for d in range(width)) if width < 4 else "sum_d Q_[id] K_[1d]"
-    words = {"score": f"({products})" if 1 < width < 4 else products, "keys": COUNTS.get(keys, str(keys))}
+    raised = "`Y_[m0]`, as if the next word could be two," if head.words else "`U_[m0]`, the factor of `O_[m0]` in `L`,"
+    words = {"raised": raised, "score": f"({products})" if 1 < width < 4 else products, "keys": COUNTS.get(keys, str(keys))}
 
     def place(found: re.Match) -> str:
         index = "".join(str(numbers.get(letter, letter)) for letter in found[2])
@@ -137,7 +138,9 @@ def stations(head: Head) -> list[dict]:
             return [filled(numbers.get(value, value) if isinstance(value, str) else value) for value in part]
         if not isinstance(part, str):
             return part
-        part = re.sub(r"\[(score|keys)\]", lambda found: words[found[1]], part)
+        if part == "raised":  # what decides about the gradient of the output
+            return "expected" if head.words else "upstream"
+        part = re.sub(r"\[(score|keys|raised)\]", lambda found: words[found[1]], part)
         return re.sub(r"(_?)\[(\w+)\]", place, part)
 
     return [filled(one) for one in STATIONS]

@@ -29,7 +29,7 @@ from nn.position import rotate
 from refusals import one_line
 from study.page import block, formulas, mistakes, pages, shares, trained
 from study.page.attention import (
-    DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)
+    DEFAULT, FROM_Q_K_V, FROM_X, WORDS, Head, attention, dropout, heads_of, with_cross_entropy, next_words)
 
 
 @st.composite
@@ -83,6 +83,7 @@ KINDS = {
     "heads": heads_of(2),
     "grouped heads": heads_of(4, 2, causal=False),
     "cross-entropy": with_cross_entropy(heads_of(), attention),
+    "words": next_words(),
     "all": with_cross_entropy(heads_of(2, 1, rotary=True, keep=dropout(0.3, 2, 3)), attention),
     "all from q, k and v": with_cross_entropy(small_heads(), attention),
 }
@@ -463,10 +464,29 @@ def write_json(given, path: str = "numbers.json") -> str:
 def test_a_page_is_written_and_opened(run, opened, tmp_path):
     assert run() == (0, "study.html\n", "")
     assert opened == [(tmp_path / "study.html").as_uri()]
-    names = [tensor["name"] for tensor in data_in("study.html")["trace"]["tensors"]]
-    assert {"q", "k", "v", "scores", "masked_scores", "weights", "output", "upstream", "loss"} <= set(names)
+    for flags, name in (([], "expected"), (["--numbers"], "upstream")):
+        assert run("--no-open", *flags)[0] == 0
+        names = [tensor["name"] for tensor in data_in("study.html")["trace"]["tensors"]]
+        assert {"q", "k", "v", "scores", "masked_scores", "weights", "output", name, "loss"} <= set(names)
     assert run("--no-open", "--out", "new/folder/page.html")[:2] == (0, "new/folder/page.html\n")
     assert len(opened) == 1
+
+
+def test_the_default_page_guesses_the_next_word(run):
+    """Of all that it could look at, the ambiguous word looks mostly at the wrong one; its gradient says so."""
+    assert run("--no-open")[0] == 0
+    page = data_in("study.html")
+    made = {tensor["name"]: np.array(tensor["value"], dtype=float) for tensor in page["trace"]["tensors"]}
+    dS = np.array(next(tensor for tensor in page["trace"]["tensors"] if tensor["name"] == "scores")["gradient"], dtype=float)
+    probabilities = np.exp(made["output"]) / np.exp(made["output"]).sum(1, keepdims=True)
+    assert made["loss"] == pytest.approx(-np.log(probabilities[made["expected"] == 1]).sum(), abs=1e-12)
+    _, gradients = numpy_run(WORDS, WORDS.inputs, WORDS.upstream, {})
+    assert dS == pytest.approx(gradients["scores"], abs=1e-12) and gradients["output"] == pytest.approx(probabilities - made["expected"])
+    assert page["extras"]["labels"]["scores"]["columns"] == ["cat", "sees", "fish", "it"]
+    assert page["extras"]["labels"]["output"]["columns"] == ["purrs", "swims", "other"]
+    assert made["weights"][3].argmax() == 2 and probabilities[3].argmax() == 1  # it looks at fish: swims
+    assert dS[3].argmin() == 0 and dS[3].argmax() == 2  # more at cat, less at fish
+    assert len(pathlib.Path("study.html").read_bytes()) < 400_000
 
 
 def test_a_page_opens_at_a_station(run):

@@ -14,7 +14,7 @@ from models.config import PLACEMENTS
 from study.mistakes import MUTANTS
 from study.page import block, mistakes, pages, shares
 from study.page.attention import (
-    DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy)
+    DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy, next_words)
 
 WRONG = 1e-9  # relative to the largest gradient; larger differences are marked
 
@@ -28,6 +28,7 @@ def drawn(from_x: bool, T: int, D: int, seed: int, **changes) -> Head:
 
 HEADS = {
     "default": DEFAULT,
+    "words": next_words(),
     "square": drawn(False, 4, 4, seed=1),
     "not causal": drawn(False, 3, 3, seed=2, causal=False, scale=-0.7),
     "bias": drawn(False, 3, 4, seed=3, bias=np.random.default_rng(0).normal(size=(3, 3))),
@@ -181,6 +182,29 @@ def test_shares_in_a_block(browser, opened, placement):
         assert [label for label, _ in rows] == list(expected[name].values())
         for (_, data), share in zip(rows, of_engine.values()):
             assert data == pytest.approx(share.ravel(), abs=1e-12)
+
+
+def test_a_gradient_is_read_aloud(browser, opened):
+    opened(page_of("words"))
+    for index, said in (("3,0", "To lower the loss, it should look more at cat."), ("3,2", "To lower the loss, it should look less at fish."),
+                        ("0,0", ""), ("1,2", "")):
+        assert ("To lower" in browser.focus("scores", index, "gradient")) == bool(said) and said in browser.text("#number")
+    assert "To lower" not in browser.focus("scores", "3,0") + browser.focus("weights", "3,0", "gradient")
+    go_to(browser, "Softmax")
+    assert "it should look less at fish" in browser.text(".worked")
+    opened(page_of("default"))
+    assert "To lower" not in browser.focus("scores", "3,0", "gradient")
+
+
+def test_all_of_the_words_is_on_one_screen(browser, opened):
+    opened(page_of("words"))
+    bottoms = browser.run("return [...document.querySelectorAll('.row:not(details *) figure')].map(one => one.getBoundingClientRect().bottom)")
+    assert max(bottoms) <= browser.run("return byId('panel').getBoundingClientRect().top") and browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert len(set(browser.run("return [...document.querySelectorAll('td[data-index=\"3,0\"][data-kind=value], td:has([data-index=\"3,0\"])')]"
+                               ".filter(one => !one.closest('details')).map(one => Math.round(one.getBoundingClientRect().top))"))) == 1
+    browser.type("expected", "3,1", "1")
+    browser.type("expected", "3,0", "0")
+    assert browser.arrays()["output", "gradient"][3].tolist() == pytest.approx((next_words().upstream[3] + [1, -1, 0]).tolist(), abs=1e-9)
 
 
 def test_a_step_works_out_one_number_unless_a_question_is_open(browser, opened):

@@ -23,6 +23,8 @@ of its output.
     layout          [[name, ...], ...]: the rows of the picture, in the order of the computation. The tensors left out form
                     a last row, each input before the step that reads it; results of joined steps are folded away below it
     hidden          [name, ...]: tensors without a matrix. Join their steps to others, whose terms then write out theirs
+    aloud           {name: {"positive": line, "negative": line}}: what the sign of a gradient means, in words; "{row}" and
+                    "{column}" are the labels of the number, and what is between asterisks is emphasized
     labels          {name: {"rows": [...], "columns": [...]}}, of the last two axes, such as tokens. Default: 0, 1, 2, ...
     symbols         {name: "P"}: what a tensor is called in formulas and in terms. Default: its name
     editable        [name, ...]: the tensors that can be edited. Default: all inputs
@@ -45,7 +47,7 @@ of its output.
                     the gradient of x arrives, each with its norm, cosine and share. A path is what a step sends to its
                     input, carried on to x. Default: each tensor that several steps use, with these steps
     about_shares    [line, ...]: what the shares say
-    bars            {"weights": name, "mean": name, "scores": name}, a softmax, its row sum and its input: a picture of a row
+    bars            {"weights": name, "mean": name, "scores": name}, softmax, its row sum and its input: a picture of a row
                     beside the steps backward that make the row sum and the gradient of the input
     stations        [{"title": ..., "text": [line, ...], "step": name, "way": "forward" or "backward",
                     "guide": "3. Keys compete", "question": QUESTION}, ...]: a guided path. Each opens a step, asks a
@@ -97,7 +99,7 @@ SCRIPTS = (
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
-    "about_shares", "stations", "station", "axes", "bars",
+    "about_shares", "stations", "station", "axes", "bars", "aloud",
 }
 Backwards = Mapping[str, Mapping[str, Backward]]
 QUESTIONS = {"number", "sign", "smallest", "changes"}
@@ -139,7 +141,8 @@ def html(trace: Any, extras: Mapping[str, Any] | None = None, backwards: Backwar
     _check(numbers, extras, backwards or {})
     style = _part("page.css")
     script = "".join(_part(name) for name in SCRIPTS)
-    derives = {name: step.get("derives", {}) for name, step in extras.get("steps", {}).items()}
+    derives = {part: step.get("derives", {}) for name, step in extras.get("steps", {}).items()
+               for part in (name, *step.get("joins", ()))}
     expressed = Expressed(trace.steps, trace.tensors, backwards, _switched(extras)).as_dict(derives)
     data = {"trace": _without_repetitions(numbers), "extras": extras, "expressions": expressed}
     parts = {

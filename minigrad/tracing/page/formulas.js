@@ -66,14 +66,14 @@ function breakable(text, rename = name => name, isLarge = true) {
   });
 }
 
-/** A line of text with formulas in `...`. */
+/** A line of text with formulas in `...`, and *emphasis*. */
 function derivation(line, rename) {
   const made = element("p");
   line.split("`").forEach((part, i) => {
     if (i % 2) return made.append(...breakable(part, rename, false));
     const [punctuation] = part.match(/^[.,;:)]*/);
     if (punctuation) made.append(element("span", {class: "together"}, made.lastChild, punctuation));
-    made.append(part.slice(punctuation.length));
+    part.slice(punctuation.length).split("*").forEach((words, k) => made.append(k % 2 ? element("em", {}, words) : words));
   });
   return made;
 }

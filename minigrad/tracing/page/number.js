@@ -37,7 +37,7 @@ function drawPointed(isSpoken = false) {
   const soFar = cell.dataset.soFar === undefined ? [] : [element("p", {}, `${shown(Number(cell.dataset.soFar))} after this step.`)];
   section.replaceChildren(
     close, element("h2", {}, symbol(pointed), placed(index)), element("p", {class: "hero"}, shown(value)),
-    element("p", {class: "exact"}, String(value)), ...soFar, ...wrong, ...lines,
+    element("p", {class: "exact"}, String(value)), ...readAloud(pointed, value), ...soFar, ...wrong, ...lines,
   );
   if (isSpoken) byId("spoken").textContent = lines.map(line => line.textContent).join(" ").slice(0, 400);
 }
@@ -52,6 +52,15 @@ function unfold(node, of = pass) {
     }
   }
   return {...node, parts: node.parts.map(part => unfold(part, of))};
+}
+
+/** What the sign of a gradient means, in words. */
+function readAloud({name, kind, index}, value) {
+  const {data} = pass.gradients.get(name) || {data: []}, isSmall = Math.abs(value) <= 1e-9 * Math.max(...data.map(Math.abs));
+  const says = kind === "gradient" && !isSmall && ((extras.aloud || {})[name] || {})[value < 0 ? "negative" : "positive"];
+  const {rows = [], columns = []} = extras.labels[name] || {}, row = last(lead(index)), column = last(index);
+  const labelled = {"{row}": rows[row] ?? row, "{column}": columns[column] ?? column};
+  return says ? [derivation(says.replace(/\{row\}|\{column\}/g, found => labelled[found]), symbolOf)] : [];
 }
 
 const line = (...nodes) => element("p", {class: "line"}, ...nodes);

@@ -39,24 +39,29 @@ function listGroups(rows, flows) {
   return groups;
 }
 
+const MOST_COLUMNS = 30; // of numbers, with labels, that fit into a row on a screen
+
 function drawPicture() {
   const rows = listRows(), flows = listFlows(), groups = listGroups(rows, flows), starts = new Set(groups.slice(1).map(group => group[0]));
   const arrow = kind => element("span", {class: "arrow", "data-of": kind, "aria-hidden": "true"}, kind === "value" ? "→" : "←");
   const column = tensors => element("div", {class: "tensor"}, ...tensors.flatMap(name => [
     ...(starts.has(name) ? kindsOf(name).map(arrow) : []),
     ...kindsOf(name).map(kind => new Grid(computation.tensors.get(name), kind).figure)]));
-  const columns = row => row.reduce((all, name) => { // a tensor without a value goes below one without a gradient
+  const inColumns = row => row.reduce((all, name) => { // a tensor without a value goes below one without a gradient
     const before = all.at(-1), isBelow = before && `${kindsOf(before[0])} ${kindsOf(name)}` === "value gradient";
     return isBelow ? [...all.slice(0, -1), [...before, name]] : [...all, [name]];
   }, []);
   const picture = byId("picture"), between = names.filter(name => joined.has(name) && !extras.hidden.includes(name));
-  for (const row of rows) if (row.length) picture.append(element("div", {class: "row"}, ...columns(row).map(column)));
+  for (const row of rows) if (row.length) picture.append(element("div", {class: "row"}, ...inColumns(row).map(column)));
   if (between.length) {
     picture.append(element("details", {class: "between"}, element("summary", {}, "Intermediate results"),
-      element("div", {class: "row"}, ...columns(between).map(column))));
+      element("div", {class: "row"}, ...inColumns(between).map(column))));
   }
   picture.append(element("div", {class: "turn", "aria-hidden": "true"}, "↓"));
-  document.body.classList.toggle("in-a-row", rows.filter(row => row.length).length === 1);
+  const columns = rows.flat().reduce((sum, name) => sum + (last(computation.tensors.get(name).shape) ?? 1), 0);
+  const isInARow = rows.filter(row => row.length).length === 1, isShort = columns <= MOST_COLUMNS;
+  document.body.classList.toggle("in-a-row", isInARow);
+  document.body.classList.toggle("compact", isInARow && isShort && Object.keys(extras.labels).length > 0);
   byId("hint").hidden = computation.seeds.length > 0;
   drawMap(groups, flows);
 }

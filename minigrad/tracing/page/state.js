@@ -14,7 +14,7 @@ const symbolOf = name => extras.symbols[name] || name;
 /** A gradient is dX; a number that only backward derives, such as a row sum, has its own letter. */
 const symbol = ({name, kind}) =>
   (kind === "gradient" && computation.asTraced.values.has(name) ? "d" : "") + symbolOf(name);
-const paragraphs = text => [text ?? []].flat().map(line => element("p", {}, line));
+const paragraphs = text => [text ?? []].flat().map(line => derivation(line, symbolOf));
 const isFloat = t => t.dtype.startsWith("float");
 
 /** What the page keeps in its address, as in #step=9, so that a link leads to the same place. */

@@ -222,7 +222,7 @@ function workOut(step, {writes}) {
   const {parts} = contributionsTo(one), i = parts.findIndex(({by}) => by === step);
   return [element("div", {class: "worked"},
     element("h3", {}, "For example"), line(symbol(one), placed(one.index)), ...writePart(part),
-    ...(parts.length > 1 ? [line(arrival(parts, i))] : []))];
+    ...(parts.length > 1 ? [line(arrival(parts, i))] : []), ...readAloud(one, data[one.place]))];
 }
 
 /** Does the mistake chosen replace what this step does? */
