@@ -397,32 +397,45 @@ class Torch(Taped):
             return fn(*arguments)
         own = dict(fn.named_parameters())
         for name, leaf in parameters.items():
-            leaf.owner = self.lent(own[name], leaf)
+            leaf.module, leaf.name_there, leaf.owner = fn, name, own[name]
+            leaf.owner.data = leaf.data  # which the module may also keep elsewhere
         # Copies, since a call may write to its buffers while an earlier graph needs them.
         buffers = {name: buffer.clone() for name, buffer in fn.named_buffers()}
-        return self.torch.func.functional_call(fn, buffers, tuple(arguments))
-
-    @staticmethod
-    def lent(owner: Any, leaf: Any) -> Any:
-        """A module's own parameter, with the numbers of this leaf: a backward may run parts of the module again."""
-        owner.data = leaf.data
-        return owner.requires_grad_(leaf.requires_grad)
+        return self.torch.func.functional_call(fn, buffers | parameters, tuple(arguments))
 
     def gradients(self, outputs: Values, leaves: Leaves, upstreams: Values, **options: Any) -> list[Any]:
-        """torch.autograd.grad, with what a backward that runs a part of the module again adds to its own parameters; where
-        a function, as a checkpoint does, demands it, torch.autograd.backward."""
-        owners = [self.lent(leaf.owner, leaf) if hasattr(leaf, "owner") else leaf for leaf in leaves]
-        for owner in owners:
-            owner.grad = None
-        try:
-            found = self.torch.autograd.grad(outputs, owners, upstreams, **options)
-        except RuntimeError as error:
-            if ".backward()" not in str(error) or "create_graph" in options:
-                raise
-            self.torch.autograd.backward(outputs, upstreams, retain_graph=True)
-            found = [None] * len(owners)
-        more = [owner.grad for owner in owners]
-        return [g if extra is None else extra if g is None else g + extra for g, extra in zip(found, more)]
+        """torch.autograd.grad where a backward that runs a part of the module again meets the same leaves, with what that
+        adds to their `grad`; torch.autograd.backward where a function, as a checkpoint does, demands it."""
+        own = [leaf for leaf in leaves if hasattr(leaf, "owner")]
+        places = [*((leaf, leaf) for leaf in leaves), *((leaf, leaf.owner) for leaf in own)]
+        everywhere = [place for _, place in places]
+        for leaf, place in places:
+            place.data, place.grad = leaf.data, None
+
+        def run() -> list[Any]:
+            try:
+                return self.torch.autograd.grad(outputs, everywhere, upstreams, **options)
+            except RuntimeError as error:
+                if ".backward()" not in str(error) or "create_graph" in options:
+                    raise
+                self.torch.autograd.backward(outputs, upstreams, retain_graph=True)
+                return [None] * len(everywhere)
+
+        found = list(zip(places, self.holding(own, run)))
+
+        def arrived(leaf: Any) -> Any:
+            parts = [part for (x, place), g in found if x is leaf for part in (g, place.grad) if part is not None]
+            return sum(parts[1:], parts[0]) if parts else None
+
+        return list(map(arrived, leaves))
+
+    def holding(self, leaves: Leaves, run: Callable[[], Any]) -> Any:
+        """run(), while the module that these are parameters of holds them."""
+        if not leaves:
+            return run()
+        holder = self.torch.nn.Module()
+        holder.fn, holder.forward = leaves[0].module, run
+        return self.torch.func.functional_call(holder, {f"fn.{leaf.name_there}": leaf for leaf in leaves}, ())
 
 
 class Repeated:

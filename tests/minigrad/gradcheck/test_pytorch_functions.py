@@ -77,7 +77,7 @@ class Again(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.net = torch.nn.Linear(4, 2)
+        self.net = torch.nn.Linear(4, 2).double()
 
     def forward(self, x):
         def backward(dout, x, *own):
@@ -86,6 +86,26 @@ class Again(torch.nn.Module):
                 return torch.autograd.grad(self.net(given), (given, *own), dout, allow_unused=True)
 
         return function(lambda x, *own: self.net(x), backward).apply(x, *self.net.parameters())
+
+
+class Clamping(Gain):
+    """Each call counts as a change of the weight."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight.clamp_(-10, 10)
+        return x * self.weight
+
+
+class Listing(Gain):
+    """Takes it from there, as recurrent layers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = [self.weight]
+
+    def forward(self, x):
+        return x * self.kept[0]
 
 
 def asks(x, bias):
@@ -107,7 +127,9 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "without ctx": (Cube, X, "pass", "Cube", "base pass", "side checks: all"),
     "a module": (Halving(), X, "fail", "Halving", "weight fail, tokens pass", "backward / differences is 0.5 everywhere"),
     "a module as it begins": (Gain(), X, "fail", "Gain", "weight pass, x fail", "weight is 1 everywhere: checked where it is random"),
-    "a module that runs again": (Again().double(), X, "pass", "Again", "net.weight pass, net.bias pass, x pass", "side checks: "),
+    "a module that keeps its weight in a list": (Listing(), X, "pass", "Listing", "weight pass, x pass", "side checks: all"),
+    "a module that writes to its weight": (Clamping(), X, "pass", "Clamping", "weight pass, x pass", "side checks: all"),
+    "a module that runs again": (Again(), X, "pass", "Again", "net.weight pass, net.bias pass, x pass", "side checks: "),
     "a forward that asks": (asks, (X, leaf(4)), "pass", "asks", "x pass, bias pass", "side checks: "),
     "a checkpoint that demands backward()": (lambda x: torch.utils.checkpoint.checkpoint(torch.tanh, x, use_reentrant=True), X,
                                              "pass", "the function", "x pass", "side checks: all"),
