@@ -25,24 +25,39 @@ def station(section: int, title: str, opens: str, text: tuple[str, ...], questio
 
 
 COUNTS = {2: "two", 3: "three", 4: "four"}
+WHY = {  # before the first: one ambiguous word, whom should it ask?
+    "title": "Whom should it ask?", "name": "why", "step": "output", "way": "forward", "turns": {},
+    "text": ["*cat sees fish, it* ... and the next word is *purrs*. But *it* can be either animal. Alone it cannot know "
+             "which: it has to ask the words before it.",
+             "Attention is this asking. Row *it* of `P` says how much it takes from each word: mostly from *fish*, whose "
+             "values in `V` vote for *swims*. So it guesses wrong, and the loss is high.",
+             "Backward says how to mend that: at which words to look more, and at which less. It is a number for each "
+             "pair of words, `dS`, and the path leads to it."],
+    "question": {"text": "To guess *purrs*, at which word should *it* look more?", "smallest": cell("scores", "i"),
+                 "reason": "There `dS` is furthest below 0: the loss falls as *it* looks more at that word. The stations "
+                           "show where these numbers come from."}}
 STATIONS = [
     station(
-        1, "One score", "scores backward",
+        1, "One score", "scores forward",
         ("Query [i] says what token [i] looks for, key [1] what token [1] can be found by. How well they match is the "
          "score `S_[i1] = s [score]`, where `s` is the scale, whose value stands above.",
-         "Backward starts at the loss `L`. It has arrived at `dS_[i1]`, which says how fast `L` rises with `S_[i1]`. And "
-         "`S_[i1]` rises `s K_10` times as fast as `Q_[i0]`."),
-        {"text": "How much does `dS_[i1]` add to `dQ_[i0]`?", "number": cell("q", "i", 0), "term": 1,
-         "reason": "By the chain rule, it adds `dS_[i1]` times `s K_10`. Query [i] is in a whole row of scores, so "
-                   "`dQ_[i0]` is the sum of [keys] such terms, one for each key."}),
+         "So `S_[i1]` rises `s K_10` times as fast as `Q_[i0]`. What reaches `dS_[i1]` on the way back goes on to "
+         "`Q_[i0]` with this factor. When you check your answer, the page raises `Q_[i0]` by 1."),
+        {"text": "Which numbers of `S` will change?", "changes": {"tensor": "scores", "kind": "value"},
+         "edit": {"tensor": "q", "index": ["i", 0], "by": 1},
+         "reason": "Query [i] is in a whole row of scores, masked ones too. By the chain rule each score sends its "
+                   "gradient back, so `dQ_[i0]` is the sum of [keys] terms, `s dS_[ij] K_{j0}`, one for each key."}),
     station(
         2, "A matrix product, backward", "output backward",
         ("Raise `P_[m1]` by `eps`, and row [m] of `O` moves by `eps V_1`. `dO_[m]` says what each number in that row is "
          "worth to `L`.",
-         "So `dP_[m1]` is the dot product of `dO_[m]` and `V_1`. In matrices, `dP = dO V^T`."),
-        {"text": "What is `dP_[m1]`?", "number": cell("weights", "m", 1),
-         "reason": "It is row [m] of `dO` times row [1] of `V`: how fast `L` rises as token [m] attends more to token "
-                   "[1]."}),
+         "So `dP_[m1]` is the dot product of `dO_[m]` and `V_1`: how far they point the same way. In matrices, `dP = dO "
+         "V^T`."),
+        {"text": "Of which value should token [m] take more, so that `L` falls fastest? Find the smallest number of row "
+                 "[m].",
+         "smallest": cell("weights", "m"),
+         "reason": "It is the value that points most against `dO_[m]`. Whether token [m] may look there at all is up to "
+                   "the mask, which `dP` does not know."}),
     station(
         3, "Keys compete", "weights forward",
         ("Softmax turns each row of scores into weights that sum to 1. So when one weight rises, the others in its "
@@ -60,18 +75,19 @@ STATIONS = [
          "`r_i = sum_k dP_ik P_ik`",
          "In the picture each key is as wide as its weight and as high as its `dP`. At the height `r`, as much stands "
          "above as is missing below."),
-        {"text": "What is `r_1`?", "number": cell("row_sum", 1, 0),
-         "reason": "Each `dP_[1k]` counts `P_[1k]` times, and the weights sum to 1. So `r_1` lies between the "
-                   "smallest and the largest `dP_[1k]` of the keys that token [1] sees."}),
+        {"text": "Where does `r_[i]` lie? Find the number of row [i] of `dP` that is nearest.",
+         "smallest": cell("weights", "i"), "to": cell("row_sum", "i", 0),
+         "reason": "Each `dP_[ik]` counts `P_[ik]` times, and the weights sum to 1. So `r_[i]` lies between the smallest "
+                   "and the largest `dP_[ik]` of the keys that token [i] sees, and near those with much weight."}),
     station(
         5, "Above or below the mean", "weights backward",
         ("Raise `S_ij` by a little `eps`: its weight gains `eps P_ij`, and then every weight of the row gives up its "
          "share, `eps P_ij P_ik`. What each is worth is its `dP`:",
          "`dS_ij = dP_ij P_ij - sum_k dP_ik P_ik P_ij` `= P_ij (dP_ij - r_i)`",
          "In the picture, that is an area: as wide as `P_ij`, from the line `r_i` to `dP_ij`. Each row of `dS` sums to 0."),
-        {"text": "Row [i] of `dS` is veiled. Which of its numbers is the smallest, furthest below 0?",
-         "smallest": cell("scores", "i"),
-         "reason": "It takes both: a `dP_[ij]` far below `r_[i]`, and a weight `P_[ij]` that is not small."}),
+        {"text": "Row [b] of `dS` is veiled. Which of its numbers is the smallest, furthest below 0?",
+         "smallest": cell("scores", "b"),
+         "reason": "It takes both: a `dP_[bj]` far below `r_[b]`, and a weight `P_[bj]` that is not small."}),
     station(
         6, "The mask", "weights backward",
         ("A masked score has weight 0, so `dS_ij = P_ij (dP_ij - r_i)` is 0 there, whatever `dP_ij` is.",
@@ -81,12 +97,15 @@ STATIONS = [
                    "change a weight of 1. If it sees more keys, `dP_00` can lie above or below their mean."}),
     station(
         7, "To queries and keys", "scores backward",
-        ("Station 1 was a single term. `dQ_i` adds up one for each key that query i sees, and `dK_j` one for each "
-         "query that sees key j.",
-         "In matrices, `dQ = s dS K` and `dK = s dS^T Q`. The scale multiplies backward just as it does forward."),
-        {"text": "What is `dK_[n0]`?", "number": cell("k", "n", 0),
-         "reason": "It is column [n] of `dS` times column 0 of `Q`, times `s`. A query that does not see key [n] has a "
-                   "0 in that column and sends nothing."}),
+        ("A score is a product of a query and a key, so its gradient goes to both. `dQ_i` adds up one term for each key "
+         "that query i sees, and `dK_j` one for each query that sees key j.",
+         "In matrices, `dQ = s dS K` and `dK = s dS^T Q`. The scale multiplies backward just as it does forward. When "
+         "you check your answer, the page raises [raised] by 1, and so changes row [m] of `dO`."),
+        {"text": "Which numbers of `dQ` will change?", "changes": {"tensor": "q", "kind": "gradient"},
+         "edit": {"tensor": "raised", "index": ["m", 0], "by": 1},
+         "reason": "Row [m] of `dO` goes into row [m] of `dP` and of `dS`, and `dQ_[m]` is made of that row alone. `dK`, "
+                   "made of columns, changes for every key that token [m] sees. Where a token sees one key only, nothing "
+                   "changes."}),
     station(
         8, "Gradients add", "output backward",
         ("Every query that sees token j reads `V_j`, so each sends it a gradient, and these add up: `dV_jd += P_ij "
@@ -102,9 +121,12 @@ STATIONS = [
          "`r_i = sum_d dO_id sum_k P_ik V_kd`",
          "`r_i = sum_d dO_id O_id`",
          "So the mean needs neither `P` nor `dP`, which are too large to keep for long texts. Flash attention's "
-         "backward starts by computing it; papers call `r` D, which is a query's length here."),
-        {"text": "From `dO` and `O` alone: what is `r_[i]`?", "number": cell("row_sum", "i", 0),
-         "reason": "It is row [i] of `dO` times row [i] of `O`: one product per feature, instead of one per key."},
+         "backward starts by computing it; papers call `r` D, which is a query's length here. When you check your "
+         "answer, the page raises `K_00` by 1."),
+        {"text": "Which numbers of `r` will change?", "changes": {"tensor": "row_sum", "kind": "gradient"},
+         "edit": {"tensor": "k", "index": [0, 0], "by": 1},
+         "reason": "`r_i` changes where row i of `O` does. A query that sees only key 0 takes all of `V_0`, whatever the "
+                   "score."},
         row_sum=1),
 ]
 
@@ -120,6 +142,7 @@ def stations(head: Head) -> list[dict]:
     (queries, keys), width = head.tokens, head.size
     i = min(queries, 4) - 1  # further rows are hidden in their scroll boxes
     numbers = {"i": i, "m": max(i - 1, 1), "n": min(i, keys - 1)}
+    numbers["b"] = numbers["m"] if head.words else i  # where the smallest dP has little weight
     products = " + ".join(f"Q_[i{d}] K_1{d}" for d in range(width)) if width < 4 else "sum_d Q_[id] K_[1d]"
     raised = "`Y_[m0]`, as if the next word could be two," if head.words else "`U_[m0]`, the factor of `O_[m0]` in `L`,"
     words = {"raised": raised, "score": f"({products})" if 1 < width < 4 else products, "keys": COUNTS.get(keys, str(keys))}
@@ -143,4 +166,5 @@ def stations(head: Head) -> list[dict]:
         part = re.sub(r"\[(score|keys|raised)\]", lambda found: words[found[1]], part)
         return re.sub(r"(_?)\[(\w+)\]", place, part)
 
-    return [filled(one) for one in STATIONS]
+    path = [filled(one) for one in STATIONS]
+    return [filled(WHY), *({**one, "name": str(number)} for number, one in enumerate(path, 1))] if head.words else path

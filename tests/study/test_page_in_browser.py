@@ -219,8 +219,8 @@ def test_a_step_works_out_one_number_unless_a_question_is_open(browser, opened):
     assert (browser.run(worked), browser.run(cells)) == ([], [])
     browser.run("openStation(1)")
     assert (browser.run(worked), browser.run(cells)) == ([], [])
-    browser.run("answer('1')")  # its terms are outlined, and written below the verdict
-    assert browser.run(worked) == [] and "gradient q 3,0" in browser.run(cells) and "value k 1,0" in browser.run(cells)
+    browser.run("openStation(6); answer('zero')")  # its terms are outlined, and written below the verdict
+    assert browser.run(worked) == [] and "gradient scores 0,0" in browser.run(cells) and "value weights 0,0" in browser.run(cells)
     opened(page_of("x"))
     browser.run("goTo(steps.findLastIndex(step => step.isBackward) + 1)")  # the last that adds to dX
     total = browser.run("return document.querySelector('td.example[data-tensor=x][data-kind=gradient]').textContent")
@@ -534,13 +534,13 @@ def dragged(browser, inputs, name: str, place: tuple, pixels: int, by: float) ->
 
 def test_the_picture_keeps_what_a_question_asks_for(browser, opened):
     opened(page_of("default"))
-    for number, answer, title in ((4, "1.6", "dS: the areas"), (5, "3,1", "dS: the areas")):
+    for number, answer, title in ((4, "3,0", "dS = ?"), (5, "3,1", "dS: the areas")):
         browser.run("visit(arguments[0])", number)
         veiled = browser.run(ROW_IN_BARS)
         assert {sign for sign, *_ in veiled["bars"]} == {"positive", "open"} and "dS = ?" in veiled["titles"]
         assert not any("mean" == name for name, _ in veiled["lines"]) or number == 5
         assert "dS" not in veiled["said"] and ("r " in veiled["said"].split("key")[0]) == (number == 5)
         browser.run("answer(arguments[0])", answer)
-        assert title in browser.run(ROW_IN_BARS)["titles"]
+        assert title in browser.run(ROW_IN_BARS)["titles"] and "mean" in [name for name, _ in browser.run(ROW_IN_BARS)["lines"]]
     browser.run("goTo(1)")
     assert not browser.run("return document.getElementById('bars').checkVisibility()")

@@ -7,7 +7,7 @@ import pytest
 
 from minigrad.tracing import page
 from study.page import pages
-from study.page.attention import DEFAULT, Head, dropout, heads_of
+from study.page.attention import DEFAULT, Head, dropout, heads_of, next_words
 
 PATH = "#path"
 LAST, BEFORE, LAST_KEY = 3, 2, 3  # on the default page: the queries and the key that the stations ask about
@@ -35,49 +35,58 @@ def visited(browser, path):
 
 
 def gradients(head: Head) -> dict[str, np.ndarray]:
-    """What the stations ask for, in NumPy."""
+    """What the stations ask for, in NumPy: values of scores and weights, and gradients."""
     q, k, v = (head.inputs[name] for name in ("q", "k", "v"))
-    S = np.where(head.mask, q @ k.T * head.factor, -np.inf)
+    scores = q @ k.T * head.factor
+    S = np.where(head.mask, scores, -np.inf)
     P = np.exp(S) / np.exp(S).sum(axis=1, keepdims=True)
-    dP = head.upstream @ v.T
-    r = (dP * P).sum(axis=1)
-    dS = P * (dP - r[:, None])
-    return {"weights": P, "dP": dP, "r": r, "dS": dS, "dK": dS.T @ q * head.factor, "v": P.T @ head.upstream}
+    out = np.exp(P @ v)
+    guessed = out / out.sum(axis=1, keepdims=True)
+    dO = head.upstream if head.expected is None else guessed * head.expected.sum(axis=1, keepdims=True) - head.expected
+    dP = dO @ v.T
+    r = (dP * P).sum(axis=1, keepdims=True)
+    dS = P * (dP - r)
+    return {"scores": scores, "weights": P, "dP": dP, "row_sum": r, "dS": dS, "q": dS @ k * head.factor, "v": P.T @ dO}
 
 
 def raised(head: Head, name: str, index: tuple[int, int], by: float) -> Head:
-    array = (head.upstream if name == "upstream" else head.inputs[name]).copy()
+    array = (head.inputs[name] if name in head.inputs else getattr(head, name)).copy()
     array[index] += by
-    if name == "upstream":
-        return dataclasses.replace(head, upstream=array)
+    if name not in head.inputs:
+        return dataclasses.replace(head, **{name: array})
     return dataclasses.replace(head, inputs={**head.inputs, name: array})
 
 
-def before_and_after(head: Head, name: str, row: int) -> list[np.ndarray]:
-    """What is asked for without and with the edit that the answer makes."""
-    return [gradients(one)[name] for one in (head, raised(head, {"weights": "k", "v": "upstream"}[name], (row, 0), 1))]
+def edits(head: Head, last: int, before: int, last_key: int) -> dict[int, tuple[str, str, tuple[int, int]]]:
+    """By station: which numbers it asks about, and the edit that the answer makes."""
+    source = "upstream" if head.expected is None else "expected"
+    return {1: ("scores", "q", (last, 0)), 3: ("weights", "k", (last_key, 0)), 7: ("q", source, (before, 0)),
+            8: ("v", source, (before, 0)), 9: ("row_sum", "k", (0, 0))}
 
 
-def changed(head: Head, name: str, row: int) -> list[str]:
+def before_and_after(head: Head, name: str, source: str, index: tuple[int, int]) -> list[np.ndarray]:
+    """What is asked for without and with the edit."""
+    return [gradients(one)[name] for one in (head, raised(head, source, index, 1))]
+
+
+def changed(head: Head, *edit) -> list[str]:
     """The indices of the numbers that an edit changes."""
-    before, after = before_and_after(head, name, row)
+    before, after = before_and_after(head, *edit)
     return [f"{i},{j}" for i, j in np.argwhere(abs(after - before) > 1e-12)]
 
 
 def right_answers(head: Head, last: int = LAST, before: int = BEFORE, last_key: int = LAST_KEY) -> list:
-    """A number, the value of a choice, or a list of cells."""
-    made = gradients(head)
-    dS = made["dS"]
+    """The value of a choice, or a list of cells."""
+    made, asked = gradients(head), {number: changed(head, *edit) for number, edit in edits(head, last, before, last_key).items()}
+    row = last if head.expected is None else before
     return [
-        dS[last, 1] * head.factor * head.inputs["k"][1, 0],
-        made["dP"][before, 1],
-        changed(head, "weights", last_key),
-        made["r"][1],
-        f"{last},{dS[last].argmin()}",
-        {1: "positive", -1: "negative", 0: "zero"}[int(np.sign(dS[0, 0].round(12)))],
-        made["dK"][last_key, 0],
-        changed(head, "v", before),
-        made["r"][last],
+        asked[1],
+        f"{before},{made['dP'][before].argmin()}",
+        asked[3],
+        f"{last},{abs(made['dP'][last] - made['row_sum'][last]).argmin()}",
+        f"{row},{made['dS'][row].argmin()}",
+        {1: "positive", -1: "negative", 0: "zero"}[int(np.sign(made["dS"][0, 0].round(12)))],
+        asked[7], asked[8], asked[9],
     ]
 
 
@@ -95,7 +104,7 @@ def wrong(answer):
 def give(browser, answer) -> None:
     """Answer the question of the station that is open."""
     if isinstance(answer, list):
-        asked = browser.run("return station().question.changes")
+        asked = browser.run("state.chosen.clear(); return station().question.changes")
         for index in answer:
             browser.run("arguments[0].click()", browser.cell(asked["tensor"], index, asked["kind"]))
     elif isinstance(answer, str):
@@ -103,6 +112,13 @@ def give(browser, answer) -> None:
     else:
         browser.run("document.querySelector('#path input').value = arguments[0]", f"{answer:.5g}")
     browser.run("document.querySelector('#path form button').click()")
+
+
+def give_twice(browser, answer) -> None:
+    """A wrong answer: the first is not yet the last."""
+    give(browser, answer)
+    assert "Not yet. Try once more." in browser.text(".again") and not browser.driver.find_elements("css selector", ".verdict")
+    give(browser, answer)
 
 
 def press(browser, text: str) -> None:
@@ -126,6 +142,23 @@ SITUATIONS = {
 }
 
 
+def test_the_path_of_words_begins_with_why(browser, tmp_path):
+    """Whom the ambiguous word should ask; then the same stations."""
+    head = next_words()
+    browser.driver.get(f"{page_of(head, tmp_path).as_uri()}#station=why")
+    assert "Whom should it ask?" in browser.text(PATH)
+    give_twice(browser, "3,2")
+    assert verdict(browser) == "Not quite." and "cat" in browser.text(f"{PATH} .verdict")
+    for number, answer in enumerate(right_answers(head), 1):
+        press(browser, "Next")
+        assert browser.text(f"{PATH} h2").startswith(f"Station {number} ")
+        give_twice(browser, wrong(answer))
+        press(browser, "Ask again")
+        give(browser, answer)
+        assert verdict(browser) == "Right.", number
+    assert browser.errors() == []
+
+
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_a_question_is_answered_by_the_numbers_that_the_page_shows(browser, visited, situation):
     change, head = SITUATIONS[situation]
@@ -133,18 +166,17 @@ def test_a_question_is_answered_by_the_numbers_that_the_page_shows(browser, visi
     change(browser)
     for number, answer in enumerate(right_answers(head), 1):
         browser.run("visit(arguments[0])", number)
-        give(browser, wrong(answer))
+        give_twice(browser, wrong(answer))
         assert verdict(browser) == "Not quite.", number
         press(browser, "Ask again")
         give(browser, answer)
         assert verdict(browser) == "Right.", number
-        if isinstance(answer, float):
-            assert f"It is {browser.run('return shown(arguments[0])', answer)}," in browser.text(f"{PATH} .verdict")
         if isinstance(answer, list):
             moved = browser.run("return [...document.querySelectorAll('.moved')].map(cell => cell.dataset.index)")
             assert moved == answer
-            before, after = (browser.run("return shown(arguments[0])", array[3, 0] if number == 3 else array[0, 0])
-                             for array in before_and_after(head, *(("weights", 3) if number == 3 else ("v", 2))))
+            place = tuple(map(int, answer[0].split(",")))
+            before, after = (browser.run("return shown(arguments[0])", array[place])
+                             for array in before_and_after(head, *edits(head, LAST, BEFORE, LAST_KEY)[number]))
             assert f": {before} → {after}" in browser.text(f"{PATH} .verdict")
 
 
@@ -167,7 +199,7 @@ def test_the_path_asks_about_the_users_numbers(browser, tmp_path, name):
     browser.driver.get(f"{page_of(head, tmp_path).as_uri()}#station=1")
     assert words in "".join(browser.run("return document.querySelector('#path p').textContent").replace("\u2009", "").split("\u00a0"))
     for answer in right_answers(head, *places):
-        give(browser, wrong(answer))
+        give_twice(browser, wrong(answer))
         assert verdict(browser) == "Not quite."
         press(browser, "Ask again")
         give(browser, answer)
@@ -176,16 +208,49 @@ def test_the_path_asks_about_the_users_numbers(browser, tmp_path, name):
     assert browser.errors() == []
 
 
-def test_small_numbers_are_asked_for_as_precisely(browser, tmp_path):
+NUMBER = {"title": "A number", "text": ["One."], "step": "output", "way": "backward", "guide": "2. A matrix product, backward",
+          "question": {"text": "What is it?", "number": {"tensor": "weights", "index": [2, 1], "kind": "gradient"}, "reason": "So."}}
+TERM = NUMBER | {"step": "scores", "question": {
+    "text": "How much?", "number": {"tensor": "q", "index": [3, 0], "kind": "gradient"}, "term": 1, "reason": "So."}}
+
+
+@pytest.fixture
+def asking(browser, tmp_path):
+    """A function that opens a page of a head with this station only."""
+    def call(station: dict, head: Head = DEFAULT) -> None:
+        with mock.patch.object(pages, "check", lambda head, mistake: []):
+            made = pages.page_of_head(head)
+        extras = made.extras | {"stations": [station], "station": 1}
+        browser.driver.get(page.write(made.trace, tmp_path / "page.html", extras=extras, backwards=made.backwards).as_uri())
+    return call
+
+
+def test_small_numbers_are_asked_for_as_precisely(browser, asking):
     head = dataclasses.replace(DEFAULT, upstream=DEFAULT.upstream / 1000)
-    browser.driver.get(f"{page_of(head, tmp_path).as_uri()}#station=2")
+    asking(NUMBER, head)
     dP = gradients(head)["dP"]
     size = float(f"{abs(dP).max() / 10:.0e}")
     assert f"Right if within {size:g}, or within 5%." in browser.text(PATH)
     for times, expected in ((1.1, "Not quite."), (0.9, "Right.")):
-        give(browser, float(dP[2, 1] + times * max(size, 0.05 * abs(dP[2, 1]))))
+        said = float(dP[2, 1] + times * max(size, 0.05 * abs(dP[2, 1])))
+        (give if expected == "Right." else give_twice)(browser, said)
         assert verdict(browser) == expected
         press(browser, "Ask again")
+
+
+@pytest.mark.parametrize("station, answer, named", [
+    (NUMBER, lambda made: made["dP"][1, 1], "That is dP_1,1, from another row."),
+    (NUMBER, lambda made: -made["dP"][2, 1], "The size is right, the sign is not."),
+    (NUMBER, lambda made: (DEFAULT.upstream @ DEFAULT.inputs["v"].T)[1, 2], "That is dP_1,2, with the indices exchanged."),
+    (TERM, lambda made: made["dS"][3, 1] * DEFAULT.inputs["k"][1, 0], "This would be right with a mistake, no scale:"),
+    (TERM, lambda made: made["dS"][3, 1] * DEFAULT.inputs["k"][1, 0] / DEFAULT.factor, "This would be right with a mistake, divided by the scale:"),
+    (NUMBER, lambda made: 77.0, ""),
+], ids=["another row", "sign", "transpose", "scale", "wrong factor", "no idea"])
+def test_usual_wrong_answers_are_named(browser, asking, station, answer, named):
+    asking(station)
+    give(browser, float(answer(gradients(DEFAULT))))
+    said = "".join(browser.run("return document.querySelector('.again').textContent").split())
+    assert "".join(named.replace("_", "").split()) in said and said.startswith("Notyet.Tryoncemore.") and (named or said == "Notyet.Tryoncemore.")
 
 
 @pytest.mark.parametrize("head", [
@@ -197,18 +262,21 @@ def test_the_path_is_left_out_where_it_does_not_fit(head):
         assert pages.page_of_head(head).extras["stations"] == []
 
 
-VEILED = [["q 3,0"], ["weights 2,1"], [], ["row_sum 1,0"], [f"scores 3,{j}" for j in range(4)], ["scores 0,0"], ["k 3,0"], [],
-          ["row_sum 3,0"]]  # gradients
+VEILED = ["weights 2,0", "weights 2,1", "weights 2,2", "weights 2,3", "row_sum 3,0", *(f"scores 3,{j}" for j in range(4)),
+          *(f"scores 0,{j}" for j in range(4))]  # gradients, in the order in which they are asked for
+GONE = [0, 0, 4, 4, 5, 9, 13, 13, 13]  # of them, at each station
 
 
 def test_what_is_asked_is_veiled(browser, visited):
+    """At earlier stations, too; but not once it was skipped."""
     visited(1)
     before = browser.arrays()
-    for expected in VEILED:
+    for gone in GONE:
         cells = {f"{tensor} {index}": (tensor, index, kind) for (tensor, kind), of in browser.cells().items()
                  for index, cell in of.items() if cell["text"] == "?"}
-        assert list(cells) == expected
-        for cell in cells.values():
+        assert sorted(cells) == sorted(VEILED[gone:])
+        browser.run("goTo(0)")
+        for cell in list(cells.values())[:3]:
             assert browser.focus(*cell).splitlines()[-1] == "Veiled until you answer."
             assert browser.run("return getComputedStyle(arguments[0]).backgroundColor", browser.cell(*cell)) == "rgba(0, 0, 0, 0)"
         browser.run("document.querySelector('#path .onward :last-child').click()")  # Skip
@@ -217,15 +285,15 @@ def test_what_is_asked_is_veiled(browser, visited):
     assert "?" not in browser.text("#numbers")
 
 
-def test_no_term_and_no_difference_shows_what_is_veiled(browser, visited):
+def test_no_term_and_no_difference_shows_what_is_veiled(browser, visited, asking):
     visited(2)
     browser.run("goTo(0)")
     assert "· ?" in browser.focus("row_sum", "2,0", "gradient") or "? ·" in browser.text("#number")
-    visited(7)
+    asking(TERM)
     browser.run("goTo(0)")
-    browser.focus("k", "3,0")
+    browser.focus("q", "3,0")
     assert browser.run("return document.getElementById('difference').hidden")
-    browser.focus("k", "3,1")
+    browser.focus("q", "3,1")
     assert not browser.run("return document.getElementById('difference').hidden")
 
 
@@ -233,7 +301,7 @@ def test_the_address_keeps_station_and_answers(browser, visited, path):
     visited(1)
     answers = right_answers(DEFAULT)
     for i, answer in enumerate(answers):
-        give(browser, wrong(answer) if i % 3 == 1 else answer)
+        (give_twice if i % 3 == 1 else give)(browser, wrong(answer) if i % 3 == 1 else answer)
         if i < len(answers) - 1:
             press(browser, "Next")
     press(browser, "Back")
@@ -260,41 +328,83 @@ def test_a_path_that_was_left_stays_left(browser, tmp_path):
     assert browser.run("return state.station") == 0
 
 
-def test_a_verdict_on_other_numbers_says_so(browser, visited):
-    """After a reset, and after a reload, which forgets edits; no field shows what the page has forgotten."""
-    visited(1)
+def test_a_verdict_follows_the_numbers(browser, visited):
+    """After a reset it says that it was about others; a reload brings edits, switches and the mistake back."""
+    visited(5)
+    browser.run("goTo(0)")
     browser.type("q", "3,0", "-2")
-    give(browser, right_answers(raised(DEFAULT, "q", (3, 0), -2.5))[0])
+    browser.choose("#mistakes", 1)
+    browser.choose("#switch-scale", "0.5")
+    head = dataclasses.replace(raised(DEFAULT, "q", (3, 0), -2.5), scale=0.5)
+    give(browser, right_answers(head)[4])
     assert verdict(browser) == "Right."
+    before, address = browser.arrays(), browser.driver.current_url
+    for _ in range(2):
+        browser.driver.refresh()
+        assert verdict(browser) == "Right." and browser.driver.current_url == address
+        assert all((array == before[key]).all() for key, array in browser.arrays().items())
+    assert browser.run("return [Number(document.querySelector('#mistakes').value), switchFields[1].value]") == [1, "0.5"]
+    assert browser.run("return [...document.querySelectorAll('input, select')].every(field => field.autocomplete === 'off')")
+    give_up = right_answers(DEFAULT)[4] != right_answers(head)[4]
     browser.run("reset()")
-    assert verdict(browser) == "Right, for other numbers than these."
+    assert verdict(browser) == ("Right, for other numbers than these." if give_up else "Right.")
     browser.run("undo()")
     assert verdict(browser) == "Right."
-    browser.choose("#mistakes", 1)
-    browser.choose("#switch-causal", 1)
-    browser.driver.refresh()
-    assert verdict(browser) == "Right, for other numbers than these."
-    assert browser.run("return [Number(document.querySelector('#mistakes').value), switchFields.map(field => Number(field.value))]") == [
-        -1, browser.run("return state.switches.map(x => Number(numberText(x)))")]
-    assert browser.run("return [...document.querySelectorAll('input, select')].every(field => field.autocomplete === 'off')")
+
+
+def test_an_address_cannot_contradict_its_numbers(browser, path):
+    """Not even one that was written by hand."""
+    for said, expected in (("right+3,3", "Not quite."), ("wrong+3,1", "Right.")):
+        browser.driver.get("about:blank")
+        browser.driver.get(f"{path.as_uri()}#station=5&5={said}")
+        assert verdict(browser) == expected
+
+
+def test_back_goes_back(browser, visited):
+    """To the station and the step before, with the numbers of that time."""
+    visited(2)
+    press(browser, "Skip")
+    browser.run("visit(4); goTo(1)")
+    browser.type("q", "0,0", "7")
+    at = "return [state.station, state.step, pass.values.get('q').data[0]]"
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    places = [4, 1, 7], [4, 7, 1], [3, 2, 1], [2, 6, 1]
+    for way, expected in [*((-1, place) for place in places[1:]), *((1, place) for place in places[2::-1])]:
+        browser.run("history.go(arguments[0])", way)
+        WebDriverWait(browser.driver, 10).until(lambda driver, expected=expected: browser.run(at) == expected)
+
+
+def test_the_question_has_the_focus(browser, visited):
+    """So that the answer is a key or two away, however the station was opened."""
+    focused = "const one = document.activeElement; return [one.localName, Boolean(one.closest('form.question'))]"
+    visited(5)
+    assert browser.run(focused) == ["input", True]
+    press(browser, "Skip")
+    assert browser.run(focused) == ["input", True]
+    press(browser, "Skip")
+    assert browser.run(focused) == ["form", True]
 
 
 @pytest.mark.parametrize("address, answered", [
     ("station=99", 0), ("station=-1", 0), ("station=1.5&1=right", 0), ("1=right+abc&2=maybe+1&6=right+blue", 0),
-    ("3=right+<b>&6=wrong+zero&10=right+1", 1), ("1=right+-0.21&3=wrong+", 2),
+    ("3=right+<b>&6=wrong+zero&10=right+1", 1), ("1=right+12&3=wrong+", 2),
+    ("edits=q.9.0*1+zz.0*1+q.0*1+q.0.0*x+scores.0.0*1&mistake=none&switch.causal=7&switch.scale=x", 0),
 ])
 def test_what_makes_no_sense_in_an_address_is_left_out(browser, path, address, answered):
     browser.driver.get("about:blank")
     browser.driver.get(f"{path.as_uri()}#{address}")
     assert browser.errors() == []
     assert browser.run("return [state.station, state.answers.size]") == [0, answered]
+    assert browser.run("return [isEdited(), state.mistake]") == [False, -1]
 
 
 def test_the_edit_of_an_answer_lasts_as_long_as_its_station(browser, visited):
     visited(3)
     before = browser.arrays()
-    give(browser, [])
+    give_twice(browser, [])
     assert browser.arrays()["k", "value"][3, 0] == before["k", "value"][3, 0] + 1
+    assert "edits" not in browser.driver.current_url
     press(browser, "Next")
     assert all((array == before[key]).all() for key, array in browser.arrays().items())
     assert browser.run("return document.getElementById('undo').disabled")
@@ -311,8 +421,7 @@ def test_a_switch_is_turned_as_long_as_its_station_is_open(browser, visited):
     chosen = "return document.getElementById('switch-row_sum').value"
     assert browser.run(chosen) == "1"
     assert browser.run("return document.querySelectorAll('.changed').length") == 0  # only the sum's rounding does
-    give(browser, 0.0)
-    assert "= dO[3,0] · O[3,0] + dO[3,1] · O[3,1]" in browser.text(f"{PATH} .verdict")
+    give(browser, right_answers(DEFAULT)[8])
     press(browser, "Finish")
     assert browser.run(chosen) == "0"
 
@@ -329,16 +438,17 @@ def test_cells_are_chosen_by_keys(browser, visited):
 def test_a_phone_shows_the_station_or_the_number_pointed_at(browser, visited):
     browser.resize("narrow")
     shown = "return ['path', 'number'].filter(id => document.getElementById(id).offsetHeight > 0)"
-    visited(1)
+    visited(7)
+    browser.run("visit(6)")
     assert browser.run(shown) == ["path"]
-    browser.focus("scores", "3,1", "gradient")
+    browser.focus("weights", "3,1", "gradient")
     assert browser.run(shown) == ["number"]
     browser.run("document.querySelector('.close').click()")
     assert browser.run(shown) == ["path"]
     browser.run("visit(3)")
     browser.run("arguments[0].focus(); arguments[0].click()", browser.cell("weights", "3,0"))
     assert browser.run(shown) == ["path"] and browser.text(f"{PATH} .count") == "1 cell chosen."
-    give(browser, [])
+    give_twice(browser, [])
     assert browser.run(shown) == ["path"]
 
 

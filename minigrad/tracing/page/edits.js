@@ -6,6 +6,9 @@ const NUMBER = /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i, START_OF_NUMBER = 
 const parsed = text => NUMBER.test(text.replace("−", "-")) ? Number(text.replace("−", "-")) : NaN;
 const snapshot = () => ({edits: new Map(state.edits), switches: state.switches.slice()});
 
+/** In the address, but not what a station tries out. */
+const keepNumbers = () => keepInAddress(inAddress(isTrial() ? trial.before : state));
+
 let editing = null; // {cell}: the edit under way, which is one for undo
 
 function edit(cell, x) {
@@ -73,6 +76,7 @@ function settle(cell, isLeft) {
     }
   } else cell.removeAttribute("aria-invalid");
   editing = null;
+  keepNumbers();
   settleText(cell);
 }
 

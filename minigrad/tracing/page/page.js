@@ -83,6 +83,7 @@ function update() {
   drawStep(); // a switch can change what a step reads
   drawPath();
   drawPointed();
+  if (!editing) keepNumbers();
 }
 
 function listenToCells() {
@@ -126,7 +127,7 @@ function listenToControls() {
   });
   byId("previous").addEventListener("click", () => goTo(state.step - 1));
   byId("next").addEventListener("click", () => goTo(state.step + 1));
-  byId("step").addEventListener("input", event => goTo(Number(event.target.value)));
+  byId("step").addEventListener("input", event => goTo(Number(event.target.value), false));
   byId("all").addEventListener("click", () => goTo(0));
   byId("panel").addEventListener("pointerover", lightNamed);
   byId("panel").addEventListener("pointerleave", lightNamed);
@@ -168,9 +169,25 @@ function drawAll() {
   listenToControls();
   new ResizeObserver(measureBar).observe(byId("controls"));
   addEventListener("resize", fitToScreen);
-  update();
-  goTo(state.step);
   startPath();
+  showAddress();
+  addEventListener("popstate", () => {
+    address = new URLSearchParams(location.hash.slice(1));
+    showAddress();
+  });
+}
+
+/** All that the address keeps, at first, and when the browser goes back. */
+function showAddress() {
+  const step = address.has("step") ? Number(address.get("step")) || 0 : null;
+  trial = null;
+  Object.assign(state, fromAddress(), {past: []});
+  if (byId("mistakes")) byId("mistakes").value = state.mistake;
+  compute();
+  if (stations.length) openStation(readAddress(), false);
+  restore({});
+  goTo(step ?? (station() ? state.step : 0), false);
+  if (station()) focusQuestion();
 }
 
 drawAll();

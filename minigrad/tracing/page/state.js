@@ -17,12 +17,41 @@ const symbol = ({name, kind}) =>
 const paragraphs = text => [text ?? []].flat().map(line => derivation(line, symbolOf));
 const isFloat = t => t.dtype.startsWith("float");
 
-/** What the page keeps in its address, as in #step=9, so that a link leads to the same place. */
-const address = new URLSearchParams(location.hash.slice(1));
+/** What the page keeps in its address, as in #step=9&edits=q.3.0*-2, so that a link leads to the same place. */
+let address = new URLSearchParams(location.hash.slice(1));
 
-function keepInAddress(key, value) {
-  if (value) address.set(key, value); else address.delete(key);
-  history.replaceState(null, "", `#${address}`);
+/** Values by key, and none for ""; a `place` of its own is one that the browser's Back leads to. */
+function keepInAddress(values, isPlace = false) {
+  for (const [key, value] of Object.entries(values)) if (value === "") address.delete(key); else address.set(key, value);
+  const hash = `#${address}`;
+  if (hash !== (location.hash || "#")) history[isPlace ? "pushState" : "replaceState"](null, "", hash);
+}
+
+/** What the address keeps of edits, switches and the mistake. */
+function inAddress({edits, switches}) {
+  const changed = [...edits].flatMap(([name, data]) => {
+    const {shape, value} = computation.tensors.get(name);
+    return [...data].flatMap((x, i) => x === value[i] ? [] : `${[name, ...unravel(shape, i)].join(".")}*${x}`);
+  });
+  const turned = extras.switches.map(({name}, i) => [`switch.${name}`, switches[i] === asLoaded().switches[i] ? "" : String(switches[i])]);
+  return {edits: changed.join(" "), ...Object.fromEntries(turned), mistake: (extras.mistakes[state.mistake] || {name: ""}).name};
+}
+
+/** The edits, switches and the mistake that the address keeps, as far as they make sense. */
+function fromAddress() {
+  const found = {...asLoaded(), mistake: extras.mistakes.findIndex(({name}) => name === address.get("mistake"))};
+  for (const [, name, index, x] of (address.get("edits") || "").matchAll(/(\S+?)((?:\.\d+)*)\*(\S+)/g)) {
+    const t = computation.tensors.get(name), at = index.split(".").slice(1).map(Number);
+    if (!t || !isEditable(t) || at.length !== t.shape.length || at.some((i, d) => i >= t.shape[d]) || !Number.isFinite(Number(x))) continue;
+    const data = found.edits.get(name) || t.value.slice();
+    found.edits.set(name, data);
+    data[ravel(t.shape, at)] = Number(x);
+  }
+  extras.switches.forEach(({name, number, choices}, i) => {
+    const x = Number(address.get(`switch.${name}`) ?? NaN);
+    if (number ? Number.isFinite(x) : x in choices) found.switches[i] = x;
+  });
+  return found;
 }
 
 const asLoaded = () => ({
@@ -39,6 +68,7 @@ const state = {
   h: 1e-5,
   station: 0, // none, or the station of the guided path that is open
   answers: new Map(), // {number of a station: {isRight, text}}
+  tried: null, // a first answer, which was wrong
   chosen: new Set(), // places of the cells that are an answer so far
   isForced: false, // to recompute what the trace has, for tests
 };

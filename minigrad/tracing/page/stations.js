@@ -1,9 +1,11 @@
 "use strict";
 /* The guided path: stations with a question each. Its answer is computed from the numbers shown, so edits and switches
-   cannot break it. Until it is answered, the cells asked for are veiled. The page's address keeps what was answered. */
+   cannot break it. Until it is answered, the cells asked for are veiled, at earlier stations too; it is shown after a second
+   try. The page's address keeps what was answered. */
 
 const stations = extras.stations || [];
 const station = () => stations[state.station - 1];
+const stationName = number => stations[number - 1].name ?? String(number);
 const answerOf = number => state.answers.get(number); // {isRight, text}
 const given = () => answerOf(state.station);
 
@@ -11,18 +13,21 @@ const given = () => answerOf(state.station);
 
 const toCell = ({tensor, index, kind}) => cellAt({name: tensor, index, kind});
 const numbersOf = ({tensor, kind}, of = right) => (kind === "value" ? of.values : of.gradients).get(tensor);
-const numberAt = ({index, ...cell}) => numbersOf(cell).data[ravel(numbersOf(cell).shape, index)];
+const numberAt = ({index, ...cell}, of = right) => numbersOf(cell, of).data[ravel(numbersOf(cell).shape, index)];
+const passWith = mistake => mistake ? computation.run(state.edits, activeSets(), mistake) : right;
 const named = ({tensor, index, kind}) => {
   const below = index.every(i => i < 10) ? index.join("") : `{${index.join(",")}}`;
   return formula(`${symbol({name: tensor, kind})}_${below}`, name => name, "inline");
 };
+/** A cell by its symbol, and the label of its column. */
+const withLabel = one => element("span", {}, named(one), " ", ((extras.labels[one.tensor] || {}).columns || [])[last(one.index)] ?? "");
 const rowOf = ({index, ...cell}) =>
   Array.from({length: last(numbersOf(cell).shape)}, (_, j) => ({...cell, index: [...index, j]}));
 
 /** The terms of a number asked for, or one of the terms that it is the sum of. */
-function termOf({number, sign, term: k}) {
-  const {tensor, index, kind} = number || sign, [{term: all}] = computation.explain(right, tensor, index, kind).parts;
-  const whole = unfold(all, right);
+function termOf({number, sign, term: k}, of = right) {
+  const {tensor, index, kind} = number || sign, [{term: all}] = computation.explain(of, tensor, index, kind).parts;
+  const whole = unfold(all, of);
   return k === undefined ? whole : whole.parts[k];
 }
 
@@ -31,11 +36,11 @@ const isSmall = (x, cell) => Math.abs(x) <= 1e-9 * largestBeside(cell); // but f
 /** How far an answer may be off, unless the number is larger: less than 0.05 where all numbers are small. */
 const leeway = cell => Math.min(0.05, Number((largestBeside(cell) / 10).toPrecision(1)));
 const isNear = (said, x, cell) => Math.abs(said - x) <= Math.max(leeway(cell), 0.05 * Math.abs(x));
-const signOf = q => isSmall(numberAt(q.sign), q.sign) ? "zero" : numberAt(q.sign) > 0 ? "positive" : "negative";
+const signOf = (q, of = right) => isSmall(numberAt(q.sign, of), q.sign) ? "zero" : numberAt(q.sign, of) > 0 ? "positive" : "negative";
 
-/** What changes by a question's edit: [{place, before, after}]. */
-function changesBy({changes, edit}) {
-  const run = edits => computation.run(edits, activeSets());
+/** What changes by a question's edit, perhaps with a mistake: [{place, before, after}]. */
+function changesBy({changes, edit}, mistake = null) {
+  const run = edits => computation.run(edits, activeSets(), mistake);
   const edits = trial ? trial.before.edits : state.edits;
   const [before, after] = [edits, withEdit(edits, edit)].map(run).map(one => numbersOf(changes, one).data);
   const largest = Math.max(...before.map(Math.abs));
@@ -49,9 +54,24 @@ function withEdit(edits, {tensor, index, by}) {
   return new Map(edits).set(tensor, data);
 }
 
-function smallestOf(row) {
-  const cells = rowOf(row), target = Math.min(...cells.map(numberAt));
-  return cells.filter(one => isSmall(numberAt(one) - target, one));
+/** The cells of a row that are smallest, or nearest to another. */
+function smallestOf({smallest, to}, of = right) {
+  const size = cell => to ? Math.abs(numberAt(cell, of) - numberAt(to, of)) : numberAt(cell, of);
+  const cells = rowOf(smallest), target = Math.min(...cells.map(size));
+  return cells.filter(one => isSmall(size(one) - target, one));
+}
+
+/** What is right with a known mistake only, or is another number of the same matrix: the usual wrong answers, in words. */
+function nameWrong(question, text) {
+  const kind = kindOf(question), {number} = question, said = parsed(text), isSame = x => Math.abs(said - x) <= 0.0006 + 0.002 * Math.abs(x);
+  const mistake = text && extras.mistakes.find(mistake => number ? isSame(termOf(question, passWith(mistake)).value) : kind.isRight(question, text, mistake));
+  if (mistake) return [`This would be right with a mistake, *${mistake.title || mistake.name}*:`, ...[mistake.sentence || []].flat()];
+  if (!number) return [];
+  if (isNear(-said, termOf(question).value, number)) return ["The size is right, the sign is not."];
+  const {data, shape} = numbersOf(number), place = data.findIndex(isSame), index = place < 0 ? [] : unravel(shape, place);
+  if (question.term !== undefined || place < 0) return [];
+  const isTransposed = `${index}` === `${number.index.slice().reverse()}`, called = `${symbol({name: number.tensor, kind: number.kind})}_{${index}}`;
+  return [`That is \`${called}\`, ${isTransposed ? "with the indices exchanged" : last(index) === last(number.index) ? "from another row" : "from another column"}.`];
 }
 
 /** By the key that a question has: the cells it veils; `choices`, [[text, label, label as text], ...], unless the answer is
@@ -59,7 +79,7 @@ function smallestOf(row) {
 const QUESTIONS = {
   number: {
     veils: q => [q.number],
-    isRight: (q, text) => isNear(parsed(text), termOf(q).value, q.number),
+    isRight: (q, text, mistake) => isNear(parsed(text), termOf(q, passWith(mistake)).value, q.number),
     answer: (q, text) => {
       const {value} = termOf(q), isOpposite = !given().isRight && isNear(-parsed(text), value, q.number);
       return [`It is ${shown(value)}, and you said ${text}${isOpposite ? ": the size is right, the sign is not" : ""}.`];
@@ -67,25 +87,28 @@ const QUESTIONS = {
     lines: q => writePart({term: termOf(q)}),
   },
   sign: {
-    veils: q => [q.sign],
+    veils: q => rowOf({...q.sign, index: lead(q.sign.index)}),
     choices: () => ["positive", "negative", "zero"].map(sign => [sign, sign, sign]),
-    isRight: (q, text) => text === signOf(q),
+    isRight: (q, text, mistake) => text === signOf(q, passWith(mistake)),
     answer: q => ["It is ", signOf(q) === "zero" ? "zero" : `${signOf(q)}, ${shown(numberAt(q.sign))}`, "."],
     lines: q => writePart({term: termOf(q)}),
   },
   smallest: {
-    veils: q => rowOf(q.smallest),
-    choices: q => rowOf(q.smallest).map(one => [one.index.join(","), named(one), toCell(one).label]),
-    isRight: (q, text) => smallestOf(q.smallest).some(one => one.index.join(",") === text),
+    veils: q => q.to ? [q.to] : rowOf(q.smallest),
+    choices: q => rowOf(q.smallest).map(one => [one.index.join(","), withLabel(one), toCell(one).label]),
+    isRight: (q, text, mistake) => {
+      const found = smallestOf(q, passWith(mistake));
+      return found.some(one => one.index.join(",") === text) && !(mistake && found.length > 1);
+    },
     answer: q => [
-      "It is ", named(smallestOf(q.smallest)[0]), ". ",
-      ...rowOf(q.smallest).flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
+      "It is ", withLabel(smallestOf(q)[0]), ". ",
+      ...[...rowOf(q.smallest), ...(q.to ? [q.to] : [])].flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
     ],
     lines: () => [],
   },
   changes: {
     veils: () => [],
-    isRight: (q, text) => text === changesBy(q).map(one => one.place).join(" "),
+    isRight: (q, text, mistake) => text === changesBy(q, mistake).map(one => one.place).join(" "),
     answer: (q, text) => {
       const changed = changesBy(q).map(one => one.place), chosen = text.split(" ").filter(Boolean).map(Number);
       const count = changed.length, found = chosen.filter(place => changed.includes(place)).length;
@@ -106,7 +129,8 @@ const isVeiled = cell => veiled.includes(cell);
 
 function drawVeils() {
   veiled.forEach(cell => { cell.box.classList.remove("veiled"); cell.textContent = shown(Number(cell.dataset.value)); });
-  veiled = station() && !given() ? kindOf(station().question).veils(station().question).map(toCell) : [];
+  const open = station() ? stations.filter((_, i) => i + 1 >= state.station && !answerOf(i + 1)).map(({question}) => question) : [];
+  veiled = [...new Set(open.flatMap(question => kindOf(question).veils(question).map(toCell)))];
   veiled.forEach(cell => { cell.box.classList.add("veiled"); cell.textContent = "?"; cell.removeAttribute("aria-label"); });
 }
 
@@ -150,24 +174,27 @@ function startTrial() {
   drawSwitchValues();
 }
 
+const isTrial = () => Boolean(trial) && state.past.length === trial.depth;
+
 /** Undo it, unless the user went on from there. */
 function endTrial() {
-  if (trial && state.past.length === trial.depth) restore(state.past.pop());
+  const isOver = isTrial();
   trial = null;
+  if (isOver) restore(state.past.pop());
 }
 
 /* ------------------------------------------------------------------------------------------------ the stations */
 
-function openStation(number) {
+function openStation(number, isPlace = true) {
   endTrial();
-  Object.assign(state, {station: number, pointed: null});
+  Object.assign(state, {station: number, pointed: null, tried: null});
   state.chosen.clear();
+  keepInAddress({station: number ? stationName(number) : extras.station ? "none" : ""}, isPlace);
   if (station()) {
     const {step, way} = station();
     startTrial();
-    goTo(1 + steps.findIndex(one => one.name === step && one.isBackward === (way === "backward")));
+    goTo(1 + steps.findIndex(one => one.name === step && one.isBackward === (way === "backward")), false);
   }
-  keepInAddress("station", number);
   update();
   drawStation();
 }
@@ -175,8 +202,14 @@ function openStation(number) {
 /** Open a station by a button, which is gone then. */
 function visit(number) {
   openStation(number);
+  focusQuestion();
+}
+
+function focusQuestion() {
+  const form = byId("path").querySelector("form"), field = form && !isNarrow() && form.querySelector("input");
   byId("panel").scrollTop = 0;
-  (byId("path").querySelector("h2") || byId("invitation").lastElementChild).focus({preventScroll: true});
+  const target = field || form || byId("path").querySelector("h2") || byId("invitation").lastElementChild;
+  target.focus({preventScroll: true});
 }
 
 /** Leave the path for the whole page, where a mistake shows all that it spoils. */
@@ -187,13 +220,19 @@ function finish() {
 
 function keepAnswer(answer, number = state.station) {
   if (answer) state.answers.set(number, answer); else state.answers.delete(number);
-  keepInAddress(number, answer && `${verdictOf(number)} ${answer.text}`);
+  keepInAddress({[stationName(number)]: answer ? `${verdictOf(number)} ${answer.text}` : ""});
 }
 
 function answer(text) {
-  const {question} = station();
-  keepAnswer({isRight: kindOf(question).isRight(question, text), text});
-  if (question.edit) startTrial();
+  const {question} = station(), isRight = kindOf(question).isRight(question, text);
+  if (!isRight && state.tried === null) {
+    state.tried = text;
+    drawStation();
+    return byId("path").querySelector(".again").focus();
+  }
+  keepAnswer({isRight, text});
+  endTrial();
+  startTrial();
   state.pointed = null;
   update();
   drawStation();
@@ -219,8 +258,8 @@ function drawStation() {
   section.hidden = !here;
   drawInvitation();
   if (!here) return section.replaceChildren();
-  const list = stations.map(({title}, i) => element("li", {}, button(String(i + 1), () => visit(i + 1), {
-    "aria-label": `Station ${i + 1}, ${title}, ${IN_WORDS[verdictOf(i + 1)]}`, title,
+  const list = stations.map(({title}, i) => element("li", {}, button(stationName(i + 1), () => visit(i + 1), {
+    "aria-label": `Station ${stationName(i + 1)}, ${title}, ${IN_WORDS[verdictOf(i + 1)]}`, title,
     "data-answer": verdictOf(i + 1),
     ...(state.station === i + 1 ? {"aria-current": "step"} : {}),
   })));
@@ -228,7 +267,7 @@ function drawStation() {
   section.replaceChildren(
     button("×", () => visit(0), {class: "leave", "aria-label": "Leave the path", title: "Leave the path"}),
     element("ol", {class: "stations", "aria-label": "Stations"}, ...list),
-    element("h2", {tabindex: -1}, element("span", {}, `Station ${state.station}`), ` ${here.title}`),
+    element("h2", {tabindex: -1}, element("span", {}, here.name === "why" ? "Why" : `Station ${stationName(state.station)}`), ` ${here.title}`),
     ...here.text.map(text => derivation(text, symbolOf)),
     given() ? element("div", {class: "verdict", tabindex: -1}) : drawQuestion(here.question),
     element("p", {class: "onward"},
@@ -236,13 +275,14 @@ function drawStation() {
       ...(given() ? [button("Ask again", askAgain)] : []),
       button(isLast ? "Finish" : given() ? "Next" : "Skip", isLast ? finish : () => visit(state.station + 1),
         given() ? {class: "go"} : {})),
-    element("p", {class: "guide"}, `Derived in section ${here.guide.replace(". ", ", ")}, of the guide: minigrad study --guide.`),
+    ...(here.guide ? [element("p", {class: "guide"},
+      `Derived in section ${here.guide.replace(". ", ", ")}, of the guide: minigrad study --guide.`)] : []),
   );
   drawVerdict();
 }
 
 function drawQuestion(question) {
-  const kind = kindOf(question), form = element("form", {class: "question"});
+  const kind = kindOf(question), form = element("form", {class: "question", tabindex: -1, "aria-labelledby": "question"});
   const text = derivation(question.text, symbolOf);
   text.id = "question";
   const labelled = {"aria-labelledby": "question"};
@@ -254,7 +294,7 @@ function drawQuestion(question) {
     read = () => (form.querySelector(":checked") || {value: ""}).value;
   } else if (question.changes) {
     form.append(text, element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
-      element("b", {class: "count"}, "0 cells chosen.")));
+      element("b", {class: "count"}, `${state.chosen.size} cells chosen.`)));
   } else {
     const typing = {type: "text", inputmode: "decimal"};
     const field = element("input", {...typing, "aria-describedby": "within", ...labelled});
@@ -262,7 +302,9 @@ function drawQuestion(question) {
       element("p", {class: "hint", id: "within"}, `Right if within ${leeway(question.number)}, or within 5%.`));
     read = () => Number.isFinite(parsed(field.value)) ? String(parsed(field.value)) : "";
   }
-  form.append(element("button", {class: "go"}, "Check"));
+  const again = state.tried === null ? []
+    : [element("div", {class: "again", tabindex: -1}, ...["*Not yet.* Try once more.", ...nameWrong(question, state.tried)].map(line => derivation(line, symbolOf)))];
+  form.append(...again, element("button", {class: "go"}, "Check"));
   form.addEventListener("submit", event => {
     event.preventDefault();
     const said = read();
@@ -304,15 +346,15 @@ function drawInvitation() {
 /** What the address keeps, as far as it makes sense. */
 function readAddress() {
   stations.forEach(({question}, i) => {
-    const [, verdict, text] = /^(right|wrong) (.*)$/.exec(address.get(i + 1)) || [];
+    const [, verdict, text] = /^(right|wrong) (.*)$/.exec(address.get(stationName(i + 1))) || [];
     const kind = kindOf(question);
     const makesSense = kind.choices ? kind.choices(question).some(([value]) => value === text)
       : question.changes ? /^(\d+( \d+)*)?$/.test(text) : Number.isFinite(parsed(text || ""));
-    if (verdict && makesSense) state.answers.set(i + 1, {isRight: verdict === "right", text});
+    if (verdict && makesSense) keepAnswer({isRight: kind.isRight(question, text), text}, i + 1); // by the numbers as they are
+    else state.answers.delete(i + 1);
   });
-  const isFirstVisit = !address.toString();
-  const number = Number(address.get("station") ?? (isFirstVisit && extras.station || 0));
-  return number in [0, ...stations] ? number : 0;
+  const name = String(address.get("station") ?? (!address.toString() && extras.station || ""));
+  return 1 + stations.findIndex((_, i) => stationName(i + 1) === name);
 }
 
 /** After each change of the numbers. */
@@ -333,7 +375,4 @@ function startPath() {
     event.preventDefault();
     toggleChosen(cell);
   });
-  const at = address.has("step") ? state.step : null;
-  openStation(readAddress());
-  if (at !== null) goTo(at);
 }

@@ -50,9 +50,9 @@ function touchedBy(step) {
 
 const directionOf = ({isBackward}) => isBackward ? "backward" : "forward";
 
-function goTo(step) {
+function goTo(step, isPlace = true) {
   state.step = Math.min(Math.max(step, 0), steps.length);
-  keepInAddress("step", state.step);
+  keepInAddress({step: state.step || (state.station ? 0 : "")}, isPlace);
   state.pointed = null;
   drawPointed();
   drawStep();
