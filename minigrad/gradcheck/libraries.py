@@ -187,24 +187,25 @@ class Taped(Library):
             outputs = function(leaves)
 
         def pullback(upstreams):
-            pairs = [(out, self.tensor(u, out)) for out, u in zip(outputs, upstreams)
-                     if u is not None and self.is_tensor(out) and out.requires_grad]
-            if not pairs:
-                return [None] * len(leaves)
-            outs, given = zip(*pairs)
-            found = self.grad(outs, leaves, given, retain_graph=True, allow_unused=True)
-            return [None if g is None else self.array(g) for g in found]
+            given = [u if u is None else self.tensor(u, out) for out, u in zip(outputs, upstreams)]
+            return [g if g is None else self.array(g) for g in self.pulled(outputs, leaves, given, retain_graph=True)]
 
         return outputs, pullback
+
+    def pulled(self, outputs: Values, leaves: Leaves, upstreams: Sequence[Any], **options: Any) -> list[Any]:
+        """The leaves' gradients, None where none arrives, from upstreams of those outputs that are on the tape."""
+        pairs = [(out, u) for out, u in zip(outputs, upstreams) if u is not None and self.is_leaf(out)]
+        if not pairs:
+            return [None] * len(leaves)
+        outs, given = zip(*pairs)
+        return list(self.grad(outs, leaves, given, allow_unused=True, **options))
 
     def derivative(self, function: Flat, count: int) -> Flat:
         def gradients(arguments):
             leaves, upstreams = arguments[:count], arguments[count:]
             with self.recording(True):
                 leaves = [x if x.requires_grad else x.detach().requires_grad_() for x in leaves]
-                pairs = [(out, u) for out, u in zip(function(leaves), upstreams, strict=True) if out.requires_grad]
-                outs, given = zip(*pairs) if pairs else ((), ())
-                found = self.grad(outs, leaves, given, create_graph=True, allow_unused=True) if pairs else [None] * count
+                found = self.pulled(function(leaves), leaves, upstreams, create_graph=True)
                 return [x * 0 if g is None else g for x, g in zip(leaves, found)]
 
         return gradients
