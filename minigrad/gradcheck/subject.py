@@ -247,11 +247,8 @@ class Record:
 
     def again(self) -> list[np.ndarray]:
         """Another backward of the same recording."""
-        self.subject.is_repeatable = True
-        try:
-            return self.backward(self.upstream)
-        finally:
-            self.subject.is_repeatable = False
+        self.is_spent = False  # else `prepare` would record again
+        return self.backward(self.upstream)
 
     def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
         """The gradient of sum(outputs * upstream) for each leaf, zeros if none arrived."""

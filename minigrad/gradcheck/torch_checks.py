@@ -50,9 +50,7 @@ class Case:
         """As they arrive at the leaves: None, or tensors that may lie in memory which the function uses again. Without
         `upstreams`, for copies of the point's."""
         upstreams = [u.clone() for u in self.upstreams] if upstreams is None else upstreams
-        wanted = [leaf for leaf in leaves if leaf.requires_grad]
-        found = iter(self.subject.library.pulled(outputs, wanted, upstreams, retain_graph=True))
-        return [next(found) if leaf.requires_grad else None for leaf in leaves]
+        return self.subject.library.pulled(outputs, leaves, upstreams, retain_graph=True)
 
     def backward(self, outputs: Sequence[Any], leaves: Sequence[Any], upstreams: Sequence[Any] | None = None
                  ) -> list[np.ndarray]:
@@ -62,9 +60,9 @@ class Case:
     def numbers(self, leaf: Any, gradient: Any) -> np.ndarray:
         return np.zeros(tuple(leaf.shape)) if gradient is None else self.subject.library.array(gradient)
 
-    def fresh(self, upstreams: Sequence[Any] | None = None, only: Sequence[int] | None = None) -> list[np.ndarray]:
+    def fresh(self, upstreams: Sequence[Any] | None = None) -> list[np.ndarray]:
         """The gradients from a call of its own: no backward has run before that may have written to what it kept."""
-        leaves = self.leaves(only)
+        leaves = self.leaves()
         return self.backward(self.call(leaves), leaves, upstreams)
 
     def nearly_equal(self, a: Any, b: Any) -> bool:
@@ -203,8 +201,9 @@ def gives_each_input_alone(case: Case) -> str | None:
     if len(case.arrays) < 2:
         return None
     for i, name in list(enumerate(case.names))[:MANY]:
+        leaves = case.leaves(only=[i])
         try:
-            got = case.fresh(only=[i])[i]
+            (got,) = case.backward(case.call(leaves), [leaves[i]])
         except Exception as error:  # noqa: BLE001
             return Remark(f"backward raises if only {name} requires a gradient: {told(error)}; see ctx.needs_input_grad")
         if detail := case.record.differs([got if j == i else g for j, g in enumerate(case.expected)]):
