@@ -93,25 +93,31 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
 
+def parts_of(value: Any) -> dict[Any, Any] | None:
+    """What a tuple, list, dict or dataclass is made of, by index, key or field; None for anything else."""
+    if isinstance(value, (tuple, list)):
+        return dict(enumerate(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict)):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+    return value if isinstance(value, dict) else None
+
+
 def mapped(value: Any, function: Callable[[Any, str], Any], name: str) -> Any:
     """The same nest of tuples, lists, dicts and dataclasses, with function(item, its name) in place of each item."""
-    if isinstance(value, dict):
-        return {key: mapped(item, function, f"{name}[{key!r}]") for key, item in value.items()}
+    parts = parts_of(value)
+    if parts is None:
+        return function(value, name)
+    place = "[{!r}]" if isinstance(value, (tuple, list, dict)) else ".{}"
+    made = {key: mapped(part, function, name + place.format(key)) for key, part in parts.items()}
     if isinstance(value, (tuple, list)):
-        items = [mapped(item, function, f"{name}[{i}]") for i, item in enumerate(value)]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if is_dataclass(value):
-        fields = {key: mapped(item, function, f"{name}.{key}") for key, item in fields_of(value).items()}
-        return dataclasses.replace(value, **fields)
-    return function(value, name)
+        return type(value)(*made.values()) if hasattr(value, "_fields") else type(value)(made.values())
+    return made if isinstance(value, dict) else dataclasses.replace(value, **made)
 
 
 def items_of(value: Any) -> list[Any]:
     """The items of a nest of tuples, lists, dicts and dataclasses."""
-    nested: Any = value if isinstance(value, (tuple, list)) else None
-    if isinstance(value, dict) or is_dataclass(value):
-        nested = (value if isinstance(value, dict) else fields_of(value)).values()
-    return [value] if nested is None else [item for part in nested for item in items_of(part)]
+    parts = parts_of(value)
+    return [value] if parts is None else [item for part in parts.values() for item in items_of(part)]
 
 
 def named_items(values: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -120,15 +126,6 @@ def named_items(values: dict[str, Any]) -> list[tuple[str, Any]]:
     for name, value in values.items():
         mapped(value, lambda item, place: found.append((place, item)), name)
     return found
-
-
-def is_dataclass(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """What a dataclass is made from."""
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
 
 
 def described(value: Any) -> str:
