@@ -1,8 +1,6 @@
 """Verdicts at a kink, where there is no derivative, but the gradient can still be wrong."""
 from dataclasses import dataclass
 
-from typing import Any
-
 import numpy as np
 
 from .arguments import flat, split
@@ -58,16 +56,15 @@ def slopes_around(subject: Subject, h: float, precision: float, generator: np.ra
 def judge_kinks(point: Record, reports: list[InputReport], h: float, generator: np.random.Generator) -> None:
     """At a kink there is no derivative to compare with; a gradient fails only if it is not between the slopes around it."""
     slopes = slopes_around(point.subject, h * wider(point.precision) ** 2, point.precision, generator)
-    for report in reports:
-        rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
-        report.is_bent = rows
-        report.verdicts[rows] = np.where(report.verdicts[rows] == FAIL, INCONCLUSIVE, report.verdicts[rows])
     chosen = generator.permutation(np.flatnonzero(slopes.is_bent))[:ROWS]
-    wrong = chosen[is_outside(point, slopes, chosen)] if len(chosen) else chosen
-    for report in reports if len(wrong) else ():
-        part: Any = wrong if len(report.verdicts) == point.size else slice(None)
-        is_open = report.verdicts[part] == INCONCLUSIVE
-        report.verdicts[part] = np.where(is_open, FAIL, report.verdicts[part])
+    is_wrong = np.zeros(point.size, bool)
+    is_wrong[chosen] = is_outside(point, slopes, chosen)
+    for report in reports:
+        is_whole = len(report.verdicts) == point.size
+        report.is_bent, of_row = (rows if is_whole else np.any(rows, keepdims=True) for rows in (slopes.is_bent, is_wrong))
+        report.verdicts[report.is_bent[:, None] & (report.verdicts == FAIL)] = INCONCLUSIVE
+        is_open = of_row[:, None] & (report.verdicts == INCONCLUSIVE)
+        report.verdicts[is_open] = FAIL
         if np.any(is_open):
             report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
 
