@@ -244,12 +244,10 @@ class Pair(Library):
                 known[".".join(map(str, path))] = same, gradient
         unknown = {name: row for name, row in unknown.items() if not any(
             place == row[0][0] for _, place in self.places.values())}
-        shapes = [before[paths[0]].shape for paths, _ in unknown.values()]
+        by_shape = {before[paths[0]].shape: name for name, (paths, _) in unknown.items()}
         came = [np.shape(g) for g in self.others]
-        if len(set(shapes)) == len(shapes) and set(came) <= set(shapes):
-            for k, shape in enumerate(came):
-                name = list(unknown)[shapes.index(shape)]
-                self.places[name] = unknown[name][0], (k,)
+        if len(by_shape) == len(unknown) and set(came) <= by_shape.keys():
+            self.places |= {by_shape[shape]: (unknown[by_shape[shape]][0], (k,)) for k, shape in enumerate(came)}
         return [name for name in unknown if name not in self.places]
 
     def said(self, unknown: Sequence[str]) -> Iterator[str]:
