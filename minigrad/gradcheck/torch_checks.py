@@ -117,7 +117,8 @@ def unchecked(torch: Any, fn: Callable[..., Any], outputs: Sequence[Any], leaves
     named = {id(value): name for name, value in scope.items()}
     reached = {id(node.variable): node.variable for node in nodes_below(outputs) if hasattr(node, "variable")}
     for leaf in leaves:
-        reached.pop(id(getattr(leaf, "owner", leaf)), None)
+        for own in (leaf, getattr(leaf, "owner", leaf)):  # whichever the module has used
+            reached.pop(id(own), None)
     names = sorted(named.get(key, f"a tensor of shape {tuple(x.shape)}") for key, x in reached.items())
     if not names:
         return ""
