@@ -2,6 +2,7 @@
 import dataclasses
 import functools
 import itertools
+import time
 from unittest import mock
 
 import numpy as np
@@ -544,3 +545,55 @@ def test_the_picture_keeps_what_a_question_asks_for(browser, opened):
         assert title in browser.run(ROW_IN_BARS)["titles"] and "mean" in [name for name, _ in browser.run(ROW_IN_BARS)["lines"]]
     browser.run("goTo(1)")
     assert not browser.run("return document.getElementById('bars').checkVisibility()")
+
+
+MOTION = "return [isPlaying, state.step, document.querySelectorAll('.awaited').length, document.querySelectorAll('[data-arrives]').length]"
+
+
+def still(browser, features: list[dict]) -> None:
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def seen(browser, ends: str) -> list:
+    """The states of a motion until this is true, or for a minute."""
+    found, start = [], time.monotonic()
+    while time.monotonic() < start + 60 and not browser.run(f"return {ends}"):
+        found.append(browser.run(MOTION))
+    return found
+
+
+def test_a_step_fills_its_cells_and_added_terms_arrive_one_by_one(browser, opened):
+    """Numbers stay as they are for whoever reads them; a veiled one is not filled."""
+    opened(page_of("default"))
+    browser.run("goTo(5)")
+    before = browser.arrays()
+    browser.click("next")
+    states = seen(browser, "document.querySelectorAll('.awaited, .lit').length === 0")
+    awaited = [state[2] for state in states]
+    assert awaited[0] > 12 and awaited == sorted(awaited, reverse=True) and len(set(awaited)) > 3
+    assert any(arriving for *_, arriving in states) and browser.run("return document.querySelectorAll('[data-arrives]').length") == 0
+    assert all((array == before[key]).all() for key, array in browser.arrays().items())
+    arrivals = browser.run("return listArrivals(steps[5]).filter(({cell}) => cell.grid.t.name === 'v' && cell.place === 3).map(one => [one.says, one.isLast])")
+    head = HEADS["default"]
+    p = run(head, head.inputs, head.upstream, {})[0]["weights"]
+    sums = np.cumsum(p[:, 1] * head.upstream[:, 1])
+    assert [float(says) for says, _ in arrivals] == pytest.approx(sums.tolist(), abs=0.0006) and [last for _, last in arrivals] == [False] * 3 + [True]
+
+
+def test_play_goes_forward_and_back_once(browser, opened):
+    """And still if the reader wants no motion; going on by hand ends it."""
+    opened(page_of("default"))
+    still(browser, [{"name": "prefers-reduced-motion", "value": "reduce"}])
+    try:
+        browser.click("next")
+        assert browser.run(MOTION) == [False, 1, 0, 0]
+        browser.run("goTo(0)")
+        browser.click("play")
+        states = seen(browser, "!isPlaying")
+        assert sorted({step for _, step, *_ in states}) == list(range(1, 10)) and all(state[2:] == [0, 0] for state in states)
+        assert browser.run("return [state.step, byId('play').textContent]") == [0, "Play"]
+        browser.click("play")
+        browser.click("next")
+        assert browser.run(MOTION)[:2] == [False, 2]
+    finally:
+        still(browser, [])

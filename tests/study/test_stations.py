@@ -362,6 +362,7 @@ def test_an_address_cannot_contradict_its_numbers(browser, path):
 
 def test_back_goes_back(browser, visited):
     """To the station and the step before, with the numbers of that time."""
+    browser.driver.execute_cdp_cmd("Page.resetNavigationHistory", {})
     visited(2)
     press(browser, "Skip")
     browser.run("visit(4); goTo(1)")

@@ -11,6 +11,7 @@ be edited.
     state.js                  what the user can change, and the numbers that follow from it
     picture.js, map.js        where matrices stand: the picture of the whole, what a step touches, and a map of it in small
     matrices.js, steps.js, number.js, difference.js, bars.js, edits.js    draw a part each, and change the state
+    motion.js                 a step that opens fills its cells; Play
     stations.js               the guided path: questions that are answered on the page
     page.js                   draws mistakes, shares and the whole, and listens
 
@@ -95,7 +96,7 @@ MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 1_000_000  # of a page
 SCRIPTS = (
     "formulas.js", "terms.js", "nodes.js", "computation.js", "state.js", "matrices.js", "picture.js", "map.js",
-    "steps.js", "number.js", "difference.js", "bars.js", "edits.js", "stations.js", "page.js",
+    "steps.js", "number.js", "difference.js", "bars.js", "motion.js", "edits.js", "stations.js", "page.js",
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",

@@ -54,7 +54,7 @@ function box(name, kind, {x, y, width}) {
     x: x + width / 2, y: top + MAP.half - 4, "text-anchor": "middle"}, symbol({name, kind})));
   made.addEventListener("click", () => {
     const step = steps.findIndex(step => touchedBy(step).writes.some(one => one.name === name && one.kind === kind));
-    if (step >= 0) goTo(step + 1);
+    if (step >= 0) move(step + 1);
     else if (kind === "value" && canBeOpened(gridOf({name, kind}))) toggleOpened(name);
   });
   halves.set(`${kind} ${name}`, made);

@@ -123,12 +123,13 @@ function listenToControls() {
     const by = {"[": -1, "]": 1}[event.key] ?? (isFree ? {ArrowLeft: -1, ArrowRight: 1}[event.key] : undefined);
     if (by === undefined || event.target.closest && event.target.closest("pre, .scroll:focus")) return;
     event.preventDefault();
-    goTo(state.step + by);
+    move(state.step + by);
   });
-  byId("previous").addEventListener("click", () => goTo(state.step - 1));
-  byId("next").addEventListener("click", () => goTo(state.step + 1));
+  byId("previous").addEventListener("click", () => move(state.step - 1));
+  byId("next").addEventListener("click", () => move(state.step + 1));
   byId("step").addEventListener("input", event => goTo(Number(event.target.value), false));
-  byId("all").addEventListener("click", () => goTo(0));
+  byId("all").addEventListener("click", () => move(0));
+  byId("play").addEventListener("click", play);
   byId("panel").addEventListener("pointerover", lightNamed);
   byId("panel").addEventListener("pointerleave", lightNamed);
   byId("undo").addEventListener("click", undo);

@@ -202,6 +202,7 @@ function openStation(number, isPlace = true) {
 /** Open a station by a button, which is gone then. */
 function visit(number) {
   openStation(number);
+  if (number) fill();
   focusQuestion();
 }
 
