@@ -49,10 +49,7 @@ function listenToDrags(main) {
     edit(cell, x);
     cell.select();
   });
-  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => {
-    if (drag && drag.isMoving) settle(drag.cell, false);
-    drag = null;
-  });
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { if (drag && drag.isMoving) settle(drag.cell, false); drag = null; });
 }
 
 /** Undo what was typed so far. */

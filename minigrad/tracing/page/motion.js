@@ -54,7 +54,6 @@ function play() {
     goTo(state.step + 1, false);
     fill(() => { timer = setTimeout(next, PAUSE); });
   };
-  if (!isPlaying) return rest();
-  if (state.step === steps.length) goTo(0, false);
-  next();
+  if (isPlaying && state.step === steps.length) goTo(0, false);
+  if (isPlaying) next(); else rest();
 }

@@ -1,8 +1,6 @@
 "use strict";
 /* Mistakes, shares, and all of the page. */
 
-/* ------------------------------------------------------------------------------------------------ mistakes and shares */
-
 function drawMistake() {
   const section = byId("mistake"), mistake = extras.mistakes[state.mistake];
   section.hidden = !mistake;
@@ -61,8 +59,6 @@ function drawShares() {
   })), ...(extras.about_shares || []).map(line => derivation(line, symbolOf)));
 }
 
-/* ------------------------------------------------------------------------------------------------ all of it */
-
 function update() {
   compute();
   const traced = computation.asTraced, none = new Set();
@@ -81,7 +77,7 @@ function update() {
   drawMistake();
   drawShares();
   drawStep(); // a switch can change what a step reads
-  drawPath();
+  for (const draw of [drawVeils, drawChosen, drawVerdict]) draw(); // of the path
   drawPointed();
   if (!editing) keepNumbers();
 }

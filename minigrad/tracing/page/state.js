@@ -47,10 +47,8 @@ function fromAddress() {
     found.edits.set(name, data);
     data[ravel(t.shape, at)] = Number(x);
   }
-  extras.switches.forEach(({name, number, choices}, i) => {
-    const x = Number(address.get(`switch.${name}`) ?? NaN);
-    if (number ? Number.isFinite(x) : x in choices) found.switches[i] = x;
-  });
+  const turned = extras.switches.map(({name}) => Number(address.get(`switch.${name}`) ?? NaN));
+  found.switches = found.switches.map((x, i) => (extras.switches[i].choices ? turned[i] in extras.switches[i].choices : Number.isFinite(turned[i])) ? turned[i] : x);
   return found;
 }
 

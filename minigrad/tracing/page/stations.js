@@ -9,8 +9,6 @@ const stationName = number => stations[number - 1].name ?? String(number);
 const answerOf = number => state.answers.get(number); // {isRight, text}
 const given = () => answerOf(state.station);
 
-/* ------------------------------------------------------------------------------------------------ answers */
-
 const toCell = ({tensor, index, kind}) => cellAt({name: tensor, index, kind});
 const numbersOf = ({tensor, kind}, of = right) => (kind === "value" ? of.values : of.gradients).get(tensor);
 const numberAt = ({index, ...cell}, of = right) => numbersOf(cell, of).data[ravel(numbersOf(cell).shape, index)];
@@ -21,8 +19,7 @@ const named = ({tensor, index, kind}) => {
 };
 /** A cell by its symbol, and the label of its column. */
 const withLabel = one => element("span", {}, named(one), " ", ((extras.labels[one.tensor] || {}).columns || [])[last(one.index)] ?? "");
-const rowOf = ({index, ...cell}) =>
-  Array.from({length: last(numbersOf(cell).shape)}, (_, j) => ({...cell, index: [...index, j]}));
+const rowOf = ({index, ...cell}) => each(last(numbersOf(cell).shape), j => ({...cell, index: [...index, j]}));
 
 /** The terms of a number asked for, or one of the terms that it is the sum of. */
 function termOf({number, sign, term: k}, of = right) {
@@ -122,8 +119,6 @@ const QUESTIONS = {
 };
 const kindOf = q => QUESTIONS[Object.keys(QUESTIONS).find(key => key in q)];
 
-/* ------------------------------------------------------------------------------------------------ cells asked for */
-
 let veiled = []; // cells
 const isVeiled = cell => veiled.includes(cell);
 
@@ -183,8 +178,6 @@ function endTrial() {
   if (isOver) restore(state.past.pop());
 }
 
-/* ------------------------------------------------------------------------------------------------ the stations */
-
 function openStation(number, isPlace = true) {
   endTrial();
   Object.assign(state, {station: number, pointed: null, tried: null});
@@ -213,12 +206,6 @@ function focusQuestion() {
   target.focus({preventScroll: true});
 }
 
-/** Leave the path for the whole page, where a mistake shows all that it spoils. */
-function finish() {
-  visit(0);
-  goTo(0);
-}
-
 function keepAnswer(answer, number = state.station) {
   if (answer) state.answers.set(number, answer); else state.answers.delete(number);
   keepInAddress({[stationName(number)]: answer ? `${verdictOf(number)} ${answer.text}` : ""});
@@ -240,11 +227,6 @@ function answer(text) {
   byId("path").querySelector(".verdict").focus();
 }
 
-function askAgain() {
-  keepAnswer(null);
-  visit(state.station);
-}
-
 const button = (text, action, attributes = {}) => {
   const made = element("button", {type: "button", ...attributes}, text);
   made.addEventListener("click", action);
@@ -261,8 +243,7 @@ function drawStation() {
   if (!here) return section.replaceChildren();
   const list = stations.map(({title}, i) => element("li", {}, button(stationName(i + 1), () => visit(i + 1), {
     "aria-label": `Station ${stationName(i + 1)}, ${title}, ${IN_WORDS[verdictOf(i + 1)]}`, title,
-    "data-answer": verdictOf(i + 1),
-    ...(state.station === i + 1 ? {"aria-current": "step"} : {}),
+    "data-answer": verdictOf(i + 1), ...(state.station === i + 1 ? {"aria-current": "step"} : {}),
   })));
   const isLast = state.station === stations.length;
   section.replaceChildren(
@@ -273,9 +254,10 @@ function drawStation() {
     given() ? element("div", {class: "verdict", tabindex: -1}) : drawQuestion(here.question),
     element("p", {class: "onward"},
       ...(state.station > 1 ? [button("Back", () => visit(state.station - 1))] : []),
-      ...(given() ? [button("Ask again", askAgain)] : []),
-      button(isLast ? "Finish" : given() ? "Next" : "Skip", isLast ? finish : () => visit(state.station + 1),
-        given() ? {class: "go"} : {})),
+      ...(given() ? [button("Ask again", () => { keepAnswer(null); visit(state.station); })] : []),
+      button(isLast ? "Finish" : given() ? "Next" : "Skip", () => { // at last to the whole page, where a mistake shows all that it spoils
+        if (isLast) { visit(0); goTo(0); } else visit(state.station + 1);
+      }, given() ? {class: "go"} : {})),
     ...(here.guide ? [element("p", {class: "guide"},
       `Derived in section ${here.guide.replace(". ", ", ")}, of the guide: minigrad study --guide.`)] : []),
   );
@@ -297,8 +279,7 @@ function drawQuestion(question) {
     form.append(text, element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
       element("b", {class: "count"}, `${state.chosen.size} cells chosen.`)));
   } else {
-    const typing = {type: "text", inputmode: "decimal"};
-    const field = element("input", {...typing, "aria-describedby": "within", ...labelled});
+    const field = element("input", {type: "text", inputmode: "decimal", "aria-describedby": "within", ...labelled});
     form.append(text, element("div", {}, field),
       element("p", {class: "hint", id: "within"}, `Right if within ${leeway(question.number)}, or within 5%.`));
     read = () => Number.isFinite(parsed(field.value)) ? String(parsed(field.value)) : "";
@@ -342,8 +323,6 @@ function drawInvitation() {
   byId("invitation").hidden = Boolean(station());
 }
 
-/* ------------------------------------------------------------------------------------------------ address and start */
-
 /** What the address keeps, as far as it makes sense. */
 function readAddress() {
   stations.forEach(({question}, i) => {
@@ -356,13 +335,6 @@ function readAddress() {
   });
   const name = String(address.get("station") ?? (!address.toString() && extras.station || ""));
   return 1 + stations.findIndex((_, i) => stationName(i + 1) === name);
-}
-
-/** After each change of the numbers. */
-function drawPath() {
-  drawVeils();
-  drawChosen();
-  drawVerdict();
 }
 
 function startPath() {
