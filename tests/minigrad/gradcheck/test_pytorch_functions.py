@@ -155,6 +155,8 @@ REPORTS = {  # function, inputs, the verdict, the title, inputs with a verdict o
     "outside the domain": (lambda x: x**1.5, X, "pass", "the function", "x pass", "are NaN there: checked at |x| + 0.5"),
     "nowhere in the domain": (lambda x: (-1 - x * x).sqrt(), X, "inconclusive", "the function", "x inconclusive", "could not be judged"),
     "wrong, and outside the domain": (lambda x: x.detach().sqrt() * x, X, "fail", "the function", "x fail", "are wrong"),
+    "stairs of a single number": (lambda x: x.bfloat16(), torch.tensor(0.7, dtype=torch.float64, requires_grad=True), "pass",
+                                  "the function", "x pass", "as in bfloat16"),
     "chance": (lambda x: x * np.random.default_rng().random(), X, "fail", "the function", "", "not deterministic"),
     "rows of zeros alone": (function(torch.square, lambda d, x: 3 * x * d), X, "fail", "Custom", "input 0 fail",
                             "the gradient of input 0 is multiplied by N/(N-1)"),
