@@ -382,7 +382,9 @@ class Torch(Taped):
         return torch_checks.unchecked(self.torch, fn, list(filter(self.is_leaf, outputs)), leaves)
 
     def side_checks(self, record: Any) -> dict[str, Callable[[], str | None]]:
-        return {} if record.subject.is_backward else torch_checks.checks_of(record)
+        case = torch_checks.Case(record)
+        looks = {} if record.subject.is_backward else torch_checks.CHECKS
+        return {name: functools.partial(look, case) for name, look in looks.items()}
 
     def is_function(self, value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, self.torch.autograd.Function)

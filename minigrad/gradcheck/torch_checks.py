@@ -352,8 +352,3 @@ CHECKS: dict[str, Callable[[Case], str | None]] = {
     "takes inputs of any layout": takes_inputs_of_any_layout,
     "sizes of 1 and 0": takes_sizes_of_1_and_0,
 }
-
-
-def checks_of(record: Any) -> dict[str, Callable[[], str | None]]:
-    case = Case(record)
-    return {name: functools.partial(look, case) for name, look in CHECKS.items()}
