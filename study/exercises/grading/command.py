@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tqdm import tqdm
 
@@ -27,13 +27,14 @@ from study.exercises.sandbox import Limits
 
 SECONDS = Limits().call_seconds
 CHOSEN = "exercises.txt"
-FILES = {  # {flag: (the content for (rows, title, seed), was content made by this?)}
-    "csv": (lambda rows, title, seed: tables.as_csv(rows), tables.is_csv),
-    "canvas": (lambda rows, title, seed: tables.as_canvas(rows), tables.is_canvas),
-    "json": (lambda rows, title, seed: tables.as_json(rows, seed), tables.is_json),
-    "gradescope": (lambda rows, title, seed: gradescope.results(rows, seed), gradescope.is_results),
-    "report": (page.html, page.is_page),
+FILES = {  # {flag: the content for (rows, title, seed)}
+    "csv": lambda rows, title, seed: tables.as_csv(rows),
+    "canvas": lambda rows, title, seed: tables.as_canvas(rows),
+    "json": lambda rows, title, seed: tables.as_json(rows, seed),
+    "gradescope": lambda rows, title, seed: gradescope.results(rows, seed),
+    "report": page.html,
 }
+BEGINNING = 40  # characters that all files of a kind have in common
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     print(tables.table(rows, width), tables.summary(rows), sep="\n\n")
     print(f"\nseed {seed}" + (f"; exercises: {', '.join(chosen)}" if only else ""))
     title = f"Grades: {line(folder.resolve().stem)}"
-    for name, (make, _) in FILES.items():
+    for name, make in FILES.items():
         if name in given:
             write(pathlib.Path(given[name]), make(rows, title, seed))
             print(given[name])
@@ -142,17 +143,18 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
     """UsageError, before anything is judged, if an output cannot be written."""
     if not folder.is_dir() and not (folder.is_file() and zipfile.is_zipfile(folder)):
         raise UsageError(f"{folder} is neither a folder nor a zip; name one with a folder or files for each student")
-    for name, (_, is_ours) in FILES.items():
+    for name, make in FILES.items():
         if name in given:
-            check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)
+            check_place(pathlib.Path(given[name]), f"--{name}", make([], "", 0)[:BEGINNING], "force" in given)
 
 
-def check_file_place(path: pathlib.Path, flag: str, is_ours: Callable[[bytes], bool], force: bool) -> None:
+def check_place(path: pathlib.Path, flag: str, beginning: str, force: bool) -> None:
+    """UsageError if no file can be written there, or it would replace one that does not begin as ours."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is a folder, pipe, socket or device; name a file with {flag}")
     check_writable(path.parent, flag)
     try:
-        if path.is_file() and not force and not is_ours(path.read_bytes()):
+        if path.is_file() and not force and not path.read_bytes().startswith(beginning.encode()):
             raise UsageError(f"{path} exists; choose another place with {flag}, or overwrite it with --force")
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}); choose another place with {flag}") from None

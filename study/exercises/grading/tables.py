@@ -81,16 +81,6 @@ def written(lines: Iterable[Sequence[str | float | None]]) -> str:
     return text.getvalue()
 
 
-def is_csv(content: bytes) -> bool:
-    """Was this made by `as_csv`?"""
-    return content.startswith(as_csv(()).encode())
-
-
-def is_canvas(content: bytes) -> bool:
-    """Was this made by `as_canvas`? Canvas itself writes no quotation marks around these."""
-    return content.startswith(written([CANVAS_COLUMNS]).strip().encode())
-
-
 def harmless(cell: str | float | None) -> str | float | None:
     return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(FORMULA) else cell
 
@@ -104,11 +94,3 @@ def as_json(rows: Sequence[Row], seed: int) -> str:
         "same_numbers": [vars(group) for group in groups(rows)],
     }
     return json.dumps(content, indent=1) + "\n"
-
-
-def is_json(content: bytes) -> bool:
-    """Was this made by `as_json`?"""
-    try:
-        return json.loads(content)["format"] == FORMAT
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return False

@@ -593,13 +593,11 @@ def test_a_table_for_canvas():
         Row("bob", "softmax", "wrong", points=0, most_points=2, file="bob/softmax.py"),
         Row("carl", "softmax", "inconclusive", most_points=2), Row("carl", "scores", "not judged", most_points=3),
         Row("=1", "softmax", "not started", most_points=2), Row("eve", "", "not judged", file="x.py")]
-    text = tables.as_canvas(rows)
-    assert list(csv.reader(io.StringIO(text))) == [
+    assert list(csv.reader(io.StringIO(tables.as_canvas(rows)))) == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "softmax", "scores"],
         ["    Points Possible", "", "", "", "", "2", "3"],
         ["doejane", "123", "", "", "", "2", "1"], ["bob", "", "", "bob", "", "0", ""],
         ["carl", "", "", "carl", "", "", ""], ["'=1", "", "", "'=1", "", "0", ""], ["eve", "", "", "eve", "", "", ""]]
-    assert tables.is_canvas(text.encode()) and not tables.is_canvas(b"Student,ID,SIS User ID,SIS Login ID,Section,hw 1 (7)\n")
 
 
 def test_json():
@@ -641,16 +639,21 @@ def test_outputs(grade, fake, tmp_path):
     assert grade(folder, *flags)[0] == 0  # it replaces its own files
 
 
-@pytest.mark.parametrize("flag, path", [("--csv", "x.csv"), ("--canvas", "x.csv"), ("--json", "x.json"), ("--report", "x.html"),
-                                        ("--gradescope", "x.json")])
-def test_nothing_is_overwritten_without_force(grade, fake, tmp_path, flag, path):
+@pytest.mark.parametrize("flag, path, mine", [
+    ("--csv", "x.csv", "student,exercise,verdict\n"), ("--canvas", "x.csv", "Student,ID,SIS User ID,SIS Login ID,Section,hw 1 (7)\n"),
+    ("--json", "x.json", '{"mine": 1}'), ("--report", "x.html", "<!doctype html>\n<html>"), ("--gradescope", "x.json", ""),
+])
+def test_nothing_is_overwritten_without_force(grade, fake, tmp_path, flag, path, mine):
     folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
     file = pathlib.Path(path)
-    file.write_text("{\"mine\": 1}")
+    file.write_text(mine)
     code, out, err = grade(folder, flag, path)
     assert (code, out) == (2, "") and f"{file} exists" in err and "--force" in err
-    assert file.read_text() == "{\"mine\": 1}"
-    assert grade(folder, flag, path, "--force")[0] == 0 and file.read_text() != "{\"mine\": 1}"
+    assert file.read_text() == mine
+    assert grade(folder, flag, path, "--force")[0] == 0 and file.read_text() != mine
+    (folder / "jane/softmax.py").write_text("wrong")
+    before = file.read_text()
+    assert grade(folder, flag, path)[0] == 0 and file.read_text() != before  # its own
 
 
 def test_as_gradescopes_autograder(grade, fake, tmp_path):

@@ -122,9 +122,3 @@ def test_a_class_of_200(browser, opened):
 def test_an_empty_class(browser, opened):
     opened([])
     assert browser.text(".students") == "Nothing was handed in." and browser.accessibility() == []
-
-
-def test_a_page_is_recognised():
-    content = page.html(class_of(2), "Grades", 1).encode()
-    assert page.is_page(content)
-    assert not page.is_page(content[10:]) and not page.is_page(b"") and not page.is_page(b"<!doctype html>\n<html>")
