@@ -10,6 +10,7 @@ import stat
 import struct
 import textwrap
 import time
+import tracemalloc
 import types
 import warnings
 import zipfile
@@ -23,7 +24,7 @@ from study.exercises import check, own, text
 from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judging, tables
 from study.exercises.grading.rows import Row, frequencies, line, lines
-from study.exercises.grading.files import MOST_BYTES, MOST_FILES, MOST_UNPACKED, File
+from study.exercises.grading.files import MOST_BYTES, MOST_FILES, MOST_UNPACKED, File, in_zip
 from study.exercises.grading.submissions import Submission, find
 from study.exercises.report import Report
 from study.exercises.sandbox import Limits
@@ -300,6 +301,16 @@ def test_what_zips_unpack_to_has_a_limit(tmp_path):
     assert len(problems) == 3 and problems[:2] == [
         f"homework.zip/softmax.py: left out: unpacked, the zip has more than {MOST_UNPACKED:,} bytes"] * 2
     assert sum(path.stat().st_size for path in (tmp_path / "unpacked").rglob("*.py")) == MOST_UNPACKED
+
+
+def test_a_size_that_is_a_lie_is_a_limit(tmp_path):
+    content = changed(zipped(("softmax.py", b"#" * MOST_BYTES)), size=(22, LIE))
+    (tmp_path / "a.zip").write_bytes(content)
+    tracemalloc.start()
+    (file,) = in_zip(tmp_path / "a.zip", pathlib.PurePosixPath("a.zip"), str(tmp_path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "Bad CRC" in file.problem and peak < MOST_BYTES / 10
 
 
 def test_of_two_members_with_one_name_the_last_is_judged(tmp_path):
