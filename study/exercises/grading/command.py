@@ -9,7 +9,6 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
 
 from tqdm import tqdm
 
@@ -21,7 +20,7 @@ from study.exercises.exercise import Exercise
 from study.exercises.files import exercise_called
 from study.exercises.grading import gradescope, judging, page, submissions, tables
 from study.exercises.grading.rows import NOT_JUDGED, Row, line
-from study.exercises.grading.submissions import Submission
+from study.exercises.grading.submissions import Course, Submission
 from study.exercises.report import RIGHT
 from study.exercises.sandbox import Limits
 
@@ -83,20 +82,17 @@ def run(options: argparse.Namespace) -> int:
     return int(any(result.get("failed", False) for result in results.values()))
 
 
-def judged(found: list[Submission], chosen: dict[str, Exercise], seed: int, given: dict
-           ) -> dict[Submission, judging.Result]:
+def judged(found: list[Submission], chosen: Course, seed: int, given: dict) -> dict[Submission, judging.Result]:
     """The results of all submissions that can be judged."""
     seconds, jobs = given.get("seconds", SECONDS), given.get("jobs", len(own_cores()))
-    called = {name: exercise.file or name for name, exercise in chosen.items()}
-    tasks = {judging.Task(os.fspath(submission.file.path), called[submission.exercise], seed, seconds): submission
-             for submission in found if not submission.problem}
+    tasks = {judging.Task(os.fspath(one.file.path), chosen[one.exercise].file or one.exercise, seed, seconds): one
+             for one in found if not one.problem}
     arriving = judging.judge_all(list(tasks), jobs)
     return {tasks[task]: result
             for task, result in tqdm(arriving, "judged", len(tasks), unit="", leave=False, disable=None)}
 
 
-def row_of(submission: Submission, result: judging.Result | None, chosen: Mapping[str, Exercise], points: float | None
-           ) -> Row:
+def row_of(submission: Submission, result: judging.Result | None, chosen: Course, points: float | None) -> Row:
     """The row of a submission; a right answer gets the points."""
     exercise = chosen.get(submission.exercise)
     most = 0 if exercise is None else exercise.difficulty if points is None else points
