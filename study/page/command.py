@@ -28,8 +28,8 @@ APART = [  # flags that exclude each other, and why
     ("checkpoint", "dropout", "the gradient that arrives is that of the model without dropout"),
     ("checkpoint", "cross_entropy", "the gradient that arrives is that of the model's own cross-entropy"),
 ]
-NO_STATIONS = ("--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys; "
-               "leave out --station, or the flags that change the head")
+NO_STATIONS = ("--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys, "
+               "for --heads 2, and for --block pre; leave out --station, or the flags that change the head")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -101,8 +101,10 @@ def page_of(given: dict) -> pages.Page:
         page = pages.page_of_head(numbers, *titled)
     if "station" not in given:
         return page
-    if not page.extras.get("stations"):
+    if not (found := page.extras["stations"]):
         raise ValueError(NO_STATIONS)
+    if given["station"] > (count := sum(one.get("name") != "why" for one in found)):
+        raise ValueError(f"--station {given['station']}: this page has {count} station{'' if count == 1 else 's'}")
     return dataclasses.replace(page, extras=page.extras | {"station": given["station"]})
 
 

@@ -43,7 +43,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
         "about_shares": [shares.IN_WORDS],
-        "stations": stations.stations(head) if stations.fits(head) else [],
+        "stations": stations.stations(head) if stations.fits(head) else stations.of_heads(head),
     })
 
 
@@ -58,6 +58,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
                      row_sum_switch("attended_heads" if numbers.heads > 1 else "attended")],
         "shares": tables(shares.paths_in_block(trace, numbers.placement)),
         "about_shares": shares.in_words(numbers.placement),
+        "stations": stations.of_norms(trace),
     })
 
 

@@ -9,6 +9,7 @@ four keys: `S_[i1]` is an index in a formula, [i] a token, with its label if it 
 import re
 from typing import Any
 
+from minigrad.tracing import Trace
 from study.page.attention import Head
 
 
@@ -16,12 +17,13 @@ def cell(tensor: str, *index: int | str, kind: str = "gradient") -> dict:
     return {"tensor": tensor, "index": list(index), "kind": kind}
 
 
-def station(section: int, title: str, opens: str, text: tuple[str, ...], question: dict, **turns: int) -> dict:
-    """A station in the form of the page's extras. `section` is the guide's of the same title, `opens` a step and its way;
-    `turns` are switches with the choices that they have while the station is open."""
+def station(section: int | str, title: str, opens: str, text: tuple[str, ...], question: dict, **turns: int) -> dict:
+    """A station in the form of the page's extras. `section` is the guide's of the same title, or with its
+    own; `opens` is a step and its way; `turns` are switches with the choices that they have while the station is open."""
     step, way = opens.split()
-    return {"title": title, "step": step, "way": way, "guide": f"{section}. {title}", "text": list(text),
-            "question": question, "turns": turns}
+    section = section if isinstance(section, str) else f"{section}. {title}"
+    return {"title": title, "step": step, "way": way, "guide": section, "text": list(text), "question": question,
+            "turns": turns}
 
 
 COUNTS = {2: "two", 3: "three", 4: "four"}
@@ -131,6 +133,52 @@ STATIONS = [
 ]
 
 
+HEADS = [
+    station(
+        "13. From X, and with several heads", "Several heads", "weights forward",
+        ("Each head has its own columns of `Q`, `K` and `V`, and does with them what one head does. So there are as many "
+         "`P` as heads, and as many `dS`: each row of each sums to 0 by itself.",
+         "When you check your answer, the page raises `W_q00` by 1. Column 0 of `W_q` makes the first number of each "
+         "query of head 0."),
+        {"text": "Which numbers of `P` will change?", "changes": {"tensor": "weights", "kind": "value"},
+         "edit": {"tensor": "w_q", "index": [0, 0], "by": 1},
+         "reason": "Only those of head 0: heads meet again in `W_o`, and in the sum that is `dX`. A query that sees one "
+                   "key only keeps its weight of 1."}),
+]
+NORM = [
+    station(
+        "19. Layer norm", "Shift", "attention_input forward",
+        ("Layer norm subtracts its mean from each row of `X`, and divides by the row's deviation: `x_hat = (X - mean) "
+         "rstd`.",
+         "So each number of a row goes into the whole row of `x_hat`, by the mean and by the deviation. Backward has to "
+         "bring all of that back. When you check your answer, the page raises row [i] of `X` by 1, all numbers alike."),
+        {"text": "Which numbers of `x_hat` will change?", "changes": {"tensor": "x_hat_attention", "kind": "value"},
+         "edit": {"tensor": "x", "index": ["i"], "by": 1},
+         "reason": "None: the mean rises as much. What does not change the result has no gradient, so backward takes the "
+                   "mean out of `dx_hat`: `dx_hat - mean(dx_hat)`."}),
+    station(
+        "19. Layer norm", "Stretch", "attention_input forward",
+        ("The other thing that layer norm does not see is how far a row spreads: its deviation is divided out, and `rstd` "
+         "is 1 over it.",
+         "When you check your answer, the page doubles row [i] of `X`."),
+        {"text": "Which numbers of `rstd` will change?", "changes": {"tensor": "rstd_attention", "kind": "value"},
+         "edit": {"tensor": "x", "index": ["i"], "times": 2},
+         "reason": "One, which halves, so that `x_hat` stays, but for `eps`. Stretching a row moves it along `x_hat`; so "
+                   "backward takes the part of `dx_hat` along `x_hat` out, `x_hat mean(dx_hat x_hat)`."}),
+    station(
+        "19. Layer norm", "What is left", "attention_input backward",
+        ("Without its mean, and without its part along `x_hat`, `dx_hat` is projected onto the directions that layer norm "
+         "does see: `dX = rstd (dx_hat - mean(dx_hat) - x_hat mean(dx_hat x_hat))`. Softmax does the same with one "
+         "direction: each row of `dS` sums to 0.",
+         "Here the norm before the MLP does not see a shift either. When you check your answer, the page raises row [i] "
+         "of `X` by 1 once more."),
+        {"text": "Which numbers of `dX` will change?", "changes": {"tensor": "x", "kind": "gradient"},
+         "edit": {"tensor": "x", "index": ["i"], "by": 1},
+         "reason": "None. Behind both norms all is as before, and what the residual connection adds goes on to the loss "
+                   "as a plain sum."}),
+]
+
+
 def fits(head: Head) -> bool:
     """Is all that the stations speak of there?"""
     is_plain = head.heads == 1 and not head.starts_from_x and not head.rotary and not head.targets
@@ -142,29 +190,48 @@ def stations(head: Head) -> list[dict]:
     (queries, keys), width = head.tokens, head.size
     i = min(queries, 4) - 1  # further rows are hidden in their scroll boxes
     numbers = {"i": i, "m": max(i - 1, 1), "n": min(i, keys - 1)}
+    numbers["raised"] = "expected" if head.words else "upstream"
     numbers["b"] = numbers["m"] if head.words else i  # where the smallest dP has little weight
     products = " + ".join(f"Q_[i{d}] K_1{d}" for d in range(width)) if width < 4 else "sum_d Q_[id] K_[1d]"
     raised = "`Y_[m0]`, as if the next word could be two," if head.words else "`U_[m0]`, the factor of `O_[m0]` in `L`,"
     words = {"raised": raised, "score": f"({products})" if 1 < width < 4 else products, "keys": COUNTS.get(keys, str(keys))}
 
+    path = [filled(one, numbers, words, head.labels) for one in STATIONS]
+    if not head.words:
+        return path
+    return [filled(WHY, numbers), *({**one, "name": str(number)} for number, one in enumerate(path, 1))]
+
+
+def filled(part: Any, numbers: dict[str, Any], words: dict[str, str] | None = None, labels: tuple[str, ...] = ()) -> Any:
+    """A part of a station, with tokens and words in place of the letters in brackets."""
     def place(found: re.Match) -> str:
         index = "".join(str(numbers.get(letter, letter)) for letter in found[2])
         if found[1]:
             return f"_{index}" if index.isdigit() else f"_{{{index}}}"
-        label = dict(enumerate(head.labels)).get(int(index), "").replace("`", "'")
+        label = dict(enumerate(labels)).get(int(index), "").replace("`", "'")
         return f"{index} ({label})" if label else index
 
-    def filled(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {key: filled(value) for key, value in part.items()}
-        if isinstance(part, list):
-            return [filled(numbers.get(value, value) if isinstance(value, str) else value) for value in part]
-        if not isinstance(part, str):
-            return part
-        if part == "raised":  # what decides about the gradient of the output
-            return "expected" if head.words else "upstream"
-        part = re.sub(r"\[(score|keys|raised)\]", lambda found: words[found[1]], part)
-        return re.sub(r"(_?)\[(\w+)\]", place, part)
+    if isinstance(part, dict):
+        return {key: filled(value, numbers, words, labels) for key, value in part.items()}
+    if isinstance(part, list):
+        return [filled(numbers.get(value, value) if isinstance(value, str) else value, numbers, words, labels)
+                for value in part]
+    if not isinstance(part, str):
+        return part
+    if part == "raised":  # what decides about the gradient of the output
+        return numbers["raised"]
+    part = re.sub(r"\[(score|keys|raised)\]", lambda found: (words or {})[found[1]], part)
+    return re.sub(r"(_?)\[(\w+)\]", place, part)
 
-    path = [filled(one) for one in STATIONS]
-    return [filled(WHY), *({**one, "name": str(number)} for number, one in enumerate(path, 1))] if head.words else path
+
+def of_heads(head: Head) -> list[dict]:
+    """The station for several heads, where they have queries and keys of their own."""
+    is_plain = head.heads > 1 and head.starts_from_x and not head.rotary and len(head.upstream) > 1
+    return HEADS if is_plain else []
+
+
+def of_norms(trace: Trace) -> list[dict]:
+    """The stations for layer norm, if there is one before attention, and one before the MLP."""
+    norms = {step.output.name for step in trace.steps if step.op == "LayerNorm"}
+    rows = len(trace.steps[0].output.value)
+    return [filled(one, {"i": rows - 1}) for one in NORM] if norms == {"attention_input", "mlp_input"} else []

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minigrad.tracing import page
-from study.page import pages
+from head_in_numpy import run
+from study.page import block, pages
 from study.page.attention import DEFAULT, Head, dropout, heads_of, next_words
 
 PATH = "#path"
@@ -254,7 +255,7 @@ def test_usual_wrong_answers_are_named(browser, asking, station, answer, named):
 
 
 @pytest.mark.parametrize("head", [
-    own(0, 1, 2, 2, 2), own(0, 2, 1, 2, 2), heads_of(), heads_of(2), dataclasses.replace(DEFAULT, rotary=True),
+    own(0, 1, 2, 2, 2), own(0, 2, 1, 2, 2), heads_of(), heads_of(2, rotary=True), dataclasses.replace(DEFAULT, rotary=True),
     dataclasses.replace(DEFAULT, keep=dropout(0.5, 1, 4)), dataclasses.replace(DEFAULT, bias=np.zeros((4, 4)))],
     ids=["one query", "one key", "x", "heads", "rotary", "dropout", "bias"])
 def test_the_path_is_left_out_where_it_does_not_fit(head):
@@ -464,3 +465,32 @@ def test_stations_are_accessible_and_fit(browser, visited, size, scheme):
         assert number != 8 or browser.accessibility() == []  # chosen cells and a verdict
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         browser.run("document.querySelector('#path .onward :last-child').click()")  # Next
+
+
+def weights_of_heads() -> list[str]:
+    """The weights of two heads that change when a number of head 0's projection does."""
+    head = heads_of(2)
+    moved = {**head.inputs, "w_q": head.inputs["w_q"].copy()}
+    moved["w_q"][0, 0] += 1
+    before, after = (run(head, inputs, head.upstream, {})[0]["weights"] for inputs in (head.inputs, moved))
+    return [",".join(map(str, index)) for index in np.argwhere(abs(after - before) > 1e-12)]
+
+
+@pytest.mark.parametrize("made, answers", [
+    (lambda: pages.page_of_block(block.draw("pre")), lambda: [[], ["2,0"], []]),
+    (lambda: pages.page_of_head(heads_of(2)), lambda: [weights_of_heads()]),
+], ids=["layer norm", "heads"])
+def test_norms_and_heads_have_stations(browser, tmp_path, made, answers):
+    """A shift changes nothing behind a norm, a stretch its deviation only; a head's projection only that head."""
+    with mock.patch.object(pages, "check", lambda head, mistake: []):
+        made = made()
+    own = page.write(made.trace, tmp_path / "page.html", extras=made.extras, backwards=made.backwards)
+    browser.driver.get(f"{own.as_uri()}#station=1")
+    for answer in answers():
+        give_twice(browser, wrong(answer))
+        assert verdict(browser) == "Not quite."
+        press(browser, "Ask again")
+        give(browser, answer)
+        assert verdict(browser) == "Right."
+        browser.run("document.querySelector('#path .onward :last-child').click()")
+    assert len(made.extras["stations"]) == len(answers()) and browser.errors() == []

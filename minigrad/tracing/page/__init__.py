@@ -58,7 +58,7 @@ of its output.
                         "number": CELL    how large is it? with "term": k, only that term of the sum that it is
                         "sign": CELL      positive, negative or zero?
                         "smallest": CELL  which of a row is it? the index is the row's
-                        "changes": {"tensor": ..., "kind": ...}, "edit": {"tensor": ..., "index": ..., "by": 1}
+                        "changes": {"tensor": ..., "kind": ...}, "edit": {"tensor": ..., "index": ..., "by": 1, "times": 1}
                                           which numbers of the tensor change by this edit of an input?
                     CELL = {"tensor": ..., "index": [3, 1], "kind": "value" or "gradient"}
                     The page computes the answers. The cells asked for are veiled until then

@@ -45,9 +45,10 @@ function changesBy({changes, edit}, mistake = null) {
     .filter(one => Math.abs(one.after - one.before) > 1e-9 * largest);
 }
 
-function withEdit(edits, {tensor, index, by}) {
-  const t = computation.tensors.get(tensor), data = (edits.get(tensor) || t.value).slice();
-  data[ravel(t.shape, index)] += by;
+function withEdit(edits, {tensor, index, by = 0, times = 1}) { // of a number, or of a row
+  const t = computation.tensors.get(tensor), within = t.shape.slice(0, index.length);
+  const place = ravel(within, index), count = product(t.shape.slice(index.length));
+  const data = (edits.get(tensor) || t.value).map((x, i) => Math.floor(i / count) === place ? x * times + by : x);
   return new Map(edits).set(tensor, data);
 }
 
