@@ -1,7 +1,7 @@
 """Answers as students write them: `study/exercises/submissions/EXERCISE.txt` has one file after the other, each below a line such as
 
     # ---- wrong: forgot the transpose of b => b not transposed | another name that says the same
-    # ---- wrong twice: forgot 1 / sqrt(d) | no causal mask => no scale + no mask
+    # ---- wrong twice: forgot 1 / sqrt(d) | no causal mask => no scale && no mask
     # ---- right: einsum
 
 They were written from the signatures alone, without knowledge of the known mistakes, except for those "for matrices", which
@@ -58,10 +58,10 @@ def submissions(exercises: Iterable[str], folder: pathlib.Path = FOLDER) -> list
 
 
 def sets_of(names: str) -> tuple[frozenset[str], ...]:
-    """>>> sets_of("no scale + no mask | factor") == (frozenset({"no scale", "no mask"}), frozenset({"factor"}))
+    """>>> sets_of("no scale && no mask | factor") == (frozenset({"no scale", "no mask"}), frozenset({"factor"}))
     True
     """
-    return tuple(frozenset(option.strip().split(" + ")) for option in names.split(" | ") if option.strip())
+    return tuple(frozenset(option.strip().split(" && ")) for option in names.split(" | ") if option.strip())
 
 
 def two_dimensional() -> list[Submission]:

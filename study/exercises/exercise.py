@@ -4,7 +4,6 @@ Sizes are letters. The sizes of an argument with `shape="B T D"` are drawn anew 
 odd, 1. Letters and numbers without a space between them are multiplied: "T 2E", or "T HD".
 """
 import difflib
-import functools
 import inspect
 import math
 import re
@@ -16,10 +15,9 @@ import numpy as np
 
 from study.exercises.answer import Caller
 from study.exercises.finding import Finding
-from study.exercises.edits import edits_of
-from study.exercises.solutions import source_of
+from study.mistakes.solutions import source_of
 from study.exercises.worker.returned import copy_of
-from study.mistakes.doctor import Known, Routine
+from study.mistakes.doctor import Routine
 
 Sizes = dict[str, int]
 Inputs = dict[str, Any]  # {argument: array or number}; the upstream gradient `dout` comes first, if there is one
@@ -87,11 +85,6 @@ class Exercise:
     def source(self) -> str:
         """The reference solution."""
         return source_of(self.solution)
-
-    @functools.cached_property
-    def edits(self) -> tuple[Known, ...]:
-        """Mistakes in single expressions of the solution."""
-        return edits_of(self.solution, " ".join([self.formula, *self.arguments, *self.routine.results]))
 
     @property
     def explained_in(self) -> str:

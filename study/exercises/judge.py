@@ -4,7 +4,6 @@ The judge holds the inputs and the right results. It calls the student's functio
 arrays that it returns. First it checks their form (how many, arrays or lists, dtype), then the numbers, then that the
 function does not write to its inputs and keeps nothing until the next call.
 """
-import dataclasses
 import re
 
 import numpy as np
@@ -166,8 +165,9 @@ def diagnosed(exercise: Exercise, trials: list[Trial], is_one: bool = False) -> 
     """The doctor's diagnosis of the numbers."""
     evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials
                 if trial.given or trial.answer.kind == "raised"]
-    routine = dataclasses.replace(exercise.routine, edits=lambda: exercise.edits)
-    return diagnose_numbers(evidence, routine, is_one=is_one) if any(item.given for item in evidence) else Diagnosis()
+    if not any(item.given for item in evidence):
+        return Diagnosis()
+    return diagnose_numbers(evidence, exercise.routine, is_one=is_one)
 
 
 def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:

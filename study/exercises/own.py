@@ -25,7 +25,9 @@ from study.exercises.course import COURSE
 from study.exercises.exercise import PLANS, Argument, Exercise, Inputs, below, normal
 from study.exercises.worker.returned import copy_of
 from study.mistakes import FUNCTIONS
-from study.mistakes.doctor import Known, Routine, routine_of
+from study.mistakes.base import ROUTINES
+from study.mistakes.doctor import Known, Routine
+from study.mistakes.rewriting import Program, mistakes_in
 
 HINTS = (
     "Write the forward with one operation a line and a name for each value. Then go back from the last line to the first.",
@@ -210,7 +212,7 @@ def exercise_from(path: pathlib.Path, names: dict[str, Any]) -> OwnExercise:
         compare_with_differences(exercise, drawn)
     mistakes = mistakes_of(parts["mistakes"], path, learned)
     check_mistakes(exercise, drawn, mistakes)
-    return dataclasses.replace(exercise, routine=routine_with(exercise, drawn, mistakes))
+    return dataclasses.replace(exercise, routine=routine_with(exercise, drawn, mistakes, backward))
 
 
 def named(name: str, arguments: tuple[str, ...], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -231,14 +233,23 @@ def solution_in(name: str, backward: Callable[..., Any] | None) -> str:
     return source_of(backward).replace(f"def {backward.__name__}(", f"def {name}_backward(", 1) + "\n"
 
 
-def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, ...]) -> Routine:
-    """The routine with the teacher's mistakes, and those of a function of the library with the same values."""
+def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, ...], backward: Callable[..., Any] | None
+                 ) -> Routine:
+    """The routine with the teacher's mistakes, the edits of the teacher's backward, and the mistakes of a function of the
+    library with the same values."""
     right, library = exercise.routine.right, recognised(exercise, drawn)
 
     def with_parts(*arguments, **parts):
         return library.right(*arguments, **parts) if parts else right(*arguments)
 
-    return dataclasses.replace(exercise.routine, right=with_parts, mistakes=own + (library.mistakes if library else ()))
+    def edits() -> tuple[Known, ...]:
+        source = source_of(backward) if backward else ""
+        program = Program(source, backward.__globals__, lambda made: made[backward.__name__]) if source else None
+        named = {*exercise.routine.arguments, *exercise.routine.results}
+        return (*(mistakes_in(program, named) if program else ()), *(library.edits() if library else ()))
+
+    return dataclasses.replace(exercise.routine, right=with_parts, mistakes=own + (library.mistakes if library else ()),
+                               edits=functools.cache(edits))
 
 
 # The parts of the file.
@@ -484,7 +495,7 @@ def recognised(exercise: Exercise, drawn: list[Inputs]) -> Routine | None:
 
 def candidates() -> Iterator[tuple]:
     yield from ((known.forward, known.routine) for known in COURSE.values() if known.forward is not None)
-    yield from ((function.forward, routine_of(name)) for name, function in FUNCTIONS.items())
+    yield from ((function.forward, ROUTINES[name]) for name, function in FUNCTIONS.items())
 
 
 def positions(routine: Routine) -> list[int]:

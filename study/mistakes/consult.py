@@ -4,12 +4,12 @@ A function is recognised by its values, not by names. For an unknown one, differ
 gradient may have an exact relation, such as a transpose.
 """
 import functools
-import inspect
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from minigrad.gradcheck import FAIL, InputReport
 from minigrad.gradcheck.arguments import flat, generator_for, split
 from minigrad.gradcheck.subject import Record, Subject
 
-from .base import FUNCTIONS, Differentiable
-from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
+from . import textbook  # noqa: F401  fills FUNCTIONS
+from .base import FUNCTIONS, ROUTINES, Differentiable
+from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers
 
 LARGEST = 5000  # the most numbers in all inputs together: known mistakes run on them one by one, and in pairs
 MOST_REORDERED = 4  # inputs that are tried in any order
 EPSILONS = [{"eps": eps} for eps in (1e-5, 1e-6, 1e-7, 1e-8, 1e-12)]  # that people choose
+NONE: Mapping[str, Any] = MappingProxyType({})
 ROUGH = 1e-6  # how accurately differences give derivatives
 
 
@@ -158,7 +160,7 @@ def as_known(seen: list[Observation], rolled: list[Observation]) -> Iterator[Con
     in_orders = [([item.ordered(order) for item in seen], [item.ordered(order) for item in rolled]) for order in orders]
     for name, function in FUNCTIONS.items():
         if len(function.arguments) == len(names):
-            epsilons = EPSILONS if "eps" in inspect.signature(function.backward).parameters else [{}]
+            epsilons = [function.options | eps for eps in EPSILONS] if "eps" in function.options else [function.options]
             found = (as_function(name, *items, options) for options in epsilons for items in in_orders)
             yield from itertools.islice(filter(None, found), 1)
 
@@ -169,12 +171,12 @@ def as_function(name: str, seen: list[Observation], rolled: list[Observation], o
     function = FUNCTIONS[name]
     if not all(is_function(function, item, options) for item in (seen[0], seen[-1], *rolled)):
         return None
-    known, named = routine_of(name), dict(zip(function.arguments, seen[0].arguments))
-    mistakes = tuple(replace(mistake, sentence=renamed(mistake.sentence, named)) for mistake in known.mistakes)
-    results = tuple(gradient_of(named[argument]) for argument in function.learned)
-    routine = Routine(name, functools.partial(known.right, **options), ("dout", *seen[0].arguments), results, mistakes)
+    known, named = ROUTINES[name], dict(zip(function.arguments, seen[0].arguments))
+    routine = replace(
+        known, arguments=("dout", *seen[0].arguments, *options), say=functools.partial(renamed, names=named),
+        results=tuple(gradient_of(named[argument]) for argument in function.learned))
     try:
-        evidence = [evidence_of(routine, item, item.gradients) for item in seen]
+        evidence = [evidence_of(routine, item, item.gradients, options) for item in seen]
     except Exception:  # noqa: BLE001  its backward is not for these shapes
         return None
     right, gradients = evidence[0].right, seen[0].gradients.items()
@@ -225,8 +227,9 @@ def is_whole(report: InputReport, size: int) -> bool:
     return is_all and not report.notes and bool(np.all(np.isfinite(report.numeric)))
 
 
-def evidence_of(routine: Routine, seen: Observation, gradients: dict[str, np.ndarray]) -> Evidence:
-    inputs = {"dout": seen.dout, **seen.arguments}
+def evidence_of(routine: Routine, seen: Observation, gradients: dict[str, np.ndarray], options: Mapping[str, Any] = NONE
+                ) -> Evidence:
+    inputs = {"dout": seen.dout, **seen.arguments, **options}
     return Evidence(inputs, routine.run(inputs), {gradient_of(name): gradient for name, gradient in gradients.items()},
                     seen.output)
 

@@ -8,11 +8,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from head_in_numpy import run
+from head_in_numpy import CHANGES, run
 from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
 from models.config import PLACEMENTS
-from study.mistakes import MUTANTS
 from study.page import block, mistakes, pages, shares
 from study.page.attention import (
     DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy, next_words)
@@ -72,7 +71,7 @@ def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
     """Each gradient on the page is the wrong one, marked exactly where it is wrong."""
     numbers, marked = browser.arrays(), browser.arrays("wrong")
     right = run(head, head.inputs, head.upstream, {})[1]
-    changes = MUTANTS[mistake.name].changes
+    changes = CHANGES[mistake.name]
     wrong = run(head, head.inputs, head.upstream, changes)[1]
     for name in head.inputs:
         expected = pytest.approx(wrong[name], abs=1e-9 * max(1, abs(wrong[name]).max()))

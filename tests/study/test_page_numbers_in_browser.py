@@ -5,10 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from head_in_numpy import into_heads, run
+from head_in_numpy import CHANGES, into_heads, run
 from minigrad.tracing import page
 from models.config import PLACEMENTS
-from study.mistakes import MUTANTS
 from study.page import block, mistakes, pages
 from study.page.attention import (
     AXES_FROM_Q_K_V, AXES_FROM_X, Head, Inputs, attention, dropout, with_cross_entropy)
@@ -78,7 +77,7 @@ def expected(numbers: Inputs, mistake: mistakes.Mistake | None = None, is_row_su
               if getattr(t, kind) is not None and (kind == "value" or not mistake)}
     p, dp = trace["weights"].value, trace["weights"].gradient
     if isinstance(numbers, Head):
-        changes = dict(MUTANTS[mistake.name].changes) if mistake else {}
+        changes = dict(CHANGES[mistake.name]) if mistake else {}
         if is_row_sum_of_output and not changes.keys() & {"weigh", "total"}:
             out = arrays["attended" if numbers.starts_from_x else "output", "value"]
             changes["total"] = lambda h: (h.dout * into_heads(numbers, out, numbers.heads)).sum(-1, keepdims=True)

@@ -4,156 +4,15 @@ import math
 import numpy as np
 
 from study.exercises.course.elementwise import AROUND_1000
-from study.exercises.course.routines import with_argument, with_mistakes
 from study.exercises.course.rows import ROWS_APART
 from study.exercises.exercise import Argument, Exercise
-from study.mistakes import FUNCTIONS
-from study.mistakes.doctor import Known, routine_of
+from study.mistakes.base import ROUTINES
+from study.mistakes.textbook.attention import (
+    attention_backward, blockwise_attention, blockwise_attention_backward, causal_attention,
+    causal_attention_backward, full_attention, masked_softmax, masked_softmax_backward, multi_head,
+    multi_head_backward, rotary, rotary_backward, scores, scores_backward,
+)
 
-
-def scores_backward(dout, q, k):
-    scale = 1 / np.sqrt(q.shape[-1])
-    dq = dout @ k * scale
-    dk = np.swapaxes(dout, -1, -2) @ q * scale
-    return dq, dk
-
-
-def masked_softmax_backward(dout, scores, mask):
-    masked = np.where(mask, scores, -np.inf)
-    largest = masked.max(axis=-1, keepdims=True)
-    e = np.exp(masked - np.where(largest == -np.inf, 0, largest))
-    total = e.sum(axis=-1, keepdims=True)
-    p = e / np.where(total == 0, 1, total)  # zeros in a fully masked row
-    return p * (dout - (dout * p).sum(axis=-1, keepdims=True))
-
-
-def attention(dout, q, k, v, may_look=True):
-    """The gradients of q, k and v, with the mask that forward had."""
-    scale = 1 / np.sqrt(q.shape[-1])
-    scores = np.where(may_look, q @ np.swapaxes(k, -1, -2) * scale, -np.inf)
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights = e / e.sum(axis=-1, keepdims=True)
-
-    dv = np.swapaxes(weights, -1, -2) @ dout
-    dweights = dout @ np.swapaxes(v, -1, -2)
-    # where masked, weights is 0, and so is dscores
-    dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
-    dq = dscores @ k * scale
-    dk = np.swapaxes(dscores, -1, -2) @ q * scale
-    return dq, dk, dv
-
-
-def attention_backward(dout, q, k, v):
-    return attention(dout, q, k, v)
-
-
-def causal_attention_backward(dout, q, k, v):
-    return attention(dout, q, k, v, np.tri(q.shape[-2], dtype=bool))
-
-
-def multi_head_backward(dout, q, k, v, heads):
-    def split(x):  # (..., T, heads * d) -> (..., heads, T, d)
-        return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -3, -2)
-
-    def merge(x):  # and back
-        x = np.swapaxes(x, -3, -2)
-        return x.reshape(*x.shape[:-2], -1)
-
-    return tuple(merge(gradient) for gradient in attention(split(dout), split(q), split(k), split(v)))
-
-
-def rotary_backward(dout, x, angles):
-    cos, sin = np.cos(angles), np.sin(angles)
-    even, odd = dout[..., 0::2], dout[..., 1::2]
-    dx = np.empty_like(x)
-    dx[..., 0::2] = even * cos + odd * sin
-    dx[..., 1::2] = odd * cos - even * sin
-    return dx
-
-
-def blockwise_attention_backward(dout, q, k, v, block):
-    T, D = q.shape[-2:]
-    scale = 1 / np.sqrt(D)
-
-    def tiles(end):
-        return [slice(i, min(i + block, end)) for i in range(0, end, block)]
-
-    def scores_of(rows, columns):
-        scores = q[..., rows, :] @ np.swapaxes(k[..., columns, :], -1, -2) * scale
-        sees = np.arange(T)[rows, None] >= np.arange(T)[None, columns]
-        return np.where(sees, scores, -np.inf)
-
-    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for rows in tiles(T):
-        upstream = dout[..., rows, :]
-
-        # Forward again, a tile at a time: the largest score so far, the sum of e^(score - largest), the output times it.
-        largest = np.full((*upstream.shape[:-1], 1), -np.inf)
-        total, out = np.zeros_like(largest), np.zeros_like(upstream)
-        for columns in tiles(rows.stop):  # later ones are masked
-            scores = scores_of(rows, columns)
-            before, largest = largest, np.maximum(largest, scores.max(axis=-1, keepdims=True))
-            e, shrunk = np.exp(scores - largest), np.exp(before - largest)
-            total = total * shrunk + e.sum(axis=-1, keepdims=True)
-            out = out * shrunk + e @ v[..., columns, :]
-        logsumexp = largest + np.log(total)
-        delta = (upstream * out / total).sum(axis=-1, keepdims=True)  # softmax's sum over the row
-
-        for columns in tiles(rows.stop):
-            weights = np.exp(scores_of(rows, columns) - logsumexp)
-            dscores = weights * (upstream @ np.swapaxes(v[..., columns, :], -1, -2) - delta)
-            dq[..., rows, :] += dscores @ k[..., columns, :] * scale
-            dk[..., columns, :] += np.swapaxes(dscores, -1, -2) @ q[..., rows, :] * scale
-            dv[..., columns, :] += np.swapaxes(weights, -1, -2) @ upstream
-    return dq, dk, dv
-
-
-# ---- mistakes that depend on the shapes of an exercise ----
-
-SIZES = {
-    "the number of queries": lambda h: h.q.shape[-2],
-    "the number of keys": lambda h: h.k.shape[-2],
-    "q.shape[0], the first axis": lambda h: h.q.shape[0],
-    "q.shape[1], the second axis": lambda h: h.q.shape[1],
-}
-OF_VALUES = {"v.shape[-1], the width of the values": lambda h: h.v.shape[-1]}
-
-
-def wrong_sizes(places, sizes=tuple(SIZES)):
-    """1 / sqrt(another size) for 1 / sqrt(d)."""
-    def scale(size):
-        return lambda h: 1 / math.sqrt((SIZES | OF_VALUES)[size](h))
-    return [Known(f"scale of {size}{where}", f"the scale has {size}, in place of d, which is q.shape[-1]{where}",
-                  dict.fromkeys(parts, scale(size)))
-            for size in sizes for where, parts in places.items()]
-
-
-def reversed_axes(a):
-    return a.T
-
-
-REVERSED = dict(products=lambda h: h.q @ h.k.T, for_weights=lambda h: h.dout @ h.v.T, turn_k=reversed_axes,
-                turn_v=reversed_axes)
-ALL_AXES = ".T reverses all axes: with leading axes, transpose the last two only, as np.swapaxes(a, -1, -2) does"
-BACKWARD = ("scale_q", "scale_k")
-EVERYWHERE = {"": ("scale", *BACKWARD), ", in dq and dk": BACKWARD, ", where the weights are recomputed": ("scale",)}
-TOKENS_FIRST = [name for name in SIZES if name != "the number of keys"]  # where there are as many queries as keys
-
-HIDDEN_BY_100 = Known("-100 for -inf", "masked scores are set to -100, and others may be less: it should be -inf", dict(
-    hide=lambda h: np.where(h.seen, h.scores, -100.0)))
-MASKED = with_mistakes(routine_of("masked_softmax"), [HIDDEN_BY_100])
-SCORES = with_mistakes(routine_of("scores"), [
-    *wrong_sizes({"": BACKWARD}), Known("all axes reversed", ALL_AXES, dict(turn_k=reversed_axes))])
-FULL = with_mistakes(routine_of("full_attention"), [
-    *wrong_sizes(EVERYWHERE, [*SIZES, *OF_VALUES]), Known("all axes reversed", ALL_AXES, REVERSED)])
-CAUSALLY = with_mistakes(routine_of("attention"), [
-    *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
-MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
-    *routine_of("full_attention").mistakes, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
-ROTARY = with_argument(routine_of("rotary"), "angles")
-BLOCKWISE = with_argument(with_mistakes(routine_of("blockwise_attention"), CAUSALLY.mistakes), "block")
-
-# ---- inputs ----
 
 MASKED_ABOVE = "masked scores around 1000"
 
@@ -162,7 +21,7 @@ def large(*shapes, factor=60.0):
     """q and k with scores up to about `factor`, and v."""
     def draw(generator):
         arrays = {name: generator.normal(size=shape) for name, shape in zip(("q", "k", "v"), shapes)}
-        by = math.sqrt(factor / np.abs(FUNCTIONS["scores"].forward(arrays["q"], arrays["k"])).max())
+        by = math.sqrt(factor / np.abs(scores(arrays["q"], arrays["k"])).max())
         return {name: array if name == "v" else by * array for name, array in arrays.items()}
     return draw
 
@@ -263,7 +122,7 @@ EXERCISES = [
          "gradient is transposed once more to be that of k.",
          "dq = dout @ k / sqrt(D), (M, N) @ (N, D); dk = dout^T @ q / sqrt(D), (N, M) @ (M, D). Transpose the last two "
          "axes only: np.swapaxes(dout, -1, -2)."),
-        scores_backward, SCORES, FUNCTIONS["scores"].forward,
+        scores_backward, ROUTINES["scores"], scores,
         shapes=({"q": "B H M D", "k": "B H N D"},),
         special=(lambda r: {"q": r.normal(size=(3, 2, 4)), "k": r.normal(size=(3, 5, 4))},),
     ),
@@ -283,7 +142,7 @@ EXERCISES = [
          "mask is False.",
          "p * (dout - (dout * p).sum(-1, keepdims=True)), where p = e / total: take 0 for the maximum of a row of -inf, "
          "and 1 for its total."),
-        masked_softmax_backward, MASKED, FUNCTIONS["masked_softmax"].forward,
+        masked_softmax_backward, ROUTINES["masked_softmax"], masked_softmax,
         shapes=({"scores": "B H T T", "mask": "T T"},),
         special=(nothing_hidden, causal_mask, far_below_zero, scores_and_mask((4, 3), (4, 3), 60.0),
                  scores_and_mask((3, 4), (4,)), scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),
@@ -305,7 +164,7 @@ EXERCISES = [
          "row; from there to dq and dk, the exercise `scores`.",
          "dscores = weights * (dweights - (dweights * weights).sum(-1, keepdims=True)); dq = dscores @ k / sqrt(D); "
          "dk = dscores^T @ q / sqrt(D)."),
-        attention_backward, FULL, FUNCTIONS["full_attention"].forward,
+        attention_backward, ROUTINES["full_attention"], full_attention,
         shapes=({"q": "B H M D", "k": "B H N D", "v": "B H N E"},),
         special=(large((4, 3), (5, 3), (5, 2)), lambda r: dict(zip("qkv", r.normal(size=(3, 4, 3, 5))))),
         beyond={AROUND_1000: large((4, 3), (5, 3), (5, 2), factor=1000.0), ROWS_APART: rows_apart((4, 3), (5, 3), (5, 2))},
@@ -325,7 +184,7 @@ EXERCISES = [
          "weight is 0?",
          "The backward of attention as it is, with weights = softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf)): "
          "dscores is 0 where the weights are."),
-        causal_attention_backward, with_mistakes(CAUSALLY, [HIDDEN_BY_100]), FUNCTIONS["attention"].forward,
+        causal_attention_backward, ROUTINES["attention"], causal_attention,
         shapes=(IN_HEADS,),
         special=(large((5, 3), (5, 3), (5, 3)), far_apart, lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
         beyond={AROUND_1000: large((5, 3), (5, 3), (5, 3), factor=1000.0), ROWS_APART: rows_apart((5, 3), (5, 3), (5, 3)),
@@ -350,7 +209,7 @@ EXERCISES = [
          "The output was merged, so dout is split, just as q, k and v are. Then each head is the exercise `attention`.",
          "np.swapaxes(x.reshape(*x.shape[:-1], heads, -1), -3, -2) splits; np.swapaxes back, then reshape, merges. Split "
          "dout, q, k, v; attention's backward; merge dq, dk and dv."),
-        multi_head_backward, MULTI_HEAD, FUNCTIONS["multi_head"].forward,
+        multi_head_backward, ROUTINES["multi_head"], multi_head,
         shapes=({"q": "B T HD", "k": "B T HD", "v": "B T HD"},),
         special=(lambda r: {**large((5, 6), (5, 6), (5, 6))(r), "heads": 3},
                  lambda r: {**dict(zip("qkv", r.normal(size=(3, 4, 8)))), "heads": 4},
@@ -374,7 +233,7 @@ EXERCISES = [
          "x_2i reaches out_2i by cos a, and out_2i+1 by sin a. x_2i+1 reaches them by -sin a and cos a.",
          "dx_2i = dout_2i cos a + dout_2i+1 sin a, and dx_2i+1 = dout_2i+1 cos a - dout_2i sin a. x[..., 0::2] are the "
          "even elements."),
-        rotary_backward, ROTARY, FUNCTIONS["rotary"].forward,
+        rotary_backward, ROUTINES["rotary"], rotary,
         shapes=({"x": "B H T 2E"},),
     ),
     Exercise(
@@ -394,7 +253,7 @@ EXERCISES = [
          "e^(score - largest), and multiply the sum by e^(old - new) when a larger one comes.",
          "For each tile: dscores = weights * (dout @ v^T - rowsum(dout * out)). It adds to dq of its rows, and to dk and "
          "dv of its columns, as in `causal_attention`."),
-        blockwise_attention_backward, BLOCKWISE, lambda q, k, v, block: FUNCTIONS["attention"].forward(q, k, v),
+        blockwise_attention_backward, ROUTINES["blockwise_attention"], blockwise_attention,
         shapes=(IN_HEADS,),
         special=(lambda r: {**dict(zip("qkv", r.normal(size=(3, 7, 3)))), "block": 3},
                  lambda r: {**dict(zip("qkv", r.normal(size=(3, 6, 2)))), "block": 2},

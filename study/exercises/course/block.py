@@ -1,12 +1,9 @@
 """Parts put together: a whole block, and an embedding that also reads out."""
 import numpy as np
 
-from study.exercises.course.attention import CAUSALLY, attention
-from study.exercises.course.routines import with_mistakes
 from study.exercises.exercise import Argument, Exercise, below
-from study.exercises.solutions import changes_of, routine_of
-from study.mistakes.attention import attention_values
-from study.mistakes.doctor import Known
+from study.mistakes.solutions import routine_of
+from study.mistakes.textbook.attention import attention
 
 ADDING = "np.add.at(dweight, ids, rows)"
 
@@ -132,30 +129,6 @@ BLOCK = routine_of(block_backward, ("dx", "dwq", "dwk", "dwv", "dw1", "dw2"), {
                          "weights", "dw = products"),
     "dwq and dwk exchanged": ("dwq and dwk are exchanged", "return dh + dx_norm, dwk, dwq, dwv, dw1, dw2"),
 })
-
-ATTENTIONS = {known.name: known for known in CAUSALLY.mistakes}
-OF_ITS_OWN = "no mask", "no rowsum", "diagonal only", "no scale"  # which the table above has
-
-
-def mistaken(name, q, k, v, dh):
-    """The output and the gradients of attention with one of its mistakes."""
-    h = attention_values(dh, q, k, v, **ATTENTIONS[name].changes)
-    return h.p @ v, h.dq, h.dk, h.dv
-
-
-def is_told_apart(known):
-    """Not if it is about heads or axis 1, which is that of the queries here, or if its NaN spreads over the whole block."""
-    with np.errstate(all="ignore"):
-        found = mistaken(known.name, *np.random.default_rng(0).normal(size=(4, 3, 3, 3)))
-    is_of_others = any(words in known.sentence for words in ("head", "axis 1", "second axis"))
-    return not is_of_others and all(np.isfinite(a).all() for a in found)
-
-
-BLOCK = with_mistakes(BLOCK, [
-    Known(f"{name} in attention", f"in attention: {known.sentence}", changes_of(
-        f"attended = mistaken({name!r}, q, k, v, 0 * v)[0]; dq, dk, dv = mistaken({name!r}, q, k, v, dh)[1:]"), True)
-    for name, known in ATTENTIONS.items() if name not in OF_ITS_OWN and is_told_apart(known)])
-
 
 def large_scores(generator):
     """The block's inputs, with scores up to 1000 in attention."""

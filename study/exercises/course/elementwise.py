@@ -1,43 +1,11 @@
 """Elementwise functions, for which the chain rule is a single product."""
-import math
-
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise
-from study.mistakes import FUNCTIONS
-from study.mistakes.doctor import Routine, routine_of
-
-
-def tanh_backward(dout, x):
-    out = np.tanh(x)
-    return dout * (1 - out**2)
-
-
-def dropout_backward(dout, x, mask, p):
-    return dout * mask / (1 - p)
-
-
-def gelu_backward(dout, x):
-    erf = np.vectorize(math.erf, otypes=[float])
-    below = (1 + erf(x / np.sqrt(2))) / 2
-    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
-    return dout * (below + x * density)
-
-
-def gelu_tanh_backward(dout, x):
-    root = np.sqrt(2 / np.pi)
-    t = np.tanh(root * (x + 0.044715 * x**3))
-    du = root * (1 + 3 * 0.044715 * x**2)
-    return dout * (0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du)
-
-
-def dropped(dout, x, mask, p, **parts):
-    return FUNCTIONS["dropout"].backward(dout, x, mask, p=p, **parts)[0]
-
-
-# drawing a new mask is not a known mistake: the judge sees that a second call gives other numbers
-DROPOUT = Routine("dropout", dropped, ("dout", "x", "mask", "p"), ("dx",),
-                  tuple(known for known in routine_of("dropout").mistakes if known.name != "new mask"))
+from study.mistakes.base import ROUTINES
+from study.mistakes.textbook.elementwise import (
+    dropout, dropout_backward, gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, tanh_backward,
+)
 
 
 def spread(generator, shape, sizes):
@@ -68,7 +36,7 @@ EXERCISES = [
         ("What is the derivative of tanh? It can be written with tanh alone.",
          "tanh'(x) = 1 - tanh(x)^2. Compute out = tanh(x) again first: you are given x, and not out.",
          "The chain rule multiplies by dout, element by element: dout * (1 - out**2), with the brackets."),
-        tanh_backward, routine_of("tanh"), np.tanh, special=(large,), beyond={AROUND_1000: very_large},
+        tanh_backward, ROUTINES["tanh"], np.tanh, special=(large,), beyond={AROUND_1000: very_large},
     ),
     Exercise(
         "dropout", "Dropout", 1, """
@@ -84,7 +52,7 @@ EXERCISES = [
         ("What is the derivative of out by x where mask is True, and what is it where mask is False?",
          "Each number is multiplied by a factor that does not depend on x. The gradient is multiplied by the same factor.",
          "The factor is mask / (1 - p): what was dropped gets no gradient, and what was kept is scaled as in forward."),
-        dropout_backward, DROPOUT, lambda x, mask, p: x * mask / (1 - p),
+        dropout_backward, ROUTINES["dropout"], dropout,
         special=(
             lambda r: {"x": r.normal(size=(2, 3)), "mask": np.ones((2, 3), bool), "p": 0.3},
             lambda r: {"x": r.normal(size=(2, 3)), "mask": np.zeros((2, 3), bool), "p": 0.3},
@@ -103,7 +71,7 @@ EXERCISES = [
         ("Use the product rule: both factors of x * Phi(x) depend on x.",
          "dx = dout * (Phi(x) + x * Phi'(x)), and Phi' is the density of the standard normal distribution.",
          "The density is e^(-x^2 / 2) / sqrt(2 pi). It comes from erf'(t) = 2 / sqrt(pi) e^(-t^2) with t = x / sqrt(2)."),
-        gelu_backward, routine_of("gelu"), FUNCTIONS["gelu"].forward, special=(large,), beyond={AROUND_1000: very_large},
+        gelu_backward, ROUTINES["gelu"], gelu, special=(large,), beyond={AROUND_1000: very_large},
     ),
     Exercise(
         "gelu_tanh", "gelu with tanh", 3, """
@@ -116,7 +84,7 @@ EXERCISES = [
         ("Write t = tanh(u). By the product rule, 0.5 x (1 + t) has two terms: which?",
          "The terms are 0.5 (1 + t) and 0.5 x dt/dx. By the chain rule, dt/dx = (1 - t^2) du/dx.",
          "du/dx = sqrt(2 / pi) * (1 + 3 * 0.044715 * x^2). Multiply the sum of both terms by dout."),
-        gelu_tanh_backward, routine_of("gelu_tanh"), FUNCTIONS["gelu_tanh"].forward, special=(large,),
+        gelu_tanh_backward, ROUTINES["gelu_tanh"], gelu_tanh, special=(large,),
         beyond={AROUND_1000: very_large},
     ),
 ]

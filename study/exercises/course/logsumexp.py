@@ -4,7 +4,7 @@ import numpy as np
 from study.exercises.course.elementwise import large
 from study.exercises.course.rows import THREE_AXES, very_large
 from study.exercises.exercise import Argument, Exercise
-from study.exercises.solutions import routine_of
+from study.mistakes.solutions import routine_of
 
 
 def logsumexp(x):

@@ -2,18 +2,8 @@
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise
-from study.mistakes import FUNCTIONS
-from study.mistakes.doctor import Routine, routine_of
-
-
-def embedding_backward(dout, ids, weight):
-    dweight = np.zeros_like(weight)
-    np.add.at(dweight, ids, dout)
-    return dweight
-
-
-def ids_first(dout, ids, weight, **parts):
-    return FUNCTIONS["embedding"].backward(dout, weight, ids, **parts)[0]
+from study.mistakes.base import ROUTINES
+from study.mistakes.textbook.lookup import embedding, embedding_backward
 
 
 def few_ids(generator, shape, sizes):
@@ -43,9 +33,7 @@ EXERCISES = [
          "dweight[v] is the sum of dout[n] over all n with ids[n] == v, and zero if there is none.",
          "Begin with zeros and add dout[n] to row ids[n], for each n. Mind that dweight[ids] += dout adds only once where "
          "an id repeats; np.add.at adds each time."),
-        embedding_backward, Routine("embedding", ids_first, ("dout", "ids", "weight"), ("dweight",),
-                                    routine_of("embedding").mistakes),
-        lambda ids, weight: weight[ids],
+        embedding_backward, ROUTINES["embedding"], embedding,
         shapes=({"ids": "B N"},),
         special=(
             these([0, 0], 2, 1),

@@ -1,37 +1,10 @@
 """Layer norm, RMS norm, and a norm with a residual connection."""
-import numpy as np
 
-from study.exercises.course.routines import with_argument, with_mistakes
 from study.exercises.exercise import Argument, Exercise
-from study.mistakes import FUNCTIONS
-from study.mistakes.doctor import Known, routine_of
-
-
-def layer_norm_backward(dout, x, weight, bias, eps):
-    c = x - x.mean(axis=-1, keepdims=True)
-    rstd = 1 / np.sqrt((c * c).mean(axis=-1, keepdims=True) + eps)
-    x_hat = c * rstd
-
-    dx_hat = dout * weight
-    shift = dx_hat.mean(axis=-1, keepdims=True)
-    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
-    dx = rstd * (dx_hat - shift - x_hat * stretch)
-
-    rows = tuple(range(x.ndim - 1))  # all axes but the last
-    return dx, (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
-
-
-def rms_norm_backward(dout, x, weight, eps):
-    r = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
-    x_hat = x * r
-    dx_hat = dout * weight
-    dx = r * (dx_hat - x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True))
-    return dx, (dout * x_hat).sum(axis=tuple(range(x.ndim - 1)))
-
-
-def residual_norm_backward(dout, x, weight, bias, eps):
-    dx, dweight, dbias = layer_norm_backward(dout, x, weight, bias, eps)
-    return dout + dx, dweight, dbias
+from study.mistakes.base import ROUTINES
+from study.mistakes.textbook.norms import (
+    layer_norm, layer_norm_backward, residual_norm, residual_norm_backward, rms_norm, rms_norm_backward,
+)
 
 
 def either_eps(generator, shape, sizes):
@@ -42,30 +15,6 @@ X = Argument("T D", about="one row of D features for each token; there may be le
 WEIGHT = Argument("D", about="what each feature is multiplied by, the same for all rows")
 BIAS = Argument("D", about="what is added to each feature, the same for all rows")
 EPS = Argument("", either_eps, "a small number inside the square root, such as 1e-5; take the one that you are given")
-
-
-EPS_OF_ONES_OWN = [
-    Known(f"eps is {eps}", f"eps is {eps}, whatever is given: take the argument eps",
-          dict(inverse=lambda var, _, eps=float(eps): 1 / np.sqrt(var + eps)))
-    for eps in ("1e-5", "1e-8")]
-
-
-def sums_over(which, gradients, *parts):
-    """Mistakes in a sum over the rows of (B, T, D) that runs over one axis only."""
-    is_or_are = "are" if len(parts) > 1 else "is"
-    why = {0: "axis 0 alone: with leading axes (B, T, D), all axes but the last are rows",
-           1: "axis 1: it should be all axes but the last"}
-    return [Known(f"{which} over axis {axis}", f"{gradients} {is_or_are} summed over {why[axis]}",
-                  dict.fromkeys(parts, lambda a, axis=axis: a.sum(axis))) for axis in why]
-
-
-SUMS_OF_THE_GAIN = sums_over("gain", "dweight", "gain_sum")
-SUMS_OF_BOTH = [*sums_over("bias", "dbias", "offset_sum"),
-                *sums_over("both", "dweight and dbias", "gain_sum", "offset_sum")]
-LAYER_NORM = with_mistakes(routine_of("layer_norm"), SUMS_OF_THE_GAIN + SUMS_OF_BOTH + EPS_OF_ONES_OWN)
-LAYER_NORM = with_argument(LAYER_NORM, "eps")
-RMS_NORM = with_argument(with_mistakes(routine_of("scaled_rms_norm"), SUMS_OF_THE_GAIN + EPS_OF_ONES_OWN), "eps")
-RESIDUAL_NORM = with_argument(with_mistakes(routine_of("residual_norm"), LAYER_NORM.mistakes), "eps")
 
 
 def inputs_of_norms(*learned):
@@ -108,7 +57,7 @@ EXERCISES = [
          "and c itself has the mean in it. So there are three terms.",
          "dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat)) with dx_hat = dout * weight. dweight and "
          "dbias are sums over all axes but the last."),
-        layer_norm_backward, LAYER_NORM, FUNCTIONS["layer_norm"].forward,
+        layer_norm_backward, ROUTINES["layer_norm"], layer_norm,
         shapes=({"x": "B T D"},), special=inputs_of_norms("weight", "bias"),
     ),
     Exercise(
@@ -125,7 +74,7 @@ EXERCISES = [
          "dr/dx_i = -r^3 x_i / N. What comes back to r is one number for each row: the sum of dx_hat * x.",
          "dx = r * (dx_hat - x_hat * mean(dx_hat * x_hat)) with dx_hat = dout * weight, and dweight is the sum of "
          "dout * x_hat over all axes but the last."),
-        rms_norm_backward, RMS_NORM, FUNCTIONS["scaled_rms_norm"].forward,
+        rms_norm_backward, ROUTINES["scaled_rms_norm"], rms_norm,
         shapes=({"x": "B T D"},), special=inputs_of_norms("weight"),
     ),
     Exercise(
@@ -140,7 +89,7 @@ EXERCISES = [
         ("x goes into two terms of a sum. What is the gradient of something that is used twice?",
          "Through the sum, dout reaches both terms unchanged: x itself, and layer_norm's output.",
          "dx = dout + (layer_norm's dx). dweight and dbias are those of layer_norm: the residual knows nothing of them."),
-        residual_norm_backward, RESIDUAL_NORM, FUNCTIONS["residual_norm"].forward,
+        residual_norm_backward, ROUTINES["residual_norm"], residual_norm,
         shapes=({"x": "B T D"},), special=inputs_of_norms("weight", "bias"),
     ),
 ]

@@ -2,63 +2,9 @@
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise
-from study.mistakes import FUNCTIONS
-from study.mistakes.broadcast import COPIES, EARLY, ENDINGS, FACTORS, SHAPES, mul_backward, summed_early
-from study.mistakes.doctor import Known, Routine, routine_of
+from study.mistakes.base import ROUTINES
+from study.mistakes.textbook.products import linear, linear_backward, matmul_backward, product_backward
 
-
-def product_backward(dout, a, b):
-    def sum_of_copies(gradient, shape):
-        in_front = tuple(range(gradient.ndim - len(shape)))
-        gradient = gradient.sum(axis=in_front)
-        stretched = tuple(axis for axis, n in enumerate(shape) if n == 1)
-        return gradient.sum(axis=stretched, keepdims=True)
-
-    return sum_of_copies(dout * b, a.shape), sum_of_copies(dout * a, b.shape)
-
-
-def matmul_backward(dout, a, b):
-    return dout @ b.T, a.T @ dout
-
-
-def linear_backward(dout, x, weight, bias):
-    dout_rows, x_rows = dout.reshape(-1, dout.shape[-1]), x.reshape(-1, x.shape[-1])
-    return dout @ weight, dout_rows.T @ x_rows, dout_rows.sum(axis=0)
-
-
-def in_product() -> list[Known]:
-    """The mistakes in a broadcast factor: in both factors, in a alone, in b alone."""
-    tables = {"finish": ENDINGS, "for": FACTORS | EARLY, "sum": COPIES | SHAPES}
-    in_both, in_one = [], []
-    for part, table in tables.items():
-        for name, (sentence, wrong) in table.items():
-            in_both.append(Known(name, sentence.format(d="each gradient", a="its input"),
-                                 {f"{part}_a": wrong, f"{part}_b": wrong}))
-            in_one += [Known(f"{name} in d{a}", sentence.format(d=f"d{a}", a=a), {f"{part}_{a}": wrong}) for a in "ab"]
-    return [*in_one, *in_both]
-
-
-def the_other(dout, other, own):
-    return other
-
-
-def as_it_is(g, a):
-    return g
-
-
-PRODUCT = Routine("product", mul_backward, ("dout", "a", "b"), ("da", "db"), (
-    Known("exchanged", "da and db are exchanged: the gradients come in the order of the arguments",
-          dict(order=lambda da, db: (db, da))),
-    Known("the factors", "da is b itself and db is a itself, without dout and in the other's shape",
-          dict(for_a=the_other, for_b=the_other, sum_a=as_it_is, sum_b=as_it_is)),
-    Known("upstream squared", "multiplied by dout twice; the chain rule does it once",
-          dict(upstream=lambda dout: dout**2)),
-    *in_product(),
-    *(Known(f"summed early in d{a}", f"dout is summed before it is multiplied in d{a}; multiply first, then sum",
-            {f"for_{a}": summed_early, f"sum_{a}": as_it_is}) for a in "ab"),
-    Known("summed early", "dout is summed before it is multiplied by the other factor; multiply first, then sum",
-          dict(for_a=summed_early, for_b=summed_early, sum_a=as_it_is, sum_b=as_it_is)),
-))
 
 EXERCISES = [
     Exercise(
@@ -76,7 +22,7 @@ EXERCISES = [
          "where the shapes of a and out differ.",
          "Sum dout * b over the leading axes that a lacks, without keepdims, then over the axes where a has size 1, with "
          "keepdims=True. Do the same for dout * a and the shape of b."),
-        product_backward, PRODUCT, np.multiply,
+        product_backward, ROUTINES["product"], np.multiply,
         any_axes=True,
         shapes=(
             {"a": "M N", "b": "M 1"},
@@ -102,7 +48,7 @@ EXERCISES = [
         ("Write out_ij as a sum over k. Which elements of out depend on a_mk, and with which factor?",
          "da_mk is the sum over j of dout_mj b_kj. Which product of matrices is that? Mind the order of b's indices.",
          "da is dout times b transposed, in this order. For db, a transposed is on the left."),
-        matmul_backward, routine_of("matmul"), np.matmul,
+        matmul_backward, ROUTINES["matmul"], np.matmul,
         special=(lambda r: {"a": r.uniform(-60, 60, (2, 3)), "b": r.uniform(-60, 60, (3, 4))},),
     ),
     Exercise(
@@ -119,7 +65,7 @@ EXERCISES = [
          "For a matrix x: dx = dout @ weight, dweight = dout.T @ x, and dbias is the sum of dout over the rows.",
          "With more axes, dx stays as it is; for the others make matrices of dout and x: dout.reshape(-1, "
          "dout.shape[-1])."),
-        linear_backward, routine_of("linear"), FUNCTIONS["linear"].forward,
+        linear_backward, ROUTINES["linear"], linear,
         shapes=({"x": "B T I"},),
         special=(lambda r: {"x": r.uniform(-60, 60, (2, 3)), "weight": r.normal(size=(4, 3)), "bias": r.normal(size=4)},),
     ),

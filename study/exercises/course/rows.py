@@ -1,40 +1,11 @@
 """Softmax, and functions made from it, row by row."""
-import numpy as np
 
 from study.exercises.course.elementwise import AROUND_1000, large
 from study.exercises.exercise import Argument, Exercise, below
-from study.mistakes import FUNCTIONS
-from study.mistakes.doctor import Routine, routine_of
-
-
-def softmax_backward(dout, x):
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    p = e / e.sum(axis=-1, keepdims=True)
-    return p * (dout - (dout * p).sum(axis=-1, keepdims=True))
-
-
-def log_softmax_backward(dout, x):
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    p = e / e.sum(axis=-1, keepdims=True)
-    return dout - p * dout.sum(axis=-1, keepdims=True)
-
-
-def cross_entropy_backward(dout, logits, targets):
-    rows = np.flatnonzero(targets != -100)
-    e = np.exp(logits[rows] - logits[rows].max(axis=1, keepdims=True))
-    p = e / e.sum(axis=1, keepdims=True)
-    p[np.arange(len(rows)), targets[rows]] -= 1
-    dlogits = np.zeros_like(logits)
-    dlogits[rows] = dout * p / len(rows)
-    return dlogits
-
-
-def of_logits(dout, logits, targets, **parts):
-    return FUNCTIONS["cross_entropy"].backward(dout, logits, targets, **parts)[0]
-
-
-CROSS_ENTROPY = Routine("cross_entropy", of_logits, ("dout", "logits", "targets"), ("dlogits",),
-                        routine_of("cross_entropy").mistakes)
+from study.mistakes.base import ROUTINES
+from study.mistakes.textbook.rows import (
+    cross_entropy, cross_entropy_backward, log_softmax, log_softmax_backward, softmax, softmax_backward,
+)
 
 
 def with_ignored(n, c, ignored, spread=1.0):
@@ -82,7 +53,7 @@ EXERCISES = [
         ("Write p for the output. What is d p_i / d x_j for i = j, and what for i != j?",
          "The Jacobian of a row is diag(p) - p p^T. Multiply it with dout by hand, and never build it.",
          "dx = p * (dout - s), where s is one number for each row: the sum of dout * p."),
-        softmax_backward, routine_of("softmax"), FUNCTIONS["softmax"].forward,
+        softmax_backward, ROUTINES["softmax"], softmax,
         special=(*THREE_AXES, large), beyond=BEYOND,
     ),
     Exercise(
@@ -96,7 +67,7 @@ EXERCISES = [
         ("Two things depend on x_j: out_j itself, and the logarithm that is subtracted from all of the row.",
          "The derivative of log(sum of e^x) by x_j is p_j, the softmax. It is subtracted from each out_i of the row.",
          "dx = dout - p * s, where s is one number for each row: the sum of dout."),
-        log_softmax_backward, routine_of("log_softmax"), FUNCTIONS["log_softmax"].forward,
+        log_softmax_backward, ROUTINES["log_softmax"], log_softmax,
         special=(*THREE_AXES, lambda r: {"x": r.uniform(-30, 30, (2, 4))}), beyond=BEYOND,
     ),
     Exercise(
@@ -113,7 +84,7 @@ EXERCISES = [
         ("Take one row first. Its loss is logsumexp(x) - x[target]: what is the derivative of each of the two?",
          "For one row the gradient is p - onehot: the softmax, less 1 at the target.",
          "Set the rows with target -100 to zero, divide by the number of the others, and multiply by dout."),
-        cross_entropy_backward, CROSS_ENTROPY, FUNCTIONS["cross_entropy"].forward,
+        cross_entropy_backward, ROUTINES["cross_entropy"], cross_entropy,
         special=(
             with_ignored(2, 2, 1),
             with_ignored(4, 4, 1),

@@ -2,7 +2,7 @@
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise, below
-from study.exercises.solutions import routine_of
+from study.mistakes.solutions import routine_of
 
 
 def between(low: float, high: float):

@@ -4,7 +4,7 @@ import numpy as np
 from study.exercises.course.elementwise import AROUND_1000
 from study.exercises.course.training import between
 from study.exercises.exercise import Argument, Exercise
-from study.exercises.solutions import routine_of
+from study.mistakes.solutions import routine_of
 
 
 def distinct(generator, shape, sizes):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from study.exercises.answer import Answer, Caller
-from study.mistakes import FUNCTIONS, MUTANTS, Differentiable, Mutant
+from study.mistakes import FUNCTIONS, Differentiable, Mutant
+from study.mistakes.mutants import mutants_of
 
 from .base import Finding, Watched, Weakness, raised, weaknesses
 
@@ -46,14 +47,14 @@ class Session:
 def scaled(factor: float, name: str) -> tuple[Differentiable, Mutant]:
     """factor * tanh(x), right and wrong, for checkers with an absolute tolerance."""
 
-    def backward(dout, x, *, slope=lambda out: 1 - out**2):
-        return factor * dout * slope(np.tanh(x))
-
     def inputs(generator):
         return [generator.normal(size=(3, 4))]
 
-    right = Differentiable(name, lambda x: factor * np.tanh(x), backward, inputs)
-    return right, Mutant(f"{name}: no square", right.forward, backward, inputs, dict(slope=lambda out: 1 - out),
+    def forward(x):
+        return factor * np.tanh(x)
+
+    right = Differentiable(name, forward, lambda dout, x: factor * dout * (1 - np.tanh(x) ** 2), inputs)
+    return right, Mutant(f"{name}: no square", forward, lambda dout, x: factor * dout * (1 - np.tanh(x)), inputs,
                          mistake="1 - tanh", right=right)
 
 
@@ -71,7 +72,7 @@ def wrong_ones(generator: np.random.Generator) -> list[Mutant]:
     """
     chosen = []
     for function in FUNCTIONS.values():
-        mutants = [mutant for mutant in MUTANTS.values() if mutant.right is function and not mutant.equivalent]
+        mutants = list(mutants_of(function.name).values())
         entries = sum(map(np.size, function.inputs(generator)))
         most = len(mutants) if function.name == "square" else max(FEWEST, ENTRIES // entries)
         chosen += [mutants[k] for k in generator.permutation(len(mutants))[:most]]

@@ -6,7 +6,7 @@ named only if it gives the same numbers on all inputs. If nothing does, the numb
 from .case import EXACT
 from .diagnosis import Diagnosis, Evidence
 from .facts import common
-from .routine import Known, Routine, routine_of
+from .routine import Known, Routine
 from .search import diagnose_numbers
 
-__all__ = ["EXACT", "Diagnosis", "Evidence", "Known", "Routine", "common", "diagnose_numbers", "routine_of"]
+__all__ = ["EXACT", "Diagnosis", "Evidence", "Known", "Routine", "common", "diagnose_numbers"]

@@ -12,10 +12,8 @@ import numpy as np
 
 from minigrad.gradcheck.constants import constant_ratio, names_of_constant
 
-from ..base import FUNCTIONS
 from .case import EXACT, Case, Expected, Seen, arrays_of, distance
 from .formulas import has_formula, has_other_formula, is_in_another_order, is_mended
-from .routine import routine_of
 
 LARGEST_JACOBIAN = 400  # the most outputs that are differentiated one by one
 FEW_DIGITS = 1e-2  # a factor this close to 1 was meant to be 1
@@ -236,24 +234,6 @@ def is_anothers(case: Case, name: str, reference: Expected) -> str | None:
     return None
 
 
-def is_another_functions(case: Case, name: str, reference: Expected) -> str | None:
-    """The gradient of another function with as many inputs."""
-    if "dout" not in case.routine.arguments:
-        return None
-    position = case.routine.results.index(name)
-    for title in FUNCTIONS:
-        other = routine_of(title)
-        def expected(seen, other=other):
-            inputs = [seen.inputs[argument] for argument in case.routine.arguments]
-            if len(inputs) != len(other.arguments):
-                inputs = [seen.inputs["dout"], *arrays_of(seen.inputs).values()]
-            found = other.run(dict(zip(other.arguments, inputs, strict=True)))
-            return found[other.results[position]]
-        if case.explains(name, expected):
-            return f"{{is}} the gradient of another function: {title}"
-    return None
-
-
 ENDS = {"first": 0, "last": -1}
 
 FORMULAS = (Relation("another formula", has_other_formula), Relation("mended", is_mended),
@@ -284,7 +264,6 @@ RELATIONS: tuple[Relation, ...] = (
     *(Relation(f"{which} zero", given_as(f"{{is}} right, except that the {which} {part} is zero", without(axis, index)))
       for axis, part in ((0, "entry along the first axis"), (-2, "row"), (-1, "column")) for which, index in ENDS.items()),
     FORMULAS[3],
-    Relation("another function", is_another_functions),
     Relation("rounded", is_rounded, True),
 )
 COMPOSING = tuple(relation for relation in RELATIONS if relation.composes)

@@ -16,6 +16,7 @@ from .facts import facts_of
 from .relations import COMPOSING, FORMULAS, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
+ON_EDITS = tuple(relation for relation in COMPOSING if relation.name in ("negated", "factor", "transposed"))
 FEW_NUMBERS = 6  # fewer from one input, or fewer than half as many from several, may agree by chance
 
 
@@ -70,7 +71,8 @@ def explained(case: Case) -> dict[str, Explanation]:
 
 def found_for(case: Case, is_one: bool = False) -> dict[str, Explanation]:
     """The simplest explanation for all wrong results together, or else for each on its own."""
-    simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
+    # Two known mistakes say more than a factor, and an edit more than a formula.
+    simple = [relation for relation in RELATIONS if relation.name != "factor" and relation not in FORMULAS]
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
     if (whole := of_all_results(case, singles) or one_relation(case, simple)) or is_one:
         return whole
@@ -78,7 +80,7 @@ def found_for(case: Case, is_one: bool = False) -> dict[str, Explanation]:
     if whole := of_all_results(case, edits):
         return whole
     pairs = fitting_pairs(case, singles)
-    if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)):
+    if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)) or with_relation(case):
         return whole
     return each_on_its_own(case, singles, pairs, edits)
 
@@ -141,6 +143,40 @@ def one_relation(case: Case, relations: Sequence[Relation]) -> dict[str, Explana
     return {}
 
 
+def with_relation(case: Case) -> dict[str, Explanation]:
+    """An edit that changes everything that is wrong, with the same relation on top of it; {} if there is none."""
+    right = [name for name in case.results if name not in case.wrong]
+    for edit in case.routine.edits():
+        if all(is_multiple(case, name, edit) for name in case.wrong) and all(
+                case.explains(name, case.known((edit,), name)) for name in right):
+            for relation in ON_EDITS:
+                predicates = {name: predicate for name in case.wrong if (predicate := on_top(case, name, edit, relation))}
+                if len(predicates) == len(case.wrong):
+                    return {name: Explanation((edit,), relation.name, predicate) for name, predicate in predicates.items()}
+    return {}
+
+
+def is_multiple(case: Case, name: str, edit: Known) -> bool:
+    """A first look at one input: is what was given a multiple of what the edit gives, or of its transpose?"""
+    try:
+        given, numbers = case.seen[0].given[name], case.known((edit,), name)(case.seen[0])
+        ratio = np.linalg.norm(given) / np.linalg.norm(numbers)
+        candidates = [numbers, -numbers, *([np.swapaxes(numbers, -1, -2)] if numbers.ndim > 1 else [])]
+    except Exception:  # noqa: BLE001  the edit raises, or gives no numbers
+        return False
+    return any(bool(np.all(case.agreement(given, ratio * candidate))) for candidate in candidates)
+
+
+def on_top(case: Case, name: str, mistake: Known, relation: Relation) -> str | None:
+    """The relation of what was given to what a mistake gives; None if there is none, or if the mistake raises."""
+    try:
+        expected, seen = case.known((mistake,), name), case.seen[0]
+        is_own = not np.all(case.agreement(expected(seen), seen.right[name])) and not case.explains(name, expected)
+        return relation.find(case, name, expected) if is_own and keeps_shape(case, name, mistake) else None
+    except Exception:  # noqa: BLE001  for one of the inputs
+        return None
+
+
 def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting, edits: Fitting) -> dict[str, Explanation]:
     """First known mistakes, those that explain most results; relations; a relation on top of a mistake; at last edits."""
     found: dict[str, Explanation] = {}
@@ -170,13 +206,7 @@ def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
             return explanation
     for mistake in case.routine.mistakes:
         for relation in () if mistake.is_only_single else COMPOSING:
-            try:
-                if not keeps_shape(case, name, mistake):
-                    break
-                predicate = relation.find(case, name, case.known((mistake,), name))
-            except Exception:  # noqa: BLE001  the mistake raises for one of the inputs
-                break
-            if predicate:
+            if predicate := on_top(case, name, mistake, relation):
                 return Explanation((mistake,), relation.name, predicate)
     return None
 
@@ -195,7 +225,8 @@ def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
         others = [name for name in case.results if name not in names]
         # A mistake that changes nothing else need not say which result it is in.
         is_all = all(case.leaves_right(explanation.mistakes, name) for name in others)
-        lines += [("" if is_all else f"in {listed(names)}: ") + mistake.sentence for mistake in explanation.mistakes]
+        where = "" if is_all else f"in {listed(names)}: "
+        lines += [where + case.routine.say(mistake.sentence) for mistake in explanation.mistakes]
         if explanation.predicate:
             besides = "besides, " if explanation.mistakes else ""
             lines += [besides + sentence(names, explanation.predicate)]

@@ -7,7 +7,7 @@ from tables import each, shares
 
 from study.exercises import COURSE, check
 from study.exercises.edits import PATTERNS, expression, matches, places_in
-from study.exercises.solutions import source_of
+from study.mistakes.solutions import source_of
 
 ANSWERS = {  # {what is wrong: (the exercise, what is replaced in its solution by what, what is said of it)}
     "the sign of a term is wrong": (

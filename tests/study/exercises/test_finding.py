@@ -30,7 +30,7 @@ def test_a_checker_gets_all_right_backwards_and_wrong_ones_of_each():
         wrong = {mutant.name for mutant in checkers.wrong_ones(r)}
         assert {MUTANTS[name].right.name for name in wrong & {*MUTANTS}} == {*FUNCTIONS}
         asked |= wrong
-    assert len(asked) > 0.85 * len(MUTANTS) and not any(MUTANTS[name].equivalent for name in asked & {*MUTANTS})
+    assert len(asked) > 0.85 * len(MUTANTS)
 
 
 def test_an_answer_that_raises_gets_the_message_and_is_wrong_if_only_sometimes():

@@ -162,7 +162,7 @@ TANH = "import numpy as np\ndef tanh_backward(dout, x): return dout * (1 - np.ta
     ({"softmax.py": NO_SUM}, 1, [
         "softmax: wrong: the sum over the row is missing", "It is used all the same", "At the end your loss is"]),
     ({"softmax.py": SOFTMAX.replace("return", "return dout.ravel() #")}, 1, ["dx has shape (36,), and x has shape (6, 6).\n"]),
-    ({"tanh.py": TANH.replace("** 2", "")}, 1, ["tanh: wrong: 1 - out: the square is missing"]),
+    ({"tanh.py": TANH.replace("** 2", "")}, 1, ["tanh: wrong: the power is missing: out replaces out**2"]),
     ({"softmax.py": SOFTMAX, "tanh.py": TANH.replace("return", "x.oh; return")}, 1, [
         "softmax: right", "tanh: error: ", "The library's is used instead.", "Your backwards in it: softmax.\n"]),
     ({"tanh.py": "def tanh_backward(dout, x): return x.oh"}, 1, ["There is nothing to train with."]),

@@ -77,9 +77,9 @@ RIGHT = {
     "sum, a broadcast view": ("sum", lambda dout, x: np.broadcast_to(dout[:, None], x.shape)),
     "matmul, names of its own": ("matmul", lambda upstream, left, right: (upstream.dot(right.T), left.T.dot(upstream))),
     "matmul, any arguments": ("matmul", lambda *given: (given[0] @ given[2].T, given[1].T @ given[0])),
-    "embedding, learned only": ("embedding", lambda dout, weight, ids: (
+    "embedding, learned only": ("embedding", lambda dout, ids, weight: (
         np.eye(len(weight))[ids].T @ dout)),
-    "dropout, all inputs": ("dropout", lambda dout, x, keep: (np.where(keep, dout / 0.6, 0.0), None)),
+    "dropout, all inputs": ("dropout", lambda dout, x, mask: (np.where(mask, dout / 0.6, 0.0), None)),
     "cross_entropy, floats": ("cross_entropy", lambda dout, x, targets: np.array([
         [float(dout) * (math.exp(v) / sum(math.exp(u) for u in row) - (j == t)) / np.sum(targets != -100) if t != -100
          else 0.0 for j, v in enumerate(row)] for row, t in zip(x.tolist(), targets.tolist())])),
@@ -112,9 +112,9 @@ def sum_in_the_end(dout, x, weight, bias):
 
 
 UNFIT = {  # gradients that do not fit their inputs, and what is said about them
-    "bias not summed": ("broadcast_add", lambda d, a, b: (d, d.copy()), [
+    "bias not summed": ("add", lambda d, a, b: (d, d.copy()), [
         "db has shape (4, 4), and b has shape (4,): sum it over axis 0, along which b was broadcast"]),
-    "factor not summed": ("broadcast_mul", lambda d, a, b: (d * b, d * a), [
+    "factor not summed": ("mul", lambda d, a, b: (d * b, d * a), [
         "db has shape (4, 4), and b has shape (1, 4): sum it over axis 0, along which b was broadcast"]),
     "linear's bias not summed": ("linear", lambda d, x, w, b: (d @ w, d.T @ x, d), [
         "dbias has shape (4, 4), and bias has shape (4,): sum it over axis 0"]),

@@ -3,27 +3,25 @@ import numpy as np
 import pytest
 from tables import each, one_in
 
-import minigrad as mg
 from minigrad.gradcheck import gradcheck, gradcheck_report
 from study.mistakes import FUNCTIONS, MUTANTS, diagnose, grade_checker
 
-PROMISES = "square", "mul", "add", "sum_of_products"  # most of their mistakes only break what a backward promises
+PROMISES = "square", "sum_of_products"  # most of their mistakes only break what a backward promises
 SHARE = 80  # two in this many are tried each time, and all of them with --long
 
 
-def is_caught_unless_equivalent(name, mutant):  # tests/gradcheck_power.py draws more inputs for each
-    assert gradcheck_report(mutant, mutant.draw(seed=0)).verdict == ("pass" if mutant.equivalent else "fail")
+def is_caught(name, mutant):  # tests/gradcheck_power.py draws more inputs for each
+    assert gradcheck_report(mutant, mutant.draw(seed=0)).verdict == "fail"
 
 
 @pytest.mark.parametrize("chosen", [
     *(pytest.param(chosen, marks=pytest.mark.short) for chosen in (
-        lambda place, mutant: mutant.equivalent or mutant.right.name in PROMISES,
+        lambda place, mutant: mutant.right.name in PROMISES,
         lambda place, mutant: place % SHARE == 0, lambda place, mutant: place % SHARE == SHARE // 2)),
     *(pytest.param(lambda place, mutant, name=name: mutant.right.name == name, marks=pytest.mark.long, id=name)
       for name in FUNCTIONS)])
-def test_mutants_are_caught_unless_equivalent(chosen):
-    each({name: mutant for place, (name, mutant) in enumerate(MUTANTS.items()) if chosen(place, mutant)},
-         is_caught_unless_equivalent)
+def test_mutants_are_caught(chosen):
+    each({name: mutant for place, (name, mutant) in enumerate(MUTANTS.items()) if chosen(place, mutant)}, is_caught)
 
 
 @pytest.mark.parametrize("seed", one_in(3, range(3)))
@@ -36,8 +34,7 @@ def test_right_functions_pass(seed):
 
 def test_there_are_enough_and_each_is_described():
     assert len(MUTANTS) >= 1151 and all(mutant.mistake for mutant in MUTANTS.values())
-    assert len({(m.right.name, m.mistake) for m in MUTANTS.values()}) == len(MUTANTS)
-    assert sum(bool(mutant.equivalent) for mutant in MUTANTS.values()) == 4
+    assert all(title == mutant.name and title.startswith(f"{mutant.right.name}: ") for title, mutant in MUTANTS.items())
 
 
 def test_mutants_give_other_numbers_or_raise_unless_they_break_a_promise():
@@ -55,7 +52,7 @@ def test_mutants_give_other_numbers_or_raise_unless_they_break_a_promise():
             found, right = gradients(mutant, dout, arrays), gradients(mutant.right, dout, arrays)
             is_other = len(found) != len(right) or not all(
                 a is b or np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-9, 1e-12) for a, b in zip(found, right))
-            assert is_other or mutant.equivalent
+            assert is_other
 
     each({name: mutant for name, mutant in MUTANTS.items() if mutant.right.name not in PROMISES}, gives_other_numbers)
 
@@ -121,10 +118,10 @@ def test_a_checker_is_graded_and_raising_counts_as_noticing():
     grades = grade_checker(differences, seeds=[0])
     assert grades["false alarms"] == grades["errors"] == [] and "square: relative error 1e-6" in grades["missed"]
     assert len(grades["missed"]) < 0.1 * len(MUTANTS)
-    assert not {"softmax: no rowsum", "attention: no scale", "linear: bias averaged"} & set(grades["missed"])
+    assert not {"softmax: sigmoid", "attention: no scale in dq", "linear: dbias not summed"} & set(grades["missed"])
     assert grade_checker(insisting, seeds=[0]) == grades
-    grades = grade_checker(lambda function, inputs, tolerance=1e-3: "no weight" not in str(function.name), seeds=[0])
-    assert "attention: no rowsum" in grades["missed"] and grades["false alarms"] == grades["errors"] == []
+    grades = grade_checker(lambda function, inputs, tolerance=1e-3: "sigmoid" not in str(function.name) or function.name == "sigmoid", seeds=[0])
+    assert "attention: no scale in dq" in grades["missed"] and grades["false alarms"] == grades["errors"] == []
 
 
 def test_a_checker_is_graded_on_each_seed():
@@ -146,8 +143,7 @@ def test_each_call_of_a_checker_has_new_inputs():
             x[...] = 0
         return unchanged
 
-    wrong = [mutant for mutant in MUTANTS.values() if not mutant.equivalent]
-    drawn = [function.inputs(np.random.default_rng(5)) for function in (*wrong, *FUNCTIONS.values())]
+    drawn = [function.inputs(np.random.default_rng(5)) for function in (*MUTANTS.values(), *FUNCTIONS.values())]
     assert grade_checker(careless, seeds=[5])["false alarms"] == [] == drawn
 
 
@@ -170,34 +166,3 @@ def test_an_invalid_answer_is_reported_in_one_line():
     each(ANSWERS, is_reported)
     with pytest.raises(TypeError, match=r"takes \(function, inputs\), or .* this one takes \(x\)"):
         grade_checker(lambda x: True)
-
-
-BATCHED = {  # functions that are generic in shape, and inputs with leading axes
-    **dict.fromkeys(["square", "permute", "transpose", "reshape", "flip", "roll", "slice", "take", "repeat", "tril",
-                     "used_twice"], ((3, 2, 4, 5),)),
-    **dict.fromkeys(["mul", "sum_of_products"], ((2, 3, 5), (2, 3, 5))),
-    "cat": ((2, 3, 1), (2, 3, 4)),
-}
-
-KEEP_THE_NUMBERS = (  # as long as no upstream is extreme, and nothing but the gradients is looked at
-    "clipped", "clipped far out", "small flushed", "tiny flushed", "needs order", "needs memory", "clips the input",
-    "writes to the upstream", "writes to the input",
-)
-
-
-def test_functions_and_mistakes_are_generic_in_shape():
-    def is_generic(name, shapes):
-        generator, right = np.random.default_rng(0), FUNCTIONS[name]
-        arrays = [generator.normal(size=shape) for shape in shapes]
-        assert gradcheck_report(right, [mg.tensor(a, requires_grad=True) for a in arrays])
-        dout = generator.normal(size=np.shape(right.forward(*arrays)))
-        expected = right.gradients(dout, *arrays)
-        for mutant in (m for m in MUTANTS.values() if m.right is right):
-            with np.errstate(all="ignore"):
-                found = mutant.gradients(dout.copy(), *[a.copy() for a in arrays])
-            is_same = len(found) == len(expected) and all(
-                g is not None and g.shape == e.shape and g.dtype == e.dtype and np.allclose(g, e, 0, 1e-13)
-                for g, e in zip(found, expected))
-            assert is_same == mutant.name.endswith(KEEP_THE_NUMBERS), mutant.name
-
-    each(BATCHED, is_generic)
