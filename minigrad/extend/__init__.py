@@ -22,16 +22,17 @@ from ..pytorchs_names import say_what_is_left_out  # say_what_is_left_out(module
 from ..replays import changes  # changes(): how often `outdate` was called
 from ..implementations import definition  # definition(op, *inputs, **options): a fused op, computed by primitives
 from ..runner import compute  # compute(function, *values): an array, which each replay computes again
+from ..runner import unbroadcast  # unbroadcast(gradient, shape, op): summed over what was broadcast
 from ..replays import notice  # notice(deed, instead=...): an error in a compiled step, as a replay would not do this
 from ..replays import opaque  # decorate a function that reads and writes Tensors by itself: each replay calls it
 from ..replays import outdate  # outdate(): something that compiled steps have read has changed, so capture them again
-from ..tape import Op  # an operation: a class with forward and backward
+from ..tape import Node, Op  # where a gradient arrives; an operation: a class with forward and backward
 from ..appendix.hooks import HookHandle  # what registering a hook returns
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 
 __all__ = [
-    "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Op", "apply", "binary",
+    "LIBRARIES", "HookHandle", "MultiTensorAdam", "MultiTensorMuon", "MultiTensorStep", "Node", "Op", "apply", "binary",
     "cache_folder", "changes", "check_dim", "compile_ahead", "compute", "definition", "dtype_of_to", "each", "floating",
     "from_bfloat16", "latest_write", "multiplies_bfloat16", "norm", "note_write", "notice", "opaque", "outdate", "pad",
-    "promote", "say_what_is_left_out", "threading_layer", "to_bfloat16",
+    "promote", "say_what_is_left_out", "threading_layer", "to_bfloat16", "unbroadcast",
 ]

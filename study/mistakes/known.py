@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.implementations import definition, textbook
-from minigrad.tape import Op
+from minigrad import textbook
+from minigrad.extend import Op, definition
 
 from .base import FUNCTIONS, ROUTINES, Differentiable
 from .doctor.routine import Routine

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.implementations import textbook
-from minigrad.runner import unbroadcast
-from minigrad.tape import Node, Op
+from minigrad import textbook
+from minigrad.extend import Node, Op, unbroadcast
 
 from .rewriting import Program
 
@@ -55,7 +54,9 @@ def statements_of(op: Any, seen: set[Any] | None = None) -> Iterator[tuple[Modul
         used = getattr(module, node.id, None) if isinstance(node, ast.Name) else None
         home = str(getattr(used, "__module__", ""))
         is_part = inspect.isfunction(used) or used in getattr(op, "__mro__", ())
-        if is_part and used not in seen and home.startswith(HOUSE) and home.removeprefix(HOUSE) not in SHARED:
+        is_ours = home.startswith(HOUSE) and home.removeprefix(HOUSE) not in SHARED
+        makes_memory = "empty" in getattr(getattr(used, "__code__", None), "co_names", ())  # which edits would lay bare
+        if is_part and is_ours and not makes_memory and used not in seen:
             seen.add(used)
             yield from statements_of(used, seen)
     if statement is not None:
