@@ -55,7 +55,7 @@ def gradcheck_report(fn: Checked, inputs: Any, *others: Any, **options: Any) -> 
       d output[2] / d x[2]: backward gives 3, differences 6 +- ...; 3 of 9 derivatives are wrong
       backward / differences is 0.5 everywhere: 1/2
       side checks: all 8 pass
-      diagnosis: this is square: dx is dout * x, and should be 2 * dout * x
+      diagnosis: this is square: the factor 2 is missing: x replaces 2 * x
     """
     refuse(others)
     chosen = options_from(options)
