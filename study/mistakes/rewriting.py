@@ -198,14 +198,27 @@ def said(edit: Edit, words: Words) -> tuple[str, str]:
         before, after = (shown(code, dropped="") for code in codes)
     line = next((node.targets[0].id for node in ancestors(edit.place[0], words.enclosing) if isinstance(node, ast.Assign)
                  and isinstance(node.targets[0], ast.Name)), "")
-    known = {letter: shown(ast.unparse(node)) for letter, node in edit.letters.items()} | {"line": line or "the result"}
-    subjects = [known[letter] for letter in re.findall(r"\{(\w+)\}", edit.what)]
-    name = edit.what.format(**{letter: words.comments.get(text, (text,))[0] for letter, text in known.items()})
+    texts = {letter: told_of(node, edit.what, words) for letter, node in edit.letters.items()}
+    texts["line"] = line or "the result"
+    name = edit.what.format(**{letter: words.comments.get(text, (text,))[0] for letter, text in texts.items()})
+    subjects = [texts[letter] for letter in re.findall(r"\{(\w+)\}", edit.what)]
     why = next((words.comments[text][1] for text in subjects if text in words.comments), "")
     meant = {name: shown(ast.unparse(words.meanings[name])) for name in names if name in words.meanings}
     where = ", ".join(f"{name} is {meaning}" for name, meaning in meant.items())
     replaced = f"{after} replaces {before}" + (f", where {where}" if where else "")
     return name, f"{name}: {why or replaced}"
+
+
+def told_of(node: ast.expr, what: str, words: Words) -> str:
+    """What is said of an expression: the only factor or term in it that has a comment, or all of it."""
+    commented = {name for name in operands(node) if name in words.comments} if what.startswith("{") else set()
+    return commented.pop() if len(commented) == 1 else shown(ast.unparse(node))
+
+
+def operands(node: ast.expr) -> set[str]:
+    if isinstance(node, ast.BinOp):
+        return operands(node.left) | operands(node.right)
+    return {node.id} if isinstance(node, ast.Name) else set()
 
 
 def around_of(edit: Edit, enclosing: dict[ast.AST, ast.AST]) -> ast.expr:

@@ -4,7 +4,7 @@ One known mistake; one exact relation for everything that is wrong; two known mi
 also by a known mistake with a relation on top of it. What remains unexplained is described by `facts`.
 """
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from .facts import facts_of
 from .relations import COMPOSING, FORMULAS, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
+SIMPLE = tuple(relation for relation in RELATIONS if relation not in FORMULAS)  # an edit says more than a formula
 ON_EDITS = tuple(relation for relation in COMPOSING if relation.name in ("negated", "factor", "transposed"))
 FEW_NUMBERS = 6  # fewer from one input, or fewer than half as many from several, may agree by chance
 
@@ -71,8 +72,7 @@ def explained(case: Case) -> dict[str, Explanation]:
 
 def found_for(case: Case, is_one: bool = False) -> dict[str, Explanation]:
     """The simplest explanation for all wrong results together, or else for each on its own."""
-    # Two known mistakes say more than a factor, and an edit more than a formula.
-    simple = [relation for relation in RELATIONS if relation.name != "factor" and relation not in FORMULAS]
+    simple = [relation for relation in SIMPLE if relation.name != "factor"]  # two known mistakes say more than a factor
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
     if (whole := of_all_results(case, singles) or one_relation(case, simple)) or is_one:
         return whole
@@ -178,37 +178,42 @@ def on_top(case: Case, name: str, mistake: Known, relation: Relation) -> str | N
 
 
 def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting, edits: Fitting) -> dict[str, Explanation]:
-    """First known mistakes, those that explain most results; relations; a relation on top of a mistake; at last edits."""
+    """First known mistakes, those that explain most results; relations; edits; what else may be on its own."""
     found: dict[str, Explanation] = {}
 
     def changed_besides(item: tuple[Explanation, list[str]]) -> int:
         return sum(not case.leaves_right(item[0].mistakes, name) for name in case.results if name not in item[1])
 
+    def add(ways: Callable[[str], Iterator[Explanation]]) -> None:
+        for name in case.wrong:
+            if name not in found and name not in case.empty and (explanation := next(ways(name), None)):
+                found[name] = explanation
+
     for explanation, names in sorted(singles, key=lambda item: (-len(item[1]), changed_besides(item))):
         found = dict.fromkeys(names, explanation) | found
-    for name in case.wrong:
-        if name not in found and (explanation := on_its_own(case, name, pairs)):
-            found[name] = explanation
+    add(lambda name: related(case, name, SIMPLE))
     for explanation, names in sorted(edits, key=lambda item: -len(item[1])):
         if not changed_besides((explanation, case.wrong)):
             found = dict.fromkeys(names, explanation) | found
+    add(lambda name: otherwise(case, name, pairs))
     return {name: found[name] for name in case.wrong if name in found}
 
 
-def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
-    if name in case.empty:
-        return None
-    for relation in (*RELATIONS, *AS_IF):
+def related(case: Case, name: str, relations: Iterable[Relation]) -> Iterator[Explanation]:
+    """The relations of a result to the right one."""
+    for relation in relations:
         if predicate := relation.find(case, name, case.right(name)):
-            return Explanation((), relation.name, predicate)
-    for explanation, names in pairs:
-        if name in names:
-            return explanation
+            yield Explanation((), relation.name, predicate)
+
+
+def otherwise(case: Case, name: str, pairs: Fitting) -> Iterator[Explanation]:
+    """Formulas and stranger relations; two known mistakes; a relation on top of one."""
+    yield from related(case, name, (*RELATIONS, *AS_IF))
+    yield from (explanation for explanation, names in pairs if name in names)
     for mistake in case.routine.mistakes:
         for relation in () if mistake.is_only_single else COMPOSING:
             if predicate := on_top(case, name, mistake, relation):
-                return Explanation((mistake,), relation.name, predicate)
-    return None
+                yield Explanation((mistake,), relation.name, predicate)
 
 
 def keeps_shape(case: Case, name: str, mistake: Known) -> bool:

@@ -1,5 +1,6 @@
 """Functions and modules of PyTorch are checked as those of minigrad are, in PyTorch's words."""
 import itertools
+import re
 import math
 
 import numpy as np
@@ -193,7 +194,7 @@ def test_wrong_backwards_of_the_table_are_caught_and_named():
         assert report.verdict == "fail" and f"this is {mutant.right.name}: " in str(report)
 
     each(["attention: rowsum of v", "layer_norm: mean and variance constant", "scaled_rms_norm: mean square constant",
-          "tanh: sigmoid's", "softmax: sigmoid", "linear: dbias over everything"], named)
+          "tanh: sigmoid's", "softmax: sigmoid", "linear: dbias of the last axis"], named)
 
 
 def fused_layer_norm(mistakes):
@@ -218,7 +219,7 @@ def fused_layer_norm(mistakes):
 PLANTED = {
     "no projection": "the path through the variance is missing",
     "last block": "is what would be right if the last row of dout were left out",
-    "bias averaged": "is averaged over the rows",
+    "bias averaged": "is averaged instead of added up|as if a mean replaced a sum",
 }
 
 
@@ -228,7 +229,7 @@ def test_all_mistakes_of_a_fused_layer_norm_are_named_in_one_run(count):
         report = gradcheck_report(fused_layer_norm(planted), [leaf(5, 5), leaf(5, seed=1), leaf(5, seed=2)])
         assert bool(report) == (not planted)
         assert not planted or len(report.diagnosis.mistakes) == len(planted)
-        assert all(PLANTED[mistake] in report.diagnosis.mistake for mistake in planted), report
+        assert all(re.search(PLANTED[mistake], report.diagnosis.mistake) for mistake in planted), report
 
     each(itertools.combinations(PLANTED, count), are_named)
 
