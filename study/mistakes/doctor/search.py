@@ -16,7 +16,8 @@ from .facts import facts_of
 from .relations import COMPOSING, FORMULAS, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
-SIMPLE = tuple(relation for relation in RELATIONS if relation not in FORMULAS)  # an edit says more than a formula
+# Formulas and factors say less than an edit, or than two known mistakes.
+SIMPLE = tuple(relation for relation in RELATIONS if relation not in FORMULAS and relation.name != "factor")
 ON_EDITS = tuple(relation for relation in COMPOSING if relation.name in ("negated", "factor", "transposed"))
 FEW_NUMBERS = 6  # fewer from one input, or fewer than half as many from several, may agree by chance
 
@@ -72,9 +73,8 @@ def explained(case: Case) -> dict[str, Explanation]:
 
 def found_for(case: Case, is_one: bool = False) -> dict[str, Explanation]:
     """The simplest explanation for all wrong results together, or else for each on its own."""
-    simple = [relation for relation in SIMPLE if relation.name != "factor"]  # two known mistakes say more than a factor
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
-    if (whole := of_all_results(case, singles) or one_relation(case, simple)) or is_one:
+    if (whole := of_all_results(case, singles) or one_relation(case, SIMPLE)) or is_one:
         return whole
     edits = fitting(case, [(edit,) for edit in case.routine.edits()])
     if whole := of_all_results(case, edits):

@@ -120,7 +120,7 @@ def test_a_checker_is_graded_and_raising_counts_as_noticing():
     assert len(grades["missed"]) < 0.1 * len(MUTANTS)
     assert not {"softmax: sigmoid", "attention: no scale in dq", "linear: dbias not summed"} & set(grades["missed"])
     assert grade_checker(insisting, seeds=[0]) == grades
-    grades = grade_checker(lambda function, inputs, tolerance=1e-3: "sigmoid" not in str(function.name) or function.name == "sigmoid", seeds=[0])
+    grades = grade_checker(lambda function, inputs, tolerance=1e-3: "dbias" not in str(function.name), seeds=[0])
     assert "attention: no scale in dq" in grades["missed"] and grades["false alarms"] == grades["errors"] == []
 
 
