@@ -43,7 +43,8 @@ def attention_values(
     h.scores = q @ turned(k) * factor_of(h) + bias
     h.seen = see(h)
     h.hidden = np.where(h.seen, h.scores, -np.inf)
-    h.p, h.dp = normalise(h), for_weights(h)
+    h.p = normalise(h)
+    h.dp = for_weights(h)
     h.weighed = weigh(h)
     h.rowsum = total(h)
     h.outer = outer(h)

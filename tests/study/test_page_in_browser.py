@@ -589,7 +589,7 @@ def test_play_goes_forward_and_back_once(browser, opened):
         browser.run("goTo(0)")
         browser.click("play")
         states = seen(browser, "!isPlaying")
-        assert sorted({step for _, step, *_ in states}) == list(range(1, 10)) and all(state[2:] == [0, 0] for state in states)
+        assert {step for _, step, *_ in states} - {0} == {*range(1, 10)} and all(state[2:] == [0, 0] for state in states)
         assert browser.run("return [state.step, byId('play').textContent]") == [0, "Play"]
         browser.click("play")
         browser.click("next")
