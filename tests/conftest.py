@@ -28,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 MARKS = {  # by the library of pytest.importorskip, or by fixture: the first that fits
     "torch": "oracle", "jax": "oracle", "transformers": "oracle", "scipy": "oracle", "expecttest": "oracle",
     "ml_dtypes": "oracle", "safetensors": "hub", "tokenizers": "hub",
-    "mkdocs": "docs", "chromium": "browser", "mpiexec": "mpi", "mypy": "types", "pyright": "types",
+    "mkdocs": "docs", "markdown": "docs", "chromium": "browser", "mpiexec": "mpi", "mypy": "types", "pyright": "types",
     "twine": "wheel",
 }
 GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without a mark

@@ -31,7 +31,7 @@ RUNS = {  # example: (arguments of main, whether its result is right, part of wh
     "vit": (dict(steps=130), lambda accuracy: accuracy > 0.5, "read as ["),
     "data_parallel": (dict(steps=60), functools.partial(falls_below, 0.95), "64 on rank 0"),
     "custom_function": (dict(), lambda verdicts: all(pair == ["pass", "fail"] for pair in verdicts.values()),
-                        "diagnosis: this is swiglu: in silu's derivative, the term through the sigmoid is missing"),
+                        "diagnosis: this is swiglu: gate * s * (1 - s) is missing"),
 }
 
 

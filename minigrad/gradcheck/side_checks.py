@@ -80,7 +80,7 @@ def repeatable(point: Record, tolerance: float) -> str:
 def same(point: Record, a: list[np.ndarray], b: list[np.ndarray], tolerance: float) -> str:
     for name, x, y in zip(point.names, a, b, strict=True):
         if not np.allclose(x, y, rtol=0.0, atol=tolerance, equal_nan=True):
-            detail = f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g}"
+            detail = f"{name} differs by up to {largest(x - y):.3g}"
             return Remark(detail) if np.allclose(x, y, rtol=0.0, atol=CANCELLED * largest(x), equal_nan=True) else detail
     return SAME
 
@@ -130,7 +130,7 @@ def linear(point: Record, generator: np.random.Generator) -> str:
                 detail = f"{name}: backward({factor:g} u) is not {factor:g} backward(u)"
                 if not np.allclose(factor * x, y, rtol=0.0, atol=SMALL * max(1.0, factor) * largest(x), equal_nan=True):
                     return detail
-                remark = remark or Remark(f"{detail}: it differs by up to {np.nanmax(np.abs(factor * x - y)):.1g}, as by a "
+                remark = remark or Remark(f"{detail}: it differs by up to {largest(factor * x - y):.1g}, as by a "
                                           "tolerance that depends on the upstream's size")
     other, is_here = generator.standard_normal(upstream.shape), generator.random(upstream.shape) < 0.5
     for a, b in ((upstream, other), (np.where(is_here, upstream, 0.0), np.where(is_here, 0.0, upstream))):

@@ -338,7 +338,7 @@ class Record:
         """The name of the first gradient that is not as expected, and by how much; "" if there is none."""
         for name, x, y in zip(self.names, self.gradients if expected is None else expected, got, strict=True):
             if not nearly_equal(x, y, self.rounding):
-                return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} of {largest(x):.3g}"
+                return f"{name} differs by up to {largest(x - y):.3g} of {largest(x):.3g}"
         return ""
 
     def projected(self) -> np.ndarray:

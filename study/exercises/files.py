@@ -27,7 +27,7 @@ def check(function: Callable[..., Any], exercise: str | Exercise, seed: int | No
 
     >>> import numpy as np
     >>> check(lambda dout, x: dout * (1 - np.tanh(x)), "tanh", seed=0).mistake
-    '1 - out: the square is missing'
+    'the power is missing: out replaces out**2'
     """
     if not callable(function):
         raise TypeError(f"check(function, exercise) takes a function, such as softmax_backward, got {function!r}")

@@ -68,13 +68,13 @@ class Program:
         """What another module makes, compiled when it is called."""
         @functools.cache
         def function() -> Callable[..., Any]:
-            names = dict(self.names)
+            names = {**self.names, "__name__": __name__}  # what classes say that they are of
             exec(compiled(module.body), names)
             return self.made(names)
         return lambda *inputs: function()(*inputs)
 
     def run(self, changed: Mapping[Written, CodeType] | None = None) -> Callable[..., Any]:
-        names = dict(self.names)
+        names = {**self.names, "__name__": __name__}
         for code in {**self.codes, **(changed or {})}.values():
             exec(code, names)
         return self.made(names)

@@ -188,6 +188,8 @@ REPORTS = {  # what is checked, the verdict, and what the report says
     "digits that are lost": (lambda x: 1 + x.erf(), leaf(-5.7), {}, "inconclusive", "could not be judged"),
     "float32 inside": (lambda x: x.float().sin().double(), X, {}, "pass", "of themselves, as in float32: let buffers"),
     "float32 inside, of many": (lambda x: (x.float() * 2).sin().double(), normal(30, 20), {}, "pass", "as in float32: let buffers"),
+    "near kinks of a mean": (function(lambda x: np.asarray(np.abs(x).mean()), lambda d, x: -d * np.sign(x) / x.size),
+                             leaf(np.subtract(*np.random.default_rng(0).normal(size=(2, 4, 3)))), {}, "fail", "the wrong sign"),
     "float32 inside, wrong": (function(lambda x: np.sin(x.astype(np.float32)).astype(float), lambda d, x: 1.05 * d * np.cos(x)), X, {},
                               "fail", "of themselves, as in float32"),
     "sums in float32": (function(*float32_softmax(1.0)), X, {}, "pass", "as in float32: let buffers and casts inside have the dtype"),

@@ -48,7 +48,7 @@ X, LINEAR = drawn(3, 4), (drawn(3, 4), drawn(2, 4, seed=1), drawn(2, seed=2))
 PAIRS = {  # forward, backward, inputs, the verdict, the names of the inputs, what the report says
     "inputs": (linear, linear_backward, LINEAR, "pass", "x weight bias", "gradcheck of linear"),
     "a cache": (cached, cached_backward, LINEAR, "fail", "x weight bias",
-                "this is linear: dbias is the mean over the rows"),
+                "this is linear: dbias is averaged instead of added up"),
     "a cache that backward changes": (cached, changes_its_cache, LINEAR, "fail", "x weight bias", "x has been changed"),
     "an array of its own that backward changes": (
         lambda x: (np.tanh(x), [np.tanh(x)]), lambda dout, cache: dout * (1 - np.square(cache[0], out=cache[0])), X, "fail", "x",

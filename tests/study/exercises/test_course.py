@@ -16,7 +16,10 @@ from study.exercises import COURSE, check
 from study.mistakes.doctor import Evidence, diagnose_numbers
 
 GUIDE = (pathlib.Path(__file__).parents[3] / "study/guide/backprop_through_attention.md").read_text()
-TWINS: set[tuple[str, str, str]] = set()  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
+TWINS = {  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
+    *((exercise, f"scale of the number of queries{where}", f"scale of the number of keys{where}")  # there are as many
+      for exercise in ("causal_attention", "multi_head") for where in ("", " in backward")),
+}
 TORCH = {  # PyTorch's own forward, from which it finds the gradients
     "cross_entropy": lambda torch, logits, targets: torch.nn.functional.cross_entropy(logits, targets),
     "dropout": lambda torch, x, mask, p: x * mask / (1 - p),
