@@ -9,23 +9,30 @@ from study.exercises.course import COURSE
 from study.exercises.training.answers import with_backward
 from study.exercises.training.ops import LIBRARY, Ops
 from study.exercises.training.run import BATCH, RATE, STEPS, TESTED, Run, train
+from study.mistakes.doctor import Known, Routine
 
 SEEDS = range(5)
 BOTH = "attention", "causal_attention"
-MISTAKES = {  # {what is wrong: (exercises, the name of the mistake in them)}
-    "softmax: the row sum is missing": (BOTH, "no rowsum"),
-    "softmax: the mean of the row for its sum": (BOTH, "rowsum averaged"),
-    "attention: 1 / sqrt(D) is missing in dQ and dK": (BOTH, "no scale"),
-    "attention: dK without the transpose of dS": (BOTH, "dk without transpose"),
+MISTAKES = {  # {what is wrong: (exercises, how the doctor's sentence on it, or its name, begins)}
+    "softmax: the row sum is missing": (BOTH, "the sum over the row is missing"),
+    "softmax: the mean of the row for its sum": (BOTH, "the sum over the row is averaged"),
+    "attention: 1 / sqrt(D) is missing in dQ and dK": (BOTH, "no scale in backward"),
+    "attention: dK without the transpose of dS": (BOTH, "a transpose is missing: dscores replaces"),
     "attention: only V gets a gradient": (BOTH, "weights constant"),
     "attention: the mask is forgotten in backward": (("causal_attention",), "no mask"),
-    "layer norm: mean and variance as constants": (("layer_norm",), "statistics constant"),
-    "layer norm: not divided by the deviation": (("layer_norm",), "no rstd"),
-    "linear: db is averaged over the rows": (("linear",), "bias averaged"),
-    "GELU: x Phi'(x) is missing": (("gelu",), "no density"),
-    "embedding: a repeated letter is added once": (("embedding",), "adds once"),
-    "cross-entropy: 1 is not subtracted at the target": (("cross_entropy",), "no target"),
+    "layer norm: mean and variance as constants": (("layer_norm",), "mean and variance constant"),
+    "layer norm: not divided by the deviation": (("layer_norm",), "the factor rstd is missing: dx_hat - shift"),
+    "linear: db is averaged over the rows": (("linear",), "dbias is averaged"),
+    "GELU: x Phi'(x) is missing": (("gelu",), "the density is missing"),
+    "embedding: a repeated letter is added once": (("embedding",), "overwrites"),
+    "cross-entropy: 1 is not subtracted at the target": (("cross_entropy",), "nothing subtracted"),
 }
+
+
+def known_as(routine: Routine, words: str) -> Known:
+    """The first of the mistakes and edits of this name, or whose sentence begins like this."""
+    return next(known for known in (*routine.mistakes, *routine.edits())
+                if known.name == words or known.sentence.startswith(words))
 
 
 def ops_with(exercises: tuple[str, ...], mistake: str) -> Ops:
@@ -33,9 +40,8 @@ def ops_with(exercises: tuple[str, ...], mistake: str) -> Ops:
     ops = dict(LIBRARY)
     for name in exercises:
         routine = COURSE[name].routine
-        (known,) = (known for known in routine.mistakes if known.name == mistake)
 
-        def wrong(*inputs, routine=routine, known=known):
+        def wrong(*inputs, routine=routine, known=known_as(routine, mistake)):
             return tuple(routine.run(dict(zip(routine.arguments, inputs)), known.changes).values())
 
         ops[name] = with_backward(LIBRARY[name], COURSE[name], Direct(wrong))

@@ -243,10 +243,12 @@ def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, .
         return library.right(*arguments, **parts) if parts else right(*arguments)
 
     def edits() -> tuple[Known, ...]:
+        found = library.edits() if library else ()
         source = source_of(backward) if backward else ""
-        program = Program(source, backward.__globals__, lambda made: made[backward.__name__]) if source else None
-        named = {*exercise.routine.arguments, *exercise.routine.results}
-        return (*(mistakes_in(program, named) if program else ()), *(library.edits() if library else ()))
+        if not source.startswith("def "):  # a lambda is a part of a line
+            return found
+        program = Program(source, backward.__globals__, lambda made: made[backward.__name__])
+        return (*mistakes_in(program, {*exercise.routine.arguments, *exercise.routine.results}), *found)
 
     return dataclasses.replace(exercise.routine, right=with_parts, mistakes=own + (library.mistakes if library else ()),
                                edits=functools.cache(edits))

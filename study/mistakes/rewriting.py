@@ -312,8 +312,6 @@ def everywhere(module: ast.Module) -> Iterator[tuple[str, ast.Module]]:
                 if changer.count > 1:
                     name = what.format(line="each sum", a="a", b="b", f="f")
                     yield f"{name}, everywhere: {shown(ast.unparse(pattern))} replaces {shown(ast.unparse(right))}", changed
-
-
     for axis in ("0", "-2", "1"):
         along = Along(ast.parse(axis, mode="eval").body)
         yield f"all sums, means and maxima run along axis {axis}", along.visit(copy.deepcopy(module))
@@ -374,16 +372,16 @@ def is_computed(node: Any) -> bool:
 
 
 def expression(place: Place) -> ast.expr:
-    node, field, index = place
-    return getattr(node, field) if index is None else getattr(node, field)[index]
+    node, name, index = place
+    return getattr(node, name) if index is None else getattr(node, name)[index]
 
 
 def put(place: Place, new: ast.expr) -> None:
-    node, field, index = place
+    node, name, index = place
     if index is None:
-        setattr(node, field, new)
+        setattr(node, name, new)
     else:
-        getattr(node, field)[index] = new
+        getattr(node, name)[index] = new
 
 
 def is_any(pattern: ast.AST) -> bool:
@@ -398,7 +396,7 @@ def matches(pattern: Any, node: ast.AST, found: dict[str, ast.expr]) -> bool:
         return ast.dump(found.setdefault(pattern.id, node)) == ast.dump(node)
     if type(pattern) is not type(node):
         return False
-    return all(field == "ctx" or alike(value, getattr(node, field), found) for field, value in ast.iter_fields(pattern))
+    return all(name == "ctx" or alike(value, getattr(node, name), found) for name, value in ast.iter_fields(pattern))
 
 
 def alike(pattern: Any, value: Any, found: dict[str, ast.expr]) -> bool:
@@ -424,6 +422,5 @@ PATTERNS, RARE = ([(what, *map(parsed, expressions)) for what, *expressions in r
 OTHERWISE = {name: parsed(text) for name, text in {
     "row_mean": "a.mean(axis=-1, keepdims=True)", "column_sum": "a.sum(axis=tuple(range(a.ndim - 1)))",
     "np.matmul": "a @ b", "operator.add": "a + b", "operator.sub": "a - b", "operator.mul": "a * b",
-    "operator.truediv": "a / b",
-    "operator.pow": "a ** b", "operator.neg": "-a", "negative": "-a",
+    "operator.truediv": "a / b", "operator.pow": "a ** b", "operator.neg": "-a", "negative": "-a",
 }.items()}

@@ -160,6 +160,7 @@ ATTENTION = {
                                            f"keepdims=True)"),
     "rowsum of v": ("the sum over the row is of dout * v: it should be of dweights * weights, or of dout * out",
                     "s = (dout * v).sum(axis=-1, keepdims=True)"),
+    "weights constant": ("the gradient through the weights is missing: only v gets one", "dweights = 0 * weights"),
     "dv of dweights": ("dv has dweights in place of the weights",
                        "dv = np.swapaxes(dout @ np.swapaxes(v, -1, -2), -1, -2) @ dout"),
     "diagonal only": ("softmax's backward has only the diagonal of its Jacobian",

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from tables import each
 
 from study.exercises import COURSE, text
 from study.exercises.answer import Direct
@@ -156,6 +157,30 @@ def forward(scores):
 
     known = judge(COURSE["softmax"], Direct(no_sum), 0).mistake
     assert known is not None and judge(exercise, Direct(no_sum), 0).mistake == known
+
+
+GATE = """
+import numpy as np
+statement = "Find the gradient of a function that the library does not have."
+shapes = {"x": "M N"}
+def forward(x):
+    return np.sin(x) * x ** 3
+"""
+BACKWARDS = {  # of a teacher's, and what is said of an answer in which the slope of x^3 lacks its 3
+    "def backward(dout, x):\n    slope = 3 * x ** 2  # the slope: of x^3\n    return dout * (np.cos(x) * x ** 3 + np.sin(x) * slope)\n":
+    "the factor 3 is missing: x**2 replaces 3 * x**2",
+    "backward = lambda dout, x: dout * (np.cos(x) * x ** 3 + np.sin(x) * 3 * x ** 2)\n": "",
+    "backward = dict(it=(\n    lambda dout, x: dout * (np.cos(x) * x ** 3 + np.sin(x) * 3 * x ** 2)))['it']\n": "",
+}
+
+
+def test_a_mistake_in_the_teachers_own_backward_is_named(exercise_of):
+    def is_named(backward, said):
+        report = judge(exercise_of(GATE + backward), Direct(
+            lambda dout, x: dout * (np.cos(x) * x**3 + np.sin(x) * x**2)), 0)
+        assert report.verdict == "wrong" and (report.mistake or "").startswith(said) and bool(report.mistake) >= bool(said), report
+
+    each(BACKWARDS, is_named)
 
 
 def test_another_function_brings_no_mistakes(exercise_of):
