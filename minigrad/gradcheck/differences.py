@@ -134,7 +134,6 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
             # If f is rounded, small steps find the same plateau again and again, far from what large steps found.
             is_plateau = np.abs(look.estimate - first) > 0.5 * look.error
             is_contradicted |= is_wrong & (look.error + look.rounding < 0.5 * np.abs(analytic - numeric))
-            is_contradicted |= is_last & ~look.is_known
             is_wrong |= look.is_known & look.is_steady & ~look.is_kink & ~is_plateau
             is_open = (verdict == INCONCLUSIVE) & ~np.isnan(centre)
             if is_last or not np.any(is_open):
