@@ -121,8 +121,6 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
             look = look_from(level, value_at, centre, analytic, step, noise, estimates)
             estimates.append(look.estimate)
             is_better = look.bound < bound
-            is_other = np.abs(look.estimate - numeric) > 4 * (look.bound + bound)
-            is_better |= is_other & (verdict == INCONCLUSIVE)  # a larger step took chance for a slope
             numeric = np.where(is_better | np.isnan(numeric), look.estimate, numeric)
             bound = np.where(is_better, look.bound, bound)
             first = np.where(np.isnan(first) & look.is_known, look.estimate, first)
