@@ -33,7 +33,7 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "study": ["study"],
     "study --guide": ["study --guide"],
     "study --station 1": ["study --station 1"],
-    'study [--guide [N] | --input FILE.json | --checkpoint [RUN] [--text "..."] --layer 1 --head 2] [--heads 2] '
+    'study [--guide [N] | --numbers | --input FILE.json | --checkpoint [RUN] [--text "..."] --layer 1 --head 2] [--heads 2] '
     "[--block post | --station 1]": ['study --checkpoint RUN --text "if the" --layer 1 --head 2', "study --heads 2",
                                      "study --block post"],
     'look [runs/nano] [--prompt "The "]': ['look runs/nano --prompt "The "', "look"],
