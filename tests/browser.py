@@ -104,7 +104,7 @@ class Browser:
 
     def focus(self, tensor: str, index: str, kind: str = "value") -> str:
         """Move to a cell, and return what the page says of it."""
-        self.run("arguments[0].focus()", self.cell(tensor, index, kind))
+        self.run("openBox(arguments[0]); arguments[0].focus()", self.cell(tensor, index, kind))
         return self.text("#number")
 
     def click(self, name: str) -> None:

@@ -36,7 +36,7 @@ def extras_of(t: int, d: int) -> dict:
     return {
         "title": "Attention",
         "introduction": "One head.",
-        "layout": [["q", "k", "v", "upstream"], ["scores", "masked_scores", "weights"], ["output", "loss"]],
+        "layout": [{"names": names} for names in (["q", "k", "v", "upstream"], ["scores", "masked_scores", "weights"], ["output", "loss"])],
         "labels": {"q": {"rows": [f"token {i}" for i in range(t)]}},
         "symbols": {"weights": "P", "masked_scores": "S"},
         "steps": {

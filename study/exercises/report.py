@@ -235,13 +235,15 @@ def wrapped(text: str) -> list[str]:
 
 
 def draw_row(axes: Iterable[Any], name: str, given: np.ndarray, right: np.ndarray) -> None:
-    """One result: yours, the right one, and the difference if their shapes are the same."""
-    images = {f"{name}, yours {given.shape}": given, f"{name}, right {right.shape}": right}
+    """One result: yours, the right one, and the difference if their shapes are the same, on a scale of its own unless it
+    is rounding."""
+    limit = largest(right)
+    images = {f"{name}, yours {given.shape}": (given, limit), f"{name}, right {right.shape}": (right, limit)}
     if given.shape == right.shape:
-        images["yours - right"] = given - right
-    limit = max(float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)), 1e-300)
-    pairs: Any = itertools.zip_longest(axes, images.items(), fillvalue=("", None))
-    for axis, (title, values) in pairs:
+        off = largest(given - right)
+        images[f"yours - right (at most {off:.1e})"] = given - right, off if off > 1e-6 * limit else limit
+    pairs: Any = itertools.zip_longest(axes, images.items(), fillvalue=("", (None, 0)))
+    for axis, (title, (values, limit)) in pairs:
         if values is None:
             axis.set_axis_off()
             continue
@@ -249,6 +251,11 @@ def draw_row(axes: Iterable[Any], name: str, given: np.ndarray, right: np.ndarra
         axis.set_title(title, fontsize=9)
         axis.tick_params(labelsize=7)
         axis.figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
+
+
+def largest(array: np.ndarray) -> float:
+    """The size of its largest finite number, above 0."""
+    return max(float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0)), 1e-300)
 
 
 def as_matrix(array: np.ndarray | None) -> np.ndarray:

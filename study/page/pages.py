@@ -110,20 +110,28 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
     return trace
 
 
-def layout(names: Container[str]) -> list[list[str]]:
-    """The rows of the picture, of the matrices that there are, in the order of the computation."""
-    norms = [[f"{part}_{sublayer}" for part in ("mean", "mean_square", "rstd", "x_hat", "gain")]
-             for sublayer in block.SUBLAYERS]
-    rows = [["x", *norms[0], "attention_input"],
-            ["w_q", "w_k", "q", "k", "q_heads", "k_groups", "cos", "sin", "q_rotated", "k_rotated", "k_heads", "scores",
-             "row_sum", "weights", "keep", "dropped"],
-            ["w_v", "v", "v_groups", "v_heads", "attended_heads", "attended", "w_o", "attention", "attention_sum"],
-            ["attention_output"], [*norms[1], "mlp_input"], ["w_in", "hidden", "activated"], ["w_out", "mlp", "mlp_sum"],
-            ["output", "upstream", "w_u", "logits", "expected", "probabilities", "loss"]]
-    there = [row for names_of_row in rows if (row := [name for name in names_of_row if name in names])]
-    if there[0] == ["x"]:  # without a norm
-        there[:2] = [there[0] + there[1]]
-    return there if "x" in names else [[name for row in there for name in row]]
+ATTENTION = {  # its boxes, of which the second is open
+    "Queries, keys, values": ("w_q", "w_k", "w_v", "q", "k", "v", "q_heads", "k_groups", "v_groups", "cos", "sin",
+                              "q_rotated", "k_rotated", "k_heads", "v_heads"),
+    "Who looks at whom": ("scores", "row_sum", "weights", "keep", "dropped"),
+    "Weighted values": ("attended_heads", "attended", "w_o", "attention")}
+MLP = {"MLP": ("w_in", "hidden", "activated", "w_out", "mlp")}
+LOSS = "output", "upstream", "w_u", "logits", "expected", "probabilities", "loss"
+NORM = "mean", "mean_square", "rstd", "x_hat", "gain"
+
+
+def layout(names: Container[str]) -> list[dict[str, Any]]:
+    """The matrices that there are, in the order of the computation, in boxes; from q, k and v of one head all in a row."""
+    boxes = [("Input", ("x",))]
+    for sublayer, inside in zip(block.SUBLAYERS, (ATTENTION, MLP)):
+        norm = "Norm", (*(f"{part}_{sublayer}" for part in NORM), f"{sublayer}_input", f"{sublayer}_output")
+        added = [*inside.items(), ("Add", (f"{sublayer}_sum",))]
+        boxes += [norm, *added] if f"{sublayer}_input" in names else [*added, norm]
+    boxes.append(("Loss", LOSS))
+    if "x" not in names and "q_heads" not in names:
+        boxes = [("", [name for _, box in boxes for name in box])]
+    there = [(title, found) for title, box in boxes if (found := [name for name in box if name in names])]
+    return [{"title": title, "names": found, "open": "scores" in found} for title, found in there]
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:

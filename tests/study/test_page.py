@@ -207,7 +207,7 @@ def test_pages_can_be_made(name):
 def test_a_blocks_letters_mean_one_thing_each(placement):
     """The tensors with matrices have different symbols."""
     page = pages.page_of_block(block.draw(placement))
-    shown = [page.extras["symbols"][name] for row in page.extras["layout"] for name in row]
+    shown = [page.extras["symbols"][name] for box in page.extras["layout"] for name in box["names"]]
     assert len(set(shown)) == len(shown)
 
 

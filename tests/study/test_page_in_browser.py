@@ -148,15 +148,18 @@ def test_a_step_with_a_mistake_does_not_derive_the_right_rule(browser, opened):
     for mistake, is_replaced in [(titles.index("no row sum"), True), (titles.index("no scale"), False), (-1, False)]:
         browser.choose("#mistakes", mistake)
         style, text = browser.run(said)
+        struck = browser.run("return [...document.querySelectorAll('.replaced .made')].map(one => one.textContent)")
+        assert struck == ["= P⋅(dP−r)"] * is_replaced + ["= sdSK", "= sdSTQ"] * (mistake == titles.index("no scale"))
         assert ("replaced" in style, "The mistake replaces this rule." in text, "sums to 0" in text) == (is_replaced, is_replaced, not is_replaced)
 
 
 def test_the_mask_belongs_to_the_softmax(browser, opened):
-    """Masked scores are hatched, have no matrix of their own, and dS is written in P and dP."""
+    """What it hides is hatched in S, P, dP and dS, has no matrix of its own, and dS is written in P and dP."""
     opened(page_of("default"))
     masked = """return [...document.querySelectorAll("td.masked")].map(box => {
         const {tensor, index, kind} = (box.querySelector("input") || box).dataset; return [tensor, index, kind]})"""
-    assert browser.run(masked) == [["scores", f"{i},{j}", "value"] for i in range(4) for j in range(i + 1, 4)]
+    assert browser.run(masked) == [[name, f"{i},{j}", kind] for name in ("scores", "weights") for kind in ("value", "gradient")
+                                   for i in range(4) for j in range(i + 1, 4)]
     assert not any(tensor == "masked_scores" for tensor, _ in browser.cells())
     browser.choose("#switch-causal", 1)
     assert browser.run(masked) == []
@@ -198,10 +201,10 @@ def test_a_gradient_is_read_aloud(browser, opened):
 
 def test_all_of_the_words_is_on_one_screen(browser, opened):
     opened(page_of("words"))
-    bottoms = browser.run("return [...document.querySelectorAll('.row:not(details *) figure')].map(one => one.getBoundingClientRect().bottom)")
+    bottoms = browser.run("return [...document.querySelectorAll('.row:not(.box *) figure')].map(one => one.getBoundingClientRect().bottom)")
     assert max(bottoms) <= browser.run("return byId('panel').getBoundingClientRect().top") and browser.run("return document.documentElement.scrollWidth <= innerWidth")
     assert len(set(browser.run("return [...document.querySelectorAll('td[data-index=\"3,0\"][data-kind=value], td:has([data-index=\"3,0\"])')]"
-                               ".filter(one => !one.closest('details')).map(one => Math.round(one.getBoundingClientRect().top))"))) == 1
+                               ".filter(one => !one.closest('.box')).map(one => Math.round(one.getBoundingClientRect().top))"))) == 1
     browser.type("expected", "3,1", "1")
     browser.type("expected", "3,0", "0")
     assert browser.arrays()["output", "gradient"][3].tolist() == pytest.approx((next_words().upstream[3] + [1, -1, 0]).tolist(), abs=1e-9)
@@ -327,7 +330,7 @@ def test_inputs_that_a_step_does_not_read_can_be_edited_in_it(browser, opened, s
     go_to(browser, "Softmax")
     before, step = roles(browser), browser.run("return state.step")
     offered = "return [...document.querySelectorAll('[data-opens]')].map(one => one.textContent)"
-    assert browser.run(offered) == ["X", "W_q", "W_k", "keep", "W_v", "W_o", "U"]
+    assert browser.run(offered) == ["X", "W_q", "W_k", "W_v", "keep", "W_o", "U"]
     browser.run("document.querySelector('[data-opens=w_v]').click()")
     assert browser.run("return document.activeElement.dataset.tensor") == "w_v"
     fits = "const box = document.querySelector('.opened .scroll'); return box.scrollHeight <= box.clientHeight"
@@ -420,6 +423,7 @@ def test_captions_say_how_a_matrix_is_made(browser, opened):
         return Object.fromEntries([...grids.values()].map(({t, kind, figure}) => [`${kind} ${t.name}`,
           [...figure.querySelectorAll(".caption span")].filter(one => one.checkVisibility()).map(one => one.textContent.trim()).join()]))"""
     opened(page_of("x"))
+    browser.run("boxes.forEach(({node}) => openBox(node))")
     names = "x", "q", "scores", "weights", "row_sum", "upstream"
     assert {name: text for name, text in browser.run(captions).items() if name.split()[1] in names} == {
         "value x": "", "gradient x": "", "value upstream": "upstream", "value q": "= XWq", "gradient q": "= sdSK",
@@ -596,3 +600,26 @@ def test_play_goes_forward_and_back_once(browser, opened):
         assert browser.run(MOTION)[:2] == [False, 2]
     finally:
         still(browser, [])
+
+
+@pytest.mark.parametrize("name", ["heads", "heads of q", *PLACEMENTS])
+def test_boxes_say_how_large_their_results_are_and_open(browser, opened, name):
+    """All of several heads or of a block is on two screens, with S and P; a number or an edit in a closed box opens it."""
+    opened(PAGES[name]())
+    visible = "return [...new Set([...document.querySelectorAll('.box figure')].filter(one => one.checkVisibility()).map(one => one.dataset.name))]"
+    results = browser.run("return boxes.flatMap(({results, sizes}) => results.length ? [[results, sizes.textContent]] : [])")
+    assert browser.run("return document.documentElement.scrollHeight") <= 1600
+    assert {*browser.run(visible)} - {"keep", "dropped"} == {"scores", "weights", "row_sum"} and ["loss"] in [names for names, _ in results]
+    arrays = browser.arrays()
+    for names, text in results:
+        sizes = [arrays[name, kind] for name in names for kind in ("value", "gradient") if (name, kind) in arrays]
+        assert [float(size) for size in text.replace("‖", " ").split()[1::2]] == pytest.approx([np.linalg.norm(one) for one in sizes], rel=0.006, abs=6e-4)
+    first = next(iter(PAGES[name]().extras["editable"]))
+    browser.type(first, "1,0", "7")
+    assert first in browser.run(visible) and browser.run("return boxes.filter(({node}) => node.matches('.has-changed')).length > 3")
+    browser.run("goTo(1)")
+    assert not browser.run("return [...document.querySelectorAll('.box > h2, .sizes')].some(one => one.checkVisibility())")
+    browser.click("all")
+    browser.run("boxes[0].node.querySelector('button').click()")
+    assert browser.run("return boxes[0].node.querySelector('button').ariaExpanded") == "false" and first not in browser.run(visible)
+    assert browser.accessibility() == []

@@ -166,6 +166,7 @@ def test_random_inputs(browser, opened, name):
 ENTER = """
     const [name, index, text] = arguments, cell = cellAt({name, kind: "value", index});
     if (canBeOpened(cell.grid) && !state.opened.has(name)) toggleOpened(name); // in a step that does not read it
+    openBox(cell);
     cell.focus();
     cell.value = text;
     cell.dispatchEvent(new Event("input", {bubbles: true}));

@@ -21,8 +21,9 @@ of its output.
 
     title           the heading; else the trace's title
     introduction    text, or a list of paragraphs, below the heading
-    layout          [[name, ...], ...]: the rows of the picture, in the order of the computation. The tensors left out form
-                    a last row, each input before the step that reads it; results of joined steps are folded away below it
+    layout          [{"names": [name, ...], "title": ..., "open": True}, ...]: the rows of the picture, in the order of the
+                    computation. With a title it is a box that opens; closed, it says how large its results are. The tensors
+                    left out form a row, each input before the first step that reads it, and results of joined steps a box
     hidden          [name, ...]: tensors without a matrix. Join their steps to others, whose terms then write out theirs
     aloud           {name: {"positive": line, "negative": line}}: what the sign of a gradient means, in words; "{row}" and
                     "{column}" are the labels of the number, and what is between asterisks is emphasized
@@ -230,7 +231,7 @@ def _check(trace: Mapping[str, Any], extras: Mapping[str, Any], backwards: Backw
 def _names(extras: Mapping[str, Any]) -> Iterator[str]:
     """The tensors and steps that have to be there."""
     for row in extras.get("layout", ()):
-        yield from row
+        yield from row["names"]
     for part in ("steps", "editable", "hidden"):
         yield from extras.get(part, ())
     for words in extras.get("steps", {}).values():

@@ -24,6 +24,7 @@ class Computation {
     this.choices = new Map(Object.entries(expressions.choices).map(([name, [id]]) => [name, id]));
     this.steps = trace.steps.map((step, number) => ({...step, ...expressions.steps[number], number, opName: step.op,
       inputs: step.inputs.map(input => "tensor" in input ? this.tensors.get(input.tensor) : this.constant(input.constant))}));
+    this.masks = new Map(); // a tensor: the one that is -inf where a mask hides a number of it
     for (const step of this.steps) this.connect(step);
     /* Where backward starts: gradients that no step sends. */
     this.seeds = [...this.tensors.values()].filter(t => t.gradient && !t.uses.length && t.step);
@@ -62,6 +63,9 @@ class Computation {
     step.named.forEach(({name, shape, ids}) => asIds(ids).forEach((id, place) => {
       if (!this.places.has(id)) this.places.set(id, {called: name, index: unravel(shape, place)});
     }));
+    const {opName, inputs: [x], output: {name}} = step;
+    if (opName === "Where") this.masks.set(x.name, name).set(name, name);
+    else if (["Softmax", "Mul"].includes(opName) && this.masks.has(x.name)) this.masks.set(name, this.masks.get(x.name));
   }
 
   /* ---------------------------------------------------------------------------------------------- passes */
@@ -118,10 +122,9 @@ class Computation {
     return total;
   }
 
-  /** Does a mask hide this number of a tensor, so that a softmax sees -inf in its place? */
+  /** Does a mask hide this number of a tensor, so that a softmax sees -inf in its place, or makes 0 of that? */
   isMasked(pass, t, index) {
-    return this.steps.some(({opName, inputs, output}) => opName === "Where" && inputs[0] === t
-      && pass.values.get(output.name).data[ravel(t.shape, index)] === -Infinity);
+    return this.masks.has(t.name) && pass.values.get(this.masks.get(t.name)).data[ravel(t.shape, index)] === -Infinity;
   }
 
   /* ---------------------------------------------------------------------------------------------- what depends on what */

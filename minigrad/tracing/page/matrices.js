@@ -70,9 +70,8 @@ class Grid {
     return td;
   }
 
-  /** Hatch the values that a mask hides. */
+  /** Hatch what a mask hides. */
   markMasked() {
-    if (this.kind === "gradient") return;
     this.cells.forEach(({box, place}) => {
       const isMasked = computation.isMasked(pass, this.t, unravel(this.t.shape, place));
       box.classList.toggle("masked", isMasked);

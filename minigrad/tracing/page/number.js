@@ -6,6 +6,7 @@ function point(cell, isSpoken = false) {
   const key = one => one && `${one.kind} ${one.name} ${one.index}`;
   if (key(next) === key(state.pointed) && !isSpoken) return;
   state.pointed = next;
+  if (!state.step) openBox(cell.box);
   drawPointed(isSpoken);
   if (!state.step) drawFormulas();
 }

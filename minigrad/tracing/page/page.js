@@ -4,9 +4,10 @@
 function drawMistake() {
   const section = byId("mistake"), mistake = extras.mistakes[state.mistake];
   section.hidden = !mistake;
-  document.body.classList.toggle("mistaken", Boolean(mistake));
+  const written = steps.filter(isMistakenIn).flatMap(step => touchedBy(step).writes).map(gridOf).filter(Boolean);
+  for (const grid of grids.values()) grid.figure.classList.toggle("replaced", written.includes(grid) && wrongPlaces(grid.t.name).size > 0);
   if (!mistake) return;
-  const counts = listRows().flat().flatMap(name => {
+  const counts = names.filter(name => !joined.has(name)).flatMap(name => {
     const grid = gridOf({name, kind: "gradient"}), wrong = grid ? wrongPlaces(name).size : 0;
     return wrong ? [`${wrong} of ${grid.cells.length} in ${symbol({name, kind: "gradient"})}`] : [];
   });
@@ -29,7 +30,6 @@ function listShares() {
   }));
 }
 
-const norm = data => Math.sqrt(data.reduce((sum, x) => sum + x * x, 0));
 const inner = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
 function drawShares() {
@@ -74,6 +74,7 @@ function update() {
   byId("undo").disabled = !state.past.length;
   byId("reset").disabled = !isEdited();
   document.body.classList.toggle("edited", !isAsTraced());
+  drawSizes();
   drawMistake();
   drawShares();
   drawStep(); // a switch can change what a step reads

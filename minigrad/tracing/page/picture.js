@@ -21,18 +21,20 @@ function listFlows() {
   return [...found.values()];
 }
 
-/** The rows of the picture: those of the extras, then the tensors left out, each input before the first step that reads it. */
-function listRows() {
+/** The rows of the picture, [{title, names, open}], of which those with a title are boxes: those of the extras; the tensors left
+    out, each input before the first step that reads it; and what joined steps make. */
+function listBoxes() {
   const order = computation.steps.flatMap(step => [...computation.inputsOf(step), step.output]).map(t => t.name);
-  const rows = extras.layout || [], placed = new Set(rows.flat());
-  const rest = [...new Set([...order, ...names])].filter(name => !placed.has(name));
-  return [...rows, rest].map(row => row.filter(name => !joined.has(name) && !extras.hidden.includes(name)));
+  const given = extras.layout || [], placed = new Set(given.flatMap(box => box.names)), isJoined = name => joined.has(name);
+  const left = {names: [...new Set([...order, ...names])].filter(name => !placed.has(name) && !isJoined(name))};
+  return [...given, left, {title: "Intermediate results", names: names.filter(isJoined)}]
+    .map(box => ({...box, names: box.names.filter(name => !extras.hidden.includes(name))})).filter(box => box.names.length);
 }
 
 /** The tensors in groups; a group starts with a tensor that is computed of one in the group before. */
-function listGroups(rows, flows) {
+function listGroups(tensors, flows) {
   const groups = [[]];
-  for (const name of rows.flat()) {
+  for (const name of tensors) {
     if (flows.some(({kind, from, to}) => kind === "value" && to === name && groups.at(-1).includes(from))) groups.push([]);
     groups.at(-1).push(name);
   }
@@ -42,7 +44,8 @@ function listGroups(rows, flows) {
 const MOST_COLUMNS = 30; // of numbers, with labels, that fit into a row on a screen
 
 function drawPicture() {
-  const rows = listRows(), flows = listFlows(), groups = listGroups(rows, flows), starts = new Set(groups.slice(1).map(group => group[0]));
+  const all = listBoxes(), shownNames = all.flatMap(box => box.names).filter(name => !joined.has(name));
+  const flows = listFlows(), groups = listGroups(shownNames, flows), starts = new Set(groups.slice(1).map(group => group[0]));
   const arrow = kind => element("span", {class: "arrow", "data-of": kind, "aria-hidden": "true"}, kind === "value" ? "→" : "←");
   const column = tensors => element("div", {class: "tensor"}, ...tensors.flatMap(name => [
     ...(starts.has(name) ? kindsOf(name).map(arrow) : []),
@@ -51,19 +54,49 @@ function drawPicture() {
     const before = all.at(-1), isBelow = before && `${kindsOf(before[0])} ${kindsOf(name)}` === "value gradient";
     return isBelow ? [...all.slice(0, -1), [...before, name]] : [...all, [name]];
   }, []);
-  const picture = byId("picture"), between = names.filter(name => joined.has(name) && !extras.hidden.includes(name));
-  for (const row of rows) if (row.length) picture.append(element("div", {class: "row"}, ...inColumns(row).map(column)));
-  if (between.length) {
-    picture.append(element("details", {class: "between"}, element("summary", {}, "Intermediate results"),
-      element("div", {class: "row"}, ...inColumns(between).map(column))));
+  for (const box of all) {
+    const row = element("div", {class: "row"}, ...inColumns(box.names).map(column));
+    byId("picture").append(box.title ? drawBox(box, row, flows) : row);
   }
-  picture.append(element("div", {class: "turn", "aria-hidden": "true"}, "↓"));
-  const columns = rows.flat().reduce((sum, name) => sum + (last(computation.tensors.get(name).shape) ?? 1), 0);
-  const isInARow = rows.filter(row => row.length).length === 1, isShort = columns <= MOST_COLUMNS;
+  byId("picture").append(element("div", {class: "turn", "aria-hidden": "true"}, "↓"));
+  const columns = shownNames.reduce((sum, name) => sum + (last(computation.tensors.get(name).shape) ?? 1), 0);
+  const isInARow = all.filter(box => !box.title).length === 1 && boxes.length < 2, isShort = columns <= MOST_COLUMNS;
   document.body.classList.toggle("in-a-row", isInARow);
+  document.body.classList.toggle("boxed", boxes.length > 1);
   document.body.classList.toggle("compact", isInARow && isShort && Object.keys(extras.labels).length > 0);
   byId("hint").hidden = computation.seeds.length > 0;
   drawMap(groups, flows);
+}
+
+const boxes = []; // {node, results, sizes}: a box, the tensors in it that others are computed of, and where it says how large they are
+const norm = data => Math.sqrt(data.reduce((sum, x) => sum + x * x, 0));
+
+function drawBox({title, names, open}, row, flows) {
+  const results = names.filter(name => computation.seeds.some(seed => seed.name === name)
+    || flows.some(({kind, from, to}) => kind === "value" && from === name && !names.includes(to)));
+  const node = element("section", {class: "box"}), sizes = element("div", {class: "sizes"});
+  const opens = button(title, () => openBox(node, !node.classList.contains("open")));
+  node.append(element("h2", {}, opens), sizes, row);
+  boxes.push({node, results, sizes});
+  openBox(node, Boolean(open));
+  return node;
+}
+
+/** Open the box that something is in, or close it. */
+function openBox(within, isOpen = true) {
+  const node = within.closest(".box");
+  if (!node) return;
+  node.classList.toggle("open", isOpen);
+  node.querySelector("button").setAttribute("aria-expanded", isOpen);
+}
+
+/** How large the results of boxes and their gradients are, and where something has changed, or is wrong. */
+function drawSizes() {
+  for (const {node, results, sizes} of boxes) {
+    sizes.replaceChildren(...results.map(name => element("p", {}, ...kindsOf(name).flatMap(kind => [
+      "‖", element("b", {}, ...typeset(symbol({name, kind}))), `‖ ${shown(norm(pass[`${kind}s`].get(name).data))}  `]))));
+    for (const mark of ["changed", "wrong"]) node.classList.toggle(`has-${mark}`, Boolean(node.querySelector(`td.${mark}`)));
+  }
 }
 
 /** The heights of a step's matrices, line by line. */
@@ -84,7 +117,8 @@ const LOWEST = 560; // of a screen in pixels that all matrices of a step have to
 function fitToScreen() {
   if (!state.step) return;
   const stage = byId("stage");
-  const room = innerHeight - barOnScreen() - (isNarrow() ? 96 : 16); // with the start of the panel below them
+  const below = !isNarrow() ? 16 : byId("path").querySelector("form") ? 172 : 96; // the start of the panel, or a question
+  const room = innerHeight - barOnScreen() - below;
   for (const isCrowded of [false, true]) { // then without the picture of a row
     byId("picture").classList.toggle("crowded", isCrowded);
     fitMatrices(stage, room);

@@ -316,7 +316,7 @@ function drawInvitation() {
   const isRight = [...state.answers.values()].filter(one => one.isRight).length;
   const all = stations.length, startOver = () => { stations.forEach((_, i) => keepAnswer(null, i + 1)); visit(1); };
   const [text, label, action] = !count
-    ? [`New to this? A guided path of ${all} stations leads to the whole backward, with a question at each.`, "Start the path", () => visit(1)]
+    ? [`New to this? ${all > 1 ? `A guided path of ${all} stations leads to the whole backward, with a question at each` : "One station asks what is new here"}.`, "Start the path", () => visit(1)]
     : first ? [`${count} of ${all} stations of the guided path are answered.`, "Go on", () => visit(first)]
       : [`All ${all} stations of the guided path are answered, ${isRight} right. Now choose a mistake and see which numbers `
         + "it spoils, or write this backward yourself: minigrad exercises.", "Start over", startOver];

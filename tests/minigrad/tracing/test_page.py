@@ -124,7 +124,7 @@ def test_a_page_has_a_limit():
 
 @pytest.mark.parametrize("extras, message", [
     ({"colour": 1}, r"extras: unknown \['colour'\]"),
-    ({"layout": [["q", "w"]]}, r"tensors that are not in the trace: \['w'\]"),
+    ({"layout": [{"names": ["q", "w"]}]}, r"tensors that are not in the trace: \['w'\]"),
     ({"steps": {"weights": {"joins": ["gone"]}}}, r"\['gone'\]"),
     ({"mistakes": [{"name": "none", "steps": ["dscores"]}]}, r"\['dscores'\]"),
     ({"mistakes": [{"name": "m"}]}, r"no backwards called \['m'\]; there are \['none'\]"),
@@ -173,7 +173,7 @@ def test_only_a_page_is_overwritten(random, tmp_path):
     with pytest.raises(OSError):
         page.write(trace, tmp_path / "no folder" / "page.html")
     with pytest.raises(ValueError):
-        page.write(trace, path, extras={"layout": [["gone"]]})
+        page.write(trace, path, extras={"layout": [{"names": ["gone"]}]})
     assert sorted(os.listdir(tmp_path)) == ["link.html", "notes.html", "page.html"]  # nothing half-written
     assert page.is_page(path)
 

@@ -338,6 +338,9 @@ def test_a_report_plots_the_wrong_results(tmp_path):
     figure = check(only_the_diagonal, "softmax").plot(tmp_path / "softmax.png")
     assert (tmp_path / "softmax.png").stat().st_size > 5000
     assert [axis.get_title().split(" (")[0] for axis in figure.axes[:3]] == ["dx, yours", "dx, right", "yours - right"]
+    almost = check(lambda dout, x: right(dout, x) * 1.001, "softmax").plot()  # the difference is seen on a scale of its own
+    given, off = (axis.images[0] for axis in (almost.axes[0], almost.axes[2]))
+    assert abs(off.get_array()).max() == pytest.approx(off.get_clim()[1]) and off.get_clim()[1] < 0.01 * given.get_clim()[1]
     check(right, "softmax").plot(tmp_path / "right.png")
 
 
