@@ -53,6 +53,37 @@ class Deed:
     right: bool = False  # it returns dout * x all the same
 
 
+def message(header: bytes, body: bytes = b"", length: int | None = None) -> bytes:
+    content = header + b"\n" + body
+    return wire.LENGTH.pack(len(content) if length is None else length) + content
+
+
+FORGED = {
+    "no message": b"right" * 10,
+    "1e18 bytes": message(b"", length=10**18),
+    "no JSON": message(b"{]"),
+    "no text": message(b"\xff\xfe"),
+    "no tree": message(b'{"kind": "returned"}'),
+    "1e15 elements": message(b'{"tree": {"array": ["<f8", [1000000000000000]]}}'),
+    "elements that did not come": message(b'{"tree": {"array": ["<f8", [3]]}}', bytes(16)),
+    "objects": message(b'{"tree": {"array": ["|O", [1]]}}', bytes(8)),
+    "no dtype": message(b'{"tree": {"array": [3, [1]]}}', bytes(8)),
+    "a function of its own": message(b'{"tree": {"function": 0}}'),
+    "a call of no function": message(b'{"kind": "callback", "function": 7, "tree": {"tuple": []}}'),
+    "no results": message(b'{"kind": "returned", "container": "tuple", "given": [], "tree": null}'),
+}
+HALF = message(b'{"tree": {"array": ["<f8", [3]]}}', bytes(24))[:-8]
+LOOK_AROUND = """
+assert 'SECRET' not in os.environ and os.listdir() == [] and os.getcwd() == os.environ['HOME']
+assert os.getsid(0) != os.getsid(os.getppid()) and sys.stdin.read() == ''
+assert not {'minigrad', 'numba', 'study'} & {name.partition('.')[0] for name in sys.modules}
+return dout * x"""
+
+
+def write_to_pipe(data: bytes) -> str:
+    return f"import __main__\nos.write(__main__.PIPE, {data!r})\n"
+
+
 DEEDS = {
     # It does not end.
     "loops": Deed("while True: pass", "timeout", "takes more than 0.5 seconds", limits=HURRIED),
@@ -63,6 +94,7 @@ DEEDS = {
     "computes too long": Deed("while True: pass", "timeout", "uses more than 1 seconds of CPU time", limits=replace(PATIENT, processor_seconds=1)),
     # It takes much.
     "takes 10 GB": Deed("return np.empty((10, 2**27))", "raised", "a submission may use 1 GB of memory"),
+    "returns 320 MB": Deed("return tuple(np.zeros(2**21) for _ in range(20))", "raised", "it returns 320 MB"),
     "keeps memory": Deed("global kept\nkept = [bytearray(2**24) for _ in range(30)]\nreturn dout * x", "returned", right=True),
     "fills the disk with one file": Deed("file = open('large', 'wb')\nfor _ in range(64): file.write(bytes(2**20))", "raised", "File too large"),
     "prints 200 MB": Deed("for _ in range(200): print('x' * 2**20)\nreturn dout * x", "returned", right=True),
@@ -84,7 +116,15 @@ DEEDS = {
     "has a message of 200 MB": Deed("raise ValueError('y' * 200_000_000)", "raised", "ValueError: yyy"),
     "imports torch": Deed("import torch", "raised", "only NumPy is available in exercises, not torch"),
     "imports another file": Deed("return softmax_backward(dout, x)", "raised", "(before, line 3 raised ModuleNotFoundError: only NumPy", top="from softmax import softmax_backward"),
+    "moves the cursor": Deed("raise ValueError('\\x1b[31m')  # \x1b[1m", "raised", "ValueError: \N{REPLACEMENT CHARACTER}[31m"),
+    "forges a message": Deed(write_to_pipe(FORGED["no JSON"]) + "return x", "died", "it wrote to the pipe to the judge"),
+    "forges half a message, and ends": Deed(write_to_pipe(HALF) + "os._exit(0)", "died", "instead of returning"),
+    "forges half a message, and loops": Deed(write_to_pipe(HALF) + "while True: pass", "timeout", limits=HURRIED),
+    "floods the pipe": Deed("import __main__\nwhile True: os.write(__main__.PIPE, b'x' * 2**16)", "died"),
+    "leaves the group": Deed("if not os.fork():\n    os.setsid(); import time; time.sleep(60); os._exit(0)\nwhile True: pass", "timeout", limits=HURRIED),
     # It does what it may.
+    "fails where nobody looks": Deed("return dout * x", "returned", top="import nonsense\ny = 1 / 0", right=True),
+    "looks around": Deed(LOOK_AROUND, "returned", right=True),
     "starts a process": Deed("import subprocess; subprocess.run(['true']); return dout * x", "returned", right=True),
     "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
     "deletes its home": Deed("import shutil; shutil.rmtree(os.path.expanduser('~'), ignore_errors=True); return dout * x", "returned", right=True),
@@ -95,15 +135,17 @@ DEEDS = {
 
 SHORT = (  # run each time: one of each kind
     "loops", "loops while it is read", "takes 10 GB", "fills the disk with one file", "os._exit while it is read", "sys.exit", "crashes",
-    "closes everything", "leaves a thread", "raises in its message", "imports another file", "deletes its home", "leaves a locked folder",
+    "closes everything", "leaves a thread", "moves the cursor", "looks around", "forges half a message, and ends", "raises in its message", "imports another file", "deletes its home", "leaves a locked folder",
 )
 
 
 @pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in DEEDS])
-def test_each_deed_gets_its_answer_and_leaves_nothing_behind(name):
-    deed = DEEDS[name]
+def test_each_deed_gets_its_answer_and_leaves_nothing_behind(name, monkeypatch):
+    monkeypatch.setenv("SECRET", "1")
+    deed, start = DEEDS[name], time.monotonic()
     found = answer(deed.body, deed.top, deed.limits)
     assert found.kind == deed.kind and deed.words in found.message, found
+    assert "\x1b" not in found.message + found.code and time.monotonic() - start < 50
     assert not deed.right or np.array_equal(found.results[0], DOUT * X)
 
 
@@ -178,11 +220,6 @@ def test_results_are_described_as_in_this_process():
         each(RETURNED, is_told)
 
 
-def test_results_that_are_too_large_are_an_error():
-    found = answer("return tuple(np.zeros(2**21) for _ in range(20))")
-    assert found.kind == "raised" and "it returns 320 MB" in found.message
-
-
 # Arguments
 
 def test_arguments_are_copies_and_writes_to_them_are_reported():
@@ -195,13 +232,16 @@ def test_arguments_are_copies_and_writes_to_them_are_reported():
 ARGUMENTS = [
     X, X.T, X[:, ::-1], X.astype("f4"), np.zeros((0, 2)), np.array(3.0), np.array([True]), np.arange(3, dtype=">i2"),
     np.float32(1.5), np.int64(3), 3, 2.5, float("inf"), True, None, "mean", [X, X[0]], (1, 2),
+    [X, [X[0], (2, 3.5)], None, "a", True], (),
 ]
 
 
 def test_arguments_arrive_unchanged():
     with Sandbox(source("seen.append((x, type(x).__name__)); return dout", "seen = []"), "f", PATIENT) as caller:
         after = [caller.call([DOUT, value]).inputs_after[1] for value in ARGUMENTS]
-    assert list(map(repr, after)) == list(map(repr, ARGUMENTS))
+        assert list(map(repr, after)) == list(map(repr, ARGUMENTS))
+        with pytest.raises(TypeError, match="set is not"):  # the judge's mistake
+            caller.call([DOUT, {1, 2}])
 
 
 def test_one_process_serves_all_calls():
@@ -223,7 +263,7 @@ def test_functions_of_the_judge_run_here():
     assert np.array_equal(found.results[0], DOUT**2) and np.array_equal(found.results[1], 2 * DOUT)
 
 
-def test_a_wrong_call_of_the_judges_function_raises_in_that_line():
+def test_a_wrong_call_of_the_judges_function_raises_in_that_line_and_calls_are_counted():
     rows = {
         "x(dout, dout)": "positional argument", "x(np.zeros(2**24))": "128 MB", "x(print)": "unsupported operand",
     }
@@ -232,12 +272,9 @@ def test_a_wrong_call_of_the_judges_function_raises_in_that_line():
         found = caller.call([call, gradient])
         assert found.kind == "raised" and words in found.message and found.line == 5
 
-    with Sandbox(source("return eval(dout)"), "f", PATIENT) as caller:
+    with Sandbox(source("return eval(dout)"), "f", replace(PATIENT, callbacks=10)) as caller:
         each(rows, raises)
-
-
-def test_calls_of_the_judges_functions_are_counted():
-    found = answer("while True: x(dout)", limits=replace(PATIENT, callbacks=10), arguments=[DOUT, gradient])
+        found = caller.call(["sum(map(x, [np.ones(2)] * 99))", gradient])
     assert found.kind == "timeout" and found.message == "it calls the functions that it is given more than 10 times"
 
 
@@ -256,14 +293,6 @@ def test_an_error_names_the_students_line():
     assert found.message.startswith("LinAlgError: ") and found.where == " (line 6: `return np.linalg.inv(y)`)"
 
 
-def test_an_error_while_the_file_is_loaded_counts_if_it_is_missed():
-    top = "import nonsense\ny = 1 / 0"
-    assert answer("return x", top).kind == "returned"
-    assert answer("return y", top).message == ("NameError: name 'y' is not defined (before, line 3 raised ModuleNotFoundError: only "
-                                               "NumPy is available in exercises, not nonsense; each file is judged alone, so copy what it "
-                                               "needs from other files of yours into it)")
-
-
 def test_a_function_that_is_gone_after_loading():
     for text, words in {"def f(): ...\ndel f": "the file defines no f",
                         "f = [1]": "f is not a function, but of type list"}.items():
@@ -272,55 +301,23 @@ def test_a_function_that_is_gone_after_loading():
         assert (found.kind, found.message) == ("raised", words)
 
 
-def test_no_control_characters_are_passed_on():
-    found = answer("raise ValueError('\\x1b[31m')  # \x1b[1m")
-    assert "\x1b" not in found.message + found.code
-
-
 def notebook(*cells: str) -> Source:
     return source_of_notebook("mine.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": c} for c in cells]}).encode())
 
 
-def test_a_notebook_runs_even_if_parts_of_it_fail():
+def test_a_notebook_runs_even_if_parts_of_it_fail_and_its_errors_name_the_cell():
     """Torch for comparison, a plot, missing data: none of it is the answer."""
     cells = notebook("import torch\nimport numpy as np", "%matplotlib inline\nimport matplotlib.pyplot as plt",
-                     "def f(dout, x):\n    return dout * np.sin(x)", "plt.plot(f(1, np.arange(3)))\nopen('data.csv').read()",
-                     "assert torch.allclose(1)")
+                     "def f(dout, x):\n    return dout * np.sin(x) if dout.ndim else\\\n     weights", "plt.plot(f(1, np.arange(3)))",
+                     "open('data.csv').read()\nassert torch.allclose(1)")
     with Sandbox(cells, "f", PATIENT) as caller:
         assert np.array_equal(caller.call([DOUT, X]).results[0], DOUT * np.sin(X))
-
-
-def test_an_error_in_a_notebook_names_the_cell_and_what_came_before():
-    with Sandbox(notebook("x = 1", "weights = load('w')\n", "def f():\n    return\\\n     weights"), "f", PATIENT) as caller:
-        found = caller.call([])
+        found = caller.call([np.array(1.0), X])
     assert found.place == "code cell 3, line 3"
-    assert found.message == ("NameError: name 'weights' is not defined "
-                             "(before, code cell 2, line 1 raised NameError: name 'load' is not defined)")
+    assert found.message.startswith("NameError: name 'weights' is not defined (before, code cell 1, line 1 raised ModuleNotFoundError: ")
 
 
 # Forged messages
-
-def message(header: bytes, body: bytes = b"", length: int | None = None) -> bytes:
-    content = header + b"\n" + body
-    return wire.LENGTH.pack(len(content) if length is None else length) + content
-
-
-FORGED = {
-    "no message": b"right" * 10,
-    "1e18 bytes": message(b"", length=10**18),
-    "no JSON": message(b"{]"),
-    "no text": message(b"\xff\xfe"),
-    "no tree": message(b'{"kind": "returned"}'),
-    "1e15 elements": message(b'{"tree": {"array": ["<f8", [1000000000000000]]}}'),
-    "elements that did not come": message(b'{"tree": {"array": ["<f8", [3]]}}', bytes(16)),
-    "objects": message(b'{"tree": {"array": ["|O", [1]]}}', bytes(8)),
-    "no dtype": message(b'{"tree": {"array": [3, [1]]}}', bytes(8)),
-    "a function of its own": message(b'{"tree": {"function": 0}}'),
-    "a call of no function": message(b'{"kind": "callback", "function": 7, "tree": {"tuple": []}}'),
-    "no results": message(b'{"kind": "returned", "container": "tuple", "given": [], "tree": null}'),
-}
-FIND_THE_PIPE = "import __main__\nos.write(__main__.PIPE, FORGED)\n"
-
 
 def test_a_forged_message_is_no_answer():
     def is_none(name, data):
@@ -329,43 +326,9 @@ def test_a_forged_message_is_no_answer():
             header["kind"], [{}][header["function"]], tree[1]
 
     each(FORGED, is_none)
-    found = answer(FIND_THE_PIPE + "return x", f"FORGED = {FORGED['no JSON']!r}")
-    assert (found.kind, found.message) == ("died", "it wrote to the pipe to the judge")
-
-
-def test_a_truncated_message_is_no_answer():
-    half = message(b'{"tree": {"array": ["<f8", [3]]}}', bytes(24))[:-8]
-    found = answer(FIND_THE_PIPE + "os._exit(0)", f"FORGED = {half!r}")
-    assert found.kind == "died" and "instead of returning" in found.message
-    found = answer(FIND_THE_PIPE + "while True: pass", f"FORGED = {half!r}", HURRIED)
-    assert found.kind == "timeout"
-
-
-def test_a_flood_is_no_answer():
-    found = answer("import __main__\nwhile True: os.write(__main__.PIPE, b'x' * 2**16)")
-    assert found.kind == "died"
-
-
-@pytest.mark.parametrize("tree", [None, 1, [X, [X[0], (2, 3.5)], None, "a", True], (), X.T, np.float32(2)])
-def test_messages_arrive_unchanged(tree):
-    fields, found = wire.receive(io.BytesIO(wire.packed({"kind": "k"}, tree)))
-    assert fields == {"kind": "k"} and repr(found) == repr(tree)
-
-
-def test_an_argument_that_cannot_be_sent_is_the_judges_mistake():
-    with Sandbox(source("return x"), "f", PATIENT) as caller, pytest.raises(TypeError, match="set is not"):
-        caller.call([DOUT, {1, 2}])
 
 
 # Surroundings
-
-def test_it_sees_nothing_of_the_judges_surroundings(monkeypatch):
-    monkeypatch.setenv("SECRET", "1")
-    body = ("assert 'SECRET' not in os.environ and os.listdir() == [] and os.getcwd() == os.environ['HOME']\n"
-            "assert os.getsid(0) != os.getsid(os.getppid()) and sys.stdin.read() == ''\n"
-            "assert not {'minigrad', 'numba', 'study'} & {name.partition('.')[0] for name in sys.modules}\nreturn dout * x")
-    assert answer(body).kind == "returned"
-
 
 def test_two_processes_do_not_see_each_other():
     with Sandbox(source("open('a', 'w'); return x"), "f", PATIENT) as one, Sandbox(source("return len(os.listdir())"), "f", PATIENT) as two:
@@ -374,16 +337,17 @@ def test_two_processes_do_not_see_each_other():
 
 
 def test_random_numbers_are_seeded():
-    bodies = "return np.random.normal()", "import random; return random.random()", "return hash('a')"
-    for body in bodies:
-        assert answer(body).results[0] == answer(body).results[0]
+    one, other = (answer("import random; return [np.random.normal(), random.random(), float(hash('a'))]").results for _ in range(2))
+    assert list(map(float, one)) == list(map(float, other))
 
 
 def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_path):
     (tmp_path / "__main__.py").write_text("raise SystemError('broken')")
-    monkeypatch.setattr(sandbox, "WORKER", tmp_path)
-    with pytest.raises(RuntimeError, match="no process can be started for the submission"):
-        Sandbox(source("return x"), "f", PATIENT).__enter__()
+    for owner, name, value, says in [(sandbox, "WORKER", tmp_path, "no process can be started for the submission"),
+                                     (sandbox.os, "name", "nt", "use WSL")]:
+        with monkeypatch.context() as patch, pytest.raises(RuntimeError, match=says):
+            patch.setattr(owner, name, value)
+            Sandbox(source("return x"), "f", PATIENT).__enter__()
 
 
 def test_processes_that_it_started_end_with_it(tmp_path):
@@ -395,15 +359,3 @@ def test_processes_that_it_started_end_with_it(tmp_path):
         assert caller.call([DOUT, X]).kind == "returned"
     opened.join(60)
     assert not opened.is_alive()
-
-
-def test_a_process_that_has_left_the_group_does_not_delay_the_judge():
-    start = time.monotonic()
-    found = answer("if not os.fork():\n    os.setsid(); import time; time.sleep(20); os._exit(0)\nwhile True: pass", limits=HURRIED)
-    assert found.kind == "timeout" and time.monotonic() - start < 15
-
-
-def test_without_processes_it_says_so(monkeypatch):
-    monkeypatch.setattr(sandbox.os, "name", "nt")
-    with pytest.raises(RuntimeError, match="use WSL"):
-        Sandbox(source("return x"), "f", PATIENT).__enter__()
