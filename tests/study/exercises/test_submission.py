@@ -26,9 +26,10 @@ def written(tmp_path, name: str, content: bytes):
 
 # Files
 
-def test_a_file_is_its_text(tmp_path):
-    source = read(written(tmp_path, "mine.py", b"import numpy as np\r\n\r\ndef f(x):\r\n    return x\r\n"))
-    assert source.text == "import numpy as np\n\ndef f(x):\n    return x\n" and not source.cells
+def test_a_file_is_its_text_with_pythons_line_ends(tmp_path):
+    """str.splitlines splits at more characters than Python."""
+    source = read(written(tmp_path, "mine.py", "import numpy as np\r\na = '\u2028\x0c'\rdef f(x):\r\n    return x\n".encode()))
+    assert source.text == "import numpy as np\na = '\u2028\x0c'\ndef f(x):\n    return x\n" and not source.cells
     assert source.functions["f"].lineno == 3 and source.place(4) == "line 4" and source.code(4) == "return x"
 
 
@@ -38,12 +39,6 @@ def test_a_file_is_its_text(tmp_path):
 ])
 def test_encodings_are_pythons(content, tmp_path):
     assert "café" in read(written(tmp_path, "mine.py", content)).text
-
-
-def test_line_ends_are_pythons(tmp_path):
-    """str.splitlines splits at more characters than Python."""
-    source = read(written(tmp_path, "mine.py", "a = '\u2028\x0c'\nb = 1\r\nc = 2\rd = 3\n".encode()))
-    assert [source.code(line) for line in (2, 3, 4)] == ["b = 1", "c = 2", "d = 3"]
 
 
 NO_SUBMISSION = {  # name: (content, words)
@@ -67,6 +62,7 @@ NO_SUBMISSION = {  # name: (content, words)
     "no.ipynb": (b"x = 1", "no.ipynb is not a notebook: it is not JSON"),
     "deep.ipynb": (b"[" * 10**6, "deep.ipynb is not a notebook: it is not JSON"),
     "list.ipynb": (b"[]", "list.ipynb is not a readable notebook"),
+    "magics.ipynb": (notebook("%a\n" * 10**4), "that are not Python"),
     "sheets.ipynb": (b'{"worksheets": [1]}', "sheets.ipynb is not a readable notebook"),
     "cells.ipynb": (b'{"cells": [{"cell_type": "code", "source": [1]}]}', "cells.ipynb is not a readable notebook"),
     "none.ipynb": (notebook(), "none.ipynb is empty"),
@@ -94,25 +90,17 @@ def test_invalid_submissions_are_explained(name, tmp_path):
     assert (raised.value.line, raised.value.place) == LINES.get(name, (raised.value.line, raised.value.place))
 
 
-def test_missing_files_and_folders_are_explained(tmp_path):
+def test_what_cannot_be_read_is_explained(tmp_path, monkeypatch):
+    """Neither a pipe nor a folder blocks it."""
     (tmp_path / "folder.py").mkdir()
     os.symlink("nowhere", tmp_path / "link.py")
-    for name, words in {"folder.py": "is a folder", "nothing.py": "does not exist", "link.py": "does not exist"}.items():
-        with pytest.raises(SubmissionError, match=f"{name} {words}"):
-            read(tmp_path / name)
-    for path in (tmp_path, "/", "."):
-        with pytest.raises(SubmissionError, match="is a folder"):
-            read(path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
-def test_a_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
-    with pytest.raises(SubmissionError, match=r"pipe\.py is not a regular file"):
-        read(tmp_path / "pipe.py")
+    says = {"folder.py": "is a folder", "nothing.py": "does not exist", "link.py": "does not exist",
+            "pipe.py": "is not a regular file", "/": "is a folder", ".": "is a folder"}
+    for name, words in says.items():
+        with pytest.raises(SubmissionError, match=words):
+            read(name if name in "/." else tmp_path / name)
 
-
-def test_an_unreadable_file_is_explained(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -132,14 +120,13 @@ def test_cells_are_joined_and_lines_keep_their_numbers():
     assert set(source.functions) == {"np", "f"}
 
 
-def test_a_cell_is_a_string_or_a_list_of_lines():
-    found = [source_of_notebook("a.ipynb", notebook(cell)).text for cell in ("x = 1\ny = 2", ["x = 1\n", "y = 2"])]
-    assert found[0] == found[1] == "x = 1\ny = 2"
-
-
-def test_the_previous_notebook_format_is_read():
-    sheets = [{"cells": [{"cell_type": "code", "input": ["x = 1\n", "y = 2"]}, {"cell_type": "heading", "source": "z"}]}]
-    assert source_of_notebook("a.ipynb", json.dumps({"nbformat": 3, "worksheets": sheets}).encode()).text == "x = 1\ny = 2"
+def test_cells_are_strings_or_lists_of_lines_in_this_format_and_the_previous(tmp_path):
+    """And pictures do not count as code."""
+    sheets = {"worksheets": [{"cells": [{"cell_type": "code", "input": ["x = 1\n", "y = 2"]}, {"cell_type": "heading", "source": "z"}]}]}
+    pictures = json.loads(notebook("x = 1\ny = 2"))
+    pictures["cells"][1]["outputs"] = ["A" * 3 * 2**20]
+    for content in (json.dumps(sheets).encode(), notebook("x = 1\ny = 2"), notebook(["x = 1\n", "y = 2"]), json.dumps(pictures).encode()):
+        assert read(written(tmp_path, "a.ipynb", content)).text == "x = 1\ny = 2"
 
 
 @pytest.mark.parametrize("cell, text", {
@@ -171,17 +158,6 @@ def test_a_cell_that_is_not_python_is_left_out():
         expect(source, "h", ["x"])
 
 
-def test_too_many_magics_are_an_error():
-    with pytest.raises(SubmissionError, match="that are not Python"):
-        source_of_notebook("a.ipynb", notebook("%a\n" * 10**4))
-
-
-def test_pictures_do_not_count_as_code(tmp_path):
-    content = json.loads(notebook("x = 1"))
-    content["cells"][1]["outputs"] = ["A" * 3 * 2**20]
-    assert read(written(tmp_path, "a.ipynb", json.dumps(content).encode())).text == "x = 1"
-
-
 # Definitions
 
 TOP_LEVEL = (
@@ -207,19 +183,6 @@ def test_the_exercise_is_found_by_file_name_or_function(name, text, exercise):
     assert exercise_of(source_of_text(name, text), COURSE) == exercise
 
 
-@pytest.mark.parametrize("text, words", {
-    "def softmax_backwards(d, x): ...": "hw.py defines softmax_backwards: did you mean softmax_backward?",
-    "def SOFTMAX_BACKWARD(d, x): ...": "hw.py defines SOFTMAX_BACKWARD: did you mean softmax_backward?",
-    "def softmax_backward(): ...\ndef tanh_backward(): ...": "hw.py answers several exercises (softmax, tanh): name it after one",
-    "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward inside class A: move it to the top level",
-    "def solution(dout, x): ...": "hw.py defines no function of an exercise, such as softmax_backward",
-}.items())
-def test_files_without_an_exercise_are_explained(text, words):
-    with pytest.raises(SubmissionError) as raised:
-        exercise_of(source_of_text("hw.py", text), COURSE)
-    assert str(raised.value) == words
-
-
 @pytest.mark.parametrize("text", [
     "def f(dout, x): ...", "def f(g, y): ...", "def f(dout, x, eps=1e-5): ...", "def f(*a): ...", "def f(dout, *rest): ...",
     "def f(dout, x, /): ...", "def f(dout, x, *, axis=-1, **more): ...", "def f(dout=1, x=2): ...", "f = g", "@cached\ndef f(): ...",
@@ -229,7 +192,14 @@ def test_a_callable_function_is_accepted(text):
     expect(source_of_text("hw.py", text), "f", ["dout", "x"])
 
 
-@pytest.mark.parametrize("text, words", {
+NO_EXERCISE = {
+    "def softmax_backwards(d, x): ...": "hw.py defines softmax_backwards: did you mean softmax_backward?",
+    "def SOFTMAX_BACKWARD(d, x): ...": "hw.py defines SOFTMAX_BACKWARD: did you mean softmax_backward?",
+    "def softmax_backward(): ...\ndef tanh_backward(): ...": "hw.py answers several exercises (softmax, tanh): name it after one",
+    "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward inside class A: move it to the top level",
+    "def solution(dout, x): ...": "hw.py defines no function of an exercise, such as softmax_backward",
+}
+WRONG_ARGUMENTS = {
     "def f(x): ...": "f takes 1 argument (x), but is called as f(dout, x) (line 1)",
     "def f(): ...": "f takes 0 arguments (), but is called as f(dout, x) (line 1)",
     "\ndef f(dout, x, axis): ...": "f takes 3 arguments (dout, x, axis), but is called as f(dout, x) (line 2)",
@@ -241,17 +211,18 @@ def test_a_callable_function_is_accepted(text):
     "def g(dout, x): ...": "hw.py defines no f(dout, x)",
     "class A:\n    def f(self, dout, x): ...": "hw.py defines f inside class A: move it to the top level",
     "def main():\n    if x:\n        def f(dout, x): ...": "hw.py defines f inside function main: move it to the top level",
-}.items())
-def test_a_function_with_wrong_arguments_is_explained(text, words):
-    with pytest.raises(SubmissionError) as raised:
-        expect(source_of_text("hw.py", text), "f", ["dout", "x"])
-    assert str(raised.value) == words
+}
 
 
-def test_a_misspelled_function_names_its_line():
+@pytest.mark.parametrize("text, name, words, line", [
+    *[(text, None, words, None) for text, words in NO_EXERCISE.items()], *[(text, "f", words, None) for text, words in WRONG_ARGUMENTS.items()],
+    ("\n\ndef tanh_backwrad(dout, x): ...", "tanh_backward", "hw.py defines tanh_backwrad: did you mean tanh_backward?", 3),
+])
+def test_a_file_without_the_function_is_explained(text, name, words, line):
+    source = source_of_text("hw.py", text)
     with pytest.raises(SubmissionError) as raised:
-        expect(source_of_text("hw.py", "\n\ndef tanh_backwrad(dout, x): ..."), "tanh_backward", ["dout", "x"])
-    assert (str(raised.value), raised.value.line) == ("hw.py defines tanh_backwrad: did you mean tanh_backward?", 3)
+        expect(source, name, ["dout", "x"]) if name else exercise_of(source, COURSE)
+    assert str(raised.value) == words and line in (None, raised.value.line)
 
 
 def test_control_characters_are_not_shown():
