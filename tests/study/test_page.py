@@ -650,55 +650,14 @@ def test_bad_numbers(run, given, says):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    (["--input", "nowhere.json"], "cannot read nowhere.json (No such file or directory)"),
-    (["--input", ""], "cannot read '' (No such file or directory)"),
-    (["--input", "."], "cannot read . (Is a directory)"),
     (["--input", "binary"], "binary is not UTF-8 (byte 1 is 0xff); convert it with iconv"),
-    (["--input", "/dev/zero"], "/dev/zero is a pipe, socket or device"),
-    (["--input", "numbers.json", "--block"], "it lacks x, w_q, w_k, w_v, w_o, w_in, w_out, gain_attention, gain_mlp; give x, "),
-    (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint exclude each other: both give the numbers"),
-    (["--block", "post", "--station", "3"], "--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys, for --heads 2, "),
-    (["--rotary", "--station", "3"], "--station: the guided path is for one plain head from q, k and v, with at least two queries and two keys, for --heads 2, "),
-    (["--block", "--station", "4"], "--station 4: this page has 3 stations"),
-    (["--heads", "2", "--station", "2"], "--station 2: this page has 1 station"),
-    (["--station", "10"], "--station: invalid choice: "),
-    (["--guide", "--block"], "--guide opens the guide alone; leave out --block"),
-    (["--guide", "--out", "page.html"], "--guide opens the guide alone; leave out --out"),
-    (["--text", "abc"], "--text needs --checkpoint RUN, a trained model; give both"),
-    (["--block", "--layer", "1"], "--layer needs --checkpoint RUN, a trained model; give both"),
-    (["--head", "1"], "--head needs --checkpoint RUN"),
-    (["--norm", "rms_norm"], "--norm needs --block PLACEMENT, a block that has norms, such as pre or post"),
-    (["--norm", "rms_norm", "--block", "residual"], "--norm needs --block PLACEMENT, a block that has norms, such as pre or post"),
-    (["--norm", "batch_norm", "--block"], "invalid choice: 'batch_norm'"),
-    (["--block", "sideways"], "invalid choice: 'sideways'"),
-    (["--heads", "3"], "--heads must divide 4, the width of the page's numbers, got 3"),
-    (["--heads", "0"], "--heads must be a whole number from 1 to 6000, got 0"),
-    (["--input", "numbers.json", "--heads", "3"], "q must have a multiple of 3 columns, for that many heads; got q (2, 2)"),
-    (["--input", "numbers.json", "--heads", "2", "--key-value-heads", "1"],
-     "k must have as many columns as q for each head, 1, not 2; got k (2, 2), q (2, 2)"),
-    (["--input", "numbers.json", "--cross-entropy"], "it lacks w_u, targets; give q, k, v, w_u and targets"),
-    (["--input", "narrow.json", "--rotary"], "--rotary rotates pairs of features, and each head has 1; give an even number"),
-    (["--input", "long.json", "--rotary"], "--rotary needs as many queries as keys, got 2 and 1"),
-    (["--heads", "4", "--key-value-heads", "3"], "--key-value-heads must divide --heads, got 3 and 4"),
-    (["--key-value-heads", "2"], "--key-value-heads must be a whole number from 1 to 1, got 2"),
-    (["--heads", "4", "--rotary"], "--rotary rotates pairs of features, and each head has 1; give an even number"),
-    (["--dropout", "1"], "--dropout must be at least 0 and less than 1, got 1.0"),
-    *[(["--checkpoint", "run", "--text", "abc", f"--{flag}", *value], f"--checkpoint and --{flag} exclude each other: ")
-      for flag, *value in (["rotary"], ["dropout", "0.1"], ["cross-entropy"], ["key-value-heads", "1"])],
-    (["--out", "."], ". is a folder; name a file with --out"),
-    (["--out", ""], ". is a folder; name a file with --out"),
     (["--out", "pipe"], "pipe is a pipe, socket or device; name a file with --out"),
     (["--out", "pipe", "--force"], "pipe is a pipe, socket or device; name a file with --out"),
-    (["--out", "file/page.html"], "cannot write to file (File exists); choose another folder with --out"),
-    (["--checkpoint", "nowhere", "--text", "abc"], "nowhere does not exist; give the folder of a run"),
 ])
-def test_bad_usage(run, arguments, says):
-    pathlib.Path("file").write_text("")
+def test_bad_files(run, arguments, says):
+    """Other bad usage is in sessions/."""
     pathlib.Path("binary").write_bytes(b"[\xff]")
     os.mkfifo("pipe")
-    write_json(Q_K_V)
-    write_json(Q_K_V | {"q": [[1], [2]], "k": [[1], [2]]}, "narrow.json")
-    write_json(Q_K_V | {"k": [[1, 2]], "v": [[1, 2]]}, "long.json")
     one_line(run(*arguments, "--no-open"), says)
     assert not pathlib.Path("study.html").exists()
 
@@ -707,7 +666,7 @@ def test_bad_usage(run, arguments, says):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Folders of runs of two steps: on texts, and on a task."""
+    """Folders of runs of two steps."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "text.txt").write_text("ab ba\ncd " * 500)
     tiny = ["--width", "8", "--steps", "2", "--batch-size", "2"]
@@ -716,7 +675,6 @@ def runs(tmp_path_factory):
         for kind, out in (("characters", "text"), ("bytes", "bytes")):
             assert main(["train", *tiny, "--layers", "2", "--heads", "2", "--context", "8", "--text", "text.txt", "--tokenizer", kind,
                          "--out", out]) == 0
-        assert main(["train", *tiny, "--task", "reverse", "--model", "rnn", "--out", "rnn", "--threads", "1"]) == 0
     return folder
 
 
@@ -737,29 +695,6 @@ def test_a_head_of_a_trained_model(run, runs):
     assert run("--checkpoint", runs / "text", "--text", "ab", "--no-open")[0] == 0
     assert data_in("study.html")["extras"]["title"] == "Head 1 of layer 1"
     assert trained.head_of_run(runs / "bytes", "é\n", 1, 1).labels == ("\\xc3", "\\xa9", "⏎")
-
-
-@pytest.mark.parametrize("name, flags, says", [
-    ("text", ["--layer", "3"], "--layer 3 does not exist: RUN has layers 1 to 2"),
-    ("text", ["--layer", "0"], "--layer 0 does not exist: RUN has layers 1 to 2"),
-    ("text", ["--head", "-1"], "--head -1 does not exist: RUN has heads 1 to 2"),
-    ("text", ["--head", "2", "--heads", "2"], "--heads 2 from --head 2 on are too many: RUN has heads 1 to 2"),
-    ("text", ["--text", "abé€"], "the vocabulary has no 'é' '€'; it knows these 6: '\\n abcd'"),
-    ("text", ["--text", "a"], "the text has 1 character; give at least 2, so that there is a next one, and at most 8"),
-    ("text", ["--text", ""], "the text has 0 characters; give at least 2"),
-    ("bytes", ["--text", "ééééé"], "the text has 10 bytes; give at least 2, so that there is a next one, and at most 8"),
-    ("text", ["--text", "abcdabcda"], "the text has 9 characters; give at least 2, so that there is a next one, and at most 8"),
-    ("rnn", [], "RUN was trained on task 'reverse'; give a causal transformer trained on text, such as `minigrad train` makes"),
-])
-def test_bad_checkpoints(run, runs, name, flags, says):
-    text = [] if "--text" in flags else ["--text", "abc"]
-    one_line(run("--checkpoint", runs / name, *text, *flags, "--no-open"), says.replace("RUN", str(runs / name)))
-    assert not pathlib.Path("study.html").exists()
-
-
-def test_a_file_that_is_not_a_checkpoint(run):
-    pathlib.Path("file.npz").write_text("no archive")
-    one_line(run("--checkpoint", "file.npz", "--text", "abc", "--no-open"), "file.npz", (1,))
 
 
 def test_a_text_that_is_too_long_for_a_page(run, runs, monkeypatch):

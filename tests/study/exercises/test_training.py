@@ -4,7 +4,6 @@ import pathlib
 
 import numpy as np
 import pytest
-from refusals import one_line
 from student_answers import NO_SUM, SOFTMAX
 from tables import each
 
@@ -175,17 +174,6 @@ def test_the_command_checks_trains_and_compares(run, contents, code, says):
     assert (given, err) == (code, "")
     for sentence in says:
         assert sentence in out
-
-
-@pytest.mark.parametrize("contents, flags, says", [
-    ({"nothing.py": "x = 1"}, [], "nothing.py has no backward that the model can use: embedding_backward, "),
-    ({"a.py": SOFTMAX, "b.py": NO_SUM}, [], "a.py and b.py both define softmax_backward; give one of them"),
-    ({"a.py": "def f(:"}, [], "a.py is not Python"),
-    ({"a.py": SOFTMAX}, ["--steps", "0"], "expected --steps from 1 and --seed from 0, got 0 and 0"),
-    ({"a.py": SOFTMAX}, ["--plot", "a.py"], "a.py already exists; choose another name with --plot"),
-])
-def test_what_cannot_be_trained(run, contents, flags, says):
-    one_line(run(contents, *flags), says, (2,))
 
 
 def test_the_losses_are_drawn(run):
