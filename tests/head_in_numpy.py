@@ -6,18 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from nn.position import rotary_frequencies
 from study.page.attention import FROM_Q_K_V, FROM_X, Head
 
 Arrays = dict[str, np.ndarray]
 
 
 def softmax(scores):
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def safe_softmax(scores):
     """Zeros for a row of -inf."""
     largest = scores.max(-1, keepdims=True)
     e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
@@ -103,7 +97,8 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
     The scores and the weights are those that backward recomputes; what follows from them is forward's.
     """
     if head.expected is not None:
-        upstream = softmax(run(dataclasses.replace(head, expected=None), inputs, upstream, {})[0]["output"]) - head.expected
+        guessed = softmax(run(dataclasses.replace(head, expected=None), inputs, upstream, {})[0]["output"])
+        upstream = guessed * head.expected.sum(-1, keepdims=True) - head.expected
     changes = {"add": lambda dq, dk, dv: dq + dk + dv, **changes}
     add = changes.pop("add")
     if head.starts_from_x:
@@ -112,7 +107,7 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
     else:
         (q, k, v), dattended = (inputs[name] for name in FROM_Q_K_V), upstream
     keep = 1.0 if head.keep is None else head.keep
-    right = {"see": lambda h: head.mask, "normalise": lambda h: safe_softmax(h.hidden), "factor": head.factor,
+    right = {"see": lambda h: head.mask, "normalise": lambda h: softmax(h.hidden), "factor": head.factor,
              "bias": 0.0 if head.bias is None else head.bias, "for_weights": lambda h: h.dout @ turned(h.v),
              "weights": lambda h: h.p * keep}
     parts = right | changes
@@ -155,6 +150,6 @@ def rotate(head: Head, a: np.ndarray, direction: float) -> np.ndarray:
     """Rotary positions (..., T, D) as complex numbers, if the head has them."""
     if not head.rotary:
         return a
-    angles = np.arange(a.shape[-2])[:, None] * rotary_frequencies(a.shape[-1])
+    angles = np.arange(a.shape[-2])[:, None] * 10_000.0 ** (-np.arange(0, a.shape[-1], 2) / a.shape[-1])
     pairs = (a[..., ::2] + 1j * a[..., 1::2]) * np.exp(1j * direction * angles)
     return np.stack([pairs.real, pairs.imag], axis=-1).reshape(a.shape)

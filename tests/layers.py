@@ -157,7 +157,7 @@ ROWS = {
         [[FIXED["sinusoidal"](t, i, C) for i in range(C)] for t in range(T)]), TOKENS),
     "rotate": of_function(nn.position.rotate, lambda x: naive.turned(x, np.array([[f(t / 10_000 ** (2 * i / C)) for i in range(
         C // 2) for f in (math.cos, math.sin)] for t in range(T)])), TOKENS),
-    "attention_weights": of_function(F.attention_weights, lambda q, k: naive.softmax(q @ k.swapaxes(1, 2) / 2, -1), TOKENS, MEMORY),
+    "attention_weights": of_function(F.attention_weights, naive.attention_weights, TOKENS, MEMORY),
     "scaled_dot_product_attention": of_function(
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen),
         lambda q, k, v: naive.attention(q, k, v, np.where(SEEN, 0, -np.inf)), TOKENS, MEMORY, normal(B, T, C)),

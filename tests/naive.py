@@ -390,22 +390,32 @@ def weights_dropout(x, key, p):
     return out
 
 
-def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None, dropout_p=0.0, key=None):
-    """Query by query, key by key."""
+def weights_of_seen(q, k, mask=None, rotation=None, is_causal=False, scale=None):
+    """Query by query: where it is, and {key that it sees: weight}"""
     q, k = (q, k) if rotation is None else (turned(q, rotation), turned(k, rotation))
-    *leading, queries, size = q.shape
-    keys = k.shape[-2]
-    mask = np.broadcast_to(0.0 if mask is None else mask, (*leading, queries, keys))
-    out = zeros((*leading, queries, v.shape[-1]), q)
-    scale = 1 / math.sqrt(size) if scale is None else scale
-    factors = np.ones((*leading, queries, keys))
-    factors = weights_dropout(factors, key, dropout_p) if dropout_p else factors
-    for *head, i in np.ndindex(*leading, queries):
+    keys, scale = k.shape[-2], 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    mask = np.broadcast_to(0.0 if mask is None else mask, (*q.shape[:-1], keys))
+    for *head, i in np.ndindex(q.shape[:-1]):
         seen = [j for j in range(keys) if mask[*head, i, j] > -np.inf and (j <= i or not is_causal)]
-        scores = [sum(q[*head, i] * k[*head, j]) * scale + mask[*head, i, j] for j in seen]
-        e = [np.exp(s) for s in scores]
-        for j, weight in zip(seen, e):
-            out[*head, i] += v[*head, j] * (weight / sum(e) * factors[*head, i, j])
+        e = [np.exp(sum(q[*head, i] * k[*head, j]) * scale + mask[*head, i, j]) for j in seen]
+        yield (*head, i), {j: weight / sum(e) for j, weight in zip(seen, e)}
+
+
+def attention_weights(q, k, *arguments, **options):
+    out = zeros((*q.shape[:-1], k.shape[-2]), q)
+    for place, weights in weights_of_seen(q, k, *arguments, **options):
+        for j, weight in weights.items():
+            out[*place, j] = weight
+    return out
+
+
+def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None, dropout_p=0.0, key=None):
+    out = zeros((*q.shape[:-1], v.shape[-1]), q)
+    factors = np.ones((*q.shape[:-1], k.shape[-2]))
+    factors = weights_dropout(factors, key, dropout_p) if dropout_p else factors
+    for (*head, i), weights in weights_of_seen(q, k, mask, rotation, is_causal, scale):
+        for j, weight in weights.items():
+            out[*head, i] += v[*head, j] * (weight * factors[*head, i, j])
     return out
 
 

@@ -74,18 +74,14 @@ def scaled(angle, scaling):
     return (1 - smooth) * angle / factor + smooth * angle
 
 
-def turned(config, x):
-    """Rotary positions: each pair of features is a complex number."""
-    pairs = x[..., 0::2] + 1j * x[..., 1::2]
-    for t in range(x.shape[-2]):
-        for i in range(pairs.shape[-1]):
-            pairs[..., t, i] *= np.exp(1j * t * scaled(config.rotary_base ** (-2 * i / x.shape[-1]), config.rotary_scaling))
-    return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
+def rotation(config, T, D):
+    """Rotary positions: the cosine and sine of each position's angle, for each pair of features."""
+    angles = [scaled(config.rotary_base ** (-2 * i / D), config.rotary_scaling) for i in range(D // 2)]
+    return np.array([[f(t * angle) for angle in angles for f in (math.cos, math.sin)] for t in range(T)])
 
 
 def attention(p, config, x, context, hidden, causal=False, positions="none"):
     """(output, weights) of attention to the context, except where `hidden` (B, S)."""
-    of_heads = (lambda y: turned(config, y)) if positions == "rotary" else (lambda y: y)
     groups = config.key_value_heads or config.heads
     counts = config.heads, groups, groups
     ends = np.cumsum(counts)[:2] * (len(p["in_proj_weight"]) // sum(counts))
@@ -93,17 +89,17 @@ def attention(p, config, x, context, hidden, causal=False, positions="none"):
     q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1) for source, weight, bias, heads
                in zip((x, context, context), weights, biases, counts))
     k, v = (np.stack([y[:, h * groups // config.heads] for h in range(config.heads)], axis=1) for y in (k, v))
-    scores = of_heads(q) @ of_heads(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-    for t, s in np.ndindex(scores.shape[-2:]):
+    mask = np.zeros((*q.shape[:-1], k.shape[-2]))
+    for t, s in np.ndindex(mask.shape[-2:]):
         if positions == "relative":
             furthest = p["relative_bias"].shape[1] // 2
-            scores[:, :, t, s] += p["relative_bias"][:, min(max(t - s, -furthest), furthest) + furthest]
+            mask[:, :, t, s] += p["relative_bias"][:, min(max(t - s, -furthest), furthest) + furthest]
         if causal and not t - config.context < s <= t:
-            scores[:, :, t, s] = -np.inf
+            mask[:, :, t, s] = -np.inf
     if hidden is not None:
         for b, s in np.argwhere(hidden):
-            scores[b, :, :, s] = -np.inf
-    weights = naive.softmax(scores, -1)
+            mask[b, :, :, s] = -np.inf
+    weights = naive.attention_weights(q, k, mask, rotation(config, *q.shape[-2:]) if positions == "rotary" else None)
     return linear(p.below("out_proj"), np.concatenate(list((weights @ v).swapaxes(0, 1)), axis=-1)), weights
 
 

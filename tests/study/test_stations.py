@@ -37,17 +37,9 @@ def visited(browser, path):
 
 def gradients(head: Head) -> dict[str, np.ndarray]:
     """What the stations ask for, in NumPy: values of scores and weights, and gradients."""
-    q, k, v = (head.inputs[name] for name in ("q", "k", "v"))
-    scores = q @ k.T * head.factor
-    S = np.where(head.mask, scores, -np.inf)
-    P = np.exp(S) / np.exp(S).sum(axis=1, keepdims=True)
-    out = np.exp(P @ v)
-    guessed = out / out.sum(axis=1, keepdims=True)
-    dO = head.upstream if head.expected is None else guessed * head.expected.sum(axis=1, keepdims=True) - head.expected
-    dP = dO @ v.T
-    r = (dP * P).sum(axis=1, keepdims=True)
-    dS = P * (dP - r)
-    return {"scores": scores, "weights": P, "dP": dP, "row_sum": r, "dS": dS, "q": dS @ k * head.factor, "v": P.T @ dO}
+    values, found = run(head, head.inputs, head.upstream, {})
+    row_sum = (values["weights"] * found["weights"]).sum(axis=1, keepdims=True)
+    return values | {"dP": found["weights"], "row_sum": row_sum, "dS": found["scores"], "q": found["q"], "v": found["v"]}
 
 
 def raised(head: Head, name: str, index: tuple[int, int], by: float) -> Head:
