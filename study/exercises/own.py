@@ -248,7 +248,7 @@ def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, .
         if not source.startswith("def "):  # a lambda is a part of a line
             return found
         program = Program(source, backward.__globals__, lambda made: made[backward.__name__])
-        return (*mistakes_in(program, {*exercise.routine.arguments, *exercise.routine.results}), *found)
+        return (*mistakes_in({*exercise.routine.arguments, *exercise.routine.results}, program), *found)
 
     return dataclasses.replace(exercise.routine, right=with_parts, mistakes=own + (library.mistakes if library else ()),
                                edits=functools.cache(edits))

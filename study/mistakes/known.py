@@ -2,6 +2,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def function(name: str, forward: Callable[..., Any], backward: Callable[..., Any
                            functools.partial(backward, **options) if options else backward, inputs, constants,
                            statement=statement, options=options)
     results = tuple(f"d{argument}" for argument in found.learned)
-    ROUTINES[name] = routine_of_solution(backward, results, own or {}, statement, forms)
+    ROUTINES[name] = replace(routine_of_solution(backward, results, own or {}, statement, forms), forward=forward)
     FUNCTIONS[name] = found
     return found
 
@@ -40,9 +41,9 @@ def operation(name: str, op: type[Op], inputs: Callable[..., list[Any]], **optio
     constants = tuple(name for name, x in zip(names, drawn) if not is_learned(x))
     found = Differentiable(name, forward, backward_of(op, **options), inputs, constants, names,
                            (op.__doc__ or name).partition(":  ")[0].partition("\n")[0].rstrip(":"))
-    edits = functools.cache(lambda: tuple(mistakes_in(program_of(op, **options), {"dout", *names})))
+    edits = functools.cache(lambda: tuple(mistakes_in({"dout", *names}, program_of(op, **options))))
     results = tuple(f"d{argument}" for argument in found.learned)
-    ROUTINES[name] = Routine(name, found.backward, ("dout", *names), results, (), edits)
+    ROUTINES[name] = Routine(name, found.backward, ("dout", *names), results, (), edits, forward)
     FUNCTIONS[name] = found
     return found
 

@@ -9,12 +9,11 @@ and so, if `s` is missing, what a report says: "the sum over the row is missing:
 """
 import ast
 import collections
-import contextlib
 import copy
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -22,7 +21,6 @@ from typing import Any
 from .doctor.routine import Known
 from .rules import RULES, SELDOM
 
-Place = tuple[ast.AST, str, int | None]  # the node that contains an expression, the field, and the index in it
 Pattern = tuple[Any, ...]  # what is wrong, the right expression, wrong ones
 Written = ast.stmt  # a function, a class, or a row of a table, with functions in it
 FIXED = "axis", "keepdims", "dim", "dtype"  # keywords whose values no rule for any expression changes
@@ -64,15 +62,6 @@ class Program:
     def codes(self) -> dict[Written, CodeType]:
         return {written: compiled([written]) for written in self.module.body}
 
-    def with_module(self, module: ast.Module) -> Callable[..., Any]:
-        """What another module makes, compiled when it is called."""
-        @functools.cache
-        def function() -> Callable[..., Any]:
-            names = {**self.names, "__name__": __name__}  # what classes say that they are of
-            exec(compiled(module.body), names)
-            return self.made(names)
-        return lambda *inputs: function()(*inputs)
-
     def run(self, changed: Mapping[Written, CodeType] | None = None) -> Callable[..., Any]:
         names = {**self.names, "__name__": __name__}
         for code in {**self.codes, **(changed or {})}.values():
@@ -100,11 +89,14 @@ class Plain(ast.NodeTransformer):
             return ast.Call(ast.Attribute(arguments[0], name[3:], ast.Load()), arguments[1:], node.keywords)
         if name in OTHERWISE:
             return filled(OTHERWISE[name], dict(zip("ab", arguments)))
+        if name.endswith(".astype") and "dtype" in ast.unparse(arguments[0]):  # all is float64
+            return node.func.value  # type: ignore[attr-defined]
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)
-        return node.body if "self.needs" in ast.unparse(node.test) else node
+        test = ast.unparse(node.test)
+        return node.body if "self.needs" in test else node.orelse if "is_tensor" in test else node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
@@ -112,24 +104,25 @@ class Plain(ast.NodeTransformer):
         return node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Edit:
-    """One expression, what replaces it, and what is wrong with that."""
+    """What is wrong, and what replaces which expressions: one, or all that are alike."""
 
     what: str
-    place: Place
-    wrong: ast.expr
-    written: Written  # which it is in
-    letters: Mapping[str, ast.expr] = field(default_factory=dict)  # what they stand for, in `what`
+    changes: Mapping[ast.expr, ast.expr]  # by the expression itself: what replaces it, in letters if it has `letters`
+    letters: Mapping[ast.expr, Mapping[str, ast.expr]] = field(default_factory=dict)  # what they stand for there
+    form: ast.expr | None = None  # of all that are replaced
 
-    @contextlib.contextmanager
-    def made(self) -> Iterator[None]:
-        right = expression(self.place)
-        put(self.place, self.wrong)
-        try:
-            yield
-        finally:
-            put(self.place, right)
+    def made(self, node: Any, on_path: Container[ast.AST] = ()) -> Any:
+        """A tree with this edit: new nodes on the path to what is replaced, and the old ones beside."""
+        if isinstance(node, list):
+            return [self.made(part, on_path) for part in node]
+        if node in self.changes:
+            letters = self.letters.get(node, {}).items()
+            return filled(self.changes[node], {name: a if a is node else self.made(a, on_path) for name, a in letters})
+        if node not in on_path:
+            return node
+        return type(node)(**{name: self.made(value, on_path) for name, value in ast.iter_fields(node)})
 
 
 class Mistaken(Known):
@@ -146,9 +139,12 @@ class Mistaken(Known):
 
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
-        with self.edit.made():
-            code = compiled([self.edit.written])
-        return self.program.run({self.edit.written: code})
+        return self.program.run({written: compiled([self.edit.made(written, self.on_path)])
+                                 for written in self.program.module.body if written in self.on_path})
+
+    @property
+    def on_path(self) -> set[ast.AST]:
+        return {above for node in self.edit.changes for above in ancestors(node, self.words.enclosing)}
 
     @functools.cached_property
     def said(self) -> tuple[str, str]:
@@ -163,15 +159,22 @@ class Mistaken(Known):
         return self.said[1]
 
 
-def mistakes_in(program: Program, known: set[str]) -> list[Known]:
-    """Each edit of a program as a mistake; names of variables that are not `known` are explained."""
-    module = program.module
-    meanings = {local: value for local, value in assigned(module).items() if not {local, local.removeprefix("d")} & known}
-    enclosing = {child: node for node in ast.walk(module) for child in ast.iter_child_nodes(node)}
-    words = Words(enclosing, meanings, program.comments)
-    singly: list[Known] = [Mistaken(program, edit, words) for edit in edits_in(module)]
-    return singly + [Known(what.partition(": ")[0], what, {"instead": program.with_module(changed)}, True)
-                     for what, changed in everywhere(module)]
+def mistakes_in(known: Container[str], *programs: Program) -> list[Known]:
+    """Each edit of a program, or of several that compute the same, as a mistake; the likeliest first.
+
+    Names of variables that are not `known` are explained.
+    """
+    seen: dict[Program, set[tuple[Any, ...]]] = collections.defaultdict(set)
+    all_words = {program: words_of(program, known) for program in programs}
+    return [Mistaken(program, edit, words) for edits in TIERS for program, words in all_words.items()
+            for edit in unseen(edits(program.module), seen[program])]
+
+
+def words_of(program: Program, known: Container[str]) -> Words:
+    meanings = {local: value for local, value in assigned(program.module).items()
+                if local not in known and local.removeprefix("d") not in known}
+    enclosing = {child: node for node in ast.walk(program.module) for child in ast.iter_child_nodes(node)}
+    return Words(enclosing, meanings, program.comments)
 
 
 def assigned(tree: ast.AST) -> dict[str, ast.expr]:
@@ -189,41 +192,45 @@ def said(edit: Edit, words: Words) -> tuple[str, str]:
 
     "the factor n is missing: stretch replaces n * stretch, where stretch is (dn * n).mean(-1)".
     """
-    right, around = expression(edit.place), around_of(edit, words.enclosing)
-    codes, names = [ast.unparse(around)], [node.id for node in ast.walk(around) if isinstance(node, ast.Name)]
-    with edit.made():
-        codes.append(ast.unparse(edit.wrong if around is right else around))
-    before, after = map(shown, codes)
+    right, *others = edit.changes
+    if others:
+        name = edit.what.format(line="each sum", a="a", b="b", f="f")
+        says = f": {shown(edit.changes[right])} replaces {shown(edit.form)}" if edit.form else ""
+        return (name := f"{name}, everywhere" if says else name), name + says
+    around, letters = around_of(right, words.enclosing), edit.letters.get(right, {})
+    made = edit.made(around, set(ancestors(right, words.enclosing)))
+    before, after = (shown(node) for node in (around, made))
     if before == after:  # keepdims is what differs
-        before, after = (shown(code, dropped="") for code in codes)
-    line = next((node.targets[0].id for node in ancestors(edit.place[0], words.enclosing) if isinstance(node, ast.Assign)
+        before, after = (shown(node, "") for node in (around, made))
+    line = next((node.targets[0].id for node in ancestors(right, words.enclosing) if isinstance(node, ast.Assign)
                  and isinstance(node.targets[0], ast.Name)), "")
-    texts = {letter: told_of(node, edit.what, words) for letter, node in edit.letters.items()}
+    texts = {letter: told_of(node, edit.what, words) for letter, node in letters.items()}
     texts["line"] = line or "the result"
     name = edit.what.format(**{letter: words.comments.get(text, (text,))[0] for letter, text in texts.items()})
     subjects = [texts[letter] for letter in re.findall(r"\{(\w+)\}", edit.what)]
     why = next((words.comments[text][1] for text in subjects if text in words.comments), "")
-    meant = {name: shown(ast.unparse(words.meanings[name])) for name in names if name in words.meanings}
-    where = ", ".join(f"{name} is {meaning}" for name, meaning in meant.items())
+    names = dict.fromkeys(node.id for node in ast.walk(around) if isinstance(node, ast.Name))
+    where = ", ".join(f"{name} is {shown(words.meanings[name])}" for name in names if name in words.meanings)
     replaced = f"{after} replaces {before}" + (f", where {where}" if where else "")
     return name, f"{name}: {why or replaced}"
 
 
 def told_of(node: ast.expr, what: str, words: Words) -> str:
-    """What is said of an expression: the only factor or term in it that has a comment, or all of it."""
-    commented = {name for name in operands(node) if name in words.comments} if what.startswith("{") else set()
-    return commented.pop() if len(commented) == 1 else shown(ast.unparse(node))
+    """What is said of an expression: the only factor in it that has a comment, or all of it."""
+    commented = {name for name in factors(node) if name in words.comments} if what.startswith("{") else set()
+    text = commented.pop() if len(commented) == 1 else shown(node)
+    return f"({text})" if "1 - {" in what and isinstance(node, ast.BinOp) else text
 
 
-def operands(node: ast.expr) -> set[str]:
-    if isinstance(node, ast.BinOp):
-        return operands(node.left) | operands(node.right)
+def factors(node: ast.expr) -> set[str]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
+        return factors(node.left) | factors(node.right)
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-def around_of(edit: Edit, enclosing: dict[ast.AST, ast.AST]) -> ast.expr:
+def around_of(right: ast.expr, enclosing: dict[ast.AST, ast.AST]) -> ast.expr:
     """The operation that a variable is part of, or the expression itself."""
-    right = around = expression(edit.place)
+    around = right
     while isinstance(right, ast.Name) and not isinstance(around, ast.BinOp) and isinstance(enclosing[around], ast.expr):
         around = enclosing[around]  # type: ignore[assignment]
     return around
@@ -231,13 +238,13 @@ def around_of(edit: Edit, enclosing: dict[ast.AST, ast.AST]) -> ast.expr:
 
 def ancestors(node: ast.AST, enclosing: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
     while node in enclosing:
-        yield node
         node = enclosing[node]
+        yield node
 
 
-def shown(code: str, dropped: str = ", keepdims=True") -> str:
+def shown(node: ast.AST, dropped: str = ", keepdims=True") -> str:
     """As a student would write it."""
-    text = re.sub(r"swapaxes\((\w+), -1, -2\)", r"\1.T", code)
+    text = re.sub(r"swapaxes\((\w+), -1, -2\)", r"\1.T", ast.unparse(node))
     for long, short in (("np.", ""), (dropped, ""), ("axis=-1", "-1"), (" ** ", "**"), ("self.", "")):
         text = text.replace(long, short)
     return text
@@ -245,98 +252,76 @@ def shown(code: str, dropped: str = ", keepdims=True") -> str:
 
 # ---- edits ----
 
-def edits_in(module: ast.Module) -> Iterator[Edit]:
-    """In the order of the rules; one variable in place of another, or what it is a function of, before what is seldom."""
-    seen: set[tuple[Any, ...]] = set()
-    yield from unseen(by_rules(module, PATTERNS), seen)
-    for written in module.body:
-        yield from unseen(with_variables(written), seen)
-        yield from with_results_exchanged(written)
-    yield from unseen(by_rules(module, RARE), seen)
-
-
-def by_rules(module: ast.Module, patterns: list[Pattern]) -> Iterator[Edit]:
-    places = [(written, place) for written in module.body for place in places_in(written)]
-    for what, right, *wrong in patterns:
-        for written, place in places:
-            node, found = expression(place), {}
+def by_rules(module: ast.Module, patterns: list[Pattern] | None = None) -> Iterator[Edit]:
+    nodes = [node for written in module.body for node, _ in expressions_in(written)]
+    for what, right, *wrong in patterns or PATTERNS:
+        for node in nodes:
+            found: dict[str, ast.expr] = {}
             if is_any(right) and not isinstance(node, (ast.Name, ast.BinOp, ast.Call)):
                 continue
             if matches(right, node, found):
-                yield from (Edit(what, place, filled(pattern, found), written, found) for pattern in wrong)
+                yield from (Edit(what, {node: pattern}, {node: found}) for pattern in wrong)
 
 
 def unseen(edits: Iterable[Edit], seen: set[tuple[Any, ...]]) -> Iterator[Edit]:
     for edit in edits:
-        key = (id(edit.place[0]), *edit.place[1:], ast.dump(edit.wrong))
-        if key not in seen and ast.dump(edit.wrong) != ast.dump(expression(edit.place)):
+        dumps = [(node, ast.dump(edit.made(node))) for node in edit.changes]
+        if (key := tuple((id(node), dump) for node, dump in dumps)) not in seen and any(
+                dump != ast.dump(node) for node, dump in dumps):
             seen.add(key)
             yield edit
 
 
-def with_variables(written: Written) -> Iterator[Edit]:
+def with_variables(module: ast.Module) -> Iterator[Edit]:
     """One variable in place of another, or of an operation; what it is a function of; a sum of other products."""
-    values = assigned(written)
-    nodes = list(itertools.chain(*map(ast.walk, functions_in(written))))
-    variables = [argument.arg for node in nodes if isinstance(node, ast.arguments) for argument in node.args]
-    variables += [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    names = {name: ast.Name(name, ast.Load()) for name in variables if name != "self"}
-    for place in places_in(written):
-        node = expression(place)
-        if isinstance(node, ast.Name) and isinstance(value := values.get(node.id), ast.Call) and value.args:
-            yield Edit("a function is left out", place, copy.deepcopy(value.args[0]), written)
-        if place[1] == "value" and isinstance(place[0], ast.Attribute) and place[0].attr in ("sum", "mean"):
-            yield from (Edit("another sum", place, ast.BinOp(node, how, name), written)
-                        for name in names.values() for how in (ast.Mult(), ast.Div()))
-        if isinstance(node, ast.Name) and node.id in names or isinstance(node, (ast.BinOp, ast.Call, ast.Subscript)):
-            yield from (Edit("another variable", place, name, written) for name in names.values())
-
-
-def with_results_exchanged(written: Written) -> Iterator[Edit]:
-    for node in ast.walk(written):
-        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
-            for i in range(len(node.value.elts)):
-                for j in range(i):
+    for written in module.body:
+        values = assigned(written)
+        nodes = list(itertools.chain(*map(ast.walk, functions_in(written))))
+        variables = [argument.arg for node in nodes if isinstance(node, ast.arguments) for argument in node.args]
+        variables += [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        names = {name: ast.Name(name, ast.Load()) for name in variables if name != "self"}
+        for node, parent in expressions_in(written):
+            if isinstance(node, ast.Name) and isinstance(value := values.get(node.id), ast.Call) and value.args:
+                yield Edit("a function is left out", {node: value.args[0]})
+            if isinstance(parent, ast.Attribute) and parent.attr in ("sum", "mean"):
+                yield from (Edit("another sum", {node: ast.BinOp(node, how, name)})
+                            for name in names.values() for how in (ast.Mult(), ast.Div()))
+            if isinstance(node, ast.Name) and node.id in names or isinstance(node, (ast.BinOp, ast.Call, ast.Subscript)):
+                yield from (Edit("another variable", {node: name}) for name in names.values())
+        for node in ast.walk(written):
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                for j, i in itertools.combinations(range(len(node.value.elts)), 2):
                     results = list(node.value.elts)
                     results[i], results[j] = results[j], results[i]
-                    yield Edit("two results are exchanged", (node, "value", None), ast.Tuple(results, ast.Load()), written)
+                    yield Edit("two results are exchanged", {node.value: ast.Tuple(results, ast.Load())})
 
 
-def everywhere(module: ast.Module) -> Iterator[tuple[str, ast.Module]]:
-    """A rule at all places at once, where that is more than one: each sum along the wrong axis."""
+def everywhere(module: ast.Module) -> Iterator[Edit]:
+    """A rule at all places at once, where that is more than one: each sum along the wrong axis; in all lines, or in those
+    that dout goes through."""
+    nodes = [node for written in module.body for node, _ in expressions_in(written)]
+    backward = nodes_after("dout", module)
     for what, right, *wrong in PATTERNS:
         if any(word in what for word in WHOLE) and not is_any(right):
-            for pattern in wrong:
-                changer = Everywhere(right, pattern)
-                changed = changer.visit(copy.deepcopy(module))
-                if changer.count > 1:
-                    name = what.format(line="each sum", a="a", b="b", f="f")
-                    yield f"{name}, everywhere: {shown(ast.unparse(pattern))} replaces {shown(ast.unparse(right))}", changed
-    for axis in ("0", "-2", "1"):
-        along = Along(ast.parse(axis, mode="eval").body)
-        yield f"all sums, means and maxima run along axis {axis}", along.visit(copy.deepcopy(module))
+            letters = {node: found for node in nodes if matches(right, node, found := {})}
+            for some in (letters, {node: found for node, found in letters.items() if node in backward}):
+                if len(some) > 1:
+                    yield from (Edit(what, dict.fromkeys(some, pattern), some, right) for pattern in wrong)
+    axes = [node.value for node in ast.walk(module) if isinstance(node, ast.keyword) and node.arg == "axis"]
+    for axis in (0, -2, 1) if len(axes) > 1 else ():
+        yield Edit(f"all sums, means and maxima run along axis {axis}", dict.fromkeys(axes, ast.Constant(axis)))
 
 
-class Along(ast.NodeTransformer):
-    """Every axis becomes another one."""
-
-    def __init__(self, axis: ast.expr) -> None:
-        self.axis = axis
-
-    def visit_keyword(self, node: ast.keyword) -> ast.keyword:
-        return ast.keyword("axis", self.axis) if node.arg == "axis" else node
-
-
-class Everywhere(ast.NodeTransformer):
-    def __init__(self, right: ast.expr, wrong: ast.expr) -> None:
-        self.right, self.wrong, self.count = right, wrong, 0
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        node, found = super().visit(node), {}
-        if is_computed(node) and matches(self.right, node, found):
-            self.count += 1
-            return filled(self.wrong, found)
-        return node
+def nodes_after(name: str, module: ast.Module) -> set[ast.AST]:
+    """What is in a line that depends on a variable."""
+    names, found = {name}, set()
+    for line in ast.walk(module):
+        if isinstance(line, (ast.Assign, ast.Return)) and names & {node.id for node in ast.walk(line)
+                                                                   if isinstance(node, ast.Name)}:
+            names |= {node.id for node in ast.walk(line) if isinstance(getattr(node, "ctx", None), ast.Store)
+                      and isinstance(node, ast.Name)}
+            found |= set(ast.walk(line))
+    return found
 
 
 # ---- expressions ----
@@ -348,16 +333,16 @@ def functions_in(written: Written) -> list[ast.AST]:
     return [node for node in ast.walk(written) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
 
 
-def places_in(written: Written) -> Iterator[Place]:
-    """Where expressions are that functions compute."""
+def expressions_in(written: Written) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """What functions compute, each expression with the node that contains it."""
     for node in itertools.chain(*map(ast.walk, functions_in(written))):
         is_target = isinstance(getattr(node, "ctx", None), ast.Store)
         if is_target or isinstance(node, (ast.arguments, ast.keyword)) and getattr(node, "arg", "axis") in FIXED:
             continue
         for name, value in ast.iter_fields(node):
-            for index, one in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            for one in value if isinstance(value, list) else [value]:
                 if is_computed(one) and name not in OTHER_FIELDS and not is_fixed(one):
-                    yield node, name, index
+                    yield one, node
 
 
 def is_fixed(node: ast.expr) -> bool:
@@ -369,19 +354,6 @@ def is_fixed(node: ast.expr) -> bool:
 
 def is_computed(node: Any) -> bool:
     return isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-
-
-def expression(place: Place) -> ast.expr:
-    node, name, index = place
-    return getattr(node, name) if index is None else getattr(node, name)[index]
-
-
-def put(place: Place, new: ast.expr) -> None:
-    node, name, index = place
-    if index is None:
-        setattr(node, name, new)
-    else:
-        getattr(node, name)[index] = new
 
 
 def is_any(pattern: ast.AST) -> bool:
@@ -424,3 +396,5 @@ OTHERWISE = {name: parsed(text) for name, text in {
     "np.matmul": "a @ b", "operator.add": "a + b", "operator.sub": "a - b", "operator.mul": "a * b",
     "operator.truediv": "a / b", "operator.pow": "a ** b", "operator.neg": "-a", "negative": "-a",
 }.items()}
+TIERS: tuple[Callable[[ast.Module], Iterator[Edit]], ...] = (
+    by_rules, everywhere, with_variables, functools.partial(by_rules, patterns=RARE))

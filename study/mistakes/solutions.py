@@ -49,8 +49,8 @@ def routine_of(solution: Callable[..., Any], results: tuple[str, ...], own: dict
     name, arguments = solution.__name__.removesuffix("_backward"), tuple(inspect.signature(solution).parameters)
     named = {*re.findall(r"\w+", formula), *arguments, *results}
     known = tuple(Known(name, sentence, changes_of(*lines)) for name, (sentence, *lines) in own.items())
-    return Routine(name, right, arguments, results, known, functools.cache(lambda: tuple(
-        mistake for form in (solution, *forms) for mistake in mistakes_in(program_of(form), named))))
+    return Routine(name, right, arguments, results, known, functools.cache(
+        lambda: tuple(mistakes_in(named, *map(program_of, (solution, *forms))))))
 
 
 def changes_of(lines: str | Callable[..., Any], place: str = "") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .case import Case, Expected, Seen
-from .relations import Relation
+from .relations import Find, Relation
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -78,7 +78,7 @@ def float_arrays(case: Case) -> list[str]:
     return [key for key, value in case.seen[0].inputs.items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
 
 
-def is_changed(what: str, change: Change) -> Callable[[Case, str, Expected], str | None]:
+def is_changed(what: str, change: Change) -> Find:
     """Finds the input that was changed this way. For the unchanged input the result is known to be wrong."""
 
     def find(case: Case, name: str, reference: Expected) -> str | None:
@@ -109,17 +109,26 @@ def is_added(case: Case, name: str, reference: Expected) -> str | None:
     return None
 
 
-def is_added_on_the_way(case: Case, name: str, reference: Expected) -> str | None:
-    """An input was added to another before the right routine ran."""
-    for key, other in itertools.permutations(float_arrays(case), 2):
-        if case.explains(name, case.rerun(name, **{key: lambda seen, key=key, other=other: sum_of(seen, key, other)})):
-            return f"{{is}} what would be right if {other} were added to {key}"
-    return None
+def is_combined(what: str, how: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Find:
+    """Finds an input that was combined with another, or with the output, before the right routine ran."""
 
+    def combined(case: Case, key: str, other: str) -> Callable[[Seen], np.ndarray]:
+        inputs = case.routine.arguments[1:]
 
-def sum_of(seen: Seen, key: str, other: str) -> np.ndarray:
-    """The sum of two inputs in the shape of the first; ValueError if the other does not fit."""
-    return seen.inputs[key] + np.broadcast_to(seen.inputs[other], seen.inputs[key].shape)
+        def changed(seen: Seen) -> np.ndarray:
+            """In the shape of the first; ValueError if the other does not fit."""
+            with_it = seen.inputs[other] if other else case.routine.forward(*(seen.inputs[name] for name in inputs))
+            return how(seen.inputs[key], np.broadcast_to(with_it, seen.inputs[key].shape))
+        return changed
+
+    def find(case: Case, name: str, reference: Expected) -> str | None:
+        others = [*float_arrays(case), *([""] if case.routine.forward else [])]
+        for key, other in itertools.product(float_arrays(case), others):
+            if key != other and case.explains(name, case.rerun(name, **{key: combined(case, key, other)})):
+                return f"{{is}} what would be right if {what.format(key=key, other=other or 'the output')}"
+        return None
+
+    return find
 
 
 def has_another_mask(case: Case, name: str, reference: Expected) -> str | None:
@@ -159,5 +168,7 @@ AS_IF: tuple[Relation, ...] = (
     *(Relation(name, is_changed(*how)) for name, how in CHANGES.items()),
     Relation("rows left out", is_cut_off),
     Relation("something added", is_added),
-    Relation("added on the way", is_added_on_the_way),
+    *(Relation(f"{word} on the way", is_combined(what, how)) for word, what, how in (
+        ("added", "{other} were added to {key}", np.add), ("replaced", "{other} replaced {key}", lambda a, b: b),
+        ("multiplied", "{key} were multiplied by {other}", np.multiply))),
 )

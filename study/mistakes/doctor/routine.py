@@ -25,6 +25,7 @@ class Routine:
     results: tuple[str, ...]  # ("dx", "dweight")
     mistakes: tuple[Known, ...] = field(default=())
     edits: Callable[[], tuple[Known, ...]] = tuple  # more mistakes, made only if none of these explains the numbers
+    forward: Callable[..., Any] | None = None  # of the inputs but the upstream gradient
     say: Callable[[str], str] = str  # a sentence in the names that the inputs have
 
     def run(self, inputs: dict[str, Any], changes: dict[str, Any] | None = None) -> dict[str, np.ndarray | None]:

@@ -93,11 +93,11 @@ def attention(dout, q, k, v, may_look=True):
     total = e.sum(axis=-1, keepdims=True)  # the sum of e^x: each row has its own
     weights = e / total
 
-    dv = np.swapaxes(weights, -1, -2) @ dout
     dweights = dout @ np.swapaxes(v, -1, -2)
     # the sum over the row: every weight depends on every score of its row
     s = (dweights * weights).sum(axis=-1, keepdims=True)
     dscores = weights * (dweights - s)  # where masked, weights is 0, and so is dscores
+    dv = np.swapaxes(weights, -1, -2) @ dout
     dq = dscores @ k * scale
     dk = np.swapaxes(dscores, -1, -2) @ q * scale
     return dq, dk, dv
@@ -160,7 +160,7 @@ ATTENTION = {
                                            f"keepdims=True)"),
     "rowsum of v": ("the sum over the row is of dout * v: it should be of dweights * weights, or of dout * out",
                     "s = (dout * v).sum(axis=-1, keepdims=True)"),
-    "weights constant": ("the gradient through the weights is missing: only v gets one", "dweights = 0 * weights"),
+    "weights constant": ("dq and dk are zero: nothing comes back through the weights", "dweights = 0 * weights"),
     "dv of dweights": ("dv has dweights in place of the weights",
                        "dv = np.swapaxes(dout @ np.swapaxes(v, -1, -2), -1, -2) @ dout"),
     "diagonal only": ("softmax's backward has only the diagonal of its Jacobian",
@@ -285,6 +285,8 @@ HEADS = {
     "heads ignored": ("all of the width is taken for one head",
                       "turned = x.reshape(*x.shape[:-2], 1, *x.shape[-2:]); joined = x.reshape(*x.shape[:-3], "
                       "x.shape[-2], 1, -1)"),
+    "heads ignored, but in the scale": ("all of the width is taken for one head, and only the scale is that of a head",
+                                        "c = np.sqrt(heads); g = attention(dout, c * q, k, v); return c * g[0], g[1], g[2]"),
     "heads for their size": ("there are as many heads as one should have columns, and the other way round",
                              "turned = np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // heads, heads), -3, -2)"),
     "causal mask": ("backward has a causal mask, and forward has none: each query sees all keys",

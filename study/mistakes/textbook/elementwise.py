@@ -64,6 +64,10 @@ function("gelu", gelu, gelu_backward, lambda r: [1.5 * r.normal(size=(3, 4))], f
     "tanh's": ("the derivative of the approximation with tanh replaces that of the exact form",
                "t = np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)); "
                "return dout * (0.5 * (1 + t) + 0.5 * x * (1 - t**2) * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2))"),
+    "Phi (1 - Phi)": ("Phi (1 - Phi) replaces Phi's derivative, the density: that is how sigmoid is differentiated",
+                      "density = below * (1 - below)"),
+    "the bell's slope": ("the density is differentiated once more: it is itself Phi's derivative",
+                         "density = -x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)"),
     "no sqrt(2 pi)": ("the density lacks its 1 / sqrt(2 pi)", "density = np.exp(-x * x / 2)"),
     "silu's": ("the derivative of x sigmoid(x) replaces gelu's",
                "s = 1 / (1 + np.exp(-x)); return dout * (s + x * s * (1 - s))"),

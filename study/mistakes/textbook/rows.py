@@ -30,8 +30,14 @@ def distributed(dout, x):
 def by_jacobian(dout, x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
-    jacobian = np.where(np.eye(p.shape[-1]) > 0, (p * (1 - p))[..., None], -p[..., None] * p[..., None, :])
+    jacobian = p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
     return (jacobian @ dout[..., None])[..., 0]
+
+
+def by_quotient(dout, x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    total = e.sum(axis=-1, keepdims=True)
+    return dout * e / total - e * (dout * e).sum(axis=-1, keepdims=True) / total**2
 
 
 SOFTMAX = {
@@ -42,7 +48,7 @@ SOFTMAX = {
                       "p = np.exp(e / total) / np.exp(e / total).sum(axis=-1, keepdims=True)"),
     "log-probabilities": ("log p is used where p belongs", "p = np.log(e / total)"),
 }
-function("softmax", softmax, softmax_backward, normal((4, 4)), forms=(distributed, by_jacobian), own=SOFTMAX,
+function("softmax", softmax, softmax_backward, normal((4, 4)), forms=(distributed, by_jacobian, by_quotient), own=SOFTMAX,
          statement="out = e^x / (the sum of e^x), along the last axis")
 
 
@@ -96,7 +102,17 @@ def in_all_rows(dout, logits, targets):
     e = np.exp(logits - logits.max(axis=1, keepdims=True))
     p = e / e.sum(axis=1, keepdims=True)
     hot = np.where(np.arange(logits.shape[1]) == targets[:, None], 1.0, 0.0)  # one-hot: 1 at the target
-    return dout * (p - hot) * counted[:, None] / counted.sum()
+    share = counted[:, None] / counted.sum()  # 1 / N: of the N rows that count
+    return dout * (share * (p - hot))
+
+
+def by_probabilities(dout, logits, targets):
+    counted = targets != -100
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    hot = np.where(np.arange(logits.shape[1]) == targets[:, None], 1.0, 0.0)
+    dp = -dout * hot / p / counted.sum()  # dp: the gradient of p, which softmax's backward comes after
+    return p * (dp - (dp * p).sum(axis=1, keepdims=True))
 
 
 def logits_and_targets(r):
@@ -112,7 +128,7 @@ ALL = ("a = np.exp(logits - logits.max(axis=1, keepdims=True)); q = a / a.sum(ax
 NONE, FIRST, WRAPPED = "-1", "0", "targets % logits.shape[1]"  # which class an ignored target is taken for
 COUNTED, EVERY = "counted.sum()", "len(logits)"
 function("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, constants=("targets",),
-         forms=(in_all_rows,), own={
+         forms=(in_all_rows, by_probabilities), own={
     **{f"ignored rows count{', mean over all' if count == EVERY else ''}": (
         f"ignored rows keep their softmax{', and count in the mean' * (count == EVERY)}: their gradient is 0",
         ALL.format(NONE, count)) for count in (COUNTED, EVERY)},

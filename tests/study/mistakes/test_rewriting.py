@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad.ops.elementary import elementary
 from study.exercises import COURSE, check
 from study.mistakes.operations import backward_of, is_learned, program_of
-from study.mistakes.rewriting import PATTERNS, RARE, expression, matches, mistakes_in, places_in
+from study.mistakes.rewriting import PATTERNS, RARE, expressions_in, matches, mistakes_in
 from study.mistakes.solutions import source_of
 from study.mistakes.textbook import elementwise, norms, rows
 
@@ -73,7 +73,7 @@ def test_each_rule_fits_somewhere_in_the_course_or_the_library():
     modules = [ast.parse(source_of(exercise.solution)) for exercise in COURSE.values()]
     modules += [ast.parse(inspect.getsource(module)) for module in (elementwise, norms, rows)]  # in which their forms are
     modules += [program_of(op).module for op in {case.op for case in CASES}]
-    places = [expression(place) for module in modules for written in module.body for place in places_in(written)]
+    places = [node for module in modules for written in module.body for node, _ in expressions_in(written)]
     assert [what for what, right, *_ in PATTERNS + RARE if not any(matches(right, node, {}) for node in places)] == []
 
 
@@ -96,7 +96,7 @@ def wrong_ones(op, inputs, options):
     program = program_of(op, **options)
     again = program.run()(dout, *inputs)
     assert all(a is b or np.allclose(a, b, equal_nan=True) for a, b in zip(right, again, strict=True))
-    for mistake in mistakes_in(program, set()):
+    for mistake in mistakes_in((), program):
         try:
             with np.errstate(all="ignore"):
                 found = mistake.changes["instead"](dout, *(x.copy() if is_learned(x) else x for x in inputs))
