@@ -64,7 +64,7 @@ class Browser:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         urls = [one["request"]["url"] for one in sent if one["documentURL"].startswith(("file:", "blob:"))]
-        return [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
+        return [url for url in urls if not url.startswith(("file:", "data:", "about:", "blob:"))]
 
     def run(self, script: str, *arguments):
         return self.driver.execute_script(script, *arguments)

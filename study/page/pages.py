@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
 from minigrad.tracing.rerun import Backward
-from study.page import block, formulas, shares, stations
+from study.page import block, formulas, model, shares, stations
 from study.page.attention import FROM_Q_K_V, Head, Inputs, attention
 from study.page.mistakes import MISTAKES, check, with_row_sum
 
@@ -43,7 +43,8 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],
         "about_shares": [shares.IN_WORDS],
-        "stations": stations.stations(head) if stations.fits(head) else stations.of_heads(head),
+        **({"stations": stations.stations(head), "trains": {"text": TRAINS, "model": model.expressions(mistakes)}}
+           if stations.fits(head) else {"stations": stations.of_heads(head)}),
     })
 
 
@@ -97,6 +98,9 @@ STORY = ("Forward goes from left to right, to the loss L. Below each matrix is i
 
 WHY = ["*cat sees fish, it* ... *purrs* or *swims*? Each word guesses the next. Below each matrix: how fast the loss `L` "
        "of these guesses rises with it."]
+TRAINS = [f"A head of attention, {model.C} wide, learns to write a word of {model.LETTERS} letters from its end. It trains "
+          f"here, in {model.STEPS} steps, on this page's own trees of numbers. Choose a mistake above, "
+          "or write `dS` yourself:"]
 ALOUD = {"scores": {"negative": "To lower the loss, *{row}* should look more at *{column}*.",
                     "positive": "To lower the loss, *{row}* should look less at *{column}*."}}
 

@@ -130,6 +130,15 @@ STATIONS = [
          "reason": "`r_i` changes where row i of `O` does. A query that sees only key 0 takes all of `V_0`, whatever the "
                    "score."},
         row_sum=1),
+    station(
+        "25. An answer of your own trains a model", "Break it, train it", "weights backward",
+        ("Is a backward right because a model learns with it? Here one trains: choose *no row sum* under *Make a mistake*, "
+         "and press *Train*. What wins a row by its weight alone wins ever more of it, and the model stalls.",
+         "Or write your own `dS`. It is compared with finite differences first."),
+        {"text": "Now backward forgets the scale `s`, so `dQ` and `dK` are too large. What becomes of the training?",
+         "choices": ["It stalls", "It learns, but slowly", "Nothing happens: it learns as well"], "right": 2,
+         "reason": "Try it: *no scale*. Adam divides each gradient by its usual size, and so a constant factor is lost. A "
+                   "loss that falls does not show that gradients are right; that is why a gradient check is needed."}),
 ]
 
 

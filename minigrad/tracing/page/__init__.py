@@ -8,6 +8,7 @@ be edited.
     page.html, page.css       the document and its style
     formulas.js, terms.js     formulas as MathML; the terms of a number, written out
     nodes.js, computation.js  the trees, and what they compute; the trace's tensors and steps, in passes over the trees
+    model.js, training.js     a model that trains in a Worker, and a line for its backward; both on the page
     state.js                  what the user can change, and the numbers that follow from it
     picture.js, map.js        where matrices stand: the picture of the whole, what a step touches, and a map of it in small
     matrices.js, steps.js, number.js, difference.js, bars.js, edits.js    draw a part each, and change the state
@@ -56,7 +57,7 @@ of its output.
                     question, and names the guide's section on it. The page's address keeps what was answered
                     turns: {name of a switch: choice, ...}, while the station is open. Optional
                     QUESTION = {"text": line, "reason": line, ...} and one of
-                        "number": CELL    how large is it? with "term": k, only that term of the sum that it is
+                        "choices": [line, ...], "right": k    which comes true, once the model trains?
                         "sign": CELL      positive, negative or zero?
                         "smallest": CELL  which of a row is it? the index is the row's
                         "changes": {"tensor": ..., "kind": ...}, "edit": {"tensor": ..., "index": ..., "by": 1, "times": 1}
@@ -64,6 +65,8 @@ of its output.
                     CELL = {"tensor": ..., "index": [3, 1], "kind": "value" or "gradient"}
                     The page computes the answers. The cells asked for are veiled until then
     station         the number of the station that is open at first. Default: none
+    trains          {"text": [line, ...], "model": {...}}: a model that trains with the mistake that is chosen, or with a
+                    line that the user writes for the gradient of bars' scores (see study/page/model.py). Needs bars
 
 A formula is text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, `a / b`, `sqrt(D)`, `dS^T`, in which the
 names of tensors are replaced by their symbols. All other text is shown as it is, never as markup.
@@ -95,16 +98,17 @@ from ..steps import plain
 GENERATOR = "minigrad.tracing.page"  # in a meta tag, by which `is_page` knows the file
 MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 1_000_000  # of a page
+IN_WORKERS = "nodes.js", "model.js"  # too
 SCRIPTS = (
-    "formulas.js", "terms.js", "nodes.js", "computation.js", "state.js", "matrices.js", "picture.js", "map.js",
-    "steps.js", "number.js", "difference.js", "bars.js", "motion.js", "edits.js", "stations.js", "page.js",
+    "formulas.js", "terms.js", "computation.js", "state.js", "matrices.js", "picture.js", "map.js", "steps.js", "number.js",
+    "difference.js", "bars.js", "motion.js", "edits.js", "stations.js", "training.js", "page.js",
 )
 EXTRAS = {
     "title", "introduction", "layout", "hidden", "labels", "symbols", "editable", "steps", "switches", "mistakes", "shares",
-    "about_shares", "stations", "station", "axes", "bars", "aloud",
+    "about_shares", "stations", "station", "axes", "bars", "aloud", "trains",
 }
 Backwards = Mapping[str, Mapping[str, Backward]]
-QUESTIONS = {"number", "sign", "smallest", "changes"}
+QUESTIONS = {"choices", "sign", "smallest", "changes"}
 
 
 def write(
@@ -142,16 +146,18 @@ def html(trace: Any, extras: Mapping[str, Any] | None = None, backwards: Backwar
     extras, numbers = extras or {}, trace.as_dict()
     _check(numbers, extras, backwards or {})
     style = _part("page.css")
-    script = "".join(_part(name) for name in SCRIPTS)
+    worker, script = ("".join(_part(name) for name in names) for names in (IN_WORKERS, SCRIPTS))
     derives = {part: step.get("derives", {}) for name, step in extras.get("steps", {}).items()
                for part in (name, *step.get("joins", ()))}
     expressed = Expressed(trace.steps, trace.tensors, backwards, _switched(extras)).as_dict(derives)
     data = {"trace": _without_repetitions(numbers), "extras": extras, "expressions": expressed}
     parts = {
         "generator": GENERATOR,
-        "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'",
+        "policy": (f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(worker)}' '{_digest(script)}'; "
+                   "worker-src blob:; base-uri 'none'"),
         "title": _html.escape(str(extras.get("title") or trace.title or "A traced computation")),
         "style": style,
+        "worker": worker,
         "script": script,
         "data": as_json(data),
     }
@@ -241,8 +247,7 @@ def _names(extras: Mapping[str, Any]) -> Iterator[str]:
         yield from mistake.get("steps", ())
     for station in extras.get("stations", ()):
         question = station["question"]
-        asked = next(question[key] for key in QUESTIONS if key in question)
-        cells = [*(asked if isinstance(asked, list) else [asked]), *([question["edit"]] if "edit" in question else [])]
+        cells = [question[key] for key in ("sign", "smallest", "changes", "edit") if key in question]
         yield from [station["step"], *(cell["tensor"] for cell in cells)]
     yield from extras.get("axes", ())
     yield from extras.get("bars", {}).values()

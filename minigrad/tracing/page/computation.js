@@ -8,9 +8,6 @@ const flatten = (nested, found = []) => {
 };
 const asNumbers = nested => Float64Array.from(flatten(nested), Number);
 
-/** Ids as the page has them: the first, and how far apart the others are. */
-const asIds = apart => { let id = 0; return apart.map(step => (id += step)); };
-
 class Computation {
   constructor(trace, expressions) {
     this.nodes = new Nodes(expressions);
@@ -28,7 +25,7 @@ class Computation {
     for (const step of this.steps) this.connect(step);
     /* Where backward starts: gradients that no step sends. */
     this.seeds = [...this.tensors.values()].filter(t => t.gradient && !t.uses.length && t.step);
-    this.forwardLength = 1 + Math.max(...[...this.tensors.values()].flatMap(t => t.ids.value || []));
+    this.forward = each(1 + Math.max(...[...this.tensors.values()].flatMap(t => t.ids.value || [])), id => id);
     this.asTraced = this.tracedPass();
     this.isClosed = this.steps.every(step => !step.problem);
   }
@@ -239,7 +236,7 @@ class Computation {
   /** What a gradient at one tensor contributes to the gradient of another, earlier one. */
   carried(pass, start, arriving, t) {
     const given = new Map();
-    this.nodes.names.forEach((name, id) => { if (name === "input" || id < this.forwardLength) given.set(id, pass.numbers[id]); });
+    this.nodes.names.forEach((name, id) => { if (name === "input" || id < this.forward.length) given.set(id, pass.numbers[id]); });
     for (const seed of this.seeds) seed.ids.gradient.forEach(id => given.set(id, 0));
     start.ids.gradient.forEach((id, i) => given.set(id, arriving[i]));
     const numbers = this.nodes.evaluate(given);

@@ -7,7 +7,7 @@ const EXPONENTS = Array.from({length: 45}, (_, i) => -12 + i / 4);
 function differenceAt(name, place, h) {
   const given = computation.given(state.edits, activeSets()), id = computation.tensors.get(name).ids.value[place];
   const x = pass.numbers[id], at = moved => computation.objective(
-    computation.nodes.evaluate(new Map(given).set(id, moved), computation.forwardLength));
+    computation.nodes.evaluate(new Map(given).set(id, moved), computation.forward));
   return (at(x + h) - at(x - h)) / (2 * h);
 }
 

@@ -48,7 +48,7 @@ function rint(x) {
   return rest < 0.5 || rest === 0.5 && below % 2 === 0 ? below : below + 1;
 }
 
-/** NumPy's functions, by NumPy's names; `adds` is a sum of any number of nodes. */
+/** NumPy's functions, by NumPy's names. */
 const OF_NODES = {
   add: (a, b) => a + b, subtract: (a, b) => a - b, multiply: (a, b) => a * b, divide: (a, b) => a / b,
   negative: a => -a, square: a => a * a, power: (a, b) => a ** b, reciprocal: a => 1 / a,
@@ -61,10 +61,10 @@ const OF_NODES = {
   equal: (a, b) => a === b, not_equal: (a, b) => a !== b, isfinite: Number.isFinite, isnan: Number.isNaN,
   isinf: a => Math.abs(a) === Infinity, bitwise_and: (a, b) => a && b, bitwise_or: (a, b) => a || b, invert: a => !a,
   logical_not: a => !a, where: (condition, a, b) => condition ? a : b,
-  adds: (...all) => all.reduce((a, b) => a + b, 0),
-  maximums: (...all) => all.reduce((a, b) => Math.max(a, b), -Infinity),
-  minimums: (...all) => all.reduce((a, b) => Math.min(a, b), Infinity),
 };
+
+/** Of any number of nodes, one after another: [where it begins, the function of two]. */
+const REDUCED = {adds: [0, OF_NODES.add], maximums: [-Infinity, Math.max], minimums: [Infinity, Math.min]};
 
 /* ------------------------------------------------------------------------------------------------ the table */
 
@@ -77,25 +77,52 @@ class Nodes {
       const [number, count, arity] = nodes.slice(i, i += 3), start = this.names.length, name = functions[number];
       const before = nodes.slice(i, i += arity), steps = count > 1 ? nodes.slice(i, i += arity) : [];
       for (let k = 0; k < count; k++) {
-        this.names.push(name);
-        this.parts.push(before.map((back, part) => start - back + k * (steps[part] ?? 0)));
-        this.first.push(name === "number" ? Number(numbers[next++]) : 0);
+        this.add(name, before.map((back, part) => start - back + k * (steps[part] ?? 0)), name === "number" ? Number(numbers[next++]) : 0);
       }
     }
   }
 
   get length() { return this.names.length; }
 
-  /** The numbers of all nodes, or of the first, where `given` are those of inputs, and of cells that are held fixed. */
-  evaluate(given, length = this.length) {
-    const found = new Float64Array(length), value = part => found[part];
-    for (let id = 0; id < length; id++) {
-      const parts = this.parts[id];
-      if (given.has(id)) found[id] = given.get(id);
-      else if (this.names[id] === "number") found[id] = this.first[id];
-      else if (this.names[id] === "cell") found[id] = found[parts[0]];
-      else if (parts.length) found[id] = OF_NODES[this.names[id]](...parts.map(value));
-      else found[id] = this.names[id] === "adds" ? 0 : NaN;
+  /** Another node; its number. */
+  add(name, parts, number = 0) {
+    this.parts.push(parts);
+    this.first.push(number);
+    return this.names.push(name) - 1;
+  }
+
+  /** Nodes and what they are made of, each after its parts; of `choices`, 0 or 1 by node, only what is chosen. */
+  ordered(nodes, choices) {
+    const seen = new Set(), found = [];
+    const visit = id => {
+      if (seen.has(id)) return;
+      const [condition, a, b] = this.parts[id];
+      seen.add(id);
+      (this.names[id] === "where" && choices.has(condition) ? [condition, choices.get(condition) ? a : b] : this.parts[id]).forEach(visit);
+      found.push(id);
+    };
+    nodes.forEach(visit);
+    return found;
+  }
+
+  /** The numbers of nodes, by default of all, where `given` are those of inputs, and of cells that are held fixed. In several
+      lanes each node has as many numbers, one after another. */
+  evaluate(given, nodes = this.names.keys(), lanes = 1) {
+    const found = new Float64Array(this.length * lanes);
+    for (const id of nodes) {
+      const name = this.names[id], parts = this.parts[id], start = id * lanes, end = start + lanes;
+      const [first, reduce] = REDUCED[name] || [], of = OF_NODES[name];
+      if (given.has(id)) {
+        const x = given.get(id);
+        if (x.length) found.set(x, start); else found.fill(x, start, end);
+      } else if (name === "cell") found.copyWithin(start, parts[0] * lanes, (parts[0] + 1) * lanes);
+      else if (reduce) {
+        found.fill(first, start, end);
+        for (const part of parts) for (let k = 0; k < lanes; k++) found[start + k] = reduce(found[start + k], found[part * lanes + k]);
+      } else if (parts.length) {
+        const [a, b = a, c = a] = parts.map(part => part * lanes);
+        for (let k = 0; k < lanes; k++) found[start + k] = of(found[a + k], found[b + k], found[c + k]);
+      } else found.fill(name === "number" ? this.first[id] : NaN, start, end);
     }
     return found;
   }

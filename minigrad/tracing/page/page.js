@@ -19,6 +19,7 @@ function drawMistake() {
       element("h3", {}, `What the gradient check says${isEdited() ? " of the numbers the page began with" : ""}`),
       element("pre", {tabindex: 0}, mistake.check),
     ] : []),
+    ...(extras.trains ? [button("Train with it", () => { visit(stations.length); train(""); }, {class: "go"})] : []),
   );
 }
 
@@ -167,6 +168,7 @@ function drawAll() {
   listenToControls();
   new ResizeObserver(measureBar).observe(byId("controls"));
   addEventListener("resize", fitToScreen);
+  startTraining();
   startPath();
   showAddress();
   addEventListener("popstate", () => {

@@ -21,18 +21,13 @@ const named = ({tensor, index, kind}) => {
 const withLabel = one => element("span", {}, named(one), " ", ((extras.labels[one.tensor] || {}).columns || [])[last(one.index)] ?? "");
 const rowOf = ({index, ...cell}) => each(last(numbersOf(cell).shape), j => ({...cell, index: [...index, j]}));
 
-/** The terms of a number asked for, or one of the terms that it is the sum of. */
-function termOf({number, sign, term: k}, of = right) {
-  const {tensor, index, kind} = number || sign, [{term: all}] = computation.explain(of, tensor, index, kind).parts;
-  const whole = unfold(all, of);
-  return k === undefined ? whole : whole.parts[k];
+/** The terms of a number asked for. */
+function termOf({sign: {tensor, index, kind}}, of = right) {
+  return unfold(computation.explain(of, tensor, index, kind).parts[0].term, of);
 }
 
 const largestBeside = cell => Math.max(...numbersOf(cell).data.map(Math.abs)); // in its matrix
 const isSmall = (x, cell) => Math.abs(x) <= 1e-9 * largestBeside(cell); // but for rounding
-/** How far an answer may be off, unless the number is larger: less than 0.05 where all numbers are small. */
-const leeway = cell => Math.min(0.05, Number((largestBeside(cell) / 10).toPrecision(1)));
-const isNear = (said, x, cell) => Math.abs(said - x) <= Math.max(leeway(cell), 0.05 * Math.abs(x));
 const signOf = (q, of = right) => isSmall(numberAt(q.sign, of), q.sign) ? "zero" : numberAt(q.sign, of) > 0 ? "positive" : "negative";
 
 /** What changes by a question's edit, perhaps with a mistake: [{place, before, after}]. */
@@ -59,30 +54,18 @@ function smallestOf({smallest, to}, of = right) {
   return cells.filter(one => isSmall(size(one) - target, one));
 }
 
-/** What is right with a known mistake only, or is another number of the same matrix: the usual wrong answers, in words. */
+/** What is right with a known mistake only: the usual wrong answers, in words. */
 function nameWrong(question, text) {
-  const kind = kindOf(question), {number} = question, said = parsed(text), isSame = x => Math.abs(said - x) <= 0.0006 + 0.002 * Math.abs(x);
-  const mistake = text && extras.mistakes.find(mistake => number ? isSame(termOf(question, passWith(mistake)).value) : kind.isRight(question, text, mistake));
-  if (mistake) return [`This would be right with a mistake, *${mistake.title || mistake.name}*:`, ...[mistake.sentence || []].flat()];
-  if (!number) return [];
-  if (isNear(-said, termOf(question).value, number)) return ["The size is right, the sign is not."];
-  const {data, shape} = numbersOf(number), place = data.findIndex(isSame), index = place < 0 ? [] : unravel(shape, place);
-  if (question.term !== undefined || place < 0) return [];
-  const isTransposed = `${index}` === `${number.index.slice().reverse()}`, called = `${symbol({name: number.tensor, kind: number.kind})}_{${index}}`;
-  return [`That is \`${called}\`, ${isTransposed ? "with the indices exchanged" : last(index) === last(number.index) ? "from another row" : "from another column"}.`];
+  const mistake = text && !question.choices && extras.mistakes.find(one => kindOf(question).isRight(question, text, one));
+  return mistake ? [`This would be right with a mistake, *${mistake.title || mistake.name}*:`, ...[mistake.sentence || []].flat()] : [];
 }
 
-/** By the key that a question has: the cells it veils; `choices`, [[text, label, label as text], ...], unless the answer is
-    typed or clicked; whether a text is right; and the answer, in words and in terms. */
+/** By the key that a question has: the cells it veils; `choices`, [[text, label, label as text], ...], unless cells are clicked;
+    whether a text is right; and the answer, in words and in terms. */
 const QUESTIONS = {
-  number: {
-    veils: q => [q.number],
-    isRight: (q, text, mistake) => isNear(parsed(text), termOf(q, passWith(mistake)).value, q.number),
-    answer: (q, text) => {
-      const {value} = termOf(q), isOpposite = !given().isRight && isNear(-parsed(text), value, q.number);
-      return [`It is ${shown(value)}, and you said ${text}${isOpposite ? ": the size is right, the sign is not" : ""}.`];
-    },
-    lines: q => writePart({term: termOf(q)}),
+  choices: { // to foretell, by training, what comes of it
+    veils: () => [], choices: q => q.choices.map(text => [text, text, text]), isRight: (q, text) => text === q.choices[q.right],
+    answer: q => [`${q.choices[q.right]}.`], lines: () => [],
   },
   sign: {
     veils: q => rowOf({...q.sign, index: lead(q.sign.index)}),
@@ -240,6 +223,7 @@ const IN_WORDS = {none: "not answered", right: "answered right", wrong: "answere
 function drawStation() {
   const section = byId("path"), here = station();
   section.hidden = !here;
+  document.body.classList.toggle("trying", Boolean(here && here.question.choices));
   drawInvitation();
   if (!here) return section.replaceChildren();
   const list = stations.map(({title}, i) => element("li", {}, button(stationName(i + 1), () => visit(i + 1), {
@@ -276,14 +260,9 @@ function drawQuestion(question) {
       element("input", {type: "radio", name: "answer", value, "aria-label": spoken}), label));
     form.append(text, element("div", {role: "radiogroup", ...labelled}, ...labels));
     read = () => (form.querySelector(":checked") || {value: ""}).value;
-  } else if (question.changes) {
+  } else {
     form.append(text, element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
       element("b", {class: "count"}, `${state.chosen.size} cells chosen.`)));
-  } else {
-    const field = element("input", {type: "text", inputmode: "decimal", "aria-describedby": "within", ...labelled});
-    form.append(text, element("div", {}, field),
-      element("p", {class: "hint", id: "within"}, `Right if within ${leeway(question.number)}, or within 5%.`));
-    read = () => Number.isFinite(parsed(field.value)) ? String(parsed(field.value)) : "";
   }
   const again = state.tried === null ? []
     : [element("div", {class: "again", tabindex: -1}, ...["*Not yet.* Try once more.", ...nameWrong(question, state.tried)].map(line => derivation(line, symbolOf)))];
@@ -292,7 +271,7 @@ function drawQuestion(question) {
     event.preventDefault();
     const said = read();
     const isGiven = said || question.changes;
-    say(isGiven ? "" : kind.choices ? "Choose an answer first." : "Type a number first.");
+    say(isGiven ? "" : "Choose an answer first.");
     if (isGiven) answer(said);
   });
   return form;
@@ -330,7 +309,7 @@ function readAddress() {
     const [, verdict, text] = /^(right|wrong) (.*)$/.exec(address.get(stationName(i + 1))) || [];
     const kind = kindOf(question);
     const makesSense = kind.choices ? kind.choices(question).some(([value]) => value === text)
-      : question.changes ? /^(\d+( \d+)*)?$/.test(text) : Number.isFinite(parsed(text || ""));
+      : /^(\d+( \d+)*)?$/.test(text);
     if (verdict && makesSense) keepAnswer({isRight: kind.isRight(question, text), text}, i + 1); // by the numbers as they are
     else state.answers.delete(i + 1);
   });

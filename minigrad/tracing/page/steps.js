@@ -206,7 +206,7 @@ function outline(one, term) {
 function workOut(step, {writes}) {
   outline(null);
   if (station()) {
-    const {question} = station(), asked = question.number || question.sign;
+    const {question} = station(), asked = question.sign;
     if (given() && asked) outline({...asked, name: asked.tensor}, termOf(question));
     return [];
   }
