@@ -7,6 +7,11 @@ import minigrad as mg
 from minigrad.tracing import Trace
 
 INPUTS = "q", "k", "v", "upstream"
+# numbers of a user
+Q_K_V = {"q": [[1, 0.5], [0, 2]], "k": [[1, 1], [-1, 0.5]], "v": [[1, 2], [3, 4]], "upstream": [[1, 0], [0.5, -1]]}
+X = {"x": [[1, 0.5], [0, 2]], "w_q": [[1], [2]], "w_k": [[1], [-1]], "w_v": [[1, 0, 1], [2, 1, 0]],
+     "w_o": [[1, 2], [0, 1], [1, 1]], "upstream": [[1, 0], [0.5, -1]]}
+CLASSES = {"w_u": [[0.5, -1, 2], [1, 0, -0.5]], "targets": [2, 0]}
 
 
 def draw(random, t: int, d: int) -> dict[str, np.ndarray]:

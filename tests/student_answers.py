@@ -11,6 +11,7 @@ with the label by hand; there are none if the mistake has no name.
 `two_dimensional.txt` has answers for matrices only (`.T`, `sum(0)`): a right body for each exercise, below it what is replaced
 in it by what, and the names, or "right".
 """
+import json
 import pathlib
 import re
 import textwrap
@@ -27,9 +28,28 @@ def softmax_backward(dout, x):
     return p * (dout - (dout * p).sum(-1, keepdims=True))
 """
 NO_SUM = SOFTMAX.replace(" - (dout * p).sum(-1, keepdims=True)", "")
+# a teacher's own exercise
+FILE = '''
+import numpy as np
+statement = "Find the gradients."
+shapes = {"x": "M N", "scale": "N"}
+
+def forward(x, scale):
+    return np.tanh(x) * scale
+'''
+BACKWARD = '''
+def backward(dout, x, scale):
+    return dout * scale * (1 - np.tanh(x)**2), (dout * np.tanh(x)).sum(0)
+'''
 FOLDER = pathlib.Path(__file__).parent / "study" / "exercises" / "submissions"
 TWO_DIMENSIONAL = FOLDER.parent / "two_dimensional.txt"
 HEAD = re.compile(r"^# ---- (right|wrong twice|wrong): (.*?)(?: => (.*))?$")
+
+
+def notebook(*cells: str, **changes) -> bytes:
+    return json.dumps({"nbformat": 4, "cells": [
+        {"cell_type": "markdown", "source": "# def text_backward(): ..."},
+        *({"cell_type": "code", "source": cell, "outputs": []} for cell in cells)]} | changes).encode()
 
 
 @dataclass(frozen=True)

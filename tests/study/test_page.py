@@ -3,7 +3,6 @@ page does in a browser is tested in test_page_in_browser.py and tests/minigrad/t
 import dataclasses
 import functools
 import json
-import math
 import os
 import pathlib
 import webbrowser
@@ -25,6 +24,7 @@ from models.config import PLACEMENTS
 from models.transformer import Block
 from head_in_numpy import CHANGES, run as numpy_run
 from nn.position import rotate
+from pages import CLASSES, Q_K_V, X
 from refusals import one_line
 from study.page import block, formulas, mistakes, pages, shares, trained
 from study.page.attention import (
@@ -426,11 +426,6 @@ def test_a_model_is_left_as_it_was():
 
 # ---- the command ----
 
-Q_K_V = {"q": [[1, 0.5], [0, 2]], "k": [[1, 1], [-1, 0.5]], "v": [[1, 2], [3, 4]], "upstream": [[1, 0], [0.5, -1]]}
-X = {"x": [[1, 0.5], [0, 2]], "w_q": [[1], [2]], "w_k": [[1], [-1]], "w_v": [[1, 0, 1], [2, 1, 0]],
-     "w_o": [[1, 2], [0, 1], [1, 1]], "upstream": [[1, 0], [0.5, -1]]}
-
-
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -520,7 +515,6 @@ def test_an_error_leaves_the_old_page(run):
     assert pathlib.Path("study.html").read_bytes() == before
 
 
-CLASSES = {"w_u": [[0.5, -1, 2], [1, 0, -0.5]], "targets": [2, 0]}
 WIDE = {"q": [[1, 0.5, -1, 2], [0, 2, 1, -1]], "k": [[1, 1], [-1, 0.5]], "v": [[1], [3]], "upstream": [[1, 0], [0.5, -1]]}
 OF_A_BLOCK = X | {"w_o": [[1, 2], [0, 1], [1, 1]], "w_in": [[1, 0.5, -1], [0.5, 2, 0]], "w_out": [[1, 0], [-1, 2], [0.5, 1]],
                   "gain_attention": [1, 0.5], "gain_mlp": [-1, 2]}
@@ -594,57 +588,14 @@ def test_variants(run, source):
     assert ("x" in shapes) == bool(source) and "q_rotated" in shapes and "dropped" in shapes
 
 
-BAD_NUMBERS = [  # the file, and what the message says
+@pytest.mark.parametrize("given, says", [
     ("", "numbers.json is empty; give a file with text"),
-    ("{", "numbers.json: not valid JSON: expecting property name enclosed in double quotes in line 1, column 2"),
-    ('{"q": [[1, 2],\n [3, 4]', "not valid JSON: expecting ',' delimiter in line 2, column 8"),
-    ("[" * 100_000, "its lists are nested too deeply; a matrix is a list of rows"),
-    ("[1]", "expected an object with q, k, v and upstream, got a list"),
-    ('{"q": [[1]], "q": [[2]]}', "'q' appears twice"),
-    ({name: Q_K_V[name] for name in ("q", "k", "upstream")}, "it lacks v; give q, k, v and upstream"),
-    ({name: X[name] for name in ("x", "upstream")}, "it lacks w_q, w_k, w_v, w_o; give x, w_q, w_k, w_v, w_o and upstream"),
-    (X | {"q": [[1]]}, "it has x, and also q; give q, k and v, or x with w_q, w_k, w_v and w_o"),
-    (Q_K_V | dict(q=[[1, 2], [3]]), "q is ragged: row 0 has 2 numbers, row 1 has 1"),
-    (Q_K_V | dict(q=[[1, 2, 3], [4, 5, 6]]), "k must have as many columns as q; got k (2, 2), q (2, 3)"),
-    (Q_K_V | dict(v=[[1, 2]]), "v must have as many rows as k; got v (1, 2), k (2, 2)"),
-    (Q_K_V | dict(upstream=[[1, 2, 3]]), "upstream must have as many rows as q; got upstream (1, 3), q (2, 2)"),
-    (X | {"w_q": [[1]]}, "w_q must have as many rows as x has columns; got w_q (1, 1), x (2, 2)"),
-    (X | {"w_k": [[1, 2], [3, 4]]}, "w_k must have as many columns as w_q; got w_k (2, 2), w_q (2, 1)"),
-    (X | {"w_o": [[1, 2]]}, "w_o must have as many rows as w_v has columns; got w_o (1, 2), w_v (2, 3)"),
-    (X | {"upstream": [[1], [2]]}, "upstream must have as many columns as w_o; got upstream (2, 1), w_o (3, 2)"),
-    (Q_K_V | dict(q=[[math.nan, 1], [1, 1]]), "NaN is not allowed; numbers must be finite"),
-    (json.dumps(Q_K_V).replace("0.5", "1e999"), "q[0][1] is inf; numbers can be at most 1,000,000"),
-    (Q_K_V | dict(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers can be at most 1,000,000"),
-    (Q_K_V | dict(q=[[1, True], [0, 2]]), "q[0][1] must be a number, got true"),
-    (Q_K_V | dict(q=[[1, "2"], [0, 2]]), "q[0][1] must be a number, got the string '2'"),
-    (Q_K_V | dict(q=[1, 2]), "q[0] must be a row, a list of numbers, got the number 1"),
-    (Q_K_V | dict(q=5), "q must be a list of rows of numbers, got the number 5"),
-    (Q_K_V | dict(q=[[], []]), "q[0] must be a row, a list of numbers, got an empty list"),
-    (Q_K_V | dict(causal=1), "causal must be true or false, got the number 1"),
-    (Q_K_V | dict(scale=True), "scale must be a number, got true"),
-    (Q_K_V | dict(labels="ab"), "labels must be a list of strings, got the string 'ab'"),
-    (Q_K_V | dict(labels=["a", 2]), "labels must be a list of strings, got a list"),
-    (Q_K_V | dict(labels=["a"]), "labels has 1 string for 2 tokens"),
-    (Q_K_V | dict(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
-    (Q_K_V | dict(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
-    ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "there are more than the 6,000 numbers, values and gradients together, that a page can show; keep the first 4 rows of q, "),
     ({"q": [[1.5] * 800] * 800}, "bytes, far more than a page can show; keep a few rows and columns of each matrix"),
-]
-
-
-BAD_CLASSES = [
-    ({"targets": [1]}, "targets must be a list of 2 classes, one for each token, got a list of 1"),
-    ({"targets": 2}, "targets must be a list of 2 classes, one for each token, got the number 2"),
-    ({"targets": [0, 3]}, "targets[1] must be a class from 0 to 2, a column of w_u; got 3"),
-    ({"targets": [0.5, 1]}, "targets[0] must be a class from 0 to 2, a column of w_u; got 0.5"),
-    ({"w_u": [[1, 2, 3]]}, "w_u must have as many rows as v has columns; got w_u (1, 3), v (2, 2)"),
-    ({"upstream": [[1, 2]]}, "it has targets, and also upstream; with targets, upstream follows from the cross-entropy"),
-]
-BAD_NUMBERS += [({name: Q_K_V[name] for name in FROM_Q_K_V} | CLASSES | wrong, says) for wrong, says in BAD_CLASSES]
-
-
-@pytest.mark.parametrize("given, says", BAD_NUMBERS, ids=[says[:40] for _, says in BAD_NUMBERS])
+    ({name: [[1.5] * 100] * 100 for name in Q_K_V},
+     "there are more than the 6,000 numbers, values and gradients together, that a page can show; keep the first 4 rows of q, "),
+])
 def test_bad_numbers(run, given, says):
+    """Others are in sessions/."""
     one_line(run("--no-open", "--input", write_json(given)), says)
     assert not pathlib.Path("study.html").exists()
 

@@ -1,12 +1,41 @@
-"""Golden sessions of the command, in sessions/: see tests/sessions.py."""
+"""Golden sessions of the command, and messages: see tests/sessions.py."""
+import json
+import os
 import pathlib
 
+import numpy as np
 import pytest
 
+from pages import CLASSES, Q_K_V, X
 from sessions import replay, sections
+from student_answers import BACKWARD, FILE, notebook
+from study.exercises.own import load
+from study.exercises.submission import LARGEST, exercise_of, expect, read, source_of_text
+
+
+def written(name: str, content: str | bytes) -> pathlib.Path:
+    path = pathlib.Path(name).absolute()
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+COURSE = {"softmax": "softmax_backward", "tanh": "tanh_backward", "gelu": "gelu_backward", "clip": "clip_by_norm"}
+NAMES = {
+    "np": np, "json": json, "math": np, "os": os, "Path": pathlib.Path, "load": load, "notebook": notebook, "LARGEST": LARGEST,
+    "FILE": FILE, "BACKWARD": BACKWARD, "Q_K_V": Q_K_V, "X": X, "CLASSES": CLASSES,
+    "own": lambda source, name="own_exercise.py": load(written(name, source)),
+    "read": lambda name, content: read(written(name, content)),
+    "exercise_of": lambda text: exercise_of(source_of_text("hw.py", text), COURSE),
+    "expect": lambda text: expect(source_of_text("hw.py", text), "f", ["dout", "x"]),
+}
 
 
 @pytest.mark.parametrize("path, title", sections(pathlib.Path(__file__).parent / "sessions"))
 def test_sessions(run, in_this_process, path, title, tmp_path, monkeypatch):
+    def page(given) -> str:
+        """What the command prints of these numbers."""
+        written("numbers.json", given if isinstance(given, str) else json.dumps(given))
+        return "".join(run("study", "--no-open", "--input", "numbers.json")[1:])
+
     monkeypatch.chdir(tmp_path)
-    replay(path, title, run)
+    replay(path, title, run, NAMES | {"page": page})

@@ -1,25 +1,16 @@
-"""A teacher's own exercise: what a file needs, the exercise that it makes, and the errors if something is wrong."""
+"""A teacher's own exercise: what a file needs, the exercise that it makes, and what its document says. Errors are in sessions/."""
 import pathlib
 import re
 
 import numpy as np
 import pytest
+from student_answers import FILE
 from tables import each
 
 from study.exercises import COURSE, text
 from study.exercises.answer import Direct
 from study.exercises.judge import judge
 from study.exercises.own import NEEDED, OPTIONAL, Derivatives, load, new
-
-FILE = '''
-import numpy as np
-statement = "Find the gradients."
-shapes = {"x": "M N", "scale": "N"}
-
-def forward(x, scale):
-    return np.tanh(x) * scale
-'''
-
 
 def write(folder, source, name="own"):
     path = folder / f"{name}_exercise.py"
@@ -230,82 +221,6 @@ def test_a_seed_decides_the_inputs(exercise_of):
     exercise = exercise_of(FILE)
     first, again, other = ([inputs["x"] for inputs in exercise.inputs(seed)] for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, again)) and not any(map(np.array_equal, first, other))
-
-
-BACKWARD = '''
-def backward(dout, x, scale):
-    return dout * scale * (1 - np.tanh(x)**2), (dout * np.tanh(x)).sum(0)
-'''
-FLAWED = {  # {flaw: (file, message)}
-    "no statement": (FILE.replace("statement", "words"), "statement is missing"),
-    "statement misspelt": (FILE.replace("statement", "statment"), "there is 'statment'; did you mean 'statement'?"),
-    "empty statement": (FILE.replace("Find the gradients.", " "), "statement is empty"),
-    "statement is no text": (FILE.replace('"Find the gradients."', "3"), "statement must be a string, not 3"),
-    "no forward": (FILE.replace("forward", "compute"), "forward is missing"),
-    "forward is no function": ("statement, shapes, forward = 'x', {}, 3", "forward must be a function, not 3"),
-    "no shapes": (FILE.replace("shapes", "sizes_of_all"), "shapes is missing"),
-    "shapes lack one": (FILE.replace(', "scale": "N"', ""), "shapes lacks 'scale', which forward(x, scale) takes"),
-    "shapes of another": (FILE.replace('"scale": "N"', '"scale": "N", "bias": "N"'), "shapes has 'bias', which forward"),
-    "letters without spaces": (FILE.replace('"M N"', '"MN"'), "in the shape 'MN', 'MN' is neither a letter nor a size"),
-    "a shape as a tuple": (FILE.replace('"M N"', "(2, 3)"), 'a shape is written like "M N", not (2, 3)'),
-    "shapes that do not fit": (FILE.replace('"scale": "N"', '"scale": "M"'), "forward raises ValueError: operands could not"),
-    "no Python": (FILE + "\nx = (", "line 9 is not Python"),
-    "raises when read": (FILE + "\n1 / 0", "it raises ZeroDivisionError: division by zero in line 9"),
-    "forward raises": (FILE.replace("return", "return missing +"), "forward raises NameError: name 'missing' is not defined in "
-                       "line 7, for shapes (2, 2), (2,)"),
-    "a list": (FILE.replace("return np.tanh(x) * scale", "return [1.0, 2.0]"), "forward must return one float64 array, not "
-               "[1.0, 2.0]"),
-    "a tuple": (FILE.replace("return np.tanh(x) * scale", "return x, scale"), "forward must return one float64 array, not "),
-    "nothing": (FILE.replace("return np.tanh(x) * scale", "pass"), "forward must return one float64 array, not None"),
-    "float32": (FILE.replace("* scale", "* scale.astype(np.float32) * np.float32(1)").replace("np.tanh(x)", "np.float32(2)"),
-                "forward must return one float64 array, not one of float32"),
-    "random": (FILE.replace("* scale", "* scale * np.random.random()"), "forward gives another result when it is called again"),
-    "writes": (FILE.replace("return", "x *= 2; return"), "forward writes to its argument x"),
-    "NaN": (FILE.replace("np.tanh", "np.log"), "forward gives NaN or infinity"),
-    "no gradient": (FILE.replace("np.tanh(x)", "np.zeros_like(x)"), "dx is always 0: forward does not depend on x"),
-    "steps": (FILE.replace("np.tanh(x) * scale", "np.floor(123456.7 * x) * scale"), "is not differentiable at most points"),
-    "too large": (FILE.replace('"M N"', '"A B C D E F N"'), "most inputs have more than 600 entries, too many for finite"),
-    "no draw": (FILE + "\ndraw = {'x': 'uniform'}", "draw of 'x' is 'uniform'; it may be 'normal', 'positive', 'mask'"),
-    "below nothing": (FILE + "\ndraw = {'x': 'below Q'}", "draw of 'x' is 'below Q'"),
-    "draw of another": (FILE + "\ndraw = {'y': 'normal'}", "draw has 'y', which forward(x, scale) does not take"),
-    "draw raises": (FILE + "\ndraw = {'x': lambda generator, shape: 1 / 0}", "draw of 'x' raises ZeroDivisionError"),
-    "draw of a wrong shape": (FILE + "\ndraw = {'x': lambda generator, shape: np.ones(5)}", "draw of 'x' gives array([1., 1., 1., "
-                              "1., 1.]) instead of an array of shape (2, 2)"),
-    "draw in float32": (FILE + "\ndraw = {'x': lambda generator, shape: np.ones(shape, 'f')}", "draw of 'x' gives float32"),
-    "all constant": (FILE + "\nconstants = ['x', 'scale']", "no argument gets a gradient"),
-    "another constant": (FILE + "\nconstants = ['eps']", "constants has 'eps'"),
-    "difficulty": (FILE + "\ndifficulty = 7", "difficulty must be from 1 to 5, not 7"),
-    "two hints": (FILE + "\nhints = ['a', 'b']", "hints must be three strings, each more helpful than the one before; there are 2"),
-    "hint": (FILE + "\nhint = ['a', 'b', 'c']", "there is 'hint'; did you mean 'hints'?"),
-    "limits": (FILE + "\nlimits = {'Q': 3}", "limits has 'Q': 3"),
-    "backward is wrong": (FILE + BACKWARD.replace("**2", ""), "backward is not the derivative of forward: dx["),
-    "backward in part": (FILE + BACKWARD.replace(".sum(0)", ""), "backward's dscale has the shape (2, 2), and scale has (2,)"),
-    "backward lacks one": (FILE + BACKWARD.replace(", (dout * np.tanh(x)).sum(0)", ""), "backward must return dx, dscale"),
-    "backward's arguments": (FILE + BACKWARD.replace("(dout, x, scale)", "(dout, x)"), "backward raises TypeError"),
-    "a mistake is right": (FILE + BACKWARD + "\nmistakes = {'m': ('...', backward)}", "mistakes['m'] gives the right gradients"),
-    "a mistake raises": (FILE + "\nmistakes = {'m': ('...', lambda *a: 1 / 0)}", "mistakes['m'] raises ZeroDivisionError"),
-    "a mistake without words": (FILE + BACKWARD + "\nmistakes = {'m': backward}", "mistakes['m'] must be a sentence and a"),
-    "a mistake lacks one": (FILE + "\nmistakes = {'m': ('...', lambda dout, x, scale: dout)}", "mistakes['m'] must return dx"),
-}
-
-
-@pytest.mark.parametrize("name", FLAWED)
-def test_a_flaw_is_reported_in_a_line(tmp_path, name):
-    source, said = FLAWED[name]
-    path = write(tmp_path, source)
-    with pytest.raises(ValueError) as caught:
-        load(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: {said}") or said in message, message
-    assert "\n" not in message and caught.value.__suppress_context__
-
-
-def test_a_missing_file_and_a_bad_name(tmp_path):
-    with pytest.raises(ValueError, match="No such file"):
-        load(tmp_path / "none_exercise.py")
-    (tmp_path / "my-own.py").write_text(FILE)
-    with pytest.raises(ValueError, match="cannot name a function"):
-        load(tmp_path / "my-own.py")
 
 
 DOCUMENT = (pathlib.Path(__file__).parents[3] / "docs" / "exercises.md").read_text(encoding="utf-8")
