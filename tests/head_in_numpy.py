@@ -99,7 +99,7 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
     if head.expected is not None:
         guessed = softmax(run(dataclasses.replace(head, expected=None), inputs, upstream, {})[0]["output"])
         upstream = guessed * head.expected.sum(-1, keepdims=True) - head.expected
-    changes = {"add": lambda dq, dk, dv: dq + dk + dv, **changes}
+    is_wrong, changes = bool(changes), {"add": lambda dq, dk, dv: dq + dk + dv, **changes}
     add = changes.pop("add")
     if head.starts_from_x:
         x, w_q, w_k, w_v, w_o = (inputs[name] for name in FROM_X)
@@ -119,6 +119,8 @@ def run(head: Head, inputs: Arrays, upstream: np.ndarray, changes: dict[str, Any
     dq, dk, dv = (out_of_heads(head, *a) for a in ((h.dq, H, True), (h.dk, G, True), (h.dv, G)))
     values = dict(q=q, k=k, v=v, scores=h.scores, masked_scores=h.hidden, weights=h.p, output=attended)
     gradients = dict(output=upstream, weights=h.dp, masked_scores=h.ds, scores=h.ds, q=dq, k=dk, v=dv)
+    if is_wrong:  # what the page shows as r
+        gradients["row_sum"] = h.rowsum if h.rowsum.shape[-1] == 1 else (h.p * h.dp).sum(-1, keepdims=True)
     if head.starts_from_x:
         values |= dict(attended=attended, output=attended @ w_o)
         gradients |= dict(attended=dattended, w_o=attended.T @ upstream, w_q=x.T @ dq, w_k=x.T @ dk, w_v=x.T @ dv,

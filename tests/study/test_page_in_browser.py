@@ -1,4 +1,4 @@
-"""The pages of `minigrad study` in a browser: mistakes, switches and shares agree with the engine."""
+"""The pages of `minigrad study` in a browser. That all their numbers are right is tested in test_page_numbers_in_browser.py."""
 import dataclasses
 import functools
 import itertools
@@ -8,16 +8,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from head_in_numpy import CHANGES, run
+from head_in_numpy import run
 from minigrad.tracing import page
 from minigrad.tracing import shares as shares_of
 from models.config import PLACEMENTS
-from study.page import block, mistakes, pages, shares
+from study.page import block, pages, shares
 from study.page.attention import (
     DEFAULT, FROM_Q_K_V, FROM_X, Head, attention, dropout, heads_of, with_cross_entropy, next_words)
-
-WRONG = 1e-9  # relative to the largest gradient; larger differences are marked
-
 
 def drawn(from_x: bool, T: int, D: int, seed: int, **changes) -> Head:
     generator = np.random.default_rng(seed)
@@ -53,52 +50,6 @@ def opened(browser, tmp_path):
     return call
 
 
-ROW_SUMS = {  # of the weights p and their gradient, with a mistake of this name
-    "": lambda p, dp: (p * dp).sum(-1, keepdims=True),
-    "attention: rowsum averaged": lambda p, dp: (p * dp).mean(-1, keepdims=True),
-    "attention: rowsum without weights": lambda p, dp: dp.sum(-1, keepdims=True),
-    "attention: rowsum of the weights": lambda p, dp: p.sum(-1, keepdims=True),
-}
-
-
-def weights_of(head: Head, changes: dict) -> tuple[np.ndarray, np.ndarray]:
-    """The weights and their gradient in this backward."""
-    values, gradients = run(head, head.inputs, head.upstream, changes)
-    return values["weights"], gradients["weights"]
-
-
-def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
-    """Each gradient on the page is the wrong one, marked exactly where it is wrong."""
-    numbers, marked = browser.arrays(), browser.arrays("wrong")
-    right = run(head, head.inputs, head.upstream, {})[1]
-    changes = CHANGES[mistake.name]
-    wrong = run(head, head.inputs, head.upstream, changes)[1]
-    for name in head.inputs:
-        expected = pytest.approx(wrong[name], abs=1e-9 * max(1, abs(wrong[name]).max()))
-        assert numbers[name, "gradient"] == expected, (mistake.name, name)
-        differs = abs(wrong[name] - right[name]) > WRONG * abs(right[name]).max()
-        assert (marked[name, "gradient"] == differs).all(), (mistake.name, name)
-    expected, true = (ROW_SUMS.get(name, ROW_SUMS[""])(*weights_of(head, changes))
-                      for name, changes in ((mistake.name, changes), ("", {})))
-    assert numbers["row_sum", "gradient"] == pytest.approx(expected, abs=1e-9 * max(1, abs(expected).max())), mistake.name
-    assert (marked["row_sum", "gradient"] == (abs(expected - true) > WRONG * abs(true).max())).all(), mistake.name
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_mistakes_are_those_in_numpy(browser, opened, name):
-    head = HEADS[name]
-    opened(page_of(name))
-    fitting = [mistake for mistake in mistakes.MISTAKES if mistake.fits(head, pages.trace_of(attention, head))]
-    listed = page_of(name).extras["mistakes"]
-    assert [one["name"] for one in listed] == [mistake.name for mistake in fitting]
-    for i, mistake in enumerate(fitting):
-        browser.choose("#mistakes", i)
-        words = [part.strip() for part in listed[i]["sentence"].split("`")[::2]]  # without its formulas
-        assert all(part in browser.text("#mistake") for part in words), mistake.name
-        assert "products" not in browser.text("#mistake .counts"), mistake.name  # a joined step's result
-        assert_mistake(browser, head, mistake)
-
-
 def roles(browser) -> tuple[set, set]:
     """The tensors that the step shown reads and writes."""
     found = browser.run("""return ["read", "written"].map(role => [...document.querySelectorAll(`[data-role=${role}]`)].map(
@@ -110,34 +61,23 @@ def go_to(browser, title: str) -> None:
     browser.run("goTo(steps.findIndex(step => step.isBackward && step.title.startsWith(arguments[0])) + 1)", title)
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", ["default", "x", "heads"])
 def test_the_row_sum_has_two_spellings_and_a_step_of_its_own(browser, opened, name):
     head = HEADS[name]
     opened(page_of(name))
     out, index = head.product, "0,2,0" if head.heads > 1 else "2,0"
-    inputs = {tensor: array.copy() for tensor, array in head.inputs.items()}
-    first = next(iter(inputs))
     for spelling, read in ((0, {("weights", "value"), ("weights", "gradient")}), (1, {(out, "value"), (out, "gradient")})):
         browser.run("goTo(0)")
         browser.choose("#switch-row_sum", spelling)
-        inputs[first][1, 0] += 0.75
-        browser.type(first, "1,0", repr(float(inputs[first][1, 0])))
-        values, gradients = run(head, inputs, head.upstream, {})
-        gradients["row_sum"] = (values["weights"] * gradients["weights"]).sum(-1, keepdims=True)
-        found = browser.arrays()
-        assert found["row_sum", "gradient"].shape == gradients["row_sum"].shape
-        for tensor in ("row_sum", *inputs):
-            assert found[tensor, "gradient"] == pytest.approx(gradients[tensor], abs=1e-9), (spelling, tensor)
+        browser.type(next(iter(head.inputs)), "1,0", "0.75")  # after which nothing is veiled
+        symbol = {"output": "O", "attended": "A", "attended_heads": "A_h"}[out] if spelling else "P"
+        terms = {f"d{symbol}[{index}] · {symbol}[{index}]", f"{symbol}[{index}] · d{symbol}[{index}]"}
+        assert any(term in browser.focus("row_sum", index, "gradient") for term in terms)
         go_to(browser, "Row sum")
         assert roles(browser) == (read, {("row_sum", "gradient")})
         go_to(browser, "Softmax")
         assert roles(browser) == ({("weights", "value"), ("weights", "gradient"), ("row_sum", "gradient")},
                                   {("scores", "gradient")})
-        symbol = {"output": "O", "attended": "A", "attended_heads": "A_h"}[out] if spelling else "P"
-        terms = {f"d{symbol}[{index}] · {symbol}[{index}]", f"{symbol}[{index}] · d{symbol}[{index}]"}
-        browser.run("goTo(0)")
-        assert any(term in browser.focus("row_sum", index, "gradient") for term in terms)
-        assert ("row_sum", "value") not in found
 
 
 def test_a_step_with_a_mistake_does_not_derive_the_right_rule(browser, opened):

@@ -16,6 +16,7 @@ Numbers = dict[tuple[str, str], np.ndarray]  # {(tensor, kind): array}
 SHAPES, INPUTS, ACTIONS = 2, 10, 20  # for each variant; 4, 50 and 100 look harder, and take four minutes
 
 FIELDS = {  # of a variant, drawn at random
+    "square": lambda random: {},
     "from q, k and v": lambda random: {"from_x": False, "bias": random.random() < 0.5},
     "from x": lambda random: {"from_x": True, "bias": random.random() < 0.5},
     "heads": lambda random: {"heads": int(random.integers(2, 4))},
@@ -35,6 +36,7 @@ def drawn(random: np.random.Generator, name: str) -> Inputs:
     from_x, p, has_bias, has_targets = (fields.pop(key, None) for key in ("from_x", "dropout", "bias", "cross_entropy"))
     H, G = fields.get("heads", 1), fields.get("key_value_heads") or fields.get("heads", 1)
     lengths = dict(zip("TSCDVOM", random.integers(2, 5, 7)), H=H, G=G)
+    lengths |= dict.fromkeys("TSCDVOM", 4) if name == "square" else {}
     lengths["D"] += lengths["D"] % 2 if "rotary" in fields else 0
     lengths["S"] = lengths["T"] if from_x or "rotary" in fields else lengths["S"]
     axes = AXES_FROM_X if from_x else AXES_FROM_Q_K_V
@@ -85,6 +87,7 @@ def expected(numbers: Inputs, mistake: mistakes.Mistake | None = None, is_row_su
         if not mistake:
             for name, value in values.items():
                 assert arrays[name, "value"] == close(value), name
+            gradients.pop("row_sum", None)
             for name, gradient in gradients.items():
                 assert arrays[name, "gradient"] == close(gradient), name
         arrays |= {(name, "gradient"): gradient for name, gradient in gradients.items()}
@@ -133,14 +136,14 @@ def assert_shown(shown: dict, arrays: Numbers, where) -> None:
 
 @pytest.fixture
 def opened(browser, tmp_path, monkeypatch):
-    """A function that opens the page of numbers of a variant, and returns its switches."""
+    """A function that opens the page of numbers of a variant, and returns its extras."""
     monkeypatch.setattr(pages, "check", lambda head, mistake: [])
 
-    def call(name: str, numbers: Inputs) -> list[dict]:
+    def call(name: str, numbers: Inputs) -> dict:
         made = pages.page_of_block(numbers) if "block" in name else pages.page_of_head(numbers)
         browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras, backwards=made.backwards))
         assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
-        return made.extras["switches"]
+        return made.extras
     return call
 
 
@@ -236,16 +239,35 @@ class Walk:
         return doing.__name__
 
 
+def fitting(numbers: Inputs) -> list[mistakes.Mistake]:
+    return [mistake for mistake in mistakes.MISTAKES if isinstance(numbers, Head) and mistake.fits(numbers, pages.trace_of(attention, numbers))]
+
+
 @pytest.mark.parametrize("name", [name if name in ("all", "block of all") else pytest.param(name, marks=pytest.mark.long) for name in FIELDS])
 def test_a_random_walk(browser, opened, name):
     """Edits, undo, switches, steps and mistakes: after each, all numbers are right, or as wrong as they should be."""
     random = np.random.default_rng(50 + list(FIELDS).index(name))
     numbers = drawn(random, name)
-    switches = opened(name, numbers)
-    fitting = [mistake for mistake in mistakes.MISTAKES if isinstance(numbers, Head) and mistake.fits(numbers, pages.trace_of(attention, numbers))]
-    walk, done = Walk(browser, random, numbers, switches, fitting), []
+    walk, done = Walk(browser, random, numbers, opened(name, numbers)["switches"], fitting(numbers)), []
     for _ in range(ACTIONS):
         done.append(walk.go())
         where = name, walk.mistake and walk.mistake.name, done
         assert_shown(browser.run(SHOWN), expected(walk.now(), walk.mistake, walk.turned[-1] == 1), where)
     assert browser.run(NOT_EXPLAINED) == []
+
+
+@pytest.mark.parametrize("name", ["square", "from x", "key-value heads", "all"])
+def test_each_mistake_is_that_in_numpy_and_marked_where_it_is_wrong(browser, opened, name):
+    numbers = drawn(np.random.default_rng(2), name)
+    listed, right, made = opened(name, numbers)["mistakes"], expected(numbers), fitting(numbers)
+    assert [one["name"] for one in listed] == [mistake.name for mistake in made]
+    for i, mistake in enumerate(made):
+        browser.choose("#mistakes", i)
+        words = [part.strip() for part in listed[i]["sentence"].split("`")[::2]]  # without its formulas
+        assert all(part in browser.text("#mistake") for part in words), mistake.name
+        assert "products" not in browser.text("#mistake .counts"), mistake.name  # a joined step's result
+        wrong, marked = expected(numbers, mistake), browser.arrays("wrong")
+        assert_shown(browser.run(SHOWN), wrong, mistake.name)
+        for key in ((tensor, "gradient") for tensor in (*numbers.inputs, "row_sum")):
+            is_wrong = abs(wrong[key] - right[key]) > 1e-9 * abs(right[key]).max()
+            assert (marked[key] == is_wrong).all(), (mistake.name, key)
