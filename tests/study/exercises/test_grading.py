@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from refusals import one_line
 from student_answers import NO_SUM, SOFTMAX
+from tables import each
 
 from study.exercises import check, own, text
 from study.exercises.course import COURSE
@@ -34,6 +35,7 @@ SYNTAX_ERROR = "def softmax_backward(dout, x:\n    return"
 STARTER = text.starter(COURSE["softmax"])
 
 NAMES = "softmax", "log_softmax", "masked_softmax", "attention", "layer_norm", "task1"
+NO_ANSWER = "answers no known exercise, by its name or its functions"
 FAKE_COURSE = {name: types.SimpleNamespace(name=name, function_name=f"{name}_backward") for name in NAMES}
 
 
@@ -48,17 +50,17 @@ def make(folder: pathlib.Path, files: dict[str, str | bytes]) -> pathlib.Path:
 
 
 def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, str, str]]:
-    """(student, exercise, file or problem) of each submission; zips are unpacked beside the folder."""
+    """(student, exercise, problem, or file and note) of each submission; zips are unpacked beside the folder."""
     chosen, unpacked = {name: FAKE_COURSE[name] for name in exercises}, folder.parent / "unpacked"
     unpacked.mkdir(exist_ok=True)
     submissions = find(folder, chosen, FAKE_COURSE, str(unpacked), **options)
     assert all(one.problem or one.file.path.is_file() for one in submissions)
-    return [(one.student, one.exercise, one.problem or str(one.file.place)) for one in submissions]
+    return [(one.student, one.exercise, one.problem or f"{one.file.place} ({one.note})".replace(" ()", "")) for one in submissions]
 
 
 # whose, and for what
 
-@pytest.mark.parametrize("file, student, exercise", [
+WHOSE = [  # a file, a student, the exercise, what is in the file, and more exercises
     ("jane/softmax.py", "jane", "softmax"),
     ("jane/softmax.ipynb", "jane", "softmax"),
     ("jane/a/b/Softmax_Backward.py", "jane", "softmax"),
@@ -81,45 +83,37 @@ def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, s
     ("layer_norm.py", "class", "layer_norm"),
     ("jane.py", "jane", ""),
     ("Zoë=SUM(1)/softmax.py", "Zoë=SUM(1)", "softmax"),
-])
-def test_file_names(tmp_path, file, student, exercise):
-    folder = make(tmp_path / "class", {file: ""})
-    where = file if exercise else "answers no known exercise, by its name or its functions"
-    assert found(folder) == [(student, exercise, where)]
+    ("jane/homework.py", "jane", "softmax", "def softmax_backward(): pass\ndef attention_backward(): pass", "attention"),
+    ("jane/homework.ipynb", "jane", "layer_norm", json.dumps({"cells": [{"source": ["import x\n", "def layer_norm_backward(a):\n"]}]})),
+    ("jane/homework.ipynb", "jane", "layer_norm", json.dumps({"cells": [{"source": "import x\n\ndef layer_norm_backward(a):\n"}]})),
+    ("anna_log_softmax.py", "anna_log", "softmax", "def softmax_backward(): pass"),
+    ("anna_log_softmax.py", "anna", "log_softmax", "def log_softmax_backward(): pass"),
+    ("jane/masked_softmax.py", "jane", "masked_softmax", "def softmax_backward(): pass"),
+    ("jane/softmax.py", "jane", "softmax", "def attention_backward(): pass"),
+    ("jane/homework.py", "jane", "", "def softmax_backwards(): pass"),
+]
 
 
-@pytest.mark.parametrize("file, content, expected", [
-    ("jane/homework.py", "def softmax_backward(): pass\ndef attention_backward(): pass", ["softmax", "attention"]),
-    ("jane/homework.ipynb", json.dumps({"cells": [{"source": ["import x\n", "def layer_norm_backward(a):\n"]}]}), ["layer_norm"]),
-    ("jane/homework.ipynb", json.dumps({"cells": [{"source": "import x\n\ndef layer_norm_backward(a):\n"}]}), ["layer_norm"]),
-    ("anna_log_softmax.py", "def softmax_backward(): pass", ["softmax"]),
-    ("anna_log_softmax.py", "def log_softmax_backward(): pass", ["log_softmax"]),
-    ("jane/masked_softmax.py", "def softmax_backward(): pass", ["masked_softmax"]),
-    ("jane/softmax.py", "def attention_backward(): pass", ["softmax"]),
-    ("jane/homework.py", "def softmax_backwards(): pass", [""]),
-])
-def test_functions_of_a_file(tmp_path, file, content, expected):
-    assert [exercise for _, exercise, _ in found(make(tmp_path, {file: content}))] == expected
+def test_whose_and_for_what(tmp_path):
+    def is_found(row):
+        file, student, exercise, content, *more = *row, *[""] * (len(row) < 4)
+        where = file if exercise else NO_ANSWER
+        folder = make(tmp_path / str(WHOSE.index(row)) / "class", {file: content})
+        assert found(folder) == [(student, one, where) for one in (exercise, *more)]
 
-
-@pytest.mark.parametrize("files, judged", [
-    (["softmax.py", "softmax-1.py", "softmax-2.py"], "softmax-2.py"),
-    (["softmax (10).py", "softmax (9).py"], "softmax (10).py"),
-    (["softmax.ipynb", "softmax.py"], "softmax.py"),
-    (["old/softmax.py", "softmax.py"], "softmax.py"),
-    (["a/softmax.py", "b/softmax.py"], "b/softmax.py"),
-])
-def test_one_of_several_files_is_judged_with_a_note(tmp_path, files, judged):
-    folder = make(tmp_path, {f"jane/{name}": "" for name in files})
-    (one,) = find(folder, FAKE_COURSE, FAKE_COURSE, "")
-    assert one.file.path == (folder / "jane" / judged).resolve()
-    assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
+    each(WHOSE, is_found)
 
 
 HIDDEN = [".jane/softmax.py", ".jane/.old/softmax.py", ".bob/", ".git/softmax.py", ".softmax.py", ".ipynb_checkpoints/softmax.ipynb",
           ".venv/lib/softmax.py", "eve/.venv/softmax.py"]
+SEVERAL_FILES = [  # of one exercise, and which of them is judged
+    (["jane/softmax.py", "jane/softmax-1.py", "jane/softmax-2.py"], "jane/softmax-2.py"),
+    (["jane/softmax (10).py", "jane/softmax (9).py"], "jane/softmax (10).py"),
+    (["jane/softmax.ipynb", "jane/softmax.py"], "jane/softmax.py"),
+    (["jane/old/softmax.py", "jane/softmax.py"], "jane/softmax.py"),
+    (["jane/a/softmax.py", "jane/b/softmax.py"], "jane/b/softmax.py"),
+]
 NOTHING = "nothing was handed in"
-NO_ANSWER = "answers no known exercise, by its name or its functions"
 FOLDERS = {  # the files of a folder, options of `found`, and what it finds
     "two students with one name": (
         [f"Jane Doe_{number}_assignsubmission_file_/softmax.py" for number in (1, 2)], {},
@@ -158,9 +152,13 @@ FOLDERS = {  # the files of a folder, options of `found`, and what it finds
 }
 
 
-@pytest.mark.parametrize("files, options, expected", FOLDERS.values(), ids=FOLDERS)
-def test_what_a_folder_holds(tmp_path, files, options, expected):
-    assert found(make(tmp_path / "class", dict.fromkeys(files, "")), **options) == expected
+def test_what_a_folder_holds(tmp_path):
+    def is_found(name, row):
+        files, options, expected = row
+        assert found(make(tmp_path / name / "class", dict.fromkeys(files, "")), **options) == expected
+
+    each(FOLDERS | {f"several: {judged}": (files, {}, [(
+        "jane", "softmax", f"{judged} (of {len(files)} files, {judged.split('/')[-1]} is judged)")]) for files, judged in SEVERAL_FILES}, is_found)
 
 
 def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
@@ -177,8 +175,10 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
         found(folder)
 
 
-def test_links_out_of_the_folder_are_not_followed(tmp_path):
-    make(tmp_path, {"elsewhere/softmax.py": "def softmax_backward(): pass", "class/jane/softmax.py": ""})
+def test_links_out_of_the_folder_and_what_cannot_be_read(tmp_path):
+    make(tmp_path, {"elsewhere/softmax.py": "def softmax_backward(): pass", "class/jane/softmax.py": "", "class/large/softmax.py": "", "class/pipe/": ""})
+    os.mkfifo(tmp_path / "class/pipe/softmax.py")
+    os.truncate(tmp_path / "class/large/softmax.py", MOST_BYTES + 1)
     links = {"eve/softmax.py": tmp_path / "elsewhere/softmax.py", "mallory/all": tmp_path / "elsewhere",
              "oscar": tmp_path / "elsewhere", "bob/softmax.py": tmp_path / "class/jane/softmax.py",
              "trent/softmax.py": tmp_path / "nowhere.py", "loop/softmax.py": tmp_path / "class/loop/softmax.py"}
@@ -190,17 +190,9 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     assert said.pop("loop").startswith("softmax.py: cannot be read")
     assert said == {"jane": "jane/softmax.py", "bob": "bob/softmax.py", "mallory": f"all: {inner}", "oscar": f"oscar: {inner}",
                     "eve": "softmax.py: a link out of the folder, which is not followed",
-                    "trent": "softmax.py: cannot be read (No such file or directory)"}
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    make(tmp_path, {"a/softmax.py": "", "c/softmax.py": ""})
-    (tmp_path / "b").mkdir()
-    os.mkfifo(tmp_path / "b/softmax.py")
-    os.truncate(tmp_path / "c/softmax.py", MOST_BYTES + 1)
-    assert [what for _, _, what in found(tmp_path)] == [
-        "a/softmax.py", "softmax.py: a pipe, socket or device, not a file",
-        "softmax.py: too large: 20,000,001 bytes, and the limit is 20,000,000"]
+                    "trent": "softmax.py: cannot be read (No such file or directory)",
+                    "pipe": "softmax.py: a pipe, socket or device, not a file",
+                    "large": "softmax.py: too large: 20,000,001 bytes, and the limit is 20,000,000"}
 
 
 # zips
@@ -273,10 +265,12 @@ HOSTILE_ZIPS = {  # {name: (a zip, what is said)}
 }
 
 
-@pytest.mark.parametrize("files, expected", ZIPS.values(), ids=ZIPS)
-def test_zips(tmp_path, files, expected):
-    folder = make(tmp_path / "class", files)
-    assert found(folder, exercises=["softmax"], every=True) == expected
+def test_zips(tmp_path):
+    def is_found(name, row):
+        files, expected = row
+        assert found(make(tmp_path / name / "class", files), exercises=["softmax"], every=True) == expected
+
+    each(ZIPS, is_found)
 
 
 @pytest.mark.parametrize("content, says", HOSTILE_ZIPS.values(), ids=HOSTILE_ZIPS)
@@ -434,51 +428,34 @@ def judged(path: pathlib.Path, seconds: float = 10.0) -> judging.Result:
     return judging.judged(judging.Task(str(path), path.stem, 1, seconds))[1]
 
 
-@pytest.mark.parametrize("content, verdict", [
-    (STARTER, "not started"),
-    (STARTER.replace("# your formula", ""), "not started"),
-    (STARTER.replace("np.zeros_like(x)", "np.zeros_like(dout)"), "wrong"),
-    (f"# mine\n{textwrap.dedent(SOFTMAX)}", "right"),
-    (SYNTAX_ERROR, "error"),
-    ("\x1b[2J = 1", "error"),
-    ("def softmax_backward(dout, x):\n    raise ValueError('\\x1b[2J')", "error"),
+@pytest.mark.parametrize("content, verdict, seconds", [
+    (STARTER, "not started", 10),
+    (STARTER.replace("# your formula", ""), "not started", 10),
+    (STARTER.replace("np.zeros_like(x)", "np.zeros_like(dout)"), "wrong", 10),
+    (f"# mine\n{textwrap.dedent(SOFTMAX)}", "right", 10),
+    (SYNTAX_ERROR, "error", 10),
+    ("\x1b[2J = 1", "error", 10),
+    ("def softmax_backward(dout, x):\n    raise ValueError('\\x1b[2J')", "error", 10),
+    ("import time\ndef softmax_backward(dout, x):\n    time.sleep(0.7)\n    return x", "timeout", 0.5),
 ])
-def test_one_submission(tmp_path, content, verdict):
-    make(tmp_path, {"softmax.py": content})
-    result = judged(tmp_path / "softmax.py")
+def test_one_submission_and_its_points(tmp_path, content, verdict, seconds):
+    path = make(tmp_path, {"softmax.py": content}) / "softmax.py"
+    result = judged(path, seconds)
     assert result["verdict"] == verdict and "failed" not in result
     assert not any("\x1b" in result[name] for name in ("sentence", "report", "source"))
     assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
+    row = command.row_of(Submission("jane", "", "softmax", File(path, path)), result, COURSE, 3)
+    assert (row.verdict, row.points, row.most_points) == (verdict, 3 * (verdict == "right"), 3)
+    assert judging.limits_of(command.SECONDS) == Limits()  # as `minigrad exercises check`
 
 
-def test_a_right_answer_gets_the_points(tmp_path):
-    make(tmp_path, {f"{name}/scores.py": f"""
-        def scores_backward(dout, q, k):
-            scale = q.shape[-1] ** -0.5
-            return dout @ k * scale, dout.swapaxes(-1, -2) @ q * {scale}
-    """ for name, scale in {"wrong": 1, "right": "scale"}.items()})
-    for name, points in ("wrong", 0), ("right", 3):
-        path = tmp_path / name / "scores.py"
-        row = command.row_of(Submission("jane", "", "scores", File(path, path)), judged(path), COURSE, 3)
-        assert (row.verdict, row.points, row.most_points) == (name, points, 3)
-
-
-def test_a_report_has_no_control_characters():
+def test_a_bug_in_the_judge_is_not_a_verdict_and_reports_have_no_control_characters(tmp_path, monkeypatch):
     said = judging.said_of(Report(COURSE["softmax"], "error", facts=("\x1b[2J",)))
     assert "\x1b" not in said["report"] + said["sentence"] and "[2J" in said["report"]
-
-
-def test_a_bug_in_the_judge_is_not_a_verdict(tmp_path, monkeypatch):
     make(tmp_path, {"softmax.py": SOFTMAX})
     monkeypatch.setattr(judging, "check_file", lambda *arguments: 1 / 0)
     result = judged(tmp_path / "softmax.py")
     assert result["failed"] and "the judge itself failed (ZeroDivisionError" in result["sentence"]
-
-
-def test_the_seconds_of_a_call(tmp_path):
-    make(tmp_path, {"softmax.py": "import time\ndef softmax_backward(dout, x):\n    time.sleep(0.7)\n    return x"})
-    assert judged(tmp_path / "softmax.py", 0.5)["verdict"] == "timeout"
-    assert judging.limits_of(command.SECONDS) == Limits()  # as `minigrad exercises check`
 
 
 GATE = """

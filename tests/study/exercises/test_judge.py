@@ -67,12 +67,6 @@ def not_for_odd_sizes(dout, x):
     return right(dout, x)
 
 
-def test_enough_digits_are_shown_to_tell_two_numbers_apart():
-    found = check(through_float32, "softmax", seed=0)
-    given, _, expected = found.counterexample.first_difference().partition(", and should be ")
-    assert found.verdict == "wrong" and given.split()[-1] != expected
-
-
 def test_right_answers():
     def is_right(function):
         report = check(function, "softmax")
@@ -91,14 +85,11 @@ def sums_over_all_leading_rows(dout, x):
     return p * (dout - (dout * p).sum(-1, keepdims=True).sum(tuple(range(x.ndim - 2)), keepdims=True))
 
 
-def test_right_for_matrices_only_is_right_with_a_remark():
+def test_right_with_a_remark():
     raises, adds = check(for_matrices, "softmax", seed=0), check(sums_over_all_leading_rows, "softmax", seed=0)
     assert raises and "another number of axes" in raises.sentence and "IndexError" in raises.sentence
     assert adds and "another number of axes, such as x (" in adds.sentence
     assert not check(lambda dout, a, b: (dout * b, dout * a), "product")  # where axes are the exercise
-
-
-def test_a_formula_that_overflows_is_right_with_a_remark():
     report = check(naive, "softmax", seed=0)
     assert report and "overflows" in report.sentence and "is nan, and should be" in report.remarks[0]
     assert re.search(r"for numbers around 1000, such as x = \[\[-?\d+, ", report.remarks[0])  # an input, in whole numbers
@@ -139,21 +130,16 @@ def test_solutions_need_no_remark(seed):
     each([name for name, exercise in COURSE.items() if exercise.beyond], needs_none)
 
 
-def test_values_may_be_wider_than_queries():
+def test_stacks_wide_values_and_single_rows():
+    """Stacks distinguish axes that matrices do not, values may be wider than queries, one row or column is no evidence."""
     def scaled_by_the_width_of_values(dout, q, k, v):
         by = (q.shape[-1] / v.shape[-1]) ** 0.25
         dq, dk, dv = COURSE["attention"].solution(dout, q * by, k * by, v)
         return dq * by, dk * by, dv
 
     assert check(scaled_by_the_width_of_values, "attention", seed=0).names == ("scale of the width of the values",)
-
-
-def test_stacks_distinguish_axes_that_matrices_do_not():
     report = check(lambda dout, x: softmax(x) * (dout - (dout * softmax(x)).sum(-2, keepdims=True)), "softmax", seed=0)
     assert report.names == ("the sum over the row runs along the wrong axis",)
-
-
-def test_inputs_with_one_row_or_column_are_not_evidence():
     report = check(lambda dout, x: right(dout, x) + x - x.mean(-1, keepdims=True), "softmax", seed=0)
     assert not report.names and "length 1" not in report.sentence
 
@@ -190,11 +176,6 @@ def test_wrong_answers(seed):
     each(WRONG, is_told)
 
 
-def test_of_too_many_results_the_arrays_are_judged():
-    found = check(lambda dout, x: (None, only_the_diagonal(dout, x)), "softmax", seed=0)
-    assert "returns 2 arrays" in found.sentence and "diagonal" in found.sentence
-
-
 def test_hanging_in_a_repeated_call_is_a_timeout():
     class Hanging(Direct):
         calls = 0
@@ -217,10 +198,13 @@ def test_rounding_in_a_repeated_call_is_no_difference():
     assert all(check(shuffled, "softmax", seed=seed) for seed in range(3))
 
 
-def test_raising_sometimes_and_unknown_mistakes_are_reported():
+def test_what_is_wrong_in_several_ways_or_unknown_is_reported():
     assert " of 9 inputs it raises ValueError: odd in line" in check(not_for_odd_sizes, "softmax", seed=0).sentence
     odd = check(lambda dout, x: right(dout, x) + 1e-3 * np.sin(x), "softmax", seed=0)
     assert odd.mistake is None and odd.facts
+    found = check(lambda dout, x: (None, only_the_diagonal(dout, x)), "softmax", seed=0)
+    assert "returns 2 arrays" in found.sentence and "diagonal" in found.sentence
+    assert "something is kept between calls" in check(wears_out, "softmax", seed=0).sentence
 
 
 BOUNDED = {  # right for most numbers, and wrong for some that are drawn
@@ -239,30 +223,20 @@ def test_zeros_large_upstreams_larger_sizes_and_low_scores_are_drawn(seed):
     each(BOUNDED, is_wrong)
 
 
-def test_state_that_shows_only_at_the_end_is_found():
-    assert "something is kept between calls" in check(wears_out, "softmax", seed=0).sentence
+def test_an_answer_that_raises_on_every_input_of_the_statements_shapes_is_an_error_with_its_line():
+    def broken(dout, x):
+        return right(dout, x.T @ np.ones(99))
 
+    def for_stacks_alone(dout, x):
+        return right(dout, np.einsum("bij->bij", x))
 
-def broken(dout, x):
-    return right(dout, x.T @ np.ones(99))
-
-
-def for_stacks_alone(dout, x):
-    return right(dout, np.einsum("bij->bij", x))
-
-
-@pytest.mark.parametrize("function, code", [
-    (broken, "return right(dout, x.T @ np.ones(99))"), (for_stacks_alone, 'return right(dout, np.einsum("bij->bij", x))')])
-def test_an_answer_that_raises_on_every_input_of_the_statements_shapes_is_an_error_with_its_line(function, code):
-    report = check(function, "softmax")
-    assert report.verdict == "error" and report.mistake is None
-    assert "ValueError" in report.sentence and f"line {function.__code__.co_firstlineno + 1}: {code}" in report.sentence
-
-
-def test_an_answer_that_is_not_written_yet():
     def later(dout, x):
         raise NotImplementedError
 
+    for function, code in ((broken, "return right(dout, x.T @ np.ones(99))"), (for_stacks_alone, 'return right(dout, np.einsum("bij->bij", x))')):
+        report = check(function, "softmax")
+        assert report.verdict == "error" and report.mistake is None
+        assert "ValueError" in report.sentence and f"line {function.__code__.co_firstlineno + 1}: {code}" in report.sentence
     assert check(later, "softmax").sentence.startswith("not written yet")
 
 
@@ -313,10 +287,6 @@ def test_a_counterexample_is_two_by_two_and_its_numbers_differ_visibly_where_any
     each(COURSE[name].routine.mistakes[::6], is_telling)
 
 
-def test_a_single_number_is_shown_if_only_that_is_wrong():
-    assert check(lambda dout, x: right(dout, x) + (x.size == 1), "softmax", seed=0).counterexample.inputs["x"].size == 1
-
-
 def test_wrong_and_right_numbers_look_different():
     def look_different(row):
         off, scale = row
@@ -326,12 +296,18 @@ def test_wrong_and_right_numbers_look_different():
         assert yours.split() != expected.split()
 
     each([(1e-5, 1.0), (1e-5, 1e9), (1e-8, 1.0), (1e-8, 1e9)], look_different)
+    found = check(through_float32, "softmax", seed=0)
+    given, _, expected = found.counterexample.first_difference().partition(", and should be ")
+    assert found.verdict == "wrong" and given.split()[-1] != expected
+    assert check(lambda dout, x: right(dout, x) + (x.size == 1), "softmax", seed=0).counterexample.inputs["x"].size == 1
 
 
-def test_a_seed_decides_the_inputs():
-    first, again, other = (check(right, "softmax", seed=seed).trials for seed in (1, 1, 2))
+def test_a_seed_decides_the_inputs_and_names_may_be_those_of_functions():
+    first, again, other = (check(right, name, seed=seed).trials for name, seed in (("softmax", 1), ("softmax_backward", 1), ("softmax", 2)))
     assert all(np.array_equal(a.inputs["x"], b.inputs["x"]) for a, b in zip(first, again))
     assert not all(np.array_equal(a.inputs["x"], b.inputs["x"]) for a, b in zip(first, other))
+    with pytest.raises(ValueError, match="no exercise 'sofmax'; did you mean softmax"):
+        check(right, "sofmax")
 
 
 def test_a_report_plots_the_wrong_results(tmp_path):
@@ -342,9 +318,3 @@ def test_a_report_plots_the_wrong_results(tmp_path):
     given, off = (axis.images[0] for axis in (almost.axes[0], almost.axes[2]))
     assert abs(off.get_array()).max() == pytest.approx(off.get_clim()[1]) and off.get_clim()[1] < 0.01 * given.get_clim()[1]
     check(right, "softmax").plot(tmp_path / "right.png")
-
-
-def test_an_unknown_exercise_suggests_the_nearest():
-    with pytest.raises(ValueError, match="no exercise 'sofmax'; did you mean softmax"):
-        check(right, "sofmax")
-    assert check(right, "softmax_backward")
