@@ -6,7 +6,9 @@ import pathlib
 import numpy as np
 import pytest
 
-from pages import CLASSES, Q_K_V, X
+import minigrad as mg
+from minigrad.tracing import Trace, page as page_of_trace, shares
+from pages import CLASSES, Q_K_V, X, draw, trace_of
 from sessions import replay, sections
 from student_answers import BACKWARD, FILE, notebook
 from study.exercises.own import load
@@ -19,10 +21,19 @@ def written(name: str, content: str | bytes) -> pathlib.Path:
     return path
 
 
+def without_backward() -> Trace:
+    x = mg.tensor([1.0], requires_grad=True)
+    with mg.trace() as trace:
+        y = x * 2.0  # noqa: F841  named for the trace
+    return trace
+
+
 COURSE = {"softmax": "softmax_backward", "tanh": "tanh_backward", "gelu": "gelu_backward", "clip": "clip_by_norm"}
 NAMES = {
     "np": np, "json": json, "math": np, "os": os, "Path": pathlib.Path, "load": load, "notebook": notebook, "LARGEST": LARGEST,
     "FILE": FILE, "BACKWARD": BACKWARD, "Q_K_V": Q_K_V, "X": X, "CLASSES": CLASSES,
+    "mg": mg, "shares": shares, "without_backward": without_backward, "trace": lambda: trace_of(draw(np.random.default_rng(0), 2, 2)),
+    "page_with": lambda extras: page_of_trace.html(NAMES["trace"](), extras, {"none": {}}),
     "own": lambda source, name="own_exercise.py": load(written(name, source)),
     "read": lambda name, content: read(written(name, content)),
     "exercise_of": lambda text: exercise_of(source_of_text("hw.py", text), COURSE),

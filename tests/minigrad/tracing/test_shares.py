@@ -38,18 +38,3 @@ def test_the_traces_gradients_do_not_change():
     before = {tensor: np.copy(tensor.gradient) for tensor in trace.tensors if tensor.gradient is not None}
     shares(trace, "x", [("inner", "squares")])
     assert len(before) > 4 and all((tensor.gradient == gradient).all() for tensor, gradient in before.items())
-
-
-@pytest.mark.parametrize("path", [("nowhere", "x"), ("masked", "squares"), ("squares", "masked")])
-def test_an_unknown_path(path):
-    with pytest.raises(ValueError, match=f"there is no step '{path[0]}' that uses '{path[1]}'"):
-        shares(mg.trace(several_uses, X), "x", [path])
-
-
-def test_shares_need_backward():
-    x = mg.tensor(X, requires_grad=True)
-    with mg.trace() as trace:
-        y = x * 2.0
-    with pytest.raises(ValueError, match="backward has not run"):
-        shares(trace, "x", [("y", "x")])
-    assert y.shape == (2, 2)

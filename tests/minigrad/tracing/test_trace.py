@@ -120,9 +120,11 @@ def test_a_block_reads_variables_at_its_end_and_lists_name_nothing():
         last, other = x.exp(), x * 2.0
         rows = list(x)
         pair = tuple(x[:2])
+        z = last * other
+        z.name = "product"  # a given name goes first
     names = [step.output.name for step in t.steps]
-    assert names[:2] == ["last", "other"] and {name.partition("_")[0] for name in names[2:]} == {"index"} and rows and pair
-    assert t["x"].kind == "input" and t["other"].shape == last.shape == other.shape
+    assert names[:2] == ["last", "other"] and {name.partition("_")[0] for name in names[2:-1]} == {"index"} and rows and pair
+    assert names[-1] == "product" and t["x"].kind == "input" and t["other"].shape == last.shape == other.shape
 
 
 def test_a_returned_tensor_keeps_its_name():
@@ -163,6 +165,12 @@ def test_variables_of_the_library_name_nothing(function, inputs, has, has_not):
     assert names >= set(has) and not names & set(has_not)
 
 
+def powers(w, x):
+    for _ in range(3):
+        x = w @ x
+    return x
+
+
 @pytest.mark.parametrize("function, shapes, ops", [
     (lambda w, x: w @ x[1], [(2, 3), (4, 3)], ["Index", "MatMul"]),
     (lambda w, x: x[1] @ w, [(3, 2), (4, 3)], ["Index", "MatMul"]),
@@ -182,18 +190,8 @@ def test_reshapes_that_a_product_needs_are_part_of_its_step(function, shapes, op
         weighted(result).backward()
     assert [step.op for step in t.steps[:-2]] == ops and len({tensor.name for tensor in t.tensors}) == len(t.tensors)
     assert np.array_equal(t.steps[-3].output.value, result.array)
-    for tensor in t.tensors:
-        sent = [gradient for step in t.steps for value, gradient in zip(step.inputs, step.gradients) if value is tensor]
-        if tensor.kind != "constant" and sent:
-            assert {gradient.shape for gradient in sent} == {tensor.shape} and np.allclose(sum(sent), tensor.gradient)
     for x in leaves:
         assert np.array_equal(t._of(x).gradient, x.grad.array)
-
-
-def powers(w, x):
-    for _ in range(3):
-        x = w @ x
-    return x
 
 
 def test_a_trace_entered_again_goes_on_and_starts_a_new_walk():
@@ -205,22 +203,6 @@ def test_a_trace_entered_again_goes_on_and_starts_a_new_walk():
         y.sum().backward(retain_graph=True)
         y.sum().backward()
     assert [step.op for step in t.steps] == ["MatMul", "Sum", "Sum"] and np.array_equal(2 * t["x"].gradient, x.grad.array)
-
-
-def test_a_rebound_variable_names_its_last_value():
-    def recurrent(x):
-        h = mg.zeros(2, dtype=mg.float64)
-        for i in range(3):
-            h = (x[i] + h).tanh()
-        return h.sum()
-
-    x = leaf(3, 2)
-    t = mg.trace(recurrent, x)
-    states = [t[name].value for name in ("h_1", "h_2", "h_3", "h")]
-    assert np.array_equal(states[0], np.zeros(2)) and np.allclose(t["sum"].value, t["h"].value.sum())
-    for i in range(3):
-        assert np.allclose(states[i + 1], np.tanh(x.array[i] + states[i]))
-    assert {"add", "add_2", "add_3"} <= {tensor.name for tensor in t.tensors}
 
 
 def test_of_equal_names_an_input_keeps_it_then_the_outermost_variable():
@@ -248,16 +230,6 @@ def test_of_equal_names_an_input_keeps_it_then_the_outermost_variable():
     assert np.allclose(t["weights"].value, F.softmax(mg.tensor(t["x"].value), -1).array)
 
 
-def test_given_names_go_before_variables():
-    x, y = leaf(2), leaf(2)
-    x.name = "input"
-    with mg.trace() as t:
-        z = x * y
-        z.name = "product"
-        z.sum()
-    assert [tensor.name for tensor in t.tensors] == ["input", "y", "product", "sum"]
-
-
 def test_parameters_are_called_by_their_path():
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2, bias=False)))
     for t in (mg.trace(model, mg.randn(2, 3), gradient=mg.ones(2, 2)), mg.trace(lambda x: model(x).sum(), mg.randn(2, 3))):
@@ -266,12 +238,6 @@ def test_parameters_are_called_by_their_path():
     with mg.trace() as t:
         model(mg.randn(2, 3))
     assert t["2.0.weight"].gradient is None
-
-
-def test_an_unknown_name_lists_the_names():
-    t = mg.trace(lambda x: x.exp().sum(), leaf(2))
-    with pytest.raises(KeyError, match="no tensor is named 'y'; the names are x, exp, sum"):
-        t["y"]
 
 
 # --------------------------------------------------------------------------- what else a program may do
@@ -479,10 +445,6 @@ def test_graphs_show_values_and_gradients():
     svg = mg.graph(loss, values=True, gradients=True).svg()
     assert "[ 6. 10.]" in svg and svg.count("<rect") == 4
     assert "6. 10." in mg.graph(loss, values=True).mermaid()
-    with pytest.raises(RuntimeError, match="inside `with mg.trace"):
-        mg.graph(mg.tensor([1.0], requires_grad=True).exp(), values=True)
-    with pytest.raises(RuntimeError, match="no step is on the tape"):
-        mg.trace(lambda x: x * 2, mg.ones(2)).graph()
 
 
 def test_a_traces_graph_has_a_box_for_each_step():
@@ -510,10 +472,7 @@ def test_a_trace_saves_a_page_and_replaces_no_other_file(tmp_path):
 
 def test_a_notebook_shows_the_page_or_the_table():
     assert small_trace()._repr_html_().startswith("<iframe") and 'srcdoc="&lt;!' in small_trace()._repr_html_()
-    large = mg.trace(lambda x: (x * 2).sum(), np.ones((100, 100)))
-    assert large._repr_html_().startswith("<pre>")
-    with pytest.raises(ValueError, match="numbers"):
-        large.save("never.html")
+    assert mg.trace(lambda x: (x * 2).sum(), np.ones((100, 100)))._repr_html_().startswith("<pre>")
 
 
 def test_a_notebook_shows_steps_and_tensors_as_numbers_on_colours():
@@ -529,15 +488,3 @@ def test_a_notebook_shows_steps_and_tensors_as_numbers_on_colours():
     assert [text for text, _ in page.cells] == [f"{x + 0.0:.4g}" for array in arrays for x in array.flat]
     assert step.formula in page.text and step.backward in page.text and "to masked_scores" in page.text
     assert Page(mg.trace(lambda x: x * 2.0, [[1.0]]).steps[0]._repr_html_()).cells[1][0] == "2"  # without a backward
-
-
-@pytest.mark.parametrize("call, says", [
-    (lambda: mg.trace(mg.ones(2, 2)), "the trace of a matrix is x.trace()"),
-    (lambda: mg.trace(3), "expected a function and its inputs, got int"),
-    (lambda: mg.trace(None, 3), "expected a function before its inputs"),
-    (lambda: mg.trace(lambda: 3, gradient=1.0), "the function returned int, not a Tensor"),
-])
-def test_bad_calls(call, says):
-    with pytest.raises(TypeError) as error:
-        call()
-    assert says in str(error.value)
