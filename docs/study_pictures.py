@@ -1,12 +1,13 @@
-"""Take the pictures of docs/study.md in headless Chromium. The run is of `minigrad train --preset micro --recipe nanogpt
---steps 4000`:
+"""Take the pictures of docs/study.md and of README.md in headless Chromium. The run is of `minigrad train --preset micro
+--recipe nanogpt --steps 4000`; without one, its picture stays as it is:
 
-    PYTHONPATH=.:tests python docs/study_pictures.py runs/micro
+    PYTHONPATH=.:tests python docs/study_pictures.py [runs/micro]
 """
 import io
 import pathlib
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 
 from PIL import Image
@@ -14,11 +15,12 @@ from PIL import Image
 from browser import Browser
 from minigrad.tracing.page import write
 from study.page import pages
-from study.page.attention import DEFAULT
+from study.page.attention import next_words
 from study.page.trained import head_of_run
 
 FOLDER = pathlib.Path(__file__).parent / "study"
 HEIGHTS = {"wide": 900, "narrow": 844}
+FILM, FRAMES, SECONDS = (1200, 720), 100, 8  # Play, about three times as fast
 
 
 def untouched(browser: Browser) -> None:
@@ -27,20 +29,19 @@ def untouched(browser: Browser) -> None:
 
 def at_station(browser: Browser) -> None:
     """A station of the guided path, with its question still open."""
-    browser.run("visit(5)")
+    browser.run("visit(1 + stations.findIndex(one => one.name === '5')); rest()")
 
 
 def mistaken(browser: Browser) -> None:
     """The sum over the row is missing; one wrong number in detail."""
     browser.choose("#mistakes", 0)
     browser.run("const cell = arguments[0]; cell.scrollIntoView({block: 'center'}); cell.focus(); point(cell)",
-                browser.cell("scores", "3,1", "gradient"))
+                browser.cell("scores", "3,0", "gradient"))
 
 
 def at_softmax(browser: Browser) -> None:
     """The backward step of softmax."""
-    while "backward: Softmax" not in browser.text("#step-name"):
-        browser.run("document.getElementById('next').click()")
+    browser.run("goTo(1 + steps.findIndex(step => step.isBackward && step.name === 'weights'))")
 
 
 def at_weights(browser: Browser) -> None:
@@ -49,33 +50,60 @@ def at_weights(browser: Browser) -> None:
                 browser.cell("weights", "4,1"))
 
 
-def take(browser: Browser, page: pages.Page, touch: Callable[[Browser], None], name: str) -> None:
+def picture_of(browser: Browser) -> Image.Image:
+    return Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
+
+
+def few_colours(image: Image.Image) -> Image.Image:
+    return image.quantize(128, dither=Image.Dither.NONE)
+
+
+def take(browser: Browser, path: pathlib.Path, touch: Callable[[Browser], None], name: str) -> None:
     """The page after it was touched, wide and narrow."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(page.trace, pathlib.Path(folder) / "page.html", extras=page.extras, backwards=page.backwards)
-        browser.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
-        for size, height in HEIGHTS.items():
-            browser.resize(size)
-            browser.open(path)
-            touch(browser)
-            browser.driver.execute_async_script("setTimeout(arguments[0], 500)")  # what moves comes to rest
-            image = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
-            image = image.crop((0, 0, image.width, min(height, image.height)))
-            suffix = "" if size == "wide" else "_narrow"
-            image.quantize(128, dither=Image.Dither.NONE).save(FOLDER / f"{name}{suffix}.png", optimize=True)
+    for size, height in HEIGHTS.items():
+        browser.resize(size)
+        browser.open(path)
+        touch(browser)
+        browser.driver.execute_async_script("setTimeout(arguments[0], 500)")  # what moves comes to rest
+        image = picture_of(browser)
+        image = image.crop((0, 0, image.width, min(height, image.height)))
+        suffix = "" if size == "wide" else "_narrow"
+        few_colours(image).save(FOLDER / f"{name}{suffix}.png", optimize=True)
 
 
-def main(run: str) -> None:
+def film(browser: Browser, path: pathlib.Path, name: str) -> None:
+    """All steps, as Play shows them, in an animated PNG."""
+    width, height = FILM
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+    browser.open(path)
+    taken = [picture_of(browser)]
+    browser.click("play")
+    while browser.run("return isPlaying"):
+        taken.append(picture_of(browser))
+        time.sleep(0.1)
+    palette = few_colours(taken[len(taken) * 7 // 8])  # of a step with the bars
+    first, *others = (taken[i * (len(taken) - 1) // (FRAMES - 1)].quantize(palette=palette, dither=Image.Dither.NONE)
+                      for i in range(FRAMES))
+    first.save(FOLDER / f"{name}.png", save_all=True, append_images=others, duration=1000 * SECONDS // FRAMES, loop=0, optimize=True)
+
+
+def main(run: str = "") -> None:
     FOLDER.mkdir(exist_ok=True)
-    default = pages.page_of_head(DEFAULT)
-    trained = pages.page_of_head(head_of_run(run, "function", layer=1, head=2), "Head 2 of layer 1",
-                                 "As runs/micro computes it on 'function', in float64.")
+    words = pages.page_of_head(next_words())
+    wanted = [("default", words, untouched), ("step", words, at_softmax), ("station", words, at_station), ("mistake", words, mistaken)]
+    if run:
+        wanted.append(("trained", pages.page_of_head(
+            head_of_run(run, "function", layer=1, head=2), "Head 2 of layer 1",
+            "As runs/micro computes it on 'function', in float64."), at_weights))
     browser = Browser()
+    browser.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     try:
-        for name, page, touch in (
-                ("default", default, untouched), ("step", default, at_softmax), ("station", default, at_station),
-                ("mistake", default, mistaken), ("trained", trained, at_weights)):
-            take(browser, page, touch, name)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, page, touch in wanted:
+                path = write(page.trace, pathlib.Path(folder) / f"{name}.html", extras=page.extras, backwards=page.backwards)
+                take(browser, path, touch, name)
+            film(browser, pathlib.Path(folder) / "default.html", "play")
     finally:
         browser.quit()
 

@@ -115,10 +115,9 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
 
 
 ATTENTION = {  # its boxes, of which the second is open
-    "Queries, keys, values": ("w_q", "w_k", "w_v", "q", "k", "v", "q_heads", "k_groups", "v_groups", "cos", "sin",
-                              "q_rotated", "k_rotated", "k_heads", "v_heads"),
+    "Queries and keys": ("w_q", "w_k", "q", "k", "q_heads", "k_groups", "cos", "sin", "q_rotated", "k_rotated", "k_heads"),
     "Who looks at whom": ("scores", "row_sum", "weights", "keep", "dropped"),
-    "Weighted values": ("attended_heads", "attended", "w_o", "attention")}
+    "Weighted values": ("w_v", "v", "v_groups", "v_heads", "attended_heads", "attended", "w_o", "attention")}
 MLP = {"MLP": ("w_in", "hidden", "activated", "w_out", "mlp")}
 LOSS = "output", "upstream", "w_u", "logits", "expected", "probabilities", "loss"
 NORM = "mean", "mean_square", "rstd", "x_hat", "gain"

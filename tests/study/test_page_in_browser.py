@@ -270,7 +270,7 @@ def test_inputs_that_a_step_does_not_read_can_be_edited_in_it(browser, opened, s
     go_to(browser, "Softmax")
     before, step = roles(browser), browser.run("return state.step")
     offered = "return [...document.querySelectorAll('[data-opens]')].map(one => one.textContent)"
-    assert browser.run(offered) == ["X", "W_q", "W_k", "W_v", "keep", "W_o", "U"]
+    assert browser.run(offered) == ["X", "W_q", "W_k", "keep", "W_v", "W_o", "U"]
     browser.run("document.querySelector('[data-opens=w_v]').click()")
     assert browser.run("return document.activeElement.dataset.tensor") == "w_v"
     fits = "const box = document.querySelector('.opened .scroll'); return box.scrollHeight <= box.clientHeight"
