@@ -85,13 +85,15 @@ def film(browser: Browser, path: pathlib.Path, name: str) -> None:
     palette = few_colours(taken[len(taken) * 7 // 8])  # of a step with the bars
     first, *others = (taken[i * (len(taken) - 1) // (FRAMES - 1)].quantize(palette=palette, dither=Image.Dither.NONE)
                       for i in range(FRAMES))
-    first.save(FOLDER / f"{name}.png", save_all=True, append_images=others, duration=1000 * SECONDS // FRAMES, loop=0, optimize=True)
+    first.save(FOLDER / f"{name}.png", save_all=True, append_images=others, duration=1000 * SECONDS // FRAMES, loop=0,
+               optimize=True)
 
 
 def main(run: str = "") -> None:
     FOLDER.mkdir(exist_ok=True)
     words = pages.page_of_head(next_words())
-    wanted = [("default", words, untouched), ("step", words, at_softmax), ("station", words, at_station), ("mistake", words, mistaken)]
+    wanted = [("default", words, untouched), ("step", words, at_softmax), ("station", words, at_station),
+              ("mistake", words, mistaken)]
     if run:
         wanted.append(("trained", pages.page_of_head(
             head_of_run(run, "function", layer=1, head=2), "Head 2 of layer 1",
@@ -101,8 +103,8 @@ def main(run: str = "") -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             for name, page, touch in wanted:
-                path = write(page.trace, pathlib.Path(folder) / f"{name}.html", extras=page.extras, backwards=page.backwards)
-                take(browser, path, touch, name)
+                path = pathlib.Path(folder) / f"{name}.html"
+                take(browser, write(page.trace, path, extras=page.extras, backwards=page.backwards), touch, name)
             film(browser, pathlib.Path(folder) / "default.html", "play")
     finally:
         browser.quit()

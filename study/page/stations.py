@@ -80,7 +80,8 @@ STATIONS = [
         {"text": "Where does `r_[i]` lie? Find the number of row [i] of `dP` that is nearest.",
          "smallest": cell("weights", "i"), "to": cell("row_sum", "i", 0),
          "reason": "Each `dP_[ik]` counts `P_[ik]` times, and the weights sum to 1. So `r_[i]` lies between the smallest "
-                   "and the largest `dP_[ik]` of the keys that token [i] sees, and near those with much weight."}),
+                   "and the largest `dP_[ik]` of the keys that token [i] sees. Those with much weight pull most, and it need "
+                   "not be near any of them."}),
     station(
         5, "Above or below the mean", "weights backward",
         ("Raise `S_ij` by a little `eps`: its weight gains `eps P_ij`, and then every weight of the row gives up its "
@@ -102,7 +103,7 @@ STATIONS = [
         ("A score is a product of a query and a key, so its gradient goes to both. `dQ_i` adds up one term for each key "
          "that query i sees, and `dK_j` one for each query that sees key j.",
          "In matrices, `dQ = s dS K` and `dK = s dS^T Q`. The scale multiplies backward just as it does forward. When "
-         "you check your answer, the page raises [raised] by 1, and so changes row [m] of `dO`."),
+         "you check your answer, the page adds 1 to [raised] and so changes row [m] of `dO`."),
         {"text": "Which numbers of `dQ` will change?", "changes": {"tensor": "q", "kind": "gradient"},
          "edit": {"tensor": "raised", "index": ["m", 0], "by": 1},
          "reason": "Row [m] of `dO` goes into row [m] of `dP` and of `dS`, and `dQ_[m]` is made of that row alone. `dK`, "
@@ -112,7 +113,7 @@ STATIONS = [
         8, "Gradients add", "output backward",
         ("Every query that sees token j reads `V_j`, so each sends it a gradient, and these add up: `dV_jd += P_ij "
          "dO_id`, one query i after another. With `=`, only the last would survive.",
-         "When you check your answer, the page raises [raised] by 1, and so changes row [m] of `dO`."),
+         "When you check your answer, the page adds 1 to [raised] and so changes row [m] of `dO`."),
         {"text": "Which numbers of `dV` will change?", "changes": {"tensor": "v", "kind": "gradient"},
          "edit": {"tensor": "raised", "index": ["m", 0], "by": 1},
          "reason": "Query [m] sends `P_[mj] dO_[m]` to each `V_j` that it sees. What the other queries send stays the "

@@ -417,12 +417,20 @@ def test_a_phone_shows_the_station_or_the_number_pointed_at(browser, visited):
     assert browser.run(shown) == ["path"]
 
 
+IN_SIGHT = """
+    const {question} = station(), asked = question.changes ? gridAsked().cells : kindOf(question).veils(question).map(toCell);
+    const [top, bottom] = ["top", "bottom"].map(edge => [...asked.map(cell => cell.box), byId("path").querySelector("form")].map(
+      node => node.getBoundingClientRect()[edge]));
+    return Math.min(...top) >= barOnScreen() - 1 && Math.max(...bottom.slice(0, -1)) <= top.at(-1) + 1 && bottom.at(-1) <= innerHeight + 1"""
+
+
 @pytest.mark.parametrize("size, scheme", [("wide", "light"), ("narrow", "dark")])
 def test_stations_are_accessible_and_fit(browser, visited, size, scheme):
     browser.resize(size)
     browser.scheme(scheme)
     visited(1)
     for number, answer in enumerate(right_answers(DEFAULT), 1):
+        assert size == "wide" or browser.run(IN_SIGHT), number  # the question below the row asked for
         assert number != 5 or browser.accessibility() == []  # veiled cells and choices
         give(browser, answer)
         assert number != 8 or browser.accessibility() == []  # chosen cells and a verdict

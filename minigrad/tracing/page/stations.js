@@ -18,7 +18,7 @@ const named = ({tensor, index, kind}) => {
   return formula(`${symbol({name: tensor, kind})}_${below}`, name => name, "inline");
 };
 /** A cell by its symbol, and the label of its column. */
-const withLabel = one => element("span", {}, named(one), " ", ((extras.labels[one.tensor] || {}).columns || [])[last(one.index)] ?? "");
+const withLabel = one => element("span", {}, ((extras.labels[one.tensor] || {}).columns || [])[last(one.index)] ?? "", " ", named(one));
 const rowOf = ({index, ...cell}) => each(last(numbersOf(cell).shape), j => ({...cell, index: [...index, j]}));
 
 /** The terms of a number asked for. */
@@ -85,7 +85,7 @@ const QUESTIONS = {
       "It is ", withLabel(smallestOf(q)[0]), ". ",
       ...[...rowOf(q.smallest), ...(q.to ? [q.to] : [])].flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
     ],
-    lines: () => [],
+    lines: q => station().name === "why" ? [] : writePart({term: termOf({number: q.to || smallestOf(q)[0]})}),
   },
   changes: {
     veils: () => [],
