@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from minigrad.gradcheck.differences import FAIL, STEP, judge, noise_of, scale_of
-from study.exercises.course import COURSE
 from study.exercises.exercise import PLANS, Argument, Exercise, Inputs, below, normal
 from study.exercises.worker.returned import copy_of
-from study.mistakes import FUNCTIONS
 from study.mistakes.base import ROUTINES
+from study.mistakes.consult import is_same
 from study.mistakes.doctor import Known, Routine
 from study.mistakes.rewriting import Program, mistakes_in
 
@@ -235,23 +234,31 @@ def solution_in(name: str, backward: Callable[..., Any] | None) -> str:
 
 def routine_with(exercise: OwnExercise, drawn: list[Inputs], own: tuple[Known, ...], backward: Callable[..., Any] | None
                  ) -> Routine:
-    """The routine with the teacher's mistakes, the edits of the teacher's backward, and the mistakes of a function of the
-    library with the same values."""
-    right, library = exercise.routine.right, recognised(exercise, drawn)
-
-    def with_parts(*arguments, **parts):
-        return library.right(*arguments, **parts) if parts else right(*arguments)
-
-    def edits() -> tuple[Known, ...]:
-        found = library.edits() if library else ()
-        source = source_of(backward) if backward else ""
-        if not source.startswith("def "):  # a lambda is a part of a line
-            return found
+    """The routine with the teacher's mistakes, and the edits of the teacher's backward; without that, the mistakes of a
+    function of the library with the same values."""
+    routine = dataclasses.replace(exercise.routine, mistakes=own)
+    source = source_of(backward) if backward else ""
+    if source.startswith("def "):  # a lambda is a part of a line
         program = Program(source, backward.__globals__, lambda made: made[backward.__name__])
-        return (*mistakes_in({*exercise.routine.arguments, *exercise.routine.results}, program), *found)
+        return dataclasses.replace(routine, edits=functools.cache(
+            lambda: tuple(mistakes_in({*routine.arguments, *routine.results}, program))))
+    library = next((known for known in ROUTINES.values() if is_function(known, exercise, drawn)), None)
+    if library is None:
+        return routine
+    return dataclasses.replace(
+        routine, right=lambda *arguments, **parts: (library.right if parts else routine.right)(*arguments, **parts),
+        mistakes=own + library.mistakes, edits=library.edits)
 
-    return dataclasses.replace(exercise.routine, right=with_parts, mistakes=own + (library.mistakes if library else ()),
-                               edits=functools.cache(edits))
+
+def is_function(known: Routine, exercise: Exercise, drawn: list[Inputs]) -> bool:
+    """Does it have the same values, and gradients for the same arguments?"""
+    learned, wanted = ([f"d{name}" in one.results for name in one.arguments] for one in (known, exercise.routine))
+    points = [copy_of(list(inputs.values())[1:]) for inputs in drawn]
+    try:
+        with np.errstate(all="ignore"):
+            return learned == wanted and all(is_same(np.asarray(known.forward(*x)), exercise.forward(*x)) for x in points)
+    except Exception:  # noqa: BLE001  the arguments do not fit
+        return False
 
 
 # The parts of the file.
@@ -481,39 +488,6 @@ def check_mistakes(exercise: Exercise, drawn: list[Inputs], mistakes: tuple[Know
             known.changes["instead"](*copy_of(list(inputs.values()))), exercise.right(inputs).values())]
         if all(a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=1e-9) for a, b in pairs):
             raise Flaw(f"mistakes[{known.name!r}] gives the right gradients")
-
-
-# The library may have the same function under another name, and knows its mistakes.
-
-def recognised(exercise: Exercise, drawn: list[Inputs]) -> Routine | None:
-    """The routine of the course or the library with the same values, and gradients for the same arguments."""
-    learned = positions(exercise.routine)
-    for forward, routine in candidates():
-        if len(routine.arguments) == len(exercise.routine.arguments) and positions(routine) == learned and all(
-                has_values(forward, exercise, inputs) for inputs in drawn):
-            return routine
-    return None
-
-
-def candidates() -> Iterator[tuple]:
-    yield from ((known.forward, known.routine) for known in COURSE.values() if known.forward is not None)
-    yield from ((function.forward, ROUTINES[name]) for name, function in FUNCTIONS.items())
-
-
-def positions(routine: Routine) -> list[int]:
-    """Which of the arguments get a gradient."""
-    return [k for k, name in enumerate(routine.arguments) if f"d{name}" in routine.results]
-
-
-def has_values(forward, exercise: Exercise, inputs: Inputs) -> bool:
-    arguments = copy_of(list(inputs.values())[1:])
-    wanted = exercise.forward(*arguments)
-    try:
-        with np.errstate(all="ignore"):
-            found = np.asarray(forward(*arguments))
-        return found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-9, atol=1e-12)
-    except Exception:  # noqa: BLE001  the arguments do not fit
-        return False
 
 
 # The template, which is a complete exercise.

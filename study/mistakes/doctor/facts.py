@@ -1,13 +1,15 @@
 """What can be seen of wrong numbers, in words: which results, on which inputs, where, and how far off."""
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from .case import CHANCE, NOT_NUMBERS, Case, Seen, arrays_of, by_chance, distance, fits, point_of
+from .case import CHANCE, EXACT, NOT_NUMBERS, Case, Seen, arrays_of, by_chance, distance, fits, point_of
 from .relations import listed, sentence
 
 LARGE = 10.0
+VISIBLE = 1e-6  # of the terms of a sum: what is more is not rounding
 FEW_POINTS = 3  # what fewer inputs have in common, or differ in, says nothing; a single check has a table of its own
 
 Inputs = dict[str, Any]
@@ -84,8 +86,10 @@ def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
     lines += grouped({name: on_which_inputs(case, name) for name in case.wrong if name not in explained})
     for name in case.wrong:
         if name not in explained:
-            lines += form_of(case, name) or filter(None, [where(case, name), not_finite(case, name),
-                                                          what_is_off(case, name) or how_far(case, name)])
+            invariant = broken_invariant(case, name)
+            lines += form_of(case, name) or filter(None, [
+                where(case, name), not_finite(case, name), invariant,
+                what_is_off(case, name) or ("" if invariant else how_far(case, name))])
     return tuple(lines)
 
 
@@ -172,6 +176,29 @@ def is_multiple(case: Case, seen: Seen, name: str, start: np.ndarray | float, te
     squares = np.sum(term * term, axis, keepdims=True)
     factor = np.sum((given - start) * term, axis, keepdims=True) / np.maximum(squares, 1e-300)
     return bool(np.all(case.agreement(given, start + factor * term)))
+
+
+def broken_invariant(case: Case, name: str) -> str:
+    """A sum that is zero in all that is right, though its terms are not, and in something that was given is not."""
+    pieces = [seen for seen in case.pieces(name) if np.shape(seen.given[name]) == seen.right[name].shape]
+    weights = ["", *arrays_of(pieces[0].inputs)] if pieces else []
+    for key, (axis, line) in itertools.product(weights, {-1: "row", -2: "column"}.items()):
+        found = [sums_of(seen, key, axis, seen.right[name], seen.given[name]) for seen in pieces]
+        is_so = all(found) and all(is_zero for is_zero, *_ in found) and any(size for _, size, _ in found)
+        if off := next((off for _, size, off in found if abs(off) > VISIBLE * size), 0.0) if is_so else 0.0:
+            each, yours = (f"each {line} of ", "one of yours") if pieces[0].right[name].ndim > 1 else ("", "yours")
+            return f"{each}{name}{key and f' * {key}'} should sum to 0; {yours} sums to {off:.4g}"
+    return ""
+
+
+def sums_of(seen: Seen, key: str, axis: int, right: np.ndarray, given: np.ndarray) -> tuple[bool, float, float] | None:
+    """Are the sums of what is right zero, how large is what they consist of, and the sum of what was given furthest off?"""
+    weight = seen.inputs[key] if key else np.ones(1)
+    if right.ndim < -axis or not fits(weight.shape, right.shape):
+        return None
+    largest, sums = np.abs(right * weight).sum(axis).max(initial=0.0), (given * weight).sum(axis).reshape(-1)
+    off = sums[np.argmax(np.abs(sums))] if sums.size else 0.0
+    return bool(np.all(np.abs((right * weight).sum(axis)) <= EXACT * largest)), float(largest), float(off)
 
 
 def shortest(array: np.ndarray) -> int:

@@ -286,7 +286,7 @@ HEADS = {
                       "turned = x.reshape(*x.shape[:-2], 1, *x.shape[-2:]); joined = x.reshape(*x.shape[:-3], "
                       "x.shape[-2], 1, -1)"),
     "heads ignored, but in the scale": ("all of the width is taken for one head, and only the scale is that of a head",
-                                        "c = np.sqrt(heads); g = attention(dout, c * q, k, v); return c * g[0], g[1], g[2]"),
+                                        "c = heads**0.5; g = attention(dout, c * q, k, v); return c * g[0], g[1], g[2]"),
     "heads for their size": ("there are as many heads as one should have columns, and the other way round",
                              "turned = np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // heads, heads), -3, -2)"),
     "causal mask": ("backward has a causal mask, and forward has none: each query sees all keys",

@@ -73,6 +73,7 @@ PLACES = {  # where: a mask of an array's shape
     "above its diagonal": lambda a: ~np.tri(*a.shape[-2:], dtype=bool),
     "below its diagonal": lambda a: np.tri(*a.shape[-2:], -1, dtype=bool), "off its diagonal": lambda a: ~(np.eye(*a.shape[-2:]) > 0),
 }
+AXES = {"row": -1, "column": -2}
 TRUE = {  # a sentence: is it true? (of one result, whose name comes first)
     r"(\w+) is right up to a factor per row": of_all(lambda given, right, t: is_a_multiple(given, right)),
     r"(\w+) is right up to a factor per column": of_all(
@@ -89,6 +90,9 @@ TRUE = {  # a sentence: is it true? (of one result, whose name comes first)
         lambda given, right, t, came, wanted: (str(given.shape), str(right.shape)) == (came, wanted) and given.size > right.size
         and any(total.size == right.size and np.allclose(total.ravel(), right.ravel())
                 for n in range(given.ndim) for total in summed(given, n))),
+    r"each (row|column) of (\w+) should sum to 0; one of yours sums to (.*)": lambda trials, line, name, number: all(
+        np.allclose(t.right[name].sum(AXES[line]), 0, atol=1e-9) for t in trials) and any(
+        np.isclose(t.given[name].sum(AXES[line]), float(number), rtol=1e-3).any() for t in trials),
     r"(\w+) is wrong only (i.*|o.*|a.*|b.*)": of_all(lambda given, right, t, where: where not in PLACES or not np.any(
         off(given, right) & ~PLACES[where](right))),
     r"(\d+) of (\d+) numbers of (\w+) are (NaN|infinite|NaN or infinite)": lambda trials, n, size, name, kind: any(

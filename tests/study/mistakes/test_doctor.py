@@ -9,7 +9,7 @@ from tables import each, one_in
 import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
 from study.mistakes import FUNCTIONS, MUTANTS
-from study.mistakes.base import ROUTINES
+from study.mistakes.base import ROUTINES, as_tuple
 from study.mistakes.consult import renamed
 from study.mistakes.doctor import Evidence, Known, Routine, diagnose_numbers
 
@@ -324,6 +324,23 @@ OFF_BY = {  # what is said: wrong numbers for dout * x
     "dx, yours minus right, is a multiple of x in each row": lambda dout, x: dout * x + x * dout.sum(-1, keepdims=True),
     "dx, yours minus right, is a multiple of dout": lambda dout, x: dout * x + dout * np.cos(x.sum()),
 }
+
+INVARIANTS = {  # what is said, if anything: a function, and what is done to its gradients
+    "each row of dx should sum to 0; one of yours sums to ": ("softmax", lambda dx: np.sin(3 * dx)),
+    "each column of dk should sum to 0; one of yours sums to ": ("full_attention", lambda dq, dk, dv: (dq, np.sin(3 * dk), dv)),
+    "each row of dx * x should sum to 0; one of yours sums to ": ("normalize", lambda dx: np.sin(3 * dx)),
+    "": ("softmax", lambda dx: np.sin(3 * dx) - np.sin(3 * dx).mean(-1, keepdims=True)),
+}
+
+
+def test_a_sum_that_should_be_zero_is_told():
+    def is_told(said, row):
+        name, change = row
+        routine = dataclasses.replace(ROUTINES[name], mistakes=(), edits=tuple)
+        found = diagnosed(lambda *inputs: change(*as_tuple(routine.right(*inputs))), routine, draws(name, range(4)))
+        assert not found and ("should sum to 0" in found.sentence) == bool(said) and said in found.sentence, found
+
+    each(INVARIANTS, is_told)
 
 
 def of_plain(wrong):
